@@ -1,0 +1,43 @@
+"""What collectors propose."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gateway.domain.resource import Resource
+
+
+class Level(StrEnum):
+    """Where a context was assigned, from broad to narrow."""
+
+    GLOBAL = "global"
+    PROFILE = "profile"
+    AGENT = "agent"
+    PROMPT = "prompt"
+    CONTENT = "content"
+    SESSION = "session"
+
+
+BREADTH = {level: position for position, level in enumerate(Level)}
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One context that applies to a scope, and through what."""
+
+    level: Level
+    entity: str  # the alias (or node path) that named it; empty for global
+    context: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What a collector proposes. Nothing has been paid for yet."""
+
+    resource: Resource
+    level: Level
+    entity: str
+    via: str  # the collector's name, shown in the receipt
+    why: str  # one sentence for a person: "assigned to agent editor"
+    score: float | None = None
+    named: bool = False  # the caller asked for it by id
+    mandatory: bool = False  # neither `inject: off` nor `exclude` removes it

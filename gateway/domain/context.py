@@ -1,0 +1,16 @@
+"""A context: a named, reusable bundle of resources."""
+
+from dataclasses import dataclass
+
+from gateway.domain.resource import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A reusable bundle of resources; its alias never changes."""
+
+    alias: str
+    name: str
+    default: bool  # used when no level yields a context
+    mandatory: bool  # applies to every chat request of the workspace
+    resources: tuple[Resource, ...]

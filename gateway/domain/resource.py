@@ -1,0 +1,46 @@
+"""A resource: one typed entry of a context."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Mode(StrEnum):
+    """When a resource's text reaches the model."""
+
+    ALWAYS = "always"
+    SEMANTIC = "semantic"
+    ON_DEMAND = "on_demand"
+    MANUAL = "manual"
+
+
+class Kind(StrEnum):
+    """What a resource is to the model: something to obey, to know or to call."""
+
+    RULE = "rule"
+    REFERENCE = "reference"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One typed entry of a context, validated and rendered once, when the snapshot is built."""
+
+    id: str  # "context-alias/resource-id"
+    context: str
+    type: str
+    name: str
+    mode: Mode
+    kind: Kind
+    description: str
+    languages: tuple[str, ...]
+    clash_key: str | None  # resources with the same (type, clash_key) exclude each other
+    priority: int  # a lower number comes first
+    required: bool  # never degraded by the budget
+    mandatory: bool  # cannot be switched off by the caller
+    readers: tuple[str, ...]  # empty: everyone
+    examples: tuple[str, ...]
+    truncate: str  # "extractive", "keep_start", "keep_end" or "none"
+    data: Any  # the validated data model of its type
+    text: str | None  # rendered; None while its material (a link) has never been fetched
+    version: int = 1

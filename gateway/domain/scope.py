@@ -1,0 +1,58 @@
+"""What a request is about."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.domain.agent import Agent, Profile, Prompt, SelectionSettings
+from gateway.domain.node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Text that the caller provides for this one request."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What headers and the `context` object ask for, before any alias is looked up."""
+
+    session: str | None = None
+    agent: str | None = None
+    profile: str | None = None
+    prompt: str | None = None
+    content: str | None = None
+    task: str | None = None
+    user: str | None = None
+    language: str | None = None
+    type: str | None = None
+    budget: int | None = None
+    inject: bool = True
+    include: tuple[str, ...] = ()
+    exclude: frozenset[str] = frozenset()
+    selection: SelectionSettings = SelectionSettings()
+    refs: dict[str, Any] = field(default_factory=dict)
+    vars: dict[str, str] = field(default_factory=dict)
+    hints: dict[str, Any] = field(default_factory=dict)
+    items: tuple[Item, ...] = ()
+    said_in: dict[str, str] = field(default_factory=dict)  # field → header or body path, for errors
+
+    def where(self, name: str) -> str:
+        """The header or body path that gave `name`, for an error's `param`."""
+        return self.said_in.get(name, f"context.{name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a request is about, every alias looked up in one snapshot."""
+
+    asked: Asked
+    agent: Agent | None
+    profile: Profile | None
+    prompt: Prompt | None
+    node: Node | None
+    takes_part: bool
+    readers: frozenset[str]  # the identities that reader lists are checked against
+    bound: bool  # the agent comes with the key and cannot be switched off

@@ -1,0 +1,38 @@
+"""The immutable form of all policies that a request works with."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.domain.agent import Agent, Profile, Prompt
+from gateway.domain.context import Context
+from gateway.domain.node import Node
+from gateway.domain.resource import Resource
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One workspace's policies, compiled. Requests hold one reference from start to end."""
+
+    hash: str  # hex of the canonical policy hash
+    generation: int
+    contexts: dict[str, Context]
+    profiles: dict[str, Profile]
+    agents: dict[str, Agent]
+    prompts: dict[str, Prompt]
+    nodes: dict[str, Node]  # by path
+    node_ids: dict[str, str]  # id → path
+    resources: dict[str, Resource]  # by id
+    default: str | None = None  # alias of the global default context
+    mandatory: tuple[str, ...] = ()  # aliases of the contexts that always apply
+    # Work that depends on nothing but the snapshot and a scope; lives and dies with it.
+    memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def ancestry(self, node: Node) -> list[Node]:
+        """The node and its ancestors, nearest first."""
+        line = [node]
+        while line[-1].parent is not None:
+            line.append(self.nodes[line[-1].parent])
+        return line
+
+
+EMPTY = Snapshot("0" * 64, 0, {}, {}, {}, {}, {}, {}, {})

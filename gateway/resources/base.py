@@ -1,0 +1,43 @@
+"""What a resource type is. Built-in types and plugins enter the registry by the same door."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
+
+
+@dataclass(frozen=True, slots=True)
+class FileMaterial:
+    """Text that lies in a file and is extracted once per content."""
+
+    path: str  # as written in the policy, relative to the policy file
+
+
+@dataclass(frozen=True, slots=True)
+class LinkMaterial:
+    """Text that lies behind a URL and is fetched in the background."""
+
+    url: str
+    interval: float  # seconds between refreshes
+
+
+class ResourceType:
+    """A kind of resource: its data model and how it becomes text for a model."""
+
+    alias: ClassVar[str]
+    name: ClassVar[str]
+    description: ClassVar[str]
+    data: ClassVar[type[BaseModel]]
+    clash_key: ClassVar[str | None] = None  # default key; resources of one (type, key) exclude each other
+
+    def material(self, data: Any) -> FileMaterial | LinkMaterial | None:
+        """What has to be read or fetched before `render` can be called, if anything."""
+        return None
+
+    def render(self, data: Any, material: str | None) -> str:
+        """The text that the model sees."""
+        raise NotImplementedError
+
+    def merge(self, narrow: Any, broad: Any) -> Any:
+        """The data of two clashing resources as one, `narrow` leading; the default drops `broad`."""
+        return narrow
