@@ -1,0 +1,29 @@
+"""external-link: the text behind a URL, fetched in the background and never during a chat."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.resources.base import LinkMaterial, ResourceType
+
+
+class ExternalLinkData(BaseModel):
+    """The address and how often it is read again."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str = Field(pattern=r"^https?://", description="An http or https address that needs no login.")
+    interval: float | None = Field(None, ge=60, description="Seconds between refreshes; absent: links.interval.")
+
+
+class ExternalLink(ResourceType):
+    """The last good copy of a page, as text."""
+
+    alias = "external-link"
+    name = "External link"
+    description = "The text of a web page, refreshed in the background"
+    data = ExternalLinkData
+
+    def material(self, data: ExternalLinkData) -> LinkMaterial:
+        return LinkMaterial(data.url, data.interval or 0)  # 0: the configured default
+
+    def render(self, data: ExternalLinkData, material: str | None) -> str:
+        return material or ""

@@ -1,0 +1,25 @@
+"""text: content that is given to the model as it stands."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.resources.base import ResourceType
+
+
+class TextData(BaseModel):
+    """The text itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    content: str = Field(pattern=r"\S", description="The text, given to the model as it stands.")
+
+
+class Text(ResourceType):
+    """Plain text or Markdown written in the policy itself."""
+
+    alias = "text"
+    name = "Text"
+    description = "Text or Markdown written in the policy itself"
+    data = TextData
+
+    def render(self, data: TextData, material: str | None) -> str:
+        return data.content

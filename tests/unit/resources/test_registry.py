@@ -1,0 +1,93 @@
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from gateway.resources import registry
+from gateway.resources.base import ResourceType
+from gateway.resources.registry import BUILT_IN, Registry, default_registry
+from gateway.resources.text import Text
+
+BUILT_IN_ALIASES = ("brand-voice", "text", "document", "external-link", "glossary")
+
+
+class Haiku(ResourceType):
+    alias, name, description, data = "haiku", "Haiku", "Three lines", BaseModel
+
+
+class Impostor(Text):
+    """A plugin that takes a built-in's alias."""
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    def install(**points: str) -> None:
+        listed = [EntryPoint(name.replace("_", "-"), value, registry.GROUP) for name, value in points.items()]
+        monkeypatch.setattr(registry, "entry_points", lambda group: listed)
+
+    return install
+
+
+def test_built_ins_are_there_without_an_install(installed):
+    installed()
+    assert default_registry().aliases() == BUILT_IN_ALIASES
+
+
+def test_a_built_in_delivered_by_an_entry_point_counts_once(installed):
+    installed(resource_text="gateway.resources.text:Text")
+    assert default_registry().aliases() == BUILT_IN_ALIASES
+
+
+def test_a_plugin_comes_in_through_the_same_door(installed):
+    installed(resource_haiku=f"{__name__}:Haiku")
+    assert isinstance(default_registry().get("haiku"), Haiku)
+
+
+def test_entry_points_of_other_kinds_are_left_alone(installed):
+    installed(collector_weather="no.such.module:Weather")
+    assert default_registry().aliases() == BUILT_IN_ALIASES
+
+
+@pytest.mark.parametrize("value", ["no.such.module:Thing", f"{__name__}:Missing", f"{__name__}:BUILT_IN_ALIASES"])
+def test_a_plugin_that_is_no_resource_type_is_reported_with_its_name(installed, value):
+    installed(resource_odd=value)
+    with pytest.raises(ValueError, match="resource-odd"):
+        default_registry()
+
+
+def test_a_plugin_may_not_take_a_known_alias(installed):
+    installed(resource_other=f"{__name__}:Impostor")
+    with pytest.raises(ValueError, match="two resource types are called 'text'"):
+        default_registry()
+
+
+def test_excluded_types_do_not_exist():
+    known = default_registry(exclude=["external-link"])
+    assert known.get("external-link") is None
+    assert "external-link" not in known.aliases()
+
+
+def test_excluding_an_unknown_type_is_an_error():
+    with pytest.raises(ValueError, match="external-lnk"):
+        default_registry(exclude=["external-lnk"])
+
+
+def test_an_unknown_alias_gives_nothing():
+    assert Registry([Text()]).get("poem") is None
+
+
+def test_pyproject_lists_exactly_the_built_ins():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    listed = project["entry-points"][registry.GROUP]
+    assert listed == {f"resource-{kind.alias}": f"{kind.__module__}:{kind.__name__}" for kind in BUILT_IN}
+
+
+@pytest.mark.parametrize("kind", BUILT_IN)
+def test_every_built_in_describes_its_data(kind):
+    schema = kind.data.model_json_schema()
+    assert schema["additionalProperties"] is False
+    assert all(field["description"] for field in schema["properties"].values())
+    assert kind.name
+    assert kind.description
