@@ -1,0 +1,47 @@
+"""The numbered steps that bring a SQLite file to the present form; a step, once released, never changes."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from gateway.errors import CorruptStore
+
+APPLICATION_ID = 0x43544757  # "CTGW" in the file's header: tells our files from those of other programs
+
+# Keys are bytes, because SQLite cannot bind the lone surrogates that a JSON string may hold.
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        f"PRAGMA application_id = {APPLICATION_ID}",
+        "CREATE TABLE ephemeral (key BLOB PRIMARY KEY, value BLOB NOT NULL, expires REAL)",
+        "CREATE INDEX ephemeral_expires ON ephemeral (expires) WHERE expires IS NOT NULL",
+    ),
+)
+
+
+def migrate(connection: sqlite3.Connection, steps: Sequence[Sequence[str]] = MIGRATIONS) -> None:
+    """Run the steps that the file has not seen yet, all or none; raises CorruptStore for a file that is not ours."""
+    if _version(connection, len(steps)) == len(steps):
+        return  # The usual start needs no write lock.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Read again under the lock: another worker may have migrated meanwhile.
+        for number in range(_version(connection, len(steps)), len(steps)):
+            for statement in steps[number]:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number + 1}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+def _version(connection: sqlite3.Connection, known: int) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (owner,) = connection.execute("PRAGMA application_id").fetchone()
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if owner != APPLICATION_ID and (version or objects):
+        raise CorruptStore("it is the SQLite database of another program; name another file in `store`")
+    if version > known:
+        raise CorruptStore(
+            f"it has form {version} and this gateway knows only forms up to {known}; run a newer gateway"
+        )
+    return int(version)
