@@ -1,0 +1,323 @@
+"""Any endpoint that speaks OpenAI's wire format, over aiohttp's connections.
+
+aiohttp pools, dials, does TLS and parses. The request is written here in one piece: the objects that a session makes
+for each request cost as much CPU as all the rest of the exchange.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from weakref import WeakSet
+
+import msgspec
+from aiohttp import (
+    ClientConnectionError,
+    ClientError,
+    ClientOSError,
+    ClientRequest,
+    ClientTimeout,
+    ServerDisconnectedError,
+    SocketTimeoutError,
+    TCPConnector,
+)
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from aiohttp.http import HttpProcessingError, RawResponseMessage
+from aiohttp.streams import StreamReader
+from yarl import URL
+
+from gateway import errors
+from gateway.settings import Limits, UpstreamSettings
+from gateway.upstreams.base import Capabilities, UpstreamReply, UpstreamRequest
+
+MODELS_SECONDS: Final = 5
+KEEPALIVE_SECONDS: Final = 30
+MAX_PATHS: Final = 256  # heads kept ready; paths beyond that are written anew each time
+ONE_WRITE: Final = 64 * 1024  # beyond this, copying head and body together costs more than a second write
+TARGET: Final = re.compile(r"/[!-\"$-~]*")  # origin-form: printable ASCII without a fragment
+# Set by us alone: a forwarded one could change the framing, the account or the encoding of the reply.
+OURS: Final = frozenset(
+    (
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "cookie",
+        "expect",
+        "host",
+        "transfer-encoding",
+        "upgrade",
+    )
+)
+
+
+class OpenAIReply:
+    """A reply read straight from aiohttp's parser."""
+
+    __slots__ = ("_connection", "_limit", "_name", "_payload", "_until_close", "headers", "status")
+
+    def __init__(
+        self, name: str, connection: Connection, message: RawResponseMessage, payload: StreamReader, limit: int
+    ) -> None:
+        self.status = message.code
+        self.headers: Mapping[str, str] = {key.lower(): value for key, value in message.headers.items()}
+        self._name, self._connection, self._payload, self._limit = name, connection, payload, limit
+        self._until_close = not message.chunked and "content-length" not in self.headers
+
+    async def read(self) -> bytes:
+        try:
+            data = await self._payload.readany()
+        except SocketTimeoutError as error:
+            raise errors.UpstreamTimeout(f"Upstream {self._name!r} fell silent in the middle of its reply.") from error
+        except (ClientError, HttpProcessingError) as error:
+            raise self._broken() from error
+        if not data and self._until_close and self._was_reset():
+            raise self._broken()
+        return data
+
+    async def read_all(self) -> bytes:
+        parts, size = [], 0
+        while part := await self.read():
+            parts.append(part)
+            size += len(part)
+            if size > self._limit:
+                raise errors.UpstreamInvalid(f"Upstream {self._name!r} sent more than {self._limit} bytes.")
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def close(self) -> None:
+        release(self._connection, complete=self._payload.is_eof())
+
+    def _was_reset(self) -> bool:
+        # Without a length the parser takes any end for a clean one; a reset is not.
+        protocol = self._connection.protocol
+        return protocol is not None and isinstance(protocol.exception(), ClientOSError)
+
+    def _broken(self) -> errors.UpstreamTruncated:
+        return errors.UpstreamTruncated(f"Upstream {self._name!r} broke off in the middle of its reply.")
+
+
+class OpenAIUpstream:
+    """A pooled HTTP/1.1 client for one endpoint and one account."""
+
+    def __init__(self, name: str, settings: UpstreamSettings, limits: Limits) -> None:
+        self.name = name
+        self.can = Capabilities(
+            tools=settings.tools,
+            system_anywhere=settings.system_anywhere is not False,
+            developer=settings.developer is not False,
+            stream_usage=settings.stream_usage is not False,
+        )
+        self.passes_bearer = settings.pass_bearer
+        self._url = checked_url(name, settings.base_url)
+        self._fixed = fixed_headers(self._url, settings)
+        self._taken = OURS | self._fixed.keys()
+        self._heads: dict[tuple[str, str], bytes] = {}
+        self._timeouts, self._limits = settings.timeouts, limits
+        self._connecting = ClientTimeout(total=None, connect=settings.timeouts.connect)
+        self._pool: tuple[TCPConnector, ClientRequest] | None = None
+        self._used: WeakSet[ResponseHandler] = WeakSet()
+
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
+        head = self._head(request)
+        try:
+            async with asyncio.timeout(self._timeouts.first_byte):
+                connection, message, payload = await self._exchange(head, request.body)
+        except TimeoutError as error:
+            raise errors.UpstreamTimeout(
+                f"Upstream {self.name!r} did not answer within {self._timeouts.first_byte:g} s."
+            ) from error
+        reply = OpenAIReply(self.name, connection, message, payload, self._limits.reply_bytes)
+        if fault := unusable(reply):
+            release(connection, complete=False)
+            raise errors.UpstreamInvalid(f"Upstream {self.name!r} answered with {fault}.")
+        protocol = connection.protocol
+        if protocol is not None and not payload.is_eof():
+            protocol.read_timeout = self._timeouts.idle
+            protocol.start_timeout()
+        return reply
+
+    async def models(self) -> list[dict[str, Any]]:
+        try:
+            async with asyncio.timeout(MODELS_SECONDS):
+                reply = await self.send(UpstreamRequest("/models", b"", method="GET"))
+                try:
+                    body = await reply.read_all()
+                finally:
+                    await reply.close()
+        except TimeoutError as error:
+            raise errors.UpstreamTimeout(f"Upstream {self.name!r} did not list its models in time.") from error
+        if reply.status in (401, 403):
+            raise errors.UpstreamAuth(f"Upstream {self.name!r} refuses to list its models (HTTP {reply.status}).")
+        cards = model_cards(body) if reply.status == 200 else None
+        if cards is None:
+            raise errors.UpstreamInvalid(f"Upstream {self.name!r} lists no models (HTTP {reply.status}).")
+        return cards
+
+    async def close(self) -> None:
+        if self._pool is not None:
+            connector, self._pool = self._pool[0], None
+            await connector.close()
+
+    async def _exchange(self, head: bytes, body: bytes) -> tuple[Connection, RawResponseMessage, StreamReader]:
+        """Send and wait for the head; once more when a kept connection turns out to be dead before any byte came."""
+        connection, reused = await self._connect()
+        try:
+            return connection, *await self._converse(connection, head, body)
+        except ClientConnectionError as error:
+            if is_partial(error):
+                raise errors.UpstreamInvalid(f"Upstream {self.name!r} broke off in the middle of a head.") from error
+            if not reused:
+                raise self._unreachable("closed the connection without an answer") from error
+        connection, _ = await self._connect()
+        try:
+            return connection, *await self._converse(connection, head, body)
+        except ClientConnectionError as error:
+            raise self._unreachable("closed the connection without an answer") from error
+
+    async def _connect(self) -> tuple[Connection, bool]:
+        """A connection, and whether it has served before."""
+        if self._pool is None:
+            # The connector asks a request where to connect; one serves for all of them.
+            where = ClientRequest("GET", self._url, loop=asyncio.get_running_loop())
+            self._pool = TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS), where
+        connector, where = self._pool
+        try:
+            connection = await connector.connect(where, traces=[], timeout=self._connecting)
+        except TimeoutError as error:
+            raise self._unreachable(f"took no connection within {self._timeouts.connect:g} s") from error
+        except ClientError as error:
+            raise self._unreachable("cannot be reached") from error
+        protocol = connection.protocol
+        assert protocol is not None
+        if protocol in self._used:
+            return connection, True
+        self._used.add(protocol)
+        return connection, False
+
+    async def _converse(
+        self, connection: Connection, head: bytes, body: bytes
+    ) -> tuple[RawResponseMessage, StreamReader]:
+        protocol = connection.protocol
+        assert protocol is not None
+        protocol.set_response_params(
+            read_until_eof=True, auto_decompress=False, max_field_size=self._limits.header_bytes
+        )
+        try:
+            write(connection, head, body)
+            while True:
+                message, payload = await protocol.read()
+                if message.code >= 200 or message.code == 101:
+                    return message, payload
+        except HttpProcessingError as error:
+            release(connection, complete=False)
+            raise errors.UpstreamInvalid(f"Upstream {self.name!r} does not speak HTTP.") from error
+        except BaseException:
+            release(connection, complete=False)
+            raise
+
+    def _head(self, request: UpstreamRequest) -> bytes:
+        lines = [f"{name}: {value}" for name, value in request.headers if name.lower() not in self._taken]
+        names = {name.lower() for name, _ in request.headers}
+        if self.passes_bearer and request.bearer:
+            lines.append(f"authorization: Bearer {request.bearer}")
+        if request.body or request.method != "GET":
+            lines.append(f"content-length: {len(request.body)}")
+            if "content-type" not in names and "content-type" not in self._fixed:
+                lines.append("content-type: application/json")
+        return self._opening(request.method, request.path) + encoded(lines) + b"\r\n"
+
+    def _opening(self, method: str, path: str) -> bytes:
+        """The request line and what is the same in every call, kept per path."""
+        opening = self._heads.get((method, path))
+        if opening is None:
+            fixed = [f"{name}: {value}" for name, value in self._fixed.items()]
+            opening = f"{method} {target(self._url, path)} HTTP/1.1\r\n".encode() + encoded(fixed)
+            if len(self._heads) < MAX_PATHS:
+                self._heads[method, path] = opening
+        return opening
+
+    def _unreachable(self, how: str) -> errors.UpstreamUnreachable:
+        return errors.UpstreamUnreachable(f"Upstream {self.name!r} {how}.")
+
+
+def checked_url(name: str, base_url: str | None) -> URL:
+    """The base URL; raises ValueError when it cannot be one."""
+    url = URL(base_url or "")
+    if url.scheme not in ("http", "https") or not url.raw_host or url.raw_user or url.raw_password:
+        raise ValueError(f"Upstream {name!r} needs a base_url like https://api.example.com/v1, without credentials.")
+    return url
+
+
+def fixed_headers(url: URL, settings: UpstreamSettings) -> dict[str, str]:
+    """What goes out with every call, by lower-case name; a configured header wins over ours."""
+    fixed = {"host": url.host_port_subcomponent or "", "accept-encoding": "identity"}
+    if settings.api_key and not settings.pass_bearer:
+        fixed["authorization"] = f"Bearer {settings.api_key}"
+    return fixed | {name.lower(): value for name, value in settings.headers.items()}
+
+
+def target(url: URL, path: str) -> str:
+    """The request target below the base URL; both may bring a query."""
+    path, _, query = path.partition("?")
+    queries = "&".join(part for part in (url.raw_query_string, query) if part)
+    whole = url.raw_path.rstrip("/") + path + (f"?{queries}" if queries else "")
+    if not TARGET.fullmatch(whole):
+        raise errors.InvalidRequest("The path holds characters that a URL may not hold.")
+    return whole
+
+
+def encoded(lines: list[str]) -> bytes:
+    """Header lines as they go out; a line break inside one would start another header."""
+    text = "".join([f"{line}\r\n" for line in lines])
+    if text.count("\r") != len(lines) or text.count("\n") != len(lines) or "\0" in text:
+        raise errors.InvalidRequest("A header holds a line break or a NUL.")
+    return text.encode("latin-1", "replace")
+
+
+def write(connection: Connection, head: bytes, body: bytes) -> None:
+    transport = connection.transport
+    if transport is None:
+        raise ServerDisconnectedError
+    if len(body) <= ONE_WRITE:
+        transport.write(head + body)
+    else:
+        transport.write(head)
+        transport.write(body)
+
+
+def release(connection: Connection, *, complete: bool) -> None:
+    """Give the connection back when both sides are done with it, otherwise drop it at once."""
+    protocol, transport = connection.protocol, connection.transport
+    if complete and (transport is None or not transport.get_write_buffer_size()):
+        connection.release()
+        return
+    if protocol is not None:
+        protocol.abort()  # a close would first flush what is unsent and, over TLS, wait for the other side
+    connection.close()
+
+
+def is_partial(error: ClientConnectionError) -> bool:
+    """Whether part of a head had come when the connection ended."""
+    return isinstance(error, ServerDisconnectedError) and isinstance(error.message, RawResponseMessage)
+
+
+def unusable(reply: OpenAIReply) -> str | None:
+    """Why a reply cannot be used whatever its body says, if so."""
+    if reply.status == 101 or 300 <= reply.status < 400:
+        return f"HTTP {reply.status}, which is not followed"
+    if reply.headers.get("content-encoding", "identity").lower() != "identity":
+        return "a compressed body although none was asked for"
+    return None
+
+
+def model_cards(body: bytes) -> list[dict[str, Any]] | None:
+    """The entries of a model list that have an id; None when it is no model list."""
+    try:
+        data = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    cards = data.get("data") if isinstance(data, dict) else None
+    if not isinstance(cards, list):
+        return None
+    return [card for card in cards if isinstance(card, dict) and isinstance(card.get("id"), str)]
