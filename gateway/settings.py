@@ -1,12 +1,24 @@
 """config.yaml and the environment become one frozen Settings; nothing else reads os.environ."""
 
-from typing import Annotated, Literal
+import ipaddress
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from gateway.domain.agent import Placement
+from gateway.errors import Faults
+from gateway.expansion import expanded
+from gateway.strict_yaml import Document, Keys, load
+from gateway.validation import nearest, validated
 
-Seconds = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# `${NAME:-}` of a variable that is not set means that nothing was said.
+Said = Annotated[str | None, BeforeValidator(lambda value: None if value == "" else value)]
 
 
 class Section(BaseModel):
@@ -28,9 +40,9 @@ class Timeouts(Section):
 
 class UpstreamSettings(Section):
     kind: Literal["openai", "litellm", "demo"]
-    base_url: str | None = None  # openai kind; optional for litellm
+    base_url: Said = None  # openai kind; optional for litellm
     api_key: str | None = None  # given but empty: the upstream is disabled
-    model: str | None = None  # litellm kind: "anthropic/*", the star is the client's model
+    model: Said = None  # litellm kind: "anthropic/*", the star is the client's model
     headers: dict[str, str] = {}  # sent with every call
     pass_bearer: bool = False  # forward the client's own Authorization; our key is then x-context-key
     timeouts: Timeouts = Timeouts()
@@ -39,6 +51,14 @@ class UpstreamSettings(Section):
     system_anywhere: bool | None = None
     developer: bool | None = None
     stream_usage: bool | None = None
+
+    @model_validator(mode="after")
+    def _says_where(self) -> "UpstreamSettings":
+        if self.kind == "openai" and self.base_url is None:
+            raise ValueError("kind openai needs a base_url")
+        if self.kind == "litellm" and self.model is None:
+            raise ValueError('kind litellm needs a model, such as "anthropic/*"')
+        return self
 
     @property
     def enabled(self) -> bool:
@@ -67,7 +87,7 @@ class Auth(Section):
 class Defaults(Section):
     budget: int = Field(4000, ge=0)
     max_turns: int = Field(5, ge=1, le=50)
-    model: str | None = None
+    model: Said = None
     placement: Placement = Placement.SYSTEM
 
 
@@ -110,7 +130,7 @@ class Settings(Section):
     listen: Listen = Listen()
     policies: str = "./policies"
     store: str = "sqlite:///./data/gateway.db"
-    secret: str | None = None  # keys the block tags; made once in the store when absent
+    secret: Said = None  # keys the block tags; made once in the store when absent
     upstreams: dict[str, UpstreamSettings]
     routes: list[Route]
     auth: Auth = Auth()
@@ -122,3 +142,116 @@ class Settings(Section):
     documents: Documents = Documents()
     resources: Resources = Resources()
     log: Log = Log()
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the command line says; it wins over the file."""
+
+    host: str | None = None
+    port: int | None = None
+    policies: Path | None = None  # relative to the working directory
+
+
+NOTHING_SAID = Overrides()
+
+
+def load_settings(
+    path: Path | None, environ: Mapping[str, str] | None = None, overrides: Overrides = NOTHING_SAID
+) -> Settings:
+    """The settings of a file, or the built-in demo when there is none; raises Faults with everything wrong."""
+    document = load(path) if path else Document("(built-in demo)", _demo(), {})
+    data, faults = expanded(document, os.environ if environ is None else environ)
+    settings, wrong = validated(Settings, _overridden(data or {}, overrides), document, ())
+    faults += wrong
+    if settings is not None:
+        faults += [document.fault(keys, message) for keys, message in _contradictions(settings)]
+    if settings is None or faults:
+        raise Faults(sorted(faults, key=lambda fault: fault.line))
+    return _anchored(settings, path.parent if path else Path())
+
+
+def example_policies() -> Path | None:
+    """The example policies of the source tree; an installed package has none.
+
+    They lie beside the package, not inside it, so that the one copy is where a person looks for it.
+    """
+    directory = Path(__file__).resolve().parent.parent / "policies"
+    return directory if directory.is_dir() else None
+
+
+def _demo() -> dict[str, Any]:
+    # An empty directory rather than none at all: policies that appear there are picked up.
+    policies = example_policies() or tempfile.mkdtemp(prefix="gateway-policies-")
+    return {
+        "policies": str(policies),
+        "store": "memory:",
+        "upstreams": {"demo": {"kind": "demo"}},
+        "routes": [{"model": "*", "upstream": "demo"}],
+        "defaults": {"model": "demo"},
+    }
+
+
+def _overridden(data: Any, overrides: Overrides) -> Any:
+    if not isinstance(data, dict):
+        return data
+    said = {"host": overrides.host, "port": overrides.port}
+    listen = data.get("listen", {})
+    if isinstance(listen, dict):
+        data = data | {"listen": listen | {key: value for key, value in said.items() if value is not None}}
+    if overrides.policies is not None:
+        data = data | {"policies": str(overrides.policies.absolute())}
+    return data
+
+
+def _contradictions(settings: Settings) -> Iterator[tuple[Keys, str]]:
+    """What is well-formed key by key and yet cannot work."""
+    yield from _route_faults(settings)
+    yield from _key_faults(settings.auth.keys)
+    if not settings.auth.keys and not _is_loopback(settings.listen.host):
+        yield ("listen", "host"), "is reachable from other machines: add auth.keys or listen on 127.0.0.1"
+    scheme, _, rest = settings.store.partition(":")
+    if scheme == "redis":
+        yield ("store",), "redis is not supported yet; use sqlite:///path or memory:"
+    elif not (settings.store == "memory:" or (scheme == "sqlite" and rest.startswith("///") and rest.strip("/"))):
+        yield ("store",), f"{scheme!r} is not a known kind of store; use sqlite:///path or memory:"
+
+
+def _route_faults(settings: Settings) -> Iterator[tuple[Keys, str]]:
+    for position, route in enumerate(settings.routes):
+        here = ("routes", position)
+        named: list[tuple[Keys, str]] = [((*here, "upstream"), route.upstream)]
+        named += [((*here, "fallbacks", at), name) for at, name in enumerate(route.fallbacks)]
+        for keys, name in named:
+            upstream = settings.upstreams.get(name)
+            if upstream is None:
+                yield keys, f"there is no upstream {name!r}{nearest(name, settings.upstreams)}"
+            elif upstream.kind == "demo" and "fallbacks" in keys:
+                yield keys, "the demo upstream cannot be a fallback: its answers would pass for a real model's"
+
+
+def _key_faults(keys: list[Key]) -> Iterator[tuple[Keys, str]]:
+    names: set[str] = set()
+    hashes: set[str] = set()
+    for position, key in enumerate(keys):
+        if key.name is not None and key.name in names:
+            yield ("auth", "keys", position, "name"), f"another key is called {key.name!r}"
+        if key.sha256.lower() in hashes:
+            yield ("auth", "keys", position, "sha256"), "another key has the same hash"
+        names |= {key.name} if key.name is not None else set()
+        hashes.add(key.sha256.lower())
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _anchored(settings: Settings, directory: Path) -> Settings:
+    """The settings with relative paths made absolute: they are meant from where the file lies."""
+    changes = {"policies": str((directory / settings.policies).absolute())}
+    if settings.store.startswith("sqlite:///"):
+        changes["store"] = f"sqlite:///{(directory / settings.store.removeprefix('sqlite:///')).absolute()}"
+    return settings.model_copy(update=changes)

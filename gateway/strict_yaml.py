@@ -1,0 +1,216 @@
+"""A strict reading of YAML: plain data plus the line of every value, and a fault for whatever could surprise.
+
+Only a subset is taken: no anchors, aliases, merge keys or tags (201 bytes of them can become 3 MB), no duplicate keys,
+and no words that turn into something else: `no`, `on` and dates stay strings.
+"""
+
+import math
+import re
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gateway.errors import Fault, Faults
+
+MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 64
+
+Keys = tuple[str | int, ...]  # the way from a document's root to a value
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# Leading zeros (postal codes) and more digits than an ordinary number has stay strings.
+INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
+FLOAT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)?\.[0-9]+(?:[eE][-+]?[0-9]+)?")
+WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "~": None, "": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One file: its data and where each value stands."""
+
+    name: str
+    data: Any
+    lines: dict[Keys, int] = field(repr=False)
+
+    def line(self, keys: Keys) -> int:
+        """The line of a value, or of the nearest thing around it that is written in the file."""
+        while keys not in self.lines and keys:
+            keys = keys[:-1]
+        return self.lines.get(keys, 1)
+
+    def fault(self, keys: Keys, message: str) -> Fault:
+        return Fault(self.name, self.line(keys), dotted(keys), message)
+
+
+def dotted(keys: Keys) -> str:
+    """A path as people write it: `contexts.legal.resources.notice`."""
+    return ".".join(str(key) for key in keys) or "(file)"
+
+
+def load(path: Path, name: str | None = None) -> Document:
+    """Read and parse one file; raises Faults."""
+    name = name or str(path)
+    try:
+        # A pipe or a device would block or never end.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise Faults([Fault(name, 1, "(file)", "is not a regular file")])
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise Faults([Fault(name, 1, "(file)", f"cannot be read: {error.strerror}")]) from error
+    return parse(raw, name)
+
+
+def parse(raw: bytes | str, name: str) -> Document:
+    """Parse the text of one file; raises Faults with everything that is wrong in it."""
+    raw = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
+    if len(raw) > MAX_BYTES:
+        raise Faults([Fault(name, 1, "(file)", f"is larger than {MAX_BYTES} bytes; split it into several files")])
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise Faults([Fault(name, line, "(file)", "is not valid UTF-8")]) from error
+    builder = _Builder(name)
+    try:
+        for event in yaml.parse(text, Loader=LOADER):
+            builder.feed(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        builder.report(mark.line + 1 if mark else 1, error.problem or "is not valid YAML")
+    except yaml.reader.ReaderError as error:
+        builder.report(1, f"holds a character that YAML does not allow: {error.reason}")
+    except _Stop:
+        pass
+    if builder.faults:
+        raise Faults(builder.faults)
+    return Document(name, builder.root, builder.lines)
+
+
+class _Stop(Exception):
+    """Going on would only cost time: the fault has been reported."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A mapping or sequence whose end has not come yet."""
+
+    value: dict[str, Any] | list[Any]
+    keys: Keys
+    key: str | None = None  # mappings: the key that waits for its value
+
+
+class _Builder:
+    """Turns parser events into data; a loop with its own stack, so that depth cannot exhaust Python's."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.root: Any = None
+        self.lines: dict[Keys, int] = {}
+        self.faults: list[Fault] = []
+        self._open: list[_Open] = []
+        self._documents = 0
+
+    def report(self, line: int, message: str) -> None:
+        self.faults.append(Fault(self.name, line, dotted(self._here), message))
+
+    @property
+    def _here(self) -> Keys:
+        """The path of the value that comes next."""
+        if not self._open:
+            return ()
+        parent = self._open[-1]
+        if isinstance(parent.value, list):
+            return (*parent.keys, len(parent.value))
+        return parent.keys if parent.key is None else (*parent.keys, parent.key)
+
+    def feed(self, event: yaml.Event) -> None:
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                self.report(line, "holds more than one document; use one file for each")
+                raise _Stop
+        elif isinstance(event, yaml.AliasEvent):
+            self.report(line, f"aliases are not allowed: write out *{event.anchor}")
+            self._take("", line)
+        elif isinstance(event, yaml.ScalarEvent):
+            self._check_node(event, line)
+            self._scalar(event, line)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self._check_node(event, line)
+            self._enter({} if isinstance(event, yaml.MappingStartEvent) else [], line)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._open.pop()
+
+    def _check_node(self, event: yaml.NodeEvent, line: int) -> None:
+        if event.anchor:
+            self.report(line, f"anchors are not allowed: &{event.anchor}")
+        tag = getattr(event, "tag", None)
+        if tag:
+            self.report(line, f"tags are not allowed: {tag}")
+
+    def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
+        plain = event.style is None or event.style == ""
+        value = resolve(event.value) if plain else event.value
+        if not self._awaits_key:
+            self._take(value, line)
+        elif plain and value == "<<":
+            self.report(line, "merge keys are not allowed: write the keys out")
+            self._name_next(value, line)
+        elif not isinstance(value, str):
+            self.report(line, f"keys must be strings: put {event.value!r} in quotes")
+            self._name_next(event.value, line)
+        else:
+            self._name_next(value, line)
+
+    @property
+    def _awaits_key(self) -> bool:
+        return bool(self._open) and isinstance(self._open[-1].value, dict) and self._open[-1].key is None
+
+    def _name_next(self, key: str, line: int) -> None:
+        parent = self._open[-1]
+        parent.key = key
+        if key in parent.value:
+            self.report(line, f"is given twice, first in line {self.lines.get(self._here, line)}")
+        else:
+            self.lines[self._here] = line
+
+    def _enter(self, value: dict[str, Any] | list[Any], line: int) -> None:
+        if len(self._open) >= MAX_DEPTH:
+            self.report(line, f"is nested deeper than {MAX_DEPTH} levels")
+            raise _Stop
+        if self._awaits_key:
+            self.report(line, "keys must be strings, not lists or mappings")
+            raise _Stop
+        self._open.append(_Open(value, self._take(value, line)))
+
+    def _take(self, value: Any, line: int) -> Keys:
+        """Put a value where it belongs and return its path."""
+        keys = self._here
+        self.lines.setdefault(keys, line)  # what has a key stands where its key stands
+        if not self._open:
+            self.root = value
+            return keys
+        parent = self._open[-1]
+        if isinstance(parent.value, list):
+            parent.value.append(value)
+        elif parent.key is None:  # an alias in place of a key; it has been reported
+            parent.key = ""
+        else:
+            parent.value[parent.key], parent.key = value, None
+        return keys
+
+
+def resolve(word: str) -> Any:
+    """What a plain (unquoted) scalar means: a number, true, false, null, and otherwise the text as it stands."""
+    if word in WORDS:
+        return WORDS[word]
+    if INTEGER.fullmatch(word):
+        return int(word)
+    if FLOAT.fullmatch(word) and math.isfinite(float(word)):
+        return float(word)
+    return word

@@ -1,0 +1,66 @@
+"""Checks data against a pydantic model and tells every fault with file, line and path."""
+
+import difflib
+import types
+import typing
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from gateway.errors import Fault
+from gateway.strict_yaml import Document, Keys
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validated(model: type[Model], data: Any, document: Document, keys: Keys) -> tuple[Model | None, list[Fault]]:
+    """The data as a model, or None and everything that is wrong with it."""
+    try:
+        return model.model_validate(data), []
+    except ValidationError as error:
+        return None, [_fault(model, detail, document, keys) for detail in error.errors(include_url=False)]
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt word, ready to be appended to a sentence; empty when nothing is near."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _fault(model: type[BaseModel], detail: ErrorDetails, document: Document, keys: Keys) -> Fault:
+    # pydantic marks a fault of a mapping's key by a last element of its own.
+    loc = tuple(part for part in detail["loc"] if part != "[key]")
+    return document.fault((*keys, *loc), _message(model, detail, loc))
+
+
+def _message(model: type[BaseModel], detail: ErrorDetails, loc: Keys) -> str:
+    match detail["type"]:
+        case "extra_forbidden":
+            return f"is not a known key{nearest(str(loc[-1]), _known_keys(model, loc[:-1]))}"
+        case "missing":
+            return "is required"
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return "must be a mapping"
+        case "value_error":
+            return detail["msg"].removeprefix("Value error, ")
+        case _:
+            return detail["msg"][0].lower() + detail["msg"][1:]
+
+
+def _known_keys(model: Any, loc: Keys) -> list[str]:
+    """The keys of the model that stands at `loc` inside `model`, as far as its annotations tell."""
+    for key in loc:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            found = model.model_fields.get(str(key))
+            model = _inner(found.annotation) if found else None
+    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _inner(annotation: Any) -> Any:
+    """The model inside `Model | None`, `list[Model]` or `dict[str, Model]`."""
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union, list, dict):
+        inner = [_inner(part) for part in typing.get_args(annotation)]
+        return next((part for part in inner if isinstance(part, type) and issubclass(part, BaseModel)), None)
+    return annotation
