@@ -1,0 +1,147 @@
+"""Compiles contexts: their resources are validated by type, given their material and rendered once."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from gateway.domain.context import Context
+from gateway.domain.resource import Kind, Mode, Resource
+from gateway.errors import Fault
+from gateway.resources.base import FileMaterial, LinkMaterial, ResourceType
+from gateway.stores.policy_files import Entry, Place, entries
+from gateway.stores.policy_models import ContextShape, ResourceShape, alias_fault
+from gateway.validation import nearest, validated
+
+
+class Types(Protocol):
+    """The resource types that policies may use."""
+
+    def get(self, alias: str) -> ResourceType | None:
+        """The type of that alias, or None."""
+        ...
+
+    def aliases(self) -> tuple[str, ...]:
+        """All known aliases."""
+        ...
+
+
+class Materials(Protocol):
+    """Where the text of documents and links comes from."""
+
+    def file(self, path: Path) -> str:
+        """The text of a document; raises ValueError with a sentence for the policy's author."""
+        ...
+
+    def link(self, url: str, interval: float) -> str | None:
+        """The last good copy of a page (None: never fetched), which is kept fresh from now on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ContextCompiler:
+    """Turns the entries of `contexts` into contexts; faults are gathered, not raised."""
+
+    directory: Path
+    types: Types
+    materials: Materials
+    faults: list[Fault] = field(default_factory=list)
+    linked: set[str] = field(default_factory=set)  # ids of resources whose text comes from a link
+
+    def context(self, entry: Entry) -> Context | None:
+        self._check_alias(entry)
+        shape, faults = validated(ContextShape, entry.data, entry.place.document, entry.place.keys)
+        self.faults.extend(faults)
+        given = entry.data.get("resources") if isinstance(entry.data, dict) else None
+        found, faults = entries(given, entry.place / "resources")
+        self.faults.extend(faults)
+        resources = [self._resource(entry.alias, inner) for inner in found]
+        if shape is None:
+            return None
+        return Context(
+            alias=entry.alias,
+            name=shape.name or humanised(entry.alias),
+            default=shape.default,
+            mandatory=shape.mandatory,
+            resources=tuple(resource for resource in resources if resource is not None),
+        )
+
+    def _resource(self, context: str, entry: Entry) -> Resource | None:
+        self._check_alias(entry)
+        shape, faults = validated(ResourceShape, entry.data, entry.place.document, entry.place.keys)
+        self.faults.extend(faults)
+        kind = self._type(entry)
+        if kind is None:
+            return None
+        raw = entry.data.get("data") if isinstance(entry.data, dict) else None
+        place = entry.place / "data"
+        data, faults = validated(kind.data, {} if raw is None else raw, place.document, place.keys)
+        self.faults.extend(faults)
+        if shape is None or data is None:
+            return None
+        identity = f"{context}/{entry.alias}"
+        try:
+            text = self._text(identity, kind, data, place)
+        except ValueError as error:
+            self.faults.append(place.fault(str(error)))
+            return None
+        return Resource(
+            id=identity,
+            context=context,
+            type=shape.type,
+            name=shape.name or humanised(entry.alias),
+            mode=shape.mode,
+            kind=shape.kind or (Kind.RULE if shape.mode is Mode.ALWAYS else Kind.REFERENCE),
+            description=shape.description,
+            languages=tuple(shape.languages),
+            clash_key=shape.key or kind.clash_key,
+            priority=shape.priority,
+            required=shape.required,
+            mandatory=shape.mandatory,
+            readers=tuple(shape.readers),
+            examples=tuple(shape.examples),
+            truncate=shape.truncate,
+            data=data,
+            text=text,
+        )
+
+    def _type(self, entry: Entry) -> ResourceType | None:
+        alias = entry.data.get("type") if isinstance(entry.data, dict) else None
+        if not isinstance(alias, str):
+            return None  # the shape has reported it
+        kind = self.types.get(alias)
+        if kind is None:
+            hint = nearest(alias, self.types.aliases())
+            self.faults.append((entry.place / "type").fault(f"there is no resource type {alias!r}{hint}"))
+        return kind
+
+    def _text(self, identity: str, kind: ResourceType, data: Any, place: Place) -> str | None:
+        material = kind.material(data)
+        if isinstance(material, FileMaterial):
+            path = document_path(self.directory, Path(place.document.name).parent, material.path)
+            return kind.render(data, self.materials.file(path))
+        if isinstance(material, LinkMaterial):
+            self.linked.add(identity)
+            text = self.materials.link(material.url, material.interval)
+            return None if text is None else kind.render(data, text)
+        return kind.render(data, None)
+
+    def _check_alias(self, entry: Entry) -> None:
+        wrong = alias_fault(entry.alias)
+        if wrong:
+            self.faults.append(entry.place.fault(wrong))
+
+
+def document_path(directory: Path, folder: Path, written: str) -> Path:
+    """The file that a policy in `folder` means; raises ValueError when it would leave the policy directory."""
+    if "\0" in written or Path(written).is_absolute():
+        raise ValueError(f"{written!r} must be relative to the policy file")
+    path = (folder / written).resolve()
+    if not path.is_relative_to(directory.resolve()):
+        raise ValueError(f"{written!r} lies outside the policy directory")
+    return path
+
+
+def humanised(alias: str) -> str:
+    """A name for what was given none: `style-guide` → `Style guide`."""
+    words = " ".join(alias.replace("_", " ").replace("-", " ").split())
+    return words[:1].upper() + words[1:] if words else alias

@@ -1,0 +1,142 @@
+"""The shape of policy files. Unknown keys are errors; what refers to other objects is checked by the compiler."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from gateway.domain.agent import Placement
+from gateway.domain.resource import Kind, Mode
+from gateway.domain.template import parse_template
+
+ALIAS = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+NODE_KEY = re.compile(r"[a-z0-9_.][a-z0-9_.-]{0,63}")
+RESERVED = frozenset({"global", "order", "resolve", "versions"})  # paths of the management API
+
+
+def alias_fault(alias: str, *, reserved: bool = True) -> str | None:
+    """What is wrong with an alias, if anything."""
+    if not ALIAS.fullmatch(alias):
+        return "an alias is 1 to 64 lower-case letters, digits and hyphens, and begins with a letter or digit"
+    if reserved and alias in RESERVED:
+        return f"{alias!r} is reserved; choose another alias"
+    return None
+
+
+def node_key_fault(key: str) -> str | None:
+    """What is wrong with the key of a content node, if anything."""
+    if not NODE_KEY.fullmatch(key) or set(key) == {"."}:
+        return "a node's key is 1 to 64 lower-case letters, digits, hyphens, underscores and dots"
+    return None
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _as_budget(value: Any) -> Any:
+    return {"total": value} if isinstance(value, int | str) and not isinstance(value, bool) else value
+
+
+def _check_template(text: str) -> str:
+    parse_template(text)
+    return text
+
+
+def _check_model(model: str) -> str:
+    if model.startswith("agent:"):
+        raise ValueError("must be a model of an upstream, not another agent")
+    return model
+
+
+Text = Annotated[str, Field(min_length=1)]
+Strings = Annotated[list[Text], BeforeValidator(_as_list)]  # a single string may stand for a list of one
+Model = Annotated[Text, AfterValidator(_check_model)]
+Score = Annotated[float, Field(ge=0, le=1)]
+
+
+class Shape(BaseModel):
+    """A part of a policy file: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class BudgetShape(Shape):
+    total: int | None = Field(None, ge=0)
+    max: int | None = Field(None, ge=0)
+
+
+class SelectionShape(Shape):
+    preset: Literal["conservative", "normal", "aggressive"] | None = None
+    include_score: Score | None = None
+    min_score: Score | None = None
+    top_k: int | None = Field(None, ge=1)
+    top_n: int | None = Field(None, ge=0)
+
+
+class ResourceShape(Shape):
+    type: Text
+    name: Text | None = None
+    mode: Mode = Mode.ALWAYS
+    kind: Kind | None = None  # a rule when it is always there, else reference material
+    description: str = ""
+    languages: Strings = []
+    key: Text | None = None  # default: the type's own
+    priority: int = 100
+    required: bool = False
+    mandatory: bool = False
+    readers: Strings = []
+    examples: Strings = []
+    truncate: Literal["extractive", "keep_start", "keep_end", "none"] = "extractive"
+    data: Any = Field(default_factory=dict)  # checked against the model of its type
+
+
+class ContextShape(Shape):
+    name: Text | None = None
+    default: bool = False
+    mandatory: bool = False
+    resources: Any = Field(default_factory=dict)  # each is checked by itself, so that all faults are found
+
+
+class Sampling(Shape):
+    """What agents and profiles may say about the upstream request."""
+
+    name: Text | None = None
+    contexts: Strings = []
+    model: Model | None = None
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, ge=0, le=1)
+    max_tokens: int | None = Field(None, ge=1)
+    budget: Annotated[BudgetShape, BeforeValidator(_as_budget)] = BudgetShape()
+    placement: Placement | None = None
+
+
+class ProfileShape(Sampling):
+    pass
+
+
+class AgentShape(Sampling):
+    description: str = ""
+    instructions: str = ""
+    profile: str | None = None
+    inject: bool | None = None
+    selection: SelectionShape = SelectionShape()
+    max_turns: int | None = Field(None, ge=1, le=50)
+
+
+class PromptShape(Shape):
+    name: Text | None = None
+    template: Annotated[str, AfterValidator(_check_template)] | None = None
+    contexts: Strings = []
+
+
+class NodeShape(Shape):
+    id: Text | None = None
+    title: Text | None = None
+    type: Text = "page"
+    body: str = ""
+    contexts: Strings = []
+    inherit: Literal["merge", "nearest"] = "nearest"
+    readers: Strings = []
+    links: Strings = []
+    children: Any = Field(default_factory=dict)  # each is checked by itself, so that all faults are found
