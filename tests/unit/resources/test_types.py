@@ -65,6 +65,10 @@ def test_a_document_by_content_needs_no_file():
     assert Document().render(data, None) == "Use commas."
 
 
+def test_html_content_is_reduced_to_its_text():
+    assert rendered(Document(), {"content": "<p>Use <b>commas</b>.</p>", "mime_type": "text/html"}) == "Use commas."
+
+
 def test_a_link_without_an_interval_leaves_it_to_the_configuration():
     url = "https://example.com/rules"
     assert ExternalLink().material(ExternalLink.data(url=url)) == LinkMaterial(url, 0)
@@ -94,6 +98,7 @@ def test_a_link_renders_its_copy():
         (Document, {"path": " "}),
         (Document, {"content": "b", "mime_type": "application/pdf"}),
         (Document, {"path": "a.md", "mime_type": "image/png"}),
+        (Document, {"path": "a.md", "mime_type": "application/pdf"}),
         (ExternalLink, {"url": "ftp://example.com/"}),
         (ExternalLink, {"url": "https://example.com/", "interval": 59}),
         (ExternalLink, {"url": "https://example.com/", "interval": 0}),

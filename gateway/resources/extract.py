@@ -1,0 +1,121 @@
+"""The text of documents. Text is decoded here; everything that needs a parser goes to a limited process."""
+
+import hashlib
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import OrderedDict
+from pathlib import Path
+
+from gateway.resources import formats
+from gateway.resources.formats import Format
+from gateway.resources.parse import REFUSED
+from gateway.settings import Documents
+
+ROOT = Path(__file__).parents[2]
+KEPT = 1024  # documents whose text stays in memory
+
+
+def extract_text(path: Path, limits: Documents) -> str:
+    """The text of a file; ValueError says in a sentence why there is none."""
+    return _extract(path, _read(path, limits), limits)
+
+
+def extract_html(content: bytes, limits: Documents, charset: str | None = None) -> str:
+    """The visible text of a page that somebody else wrote."""
+    return _parse(Format.HTML, content, limits, charset)
+
+
+class DocumentCache:
+    """Extracts once per content, so that a reload parses only what has changed."""
+
+    def __init__(self, limits: Documents) -> None:
+        self._limits = limits
+        self._texts: OrderedDict[str, str] = OrderedDict()
+        # Held while a document is parsed: one limited process at a time bounds the memory that a reload takes.
+        self._lock = threading.Lock()
+
+    def text(self, path: Path) -> str:
+        """As `extract_text`; called from any thread."""
+        content = _read(path, self._limits)
+        key = f"{_format(path, content)}:{hashlib.sha256(content).hexdigest()}"
+        with self._lock:
+            if key not in self._texts:
+                self._texts[key] = _extract(path, content, self._limits)
+            self._texts.move_to_end(key)
+            while len(self._texts) > KEPT:
+                self._texts.popitem(last=False)
+            return self._texts[key]
+
+
+def _read(path: Path, limits: Documents) -> bytes:
+    try:
+        if not path.is_file():  # a device or a pipe could be read for ever
+            raise ValueError(f"{path.name}: there is no such file")
+        with path.open("rb") as file:
+            content = file.read(limits.max_bytes + 1)
+    except OSError as error:
+        raise ValueError(f"{path.name}: it cannot be read: {error.strerror}") from error
+    if len(content) > limits.max_bytes:
+        raise ValueError(f"{path.name}: it is larger than documents.max_bytes ({limits.max_bytes})")
+    return content
+
+
+def _format(path: Path, content: bytes) -> Format:
+    return formats.by_name(path.name) or formats.by_content(content)
+
+
+def _extract(path: Path, content: bytes, limits: Documents) -> str:
+    form = _format(path, content)
+    try:
+        return formats.decode_text(content) if form is Format.TEXT else _parse(form, content, limits)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name}: it is not UTF-8 text (byte {error.start})") from error
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+
+
+def _parse(form: Format, content: bytes, limits: Documents, charset: str | None = None) -> str:
+    # Files rather than pipes: RLIMIT_FSIZE then caps the output, and nobody has to pump bytes.
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as taken:
+        given.write(content)
+        given.seek(0)
+        try:
+            process = subprocess.run(
+                _command(form, limits, charset),
+                stdin=given,
+                stdout=taken,
+                stderr=subprocess.DEVNULL,
+                timeout=limits.seconds,
+                env=_environment(),
+                cwd="/",
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ValueError(f"it took longer than {limits.seconds:g} seconds to read") from None
+        taken.seek(0)
+        return _outcome(process.returncode, taken.read(limits.max_bytes).decode(), form, limits)
+
+
+def _command(form: Format, limits: Documents, charset: str | None) -> list[str]:
+    ceilings = [str(limits.cpu_seconds), str(limits.memory_mb), str(limits.max_bytes)]
+    declared = [charset] if charset else []
+    return [sys.executable, "-s", "-P", "-B", "-m", "gateway.resources.parse", form, *ceilings, *declared]
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of ours but where modules are: secrets stay here, and a source tree works without an install."""
+    places = [str(ROOT), *(place for place in sys.path if place)]
+    return {"PYTHONPATH": ":".join(dict.fromkeys(places))}
+
+
+def _outcome(status: int, text: str, form: Format, limits: Documents) -> str:
+    if status == 0:
+        return text
+    if status == REFUSED:
+        raise ValueError(text)
+    if status in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise ValueError(f"it took more than {limits.cpu_seconds} seconds of CPU time to read")
+    raise ValueError(f"it is damaged or not a {form.upper()} document")
