@@ -80,19 +80,14 @@ class Lane:
 
     def _open(self, prepare: Callable[[sqlite3.Connection], None]) -> None:
         deadline = time.monotonic() + OPEN_SECONDS
-        while True:
-            connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
+        while self._connection is None:
             try:
-                prepare(connection)
-            except BaseException as error:
-                connection.close()
+                self._connection = _connect(self._path, prepare)
+            except sqlite3.Error as error:
                 # SQLite does not wait on its own while another worker switches the file to WAL.
-                if not _is_busy(error) or time.monotonic() > deadline:
+                if _primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
-            else:
-                self._connection = connection
-                return
 
 
 class SqliteStore:
@@ -170,6 +165,16 @@ def _create(path: Path) -> None:
         raise StoreError(f"The store {path} cannot be made: {error.strerror}.") from error
 
 
+def _connect(path: Path, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def _prepare_writes(connection: sqlite3.Connection) -> None:
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
@@ -211,7 +216,3 @@ def _encoded(key: str) -> bytes:
 def _primary_code(error: sqlite3.Error) -> int:
     """SQLite's result code without its extension; 0 for errors that Python's module raises on its own."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _is_busy(error: BaseException) -> bool:
-    return isinstance(error, sqlite3.Error) and _primary_code(error) == sqlite3.SQLITE_BUSY

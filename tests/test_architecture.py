@@ -1,0 +1,310 @@
+"""The rules of the house, read from the source: each is a function from a module to what is wrong with it."""
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Imports point down. A part may import itself and whatever stands in an earlier row, never its own row.
+ROWS = (
+    {"domain", "errors"},
+    {"strict_yaml"},
+    {"expansion", "validation"},
+    {"settings"},
+    {"resources"},
+    {"stores"},
+    {"semantic"},
+    {"scopes", "collectors", "selection", "injection", "upstreams", "retrieval", "receipts"},
+    {"pipeline"},
+    {"edge"},
+    {"app"},
+    {"cli"},
+    {"__main__"},
+)
+ROW = {part: number for number, row in enumerate(ROWS) for part in row}
+
+MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 400, 60, 6
+READS_ENVIRONMENT = {"gateway.settings", "gateway.upstreams.litellm"}  # litellm is configured through it on import
+NAMES_LITELLM = {"gateway.upstreams.litellm"}
+CATCHES_EVERYTHING = ("gateway.edge", "gateway.receipts", "gateway.collectors.guard")
+PRINTS = {"gateway.cli"}
+CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft"}
+CHANGES |= {"remove", "reverse", "setdefault", "sort", "update"}
+CONTAINERS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
+MAKES_CONTAINER = {"list", "dict", "set", "bytearray", "deque", "defaultdict", "OrderedDict", "Counter"}
+
+# Codecs and patterns keep nothing between calls; loggers live for the process by design.
+MAKES_STATELESS = {"Decoder", "Encoder", "compile", "frozenset", "getLogger"}
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module of ours, or a snippet that pretends to be one."""
+
+    name: str
+    source: str
+    package: bool = False
+
+    @property
+    def part(self) -> str:
+        return self.name.partition(".")[2].partition(".")[0]
+
+    def nodes(self) -> Iterator[ast.AST]:
+        return ast.walk(ast.parse(self.source))
+
+    def body(self) -> list[ast.stmt]:
+        return ast.parse(self.source).body
+
+
+def modules() -> list[Module]:
+    found = []
+    for file in sorted((ROOT / "gateway").rglob("*.py")):
+        parts = file.relative_to(ROOT).with_suffix("").parts
+        package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if package else parts)
+        found.append(Module(name, file.read_text(encoding="utf-8"), package))
+    return found
+
+
+def imported(module: Module) -> Iterator[str]:
+    """The dotted names that a module imports, at the top or inside a function, by statement or by name."""
+    for node in module.nodes():
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = absolute(module, node)
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and called(node) in ("import_module", "__import__"):
+            yield from (name.value for name in node.args if isinstance(name, ast.Constant))
+
+
+def absolute(module: Module, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    drop = node.level - module.package
+    parts = module.name.split(".")
+    parents = parts[: len(parts) - drop]
+    return ".".join([*parents, *([node.module] if node.module else [])])
+
+
+def called(node: ast.Call) -> str:
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def imports_point_down(module: Module) -> list[str]:
+    if module.name == "gateway":
+        return [f"the package itself imports {name}" for name in imported(module) if name.startswith("gateway")]
+    if module.part not in ROW:
+        return [f"{module.part} has no place in the house; give it one in ROWS"]
+    targets = {name.split(".")[1] for name in imported(module) if name.startswith("gateway.")} & ROW.keys()
+    allowed = {part for part, row in ROW.items() if row < ROW[module.part]} | {module.part}
+    return [f"{module.part} imports {part}" for part in sorted(targets - allowed)]
+
+
+def only_settings_reads_the_environment(module: Module) -> list[str]:
+    if module.name in READS_ENVIRONMENT:
+        return []
+    names = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
+    reads = {name for name in imported(module) if name.startswith("os.") and name.removeprefix("os.") in names}
+    for node in module.nodes():
+        if isinstance(node, ast.Attribute) and node.attr in names and ast.unparse(node.value) == "os":
+            reads.add(ast.unparse(node))
+    return [f"reads {name}" for name in sorted(reads)]
+
+
+def one_module_imports_litellm(module: Module) -> list[str]:
+    if module.name in NAMES_LITELLM:
+        return []
+    return [f"imports {name}" for name in imported(module) if name.split(".")[0] == "litellm"]
+
+
+def modules_and_functions_are_short(module: Module) -> list[str]:
+    lines = len(module.source.splitlines())
+    faults = [f"has {lines} lines"] if lines > MAX_MODULE_LINES else []
+    for node in module.nodes():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            if length > MAX_FUNCTION_LINES:
+                faults.append(f"{node.name} has {length} lines")
+            count = len(parameters(node))
+            if count > MAX_PARAMETERS:
+                faults.append(f"{node.name} has {count} parameters")
+    return faults
+
+
+def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    return [argument.arg for argument in every if argument.arg not in ("self", "cls")]
+
+
+def nobody_swallows_every_error(module: Module) -> list[str]:
+    if module.name.startswith(CATCHES_EVERYTHING):
+        return []
+    handlers = [node for node in module.nodes() if isinstance(node, ast.ExceptHandler)]
+    return [f"line {node.lineno} catches everything" for node in handlers if is_broad(node) and not passes_on(node)]
+
+
+def is_broad(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(ast.unparse(kind).split(".")[-1] in ("Exception", "BaseException") for kind in kinds)
+
+
+def passes_on(handler: ast.ExceptHandler) -> bool:
+    """Whether it only cleans up: nothing leaves it but the very error that came in."""
+    last = handler.body[-1]
+    leaves = any(
+        isinstance(node, ast.Return | ast.Continue | ast.Break) for part in handler.body for node in ast.walk(part)
+    )
+    return isinstance(last, ast.Raise) and last.exc is None and not leaves
+
+
+def modules_hold_no_mutable_state(module: Module) -> list[str]:
+    containers, faults = set(), []
+    for statement in module.body():
+        for name, value in assigned(statement):
+            if is_container(value):
+                containers.add(name)
+            if name.islower() and not name.startswith("__") and (is_container(value) or is_call(value)):
+                faults.append(f"{name} is state of the module")
+    for node in module.nodes():
+        if isinstance(node, ast.Global):
+            faults.append(f"line {node.lineno} rebinds {', '.join(node.names)}")
+        faults += [f"{name} is changed in line {node.lineno}" for name in changed(node) & containers]
+    return faults
+
+
+def assigned(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Name):
+                yield target.id, statement.value
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        yield ast.unparse(statement.target), statement.value
+
+
+def is_container(value: ast.expr) -> bool:
+    return isinstance(value, CONTAINERS) or (isinstance(value, ast.Call) and called(value) in MAKES_CONTAINER)
+
+
+def is_call(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and called(value) not in MAKES_STATELESS
+
+
+def changed(node: ast.AST) -> set[str]:
+    """The names whose contents a node changes: by item, by deletion or by a method."""
+    if (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Store | ast.Del)
+        and isinstance(node.value, ast.Name)
+    ):
+        return {node.value.id}
+    if isinstance(node, ast.Attribute) and node.attr in CHANGES and isinstance(node.value, ast.Name):
+        return {node.value.id}
+    return set()
+
+
+def only_the_command_line_prints(module: Module) -> list[str]:
+    if module.name in PRINTS:
+        return []
+    calls = [node for node in module.nodes() if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    return [f"prints in line {node.lineno}" for node in calls if called(node) == "print"]
+
+
+Check = Callable[[Module], list[str]]
+CHECKS: tuple[Check, ...] = (
+    imports_point_down,
+    only_settings_reads_the_environment,
+    one_module_imports_litellm,
+    modules_and_functions_are_short,
+    nobody_swallows_every_error,
+    modules_hold_no_mutable_state,
+    only_the_command_line_prints,
+)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_house_keeps_the_rule(check: Check) -> None:
+    faults = [f"{module.name}: {fault}" for module in modules() for fault in check(module)]
+    assert faults == []
+
+
+def test_every_module_is_looked_at() -> None:
+    names = {module.name for module in modules()}
+    assert {"gateway", "gateway.errors", "gateway.domain.scope", "gateway.stores", "gateway.stores.sqlite"} <= names
+
+
+LONG = "def f():\n" + "    x = 1\n" * 60
+CAUGHT: tuple[tuple[Check, str, str], ...] = (
+    (imports_point_down, "gateway.domain.node", "from gateway.errors import Fault"),
+    (imports_point_down, "gateway.errors", "import gateway.domain.node"),
+    (imports_point_down, "gateway.strict_yaml", "from gateway import settings"),
+    (imports_point_down, "gateway.stores.sqlite", "from gateway.semantic.index import Index"),
+    (imports_point_down, "gateway.stores.sqlite", "def f():\n    from gateway.app import build"),
+    (imports_point_down, "gateway.scopes.headers", "from gateway.injection.place import place"),
+    (imports_point_down, "gateway.scopes.headers", "from ..injection import place"),
+    (imports_point_down, "gateway.scopes.headers", "importlib.import_module('gateway.upstreams.openai')"),
+    (imports_point_down, "gateway.pipeline", "from gateway.edge.chat import chat"),
+    (imports_point_down, "gateway.edge.chat", "from gateway.app import build"),
+    (imports_point_down, "gateway.settings", "from gateway.resources.base import ResourceType"),
+    (imports_point_down, "gateway.attic", "pass"),
+    (imports_point_down, "gateway", "from gateway.app import build"),
+    (only_settings_reads_the_environment, "gateway.app", "import os\nkey = os.environ['KEY']"),
+    (only_settings_reads_the_environment, "gateway.app", "import os\nos.getenv('KEY')"),
+    (only_settings_reads_the_environment, "gateway.app", "from os import environ"),
+    (one_module_imports_litellm, "gateway.upstreams.routes", "def f():\n    import litellm.exceptions"),
+    (one_module_imports_litellm, "gateway.upstreams.routes", "from litellm import acompletion"),
+    (one_module_imports_litellm, "gateway.upstreams.routes", "importlib.import_module('litellm')"),
+    (modules_and_functions_are_short, "gateway.app", "x = 1\n" * 401),
+    (modules_and_functions_are_short, "gateway.app", LONG),
+    (modules_and_functions_are_short, "gateway.app", "class A:\n    async def f(self, a, b, c, d, e, *, f, g): ..."),
+    (nobody_swallows_every_error, "gateway.pipeline", "try: f()\nexcept Exception: pass"),
+    (nobody_swallows_every_error, "gateway.pipeline", "try: f()\nexcept (OSError, BaseException) as e: log(e)"),
+    (nobody_swallows_every_error, "gateway.pipeline", "try: f()\nexcept: pass"),
+    (nobody_swallows_every_error, "gateway.pipeline", "try: f()\nexcept Exception as e: raise Other from e"),
+    (nobody_swallows_every_error, "gateway.collectors.focus", "try: f()\nexcept builtins.Exception: pass"),
+    (modules_hold_no_mutable_state, "gateway.app", "cache = {}"),
+    (modules_hold_no_mutable_state, "gateway.app", "seen: set[str] = set()"),
+    (modules_hold_no_mutable_state, "gateway.app", "app = Starlette()"),
+    (modules_hold_no_mutable_state, "gateway.app", "N = 0\ndef f():\n    global N\n    N += 1"),
+    (modules_hold_no_mutable_state, "gateway.app", "SEEN = {}\ndef f(a):\n    SEEN[a] = 1"),
+    (modules_hold_no_mutable_state, "gateway.app", "SEEN = defaultdict(list)\ndef f(a):\n    SEEN.update(a)"),
+    (only_the_command_line_prints, "gateway.app", "def f():\n    print('here')"),
+)
+ALLOWED: tuple[tuple[Check, str, str], ...] = (
+    (imports_point_down, "gateway.app", "from gateway import errors\nfrom gateway.edge.chat import chat\nimport os"),
+    (imports_point_down, "gateway.upstreams.routes", "from .base import Upstream\nfrom gateway.settings import Route"),
+    (imports_point_down, "gateway.cli", "from gateway import __version__"),
+    (only_settings_reads_the_environment, "gateway.settings", "import os\nos.environ['KEY']"),
+    (only_settings_reads_the_environment, "gateway.app", "import os\nos.getpid()"),
+    (one_module_imports_litellm, "gateway.upstreams.litellm", "import litellm"),
+    (one_module_imports_litellm, "gateway.settings", "KIND = 'litellm'"),
+    (modules_and_functions_are_short, "gateway.app", "class A:\n    def f(self, a, b, c, d, e, f, *more): ..."),
+    (nobody_swallows_every_error, "gateway.pipeline", "try: f()\nexcept BaseException:\n    close()\n    raise"),
+    (nobody_swallows_every_error, "gateway.edge.chat", "try: f()\nexcept Exception: pass"),
+    (modules_hold_no_mutable_state, "gateway.app", "NAMES = {'a': 1}\n__all__ = ['f']\nlog = logging.getLogger('x')"),
+    (modules_hold_no_mutable_state, "gateway.app", "_decode = msgspec.json.Decoder(dict)"),
+    (modules_hold_no_mutable_state, "gateway.app", "NAMES = ['a']\ndef f():\n    mine = {}\n    mine['a'] = NAMES[0]"),
+    (only_the_command_line_prints, "gateway.cli", "print('here')"),
+)
+
+
+@pytest.mark.parametrize(("check", "name", "source"), CAUGHT)
+def test_a_breach_is_caught(check: Check, name: str, source: str) -> None:
+    assert check(Module(name, source))
+
+
+@pytest.mark.parametrize(("check", "name", "source"), ALLOWED)
+def test_what_is_allowed_passes(check: Check, name: str, source: str) -> None:
+    assert check(Module(name, source)) == []
+
+
+def test_every_rule_has_a_breach_that_it_catches() -> None:
+    assert {check for check, _, _ in CAUGHT} == set(CHECKS)
