@@ -128,8 +128,8 @@ def test_a_document_may_not_use_more_cpu_than_it_is_given(write):
 
 
 def test_a_document_may_not_use_more_memory_than_it_is_given(write):
-    with pytest.raises(ValueError, match="more than 64 MB of memory"):
-        extract_text(write("big.html", b"x" * 18_000_000), Documents(memory_mb=64))
+    with pytest.raises(ValueError, match="more than 40 MB of memory"):
+        extract_text(write("big.html", b"x" * 18_000_000), Documents(memory_mb=40))
 
 
 def test_a_document_may_not_take_longer_than_the_wall_clock_allows(write):
