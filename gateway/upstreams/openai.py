@@ -5,7 +5,6 @@ for each request cost as much CPU as all the rest of the exchange.
 """
 
 import asyncio
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 from weakref import WeakSet
@@ -15,6 +14,7 @@ from aiohttp import (
     ClientConnectionError,
     ClientError,
     ClientOSError,
+    ClientPayloadError,
     ClientRequest,
     ClientTimeout,
     ServerDisconnectedError,
@@ -30,32 +30,17 @@ from yarl import URL
 from gateway import errors
 from gateway.settings import Limits, UpstreamSettings
 from gateway.upstreams.base import Capabilities, UpstreamReply, UpstreamRequest
+from gateway.upstreams.head import Heads
 
 MODELS_SECONDS: Final = 5
 KEEPALIVE_SECONDS: Final = 30
-MAX_PATHS: Final = 256  # heads kept ready; paths beyond that are written anew each time
 ONE_WRITE: Final = 64 * 1024  # beyond this, copying head and body together costs more than a second write
-TARGET: Final = re.compile(r"/[!-\"$-~]*")  # origin-form: printable ASCII without a fragment
-# Set by us alone: a forwarded one could change the framing, the account or the encoding of the reply.
-OURS: Final = frozenset(
-    (
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-length",
-        "cookie",
-        "expect",
-        "host",
-        "transfer-encoding",
-        "upgrade",
-    )
-)
 
 
 class OpenAIReply:
     """A reply read straight from aiohttp's parser."""
 
-    __slots__ = ("_connection", "_limit", "_name", "_payload", "_until_close", "headers", "status")
+    __slots__ = ("_connection", "_ended", "_limit", "_name", "_payload", "_until_close", "headers", "status")
 
     def __init__(
         self, name: str, connection: Connection, message: RawResponseMessage, payload: StreamReader, limit: int
@@ -64,6 +49,16 @@ class OpenAIReply:
         self.headers: Mapping[str, str] = {key.lower(): value for key, value in message.headers.items()}
         self._name, self._connection, self._payload, self._limit = name, connection, payload, limit
         self._until_close = not message.chunked and "content-length" not in self.headers
+        self._ended: asyncio.Future[None] | None = None
+
+    def expect_more(self, idle: float) -> None:
+        """The body is still coming: watch for silence, and for an end that the parser keeps to itself."""
+        protocol = handler(self._connection)
+        protocol.read_timeout = idle
+        protocol.start_timeout()
+        self._ended = protocol.closed
+        if self._ended is not None:
+            self._ended.add_done_callback(self._end)
 
     async def read(self) -> bytes:
         try:
@@ -86,7 +81,14 @@ class OpenAIReply:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def close(self) -> None:
+        if self._ended is not None:
+            self._ended.remove_done_callback(self._end)
         release(self._connection, complete=self._payload.is_eof())
+
+    def _end(self, _: asyncio.Future[None]) -> None:
+        # A fault in the chunking closes the connection without a word to whoever waits for the next chunk.
+        if not self._payload.is_eof() and self._payload.exception() is None:
+            self._payload.set_exception(ClientPayloadError())
 
     def _was_reset(self) -> bool:
         # Without a length the parser takes any end for a clean one; a reset is not.
@@ -110,31 +112,23 @@ class OpenAIUpstream:
         )
         self.passes_bearer = settings.pass_bearer
         self._url = checked_url(name, settings.base_url)
-        self._fixed = fixed_headers(self._url, settings)
-        self._taken = OURS | self._fixed.keys()
-        self._heads: dict[tuple[str, str], bytes] = {}
+        self._heads = Heads(self._url, settings)
         self._timeouts, self._limits = settings.timeouts, limits
         self._connecting = ClientTimeout(total=None, connect=settings.timeouts.connect)
-        self._pool: tuple[TCPConnector, ClientRequest] | None = None
+        self._pool: tuple[TCPConnector, ClientRequest] | None = None  # made inside the running loop
         self._used: WeakSet[ResponseHandler] = WeakSet()
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
-        head = self._head(request)
+        head = self._heads.write(request)
         try:
             async with asyncio.timeout(self._timeouts.first_byte):
-                connection, message, payload = await self._exchange(head, request.body)
+                reply = await self._exchange(head, request.body)
         except TimeoutError as error:
-            raise errors.UpstreamTimeout(
-                f"Upstream {self.name!r} did not answer within {self._timeouts.first_byte:g} s."
-            ) from error
-        reply = OpenAIReply(self.name, connection, message, payload, self._limits.reply_bytes)
+            limit = f"{self._timeouts.first_byte:g} s"
+            raise errors.UpstreamTimeout(f"Upstream {self.name!r} did not answer within {limit}.") from error
         if fault := unusable(reply):
-            release(connection, complete=False)
+            await reply.close()
             raise errors.UpstreamInvalid(f"Upstream {self.name!r} answered with {fault}.")
-        protocol = connection.protocol
-        if protocol is not None and not payload.is_eof():
-            protocol.read_timeout = self._timeouts.idle
-            protocol.start_timeout()
         return reply
 
     async def models(self) -> list[dict[str, Any]]:
@@ -159,26 +153,24 @@ class OpenAIUpstream:
             connector, self._pool = self._pool[0], None
             await connector.close()
 
-    async def _exchange(self, head: bytes, body: bytes) -> tuple[Connection, RawResponseMessage, StreamReader]:
-        """Send and wait for the head; once more when a kept connection turns out to be dead before any byte came."""
+    async def _exchange(self, head: bytes, body: bytes) -> OpenAIReply:
+        """Send, and wait for the head; once more when a kept connection proves dead before any byte came."""
         connection, reused = await self._connect()
         try:
-            return connection, *await self._converse(connection, head, body)
-        except ClientConnectionError as error:
-            if is_partial(error):
-                raise errors.UpstreamInvalid(f"Upstream {self.name!r} broke off in the middle of a head.") from error
+            return await self._converse(connection, head, body)
+        except ClientConnectionError:
             if not reused:
-                raise self._unreachable("closed the connection without an answer") from error
+                raise self._unreachable("closed the connection without an answer") from None
         connection, _ = await self._connect()
         try:
-            return connection, *await self._converse(connection, head, body)
+            return await self._converse(connection, head, body)
         except ClientConnectionError as error:
             raise self._unreachable("closed the connection without an answer") from error
 
     async def _connect(self) -> tuple[Connection, bool]:
         """A connection, and whether it has served before."""
         if self._pool is None:
-            # The connector asks a request where to connect; one serves for all of them.
+            # The connector asks a request where to connect to; one serves for all.
             where = ClientRequest("GET", self._url, loop=asyncio.get_running_loop())
             self._pool = TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS), where
         connector, where = self._pool
@@ -188,54 +180,31 @@ class OpenAIUpstream:
             raise self._unreachable(f"took no connection within {self._timeouts.connect:g} s") from error
         except ClientError as error:
             raise self._unreachable("cannot be reached") from error
-        protocol = connection.protocol
-        assert protocol is not None
+        protocol = handler(connection)
         if protocol in self._used:
             return connection, True
         self._used.add(protocol)
+        if protocol.closed is not None:
+            protocol.closed.add_done_callback(asyncio.Future.exception)  # asked for, or asyncio would log it
         return connection, False
 
-    async def _converse(
-        self, connection: Connection, head: bytes, body: bytes
-    ) -> tuple[RawResponseMessage, StreamReader]:
-        protocol = connection.protocol
-        assert protocol is not None
+    async def _converse(self, connection: Connection, head: bytes, body: bytes) -> OpenAIReply:
+        protocol = handler(connection)
         protocol.set_response_params(
             read_until_eof=True, auto_decompress=False, max_field_size=self._limits.header_bytes
         )
         try:
             write(connection, head, body)
-            while True:
-                message, payload = await protocol.read()
-                if message.code >= 200 or message.code == 101:
-                    return message, payload
-        except HttpProcessingError as error:
+            message, payload = await final_head(protocol)
+        except BaseException as error:
             release(connection, complete=False)
-            raise errors.UpstreamInvalid(f"Upstream {self.name!r} does not speak HTTP.") from error
-        except BaseException:
-            release(connection, complete=False)
+            if isinstance(error, HttpProcessingError) or is_partial(error):
+                raise errors.UpstreamInvalid(f"Upstream {self.name!r} sent something that is not HTTP.") from error
             raise
-
-    def _head(self, request: UpstreamRequest) -> bytes:
-        lines = [f"{name}: {value}" for name, value in request.headers if name.lower() not in self._taken]
-        names = {name.lower() for name, _ in request.headers}
-        if self.passes_bearer and request.bearer:
-            lines.append(f"authorization: Bearer {request.bearer}")
-        if request.body or request.method != "GET":
-            lines.append(f"content-length: {len(request.body)}")
-            if "content-type" not in names and "content-type" not in self._fixed:
-                lines.append("content-type: application/json")
-        return self._opening(request.method, request.path) + encoded(lines) + b"\r\n"
-
-    def _opening(self, method: str, path: str) -> bytes:
-        """The request line and what is the same in every call, kept per path."""
-        opening = self._heads.get((method, path))
-        if opening is None:
-            fixed = [f"{name}: {value}" for name, value in self._fixed.items()]
-            opening = f"{method} {target(self._url, path)} HTTP/1.1\r\n".encode() + encoded(fixed)
-            if len(self._heads) < MAX_PATHS:
-                self._heads[method, path] = opening
-        return opening
+        reply = OpenAIReply(self.name, connection, message, payload, self._limits.reply_bytes)
+        if not payload.is_eof():
+            reply.expect_more(self._timeouts.idle)
+        return reply
 
     def _unreachable(self, how: str) -> errors.UpstreamUnreachable:
         return errors.UpstreamUnreachable(f"Upstream {self.name!r} {how}.")
@@ -249,30 +218,10 @@ def checked_url(name: str, base_url: str | None) -> URL:
     return url
 
 
-def fixed_headers(url: URL, settings: UpstreamSettings) -> dict[str, str]:
-    """What goes out with every call, by lower-case name; a configured header wins over ours."""
-    fixed = {"host": url.host_port_subcomponent or "", "accept-encoding": "identity"}
-    if settings.api_key and not settings.pass_bearer:
-        fixed["authorization"] = f"Bearer {settings.api_key}"
-    return fixed | {name.lower(): value for name, value in settings.headers.items()}
-
-
-def target(url: URL, path: str) -> str:
-    """The request target below the base URL; both may bring a query."""
-    path, _, query = path.partition("?")
-    queries = "&".join(part for part in (url.raw_query_string, query) if part)
-    whole = url.raw_path.rstrip("/") + path + (f"?{queries}" if queries else "")
-    if not TARGET.fullmatch(whole):
-        raise errors.InvalidRequest("The path holds characters that a URL may not hold.")
-    return whole
-
-
-def encoded(lines: list[str]) -> bytes:
-    """Header lines as they go out; a line break inside one would start another header."""
-    text = "".join([f"{line}\r\n" for line in lines])
-    if text.count("\r") != len(lines) or text.count("\n") != len(lines) or "\0" in text:
-        raise errors.InvalidRequest("A header holds a line break or a NUL.")
-    return text.encode("latin-1", "replace")
+def handler(connection: Connection) -> ResponseHandler:
+    if connection.protocol is None:
+        raise ServerDisconnectedError
+    return connection.protocol
 
 
 def write(connection: Connection, head: bytes, body: bytes) -> None:
@@ -286,6 +235,14 @@ def write(connection: Connection, head: bytes, body: bytes) -> None:
         transport.write(body)
 
 
+async def final_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, StreamReader]:
+    """The head of the reply itself, after any interim one (RFC 9110 §15.2)."""
+    while True:
+        message, payload = await protocol.read()
+        if message.code >= 200 or message.code == 101:
+            return message, payload
+
+
 def release(connection: Connection, *, complete: bool) -> None:
     """Give the connection back when both sides are done with it, otherwise drop it at once."""
     protocol, transport = connection.protocol, connection.transport
@@ -297,7 +254,7 @@ def release(connection: Connection, *, complete: bool) -> None:
     connection.close()
 
 
-def is_partial(error: ClientConnectionError) -> bool:
+def is_partial(error: BaseException) -> bool:
     """Whether part of a head had come when the connection ended."""
     return isinstance(error, ServerDisconnectedError) and isinstance(error.message, RawResponseMessage)
 
