@@ -49,18 +49,24 @@ def _message(model: type[BaseModel], detail: ErrorDetails, loc: Keys) -> str:
             return detail["msg"][0].lower() + detail["msg"][1:]
 
 
-def _known_keys(model: Any, loc: Keys) -> list[str]:
+def _known_keys(model: type[BaseModel], loc: Keys) -> list[str]:
     """The keys of the model that stands at `loc` inside `model`, as far as its annotations tell."""
+    found: Any = model
     for key in loc:
-        if isinstance(model, type) and issubclass(model, BaseModel):
-            found = model.model_fields.get(str(key))
-            model = _inner(found.annotation) if found else None
-    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+        found = _step(found, key)
+    return list(found.model_fields) if _is_model(found) else []
 
 
-def _inner(annotation: Any) -> Any:
-    """The model inside `Model | None`, `list[Model]` or `dict[str, Model]`."""
-    if typing.get_origin(annotation) in (types.UnionType, typing.Union, list, dict):
-        inner = [_inner(part) for part in typing.get_args(annotation)]
-        return next((part for part in inner if isinstance(part, type) and issubclass(part, BaseModel)), None)
-    return annotation
+def _step(annotation: Any, key: str | int) -> Any:
+    if typing.get_origin(annotation) in (list, dict):
+        inner = typing.get_args(annotation)[-1]
+    else:
+        field = annotation.model_fields.get(str(key)) if _is_model(annotation) else None
+        inner = field.annotation if field else None
+    if typing.get_origin(inner) in (types.UnionType, typing.Union):
+        inner = next((part for part in typing.get_args(inner) if part is not type(None)), None)
+    return inner
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

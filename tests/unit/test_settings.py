@@ -1,0 +1,216 @@
+import re
+import types
+import typing
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from gateway import settings as module
+from gateway.errors import Faults
+from gateway.settings import Overrides, Settings, load_settings
+from gateway.strict_yaml import parse
+
+MINIMAL = "upstreams: {demo: {kind: demo}}\nroutes: [{model: '*', upstream: demo}]\n"
+EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(text: str) -> Path:
+        path = tmp_path / "config.yaml"
+        path.write_text(text)
+        return path
+
+    return written
+
+
+def faults_of(path: Path, environ: dict[str, str] | None = None, overrides: Overrides | None = None) -> list[str]:
+    with pytest.raises(Faults) as caught:
+        load_settings(path, environ or {}, overrides or Overrides())
+    return [f"{fault.line}: {fault.path}: {fault.message}" for fault in caught.value.faults]
+
+
+def test_a_minimal_file_gets_every_default(write) -> None:
+    settings = load_settings(write(MINIMAL), {})
+    assert (settings.listen.host, settings.listen.port) == ("127.0.0.1", 8080)
+    assert settings.defaults.budget == 4000
+
+
+def test_relative_paths_are_meant_from_the_files_directory(write, tmp_path) -> None:
+    settings = load_settings(write(MINIMAL), {})
+    assert settings.policies == str(tmp_path / "policies")
+    assert settings.store == f"sqlite:///{tmp_path}/data/gateway.db"
+
+
+def test_absolute_paths_stay(write) -> None:
+    settings = load_settings(write(MINIMAL + "policies: /etc/p\nstore: sqlite:////var/g.db\n"), {})
+    assert (settings.policies, settings.store) == ("/etc/p", "sqlite:////var/g.db")
+
+
+def test_an_expanded_scalar_is_coerced_to_its_type(write) -> None:
+    path = write(MINIMAL + 'listen: {port: "${PORT:-9000}"}\n')
+    assert load_settings(path, {}).listen.port == 9000
+    assert load_settings(path, {"PORT": "7000"}).listen.port == 7000
+
+
+def test_a_variable_that_expands_to_nothing_says_nothing_except_for_a_key(write) -> None:
+    text = "upstreams: {o: {kind: openai, base_url: 'http://x', api_key: '${K:-}'}}\nroutes: []\nsecret: '${S:-}'\n"
+    settings = load_settings(write(text), {})
+    assert settings.secret is None
+    assert not settings.upstreams["o"].enabled
+    assert load_settings(write(text), {"K": "sk"}).upstreams["o"].enabled
+
+
+def test_the_command_line_wins_over_the_file(write, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write(MINIMAL + "listen: {host: '::1', port: 1}\npolicies: a\n")
+    settings = load_settings(path, {}, Overrides(port=2, policies=Path("b")))
+    assert (settings.listen.host, settings.listen.port, settings.policies) == ("::1", 2, str(tmp_path / "b"))
+
+
+def test_without_a_file_there_is_a_demo_with_the_example_policies() -> None:
+    settings = load_settings(None, {})
+    assert {upstream.kind for upstream in settings.upstreams.values()} == {"demo"}
+    assert (settings.store, settings.defaults.model) == ("memory:", "demo")
+    assert Path(settings.policies, "agents.yaml").is_file()
+
+
+def test_without_the_example_policies_the_demo_has_an_empty_set(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "gateway" / "settings.py"))
+    monkeypatch.setattr(module.tempfile, "mkdtemp", lambda prefix: str(tmp_path))
+    assert load_settings(None, {}).policies == str(tmp_path)
+
+
+def test_all_faults_come_at_once_with_their_lines(write) -> None:
+    text = (
+        "listn: {}\n"
+        "upstreams:\n"
+        "  a: {kind: openai}\n"
+        "  b: {kind: litellm}\n"
+        "  c: {kind: openai, base_url: x, timeout: {}}\n"
+        "routes:\n"
+        "  - model: x\n"
+        "log: {level: loud}\n"
+        "secret: ${NOPE}\n"
+    )
+    assert faults_of(write(text)) == [
+        "1: listn: is not a known key; did you mean 'listen'?",
+        "3: upstreams.a: kind openai needs a base_url",
+        '4: upstreams.b: kind litellm needs a model, such as "anthropic/*"',
+        "5: upstreams.c.timeout: is not a known key; did you mean 'timeouts'?",
+        "7: routes.0.upstream: is required",
+        "8: log.level: input should be 'debug', 'info', 'warning' or 'error'",
+        "9: secret: ${NOPE} is not set in the environment; set it or write ${NOPE:-default}",
+    ]
+
+
+def test_routes_to_nowhere_and_demo_fallbacks_are_faults(write) -> None:
+    text = (
+        "upstreams: {real: {kind: openai, base_url: x}, demo: {kind: demo}}\n"
+        "routes:\n"
+        "  - {model: a, upstream: reel}\n"
+        "  - {model: b, upstream: demo}\n"
+        "  - model: c\n"
+        "    upstream: real\n"
+        "    fallbacks:\n"
+        "      - real\n"
+        "      - demo\n"
+        "      - other\n"
+    )
+    assert faults_of(write(text)) == [
+        "3: routes.0.upstream: there is no upstream 'reel'; did you mean 'real'?",
+        "9: routes.2.fallbacks.1: the demo upstream cannot be a fallback: its answers would pass for a real model's",
+        "10: routes.2.fallbacks.2: there is no upstream 'other'",
+    ]
+
+
+def test_two_keys_of_one_name_or_hash_are_faults(write) -> None:
+    one, other = "ab" * 32, "cd" * 32
+    keys = [f"{{name: a, sha256: '{one}'}}", f"{{name: a, sha256: '{other}'}}", f"{{sha256: '{one.upper()}'}}"]
+    text = MINIMAL + "auth:\n  keys:\n" + "".join(f"    - {key}\n" for key in keys)
+    assert faults_of(write(text)) == [
+        "6: auth.keys.1.name: another key is called 'a'",
+        "7: auth.keys.2.sha256: another key has the same hash",
+    ]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.example", ""])
+def test_a_host_that_others_reach_needs_keys(write, host: str) -> None:
+    text = MINIMAL + f'listen: {{host: "{host}"}}\n'
+    message = "3: listen.host: is reachable from other machines: add auth.keys or listen on 127.0.0.1"
+    assert faults_of(write(text)) == [message]
+    assert load_settings(write(text + f"auth: {{keys: [{{sha256: '{'ab' * 32}'}}]}}\n"), {}).listen.host == host
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
+def test_loopback_needs_none(write, host: str) -> None:
+    assert load_settings(write(MINIMAL + f"listen: {{host: '{host}'}}\n"), {}).listen.host == host
+
+
+def test_a_host_from_the_command_line_needs_keys_too(write) -> None:
+    assert "add auth.keys" in faults_of(write(MINIMAL), overrides=Overrides(host="0.0.0.0"))[0]
+
+
+@pytest.mark.parametrize("store", ["redis://x", "postgres://user:word@x", "sqlite:x.db", "sqlite:///", "memory:x", "x"])
+def test_an_unknown_store_is_a_fault_that_tells_no_password(write, store: str) -> None:
+    (fault,) = faults_of(write(MINIMAL + f"store: '{store}'\n"))
+    assert fault.startswith("3: store: ")
+    assert "sqlite:///path or memory:" in fault
+    assert "word" not in fault
+
+
+@pytest.mark.parametrize("text", ["", "[]", "5"])
+def test_a_file_that_is_no_mapping_is_a_fault(write, text: str) -> None:
+    assert faults_of(write(text))
+
+
+def test_infinite_deadlines_are_refused(write) -> None:
+    assert "finite number" in faults_of(write(MINIMAL + "limits: {body_seconds: '1e999'}\n"))[0]
+
+
+def key_paths(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    """Every key that a configuration may hold; `*` stands for a name or position of the author's."""
+    paths: set[tuple[str, ...]] = set()
+    for name, field in model.model_fields.items():
+        paths.add((*prefix, name))
+        inner, many = field.annotation, False
+        while typing.get_origin(inner) in (list, dict, types.UnionType):
+            many = many or typing.get_origin(inner) in (list, dict)
+            inner = next((part for part in typing.get_args(inner) if part not in (str, type(None))), None)
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            paths |= key_paths(inner, (*prefix, name, *(["*"] if many else [])))
+    return paths
+
+
+def given_paths(data: object, prefix: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    if isinstance(data, list):
+        return {path for value in data for path in given_paths(value, (*prefix, "*"))}
+    if not isinstance(data, dict):
+        return set()
+    step = "*" if prefix == ("upstreams",) else None
+    return {(*prefix, step or key) for key in data}.union(
+        *(given_paths(value, (*prefix, step or key)) for key, value in data.items())
+    )
+
+
+def test_the_example_loads_without_any_environment() -> None:
+    settings = load_settings(EXAMPLE, {})
+    assert [name for name, upstream in settings.upstreams.items() if upstream.enabled] == ["demo"]
+    assert not settings.auth.keys
+
+
+def test_the_example_documents_every_key_and_each_of_them_works(tmp_path) -> None:
+    text = re.sub(r"^( *)#(?=\S)", r"\1", EXAMPLE.read_text(), flags=re.MULTILINE)
+    assert key_paths(Settings) <= given_paths(parse(text, "example").data)
+    whole = tmp_path / "whole.yaml"
+    whole.write_text(text)
+    settings = load_settings(whole, {"GATEWAY_SECRET": "s"})
+    assert settings.auth.keys[0].agent == "support"
+
+
+def test_what_the_example_leaves_commented_out_is_the_default() -> None:
+    shown = {name: getattr(load_settings(EXAMPLE, {}), name) for name in ("limits", "documents")}
+    text = re.sub(r"^( *)#(?=\S)", r"\1", EXAMPLE.read_text(), flags=re.MULTILINE)
+    data = parse(text, "example").data
+    assert {name: section.model_dump() for name, section in shown.items()} == {name: data[name] for name in shown}
