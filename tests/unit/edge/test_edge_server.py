@@ -1,0 +1,353 @@
+"""The server on real sockets: bounds, deadlines, clients that leave, draining."""
+
+import asyncio
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import orjson
+import pytest
+
+from gateway.edge.errors import guarded
+from gateway.edge.requests import read_body
+from gateway.edge.respond import send_json
+from gateway.edge.server import build_server
+from gateway.settings import Limits, Settings
+
+GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+class Running:
+    """A server in a thread of its own, on a port that the kernel picked."""
+
+    def __init__(self, app: Any, limits: Limits) -> None:
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.server = build_server(app, Settings(upstreams={}, routes=[], limits=limits))
+        self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
+        self.thread.start()
+        wait_for(lambda: self.server.started)
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.socket.getsockname()[1]), timeout=5)
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(10)
+        assert not self.thread.is_alive()
+
+
+@contextmanager
+def running(app: Any, **limits: float) -> Iterator[Running]:
+    server = Running(with_lifespan(guarded(app)), Limits(**limits))
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def with_lifespan(app: Any) -> Any:
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            return await app(scope, receive, send)
+        for step in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{step}.complete"})
+
+    return serve
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 5) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.005)
+
+
+def read_all(client: socket.socket) -> bytes:
+    data = b""
+    with suppress(ConnectionResetError):
+        while piece := client.recv(65536):
+            data += piece
+    return data
+
+
+def read_response(client: socket.socket) -> tuple[int, dict[str, str], bytes]:
+    """One response with a content-length."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        piece = client.recv(65536)
+        assert piece, f"closed after {data!r}"
+        data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    while len(body) < int(headers["content-length"]):
+        body += client.recv(65536)
+    return int(first.split()[1]), headers, body
+
+
+def error_of(body: bytes) -> dict[str, Any]:
+    error = orjson.loads(body)["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    return error
+
+
+async def echo_length(scope: Any, receive: Any, send: Any) -> None:
+    body = await read_body(scope, receive, Limits(body_bytes=1_000_000))
+    await send_json(send, 200, b"%d" % len(body))
+
+
+def test_a_connection_serves_one_request_after_another():
+    with running(echo_length) as server, server.connect() as client:
+        for size in (0, 5, 200_000):
+            client.sendall(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
+            status, headers, body = read_response(client)
+            assert (status, body) == (200, b"%d" % size)
+            assert "connection" not in headers
+            assert "server" not in headers
+
+
+def test_pipelined_requests_are_answered_in_order():
+    with running(echo_length) as server, server.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc" + GET)
+        assert read_all_responses(client, 2) == [b"3", b"0"]
+
+
+def read_all_responses(client: socket.socket, count: int) -> list[bytes]:
+    data = b""
+    while data.count(b"content-length") < count or not data[-1:].isdigit():
+        data += client.recv(65536)
+    return [part.partition(b"\r\n\r\n")[2] for part in data.split(b"HTTP/1.1 200 OK\r\n")[1:]]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET / HTTP/1.1\r\nhost: a\r\nx: " + b"y" * 5000 + b"\r\n\r\n",
+        b"GET /" + b"y" * 5000 + b" HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\n" + b"x: y\r\n" * 1000 + b"\r\n",
+        b"GET / HTTP/1.1\r\nhost: a\r\nx: " + b"y" * 3_000_000,
+    ],
+    ids=["long value", "long path", "many headers", "endless value"],
+)
+def test_too_many_header_bytes_are_refused_with_431(head):
+    with running(echo_length, header_bytes=4096) as server, server.connect() as client:
+        client.sendall(head)
+        status, headers, body = read_response(client)
+        assert (status, headers["connection"]) == (431, "close")
+        assert error_of(body)["code"] == "headers_too_large"
+        assert read_all(client) == b""
+
+
+def test_a_large_body_does_not_count_as_headers():
+    with running(echo_length, header_bytes=200) as server, server.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5000\r\n\r\n" + b"x" * 5000)
+        assert read_response(client)[2] == b"5000"
+        client.sendall(GET)
+        assert read_response(client)[2] == b"0"
+
+
+@pytest.mark.parametrize("junk", [b"not http at all\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/9.9\r\n\r\n"])
+def test_malformed_http_is_refused_with_400(junk):
+    with running(echo_length) as server, server.connect() as client:
+        client.sendall(junk)
+        status, _, body = read_response(client)
+        assert (status, error_of(body)["code"]) == (400, "invalid_request")
+
+
+def test_headers_that_trickle_are_cut_off_with_408():
+    with running(echo_length, header_seconds=0.3) as server, server.connect() as client:
+        begun = time.monotonic()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for byte in GET[:20]:
+                client.sendall(bytes([byte]))
+                time.sleep(0.05)
+        status, _, body = read_response(client)
+        assert (status, error_of(body)["code"]) == (408, "request_timeout")
+        assert time.monotonic() - begun < 3
+
+
+def test_a_connection_that_says_nothing_is_closed():
+    with running(echo_length, header_seconds=0.2) as server, server.connect() as client:
+        assert read_all(client) == b""
+
+
+def test_a_kept_connection_may_rest_longer_than_a_head_may_take():
+    with running(echo_length, header_seconds=0.2) as server, server.connect() as client:
+        client.sendall(GET)
+        read_response(client)
+        time.sleep(0.4)
+        client.sendall(GET)
+        assert read_response(client)[0] == 200
+
+
+def test_stray_line_ends_do_not_keep_a_connection_open():
+    with running(echo_length, header_seconds=0.2) as server, server.connect() as client:
+        client.sendall(GET)
+        read_response(client)
+        client.sendall(b"\r\n")
+        assert b"408" in read_all(client)
+
+
+@pytest.mark.parametrize("sent", [b"", b"abc"])
+def test_a_body_that_does_not_come_is_cut_off_with_408(sent):
+    with running(echo_length, body_seconds=0.2) as server, server.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n" + sent)
+        status, _, body = read_response(client)
+        assert (status, error_of(body)["code"]) == (408, "request_timeout")
+        wait_for(lambda: not server.server.server_state.tasks)
+
+
+def test_a_client_that_is_still_sending_reads_why_its_body_is_refused():
+    with running(echo_length) as server, server.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3000000\r\n\r\n" + b"x" * 3_000_000)
+        status, _, body = read_response(client)
+        assert (status, error_of(body)["code"]) == (413, "request_too_large")
+        client.sendall(GET)
+        assert read_response(client)[0] == 200
+
+
+class Waiting:
+    """An app that begins a response and then waits for ever."""
+
+    def __init__(self, start: bool = True) -> None:
+        self.start = start
+        self.entered = threading.Event()
+        self.cancelled = threading.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await read_body(scope, receive, Limits())
+        if self.start:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        self.entered.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+
+@pytest.mark.parametrize("start", [True, False])
+@pytest.mark.parametrize("size", [10, 500_000])
+def test_a_client_that_leaves_cancels_its_request_and_nothing_is_logged(start, size, caplog):
+    app = Waiting(start)
+    with caplog.at_level(logging.WARNING), running(app) as server:
+        with server.connect() as client:
+            client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
+            assert app.entered.wait(5)
+        assert app.cancelled.wait(1)
+        wait_for(lambda: not server.server.server_state.tasks)
+    assert [record.message for record in caplog.records] == []
+
+
+def test_work_after_the_whole_response_is_not_cancelled():
+    finished = threading.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send_json(send, 200, b"{}")
+        await asyncio.sleep(0.2)
+        finished.set()
+
+    with running(app) as server:
+        with server.connect() as client:
+            client.sendall(GET)
+            read_response(client)
+        assert finished.wait(2)
+
+
+def test_a_client_that_does_not_read_is_dropped():
+    ended = threading.Event()
+
+    async def flood(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        try:
+            while True:
+                await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+        except asyncio.CancelledError:
+            ended.set()
+            raise
+
+    with running(flood, write_seconds=0.3) as server, server.connect() as client:
+        client.sendall(GET)
+        assert ended.wait(3)
+        wait_for(lambda: not server.server.server_state.connections)
+
+
+def test_an_unread_rest_does_not_hold_a_closing_connection():
+    async def large(scope: Any, receive: Any, send: Any) -> None:
+        await send_json(send, 200, b"x" * 8_000_000, [(b"connection", b"close")])
+
+    with running(large, write_seconds=0.3) as server, server.connect() as client:
+        client.sendall(GET)
+        wait_for(lambda: bool(server.server.server_state.connections))
+        wait_for(lambda: not server.server.server_state.connections, 3)
+
+
+def test_an_unexpected_failure_is_a_500_in_the_same_shape(caplog):
+    async def faulty(scope: Any, receive: Any, send: Any) -> None:
+        raise KeyError("secret detail")
+
+    with running(faulty) as server, server.connect() as client:
+        client.sendall(GET)
+        status, _, body = read_response(client)
+        assert (status, error_of(body)["code"]) == (500, "internal_error")
+        assert b"secret detail" not in body
+    assert "KeyError" in caplog.text
+
+
+def test_a_failure_inside_a_response_breaks_the_connection():
+    async def faulty(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"half", "more_body": True})
+        raise KeyError("detail")
+
+    with running(faulty) as server, server.connect() as client:
+        client.sendall(GET)
+        answer = read_all(client)
+        assert b"half" in answer
+        assert not answer.endswith(b"0\r\n\r\n")
+
+
+async def slow(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for _ in range(5):
+        await send({"type": "http.response.body", "body": b"piece ", "more_body": True})
+        await asyncio.sleep(0.1)
+    await send({"type": "http.response.body", "body": b"end"})
+
+
+def test_draining_lets_a_stream_finish():
+    with running(slow) as server, server.connect() as client:
+        client.sendall(GET)
+        first = client.recv(65536)
+        server.stop()
+        whole = first + read_all(client)
+        assert whole.count(b"piece") == 5
+        assert whole.endswith(b"0\r\n\r\n")
+
+
+def test_draining_answers_a_kept_connection_once_more_and_says_close():
+    with running(echo_length) as server, server.connect() as client:
+        client.sendall(GET)
+        read_response(client)
+        server.server.should_exit = True
+        time.sleep(0.2)
+        client.sendall(GET)
+        status, headers, _ = read_response(client)
+        assert (status, headers["connection"]) == (200, "close")
+        assert read_all(client) == b""
+
+
+def test_draining_ends_a_stream_that_takes_too_long():
+    app = Waiting()
+    with running(app, drain_seconds=0.2) as server, server.connect() as client:
+        client.sendall(GET)
+        assert app.entered.wait(5)
+        server.stop()
+        assert app.cancelled.is_set()
+        assert not read_all(client).endswith(b"0\r\n\r\n")
