@@ -112,11 +112,12 @@ class Compiler:
         ids: dict[str, str] = {}
         for path, node in nodes.items():
             place = places[path] / "id"
-            if node.id in ids:
-                self.faults.append(place.fault(f"{node.id!r} is already the id of {ids[node.id]}"))
-            elif node.id != path and node.id in nodes:
+            if node.id != path and node.id in nodes:
                 self.faults.append(place.fault(f"{node.id!r} is the path of another node"))
-            ids.setdefault(node.id, path)
+            elif node.id in ids:
+                self.faults.append(place.fault(f"{node.id!r} is already the id of {ids[node.id]}"))
+            else:
+                ids[node.id] = path
         return ids
 
     def _shape(self, model: type[Model], entry: Entry, wrong_alias: str | None) -> Model | None:
