@@ -1,7 +1,8 @@
 """external-link: the text behind a URL, fetched in the background and never during a chat."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from gateway.resources import guard
 from gateway.resources.base import LinkMaterial, ResourceType
 
 
@@ -10,8 +11,14 @@ class ExternalLinkData(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    url: str = Field(pattern=r"^https?://", description="An http or https address that needs no login.")
+    url: str = Field(description="An http or https address that needs no login.")
     interval: float | None = Field(None, ge=60, description="Seconds between refreshes; absent: links.interval.")
+
+    @field_validator("url")
+    @classmethod
+    def _plain(cls, url: str) -> str:
+        guard.parse(url)  # where it leads is looked at when it is fetched
+        return url
 
 
 class ExternalLink(ResourceType):
