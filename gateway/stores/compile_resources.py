@@ -84,25 +84,7 @@ class ContextCompiler:
         except ValueError as error:
             self.faults.append(place.fault(str(error)))
             return None
-        return Resource(
-            id=identity,
-            context=context,
-            type=shape.type,
-            name=shape.name or humanised(entry.alias),
-            mode=shape.mode,
-            kind=shape.kind or (Kind.RULE if shape.mode is Mode.ALWAYS else Kind.REFERENCE),
-            description=shape.description,
-            languages=tuple(shape.languages),
-            clash_key=shape.key or kind.clash_key,
-            priority=shape.priority,
-            required=shape.required,
-            mandatory=shape.mandatory,
-            readers=tuple(shape.readers),
-            examples=tuple(shape.examples),
-            truncate=shape.truncate,
-            data=data,
-            text=text,
-        )
+        return _resource(identity, shape, kind, data, text)
 
     def _type(self, entry: Entry) -> ResourceType | None:
         alias = entry.data.get("type") if isinstance(entry.data, dict) else None
@@ -129,6 +111,29 @@ class ContextCompiler:
         wrong = alias_fault(entry.alias)
         if wrong:
             self.faults.append(entry.place.fault(wrong))
+
+
+def _resource(identity: str, shape: ResourceShape, kind: ResourceType, data: Any, text: str | None) -> Resource:
+    context, _, alias = identity.partition("/")
+    return Resource(
+        id=identity,
+        context=context,
+        type=shape.type,
+        name=shape.name or humanised(alias),
+        mode=shape.mode,
+        kind=shape.kind or (Kind.RULE if shape.mode is Mode.ALWAYS else Kind.REFERENCE),
+        description=shape.description,
+        languages=tuple(shape.languages),
+        clash_key=shape.key or kind.clash_key,
+        priority=shape.priority,
+        required=shape.required,
+        mandatory=shape.mandatory,
+        readers=tuple(shape.readers),
+        examples=tuple(shape.examples),
+        truncate=shape.truncate,
+        data=data,
+        text=text,
+    )
 
 
 def document_path(directory: Path, folder: Path, written: str) -> Path:
