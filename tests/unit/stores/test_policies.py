@@ -288,3 +288,11 @@ def test_a_link_back_up_does_not_loop(folder) -> None:
     folder.write("contexts: {a: {}}", "sub/a.yaml")
     (folder.path / "sub" / "up").symlink_to("..")
     assert list(folder.load().contexts) == ["a"]
+
+
+def test_folders_of_a_mounted_configmap_are_read_through_their_links(folder) -> None:
+    folder.write("contexts: {a: {resources: {d: {type: document, data: {path: guide.md}}}}}", "..v1/sub/a.yaml")
+    folder.write("The guide", "..v1/sub/guide.md")
+    (folder.path / "..data").symlink_to("..v1")
+    (folder.path / "sub").symlink_to("..data/sub")
+    assert folder.load().resources["a/d"].text == "The guide"
