@@ -14,7 +14,7 @@ import pytest
 from gateway.errors import CorruptStore, StoreError
 from gateway.stores.migrations import MIGRATIONS, migrate
 from gateway.stores.open import open_store
-from gateway.stores.sqlite import SWEEP_ROWS, SWEEP_SECONDS, SqliteStore
+from gateway.stores.sqlite import BUSY_SECONDS, SWEEP_ROWS, SWEEP_SECONDS, SqliteStore
 
 WRITE_FOR_EVER = """
 import asyncio, itertools, pathlib, sys
@@ -95,6 +95,18 @@ def test_workers_that_start_together_agree_on_one_value(path: Path) -> None:
     assert [worker.returncode for worker in workers] == [0, 0, 0, 0]
     assert len(set(answers)) == 1
     assert answers[0].startswith("w")
+
+
+async def test_opening_waits_for_a_worker_that_is_still_making_the_file(path: Path) -> None:
+    maker = sqlite3.connect(path, isolation_level=None)
+    maker.execute("BEGIN EXCLUSIVE")
+    opening = asyncio.create_task(SqliteStore.open(path))
+    await asyncio.sleep(1.3 * BUSY_SECONDS)
+    assert not opening.done()
+    maker.close()
+    store = await opening
+    assert await store.put_new("a", b"one") == b"one"
+    await store.close()
 
 
 async def test_a_killed_process_loses_no_acknowledged_write(path: Path) -> None:
