@@ -78,25 +78,32 @@ def _extract(path: Path, content: bytes, limits: Documents) -> str:
 
 
 def _parse(form: Format, content: bytes, limits: Documents, charset: str | None = None) -> str:
+    try:
+        status, output = _run(_command(form, limits, charset), content, limits)
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"it took longer than {limits.seconds:g} seconds to read") from None
+    except OSError as error:
+        raise ValueError(f"the parser cannot be run: {error.strerror}") from error
+    return _outcome(status, output.decode(), form, limits)
+
+
+def _run(command: list[str], content: bytes, limits: Documents) -> tuple[int, bytes]:
     # Files rather than pipes: RLIMIT_FSIZE then caps the output, and nobody has to pump bytes.
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as taken:
         given.write(content)
         given.seek(0)
-        try:
-            process = subprocess.run(
-                _command(form, limits, charset),
-                stdin=given,
-                stdout=taken,
-                stderr=subprocess.DEVNULL,
-                timeout=limits.seconds,
-                env=_environment(),
-                cwd="/",
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise ValueError(f"it took longer than {limits.seconds:g} seconds to read") from None
+        process = subprocess.run(
+            command,
+            stdin=given,
+            stdout=taken,
+            stderr=subprocess.DEVNULL,
+            timeout=limits.seconds,
+            env=_environment(),
+            cwd="/",
+            check=False,
+        )
         taken.seek(0)
-        return _outcome(process.returncode, taken.read(limits.max_bytes).decode(), form, limits)
+        return process.returncode, taken.read(limits.max_bytes)
 
 
 def _command(form: Format, limits: Documents, charset: str | None) -> list[str]:
@@ -107,7 +114,7 @@ def _command(form: Format, limits: Documents, charset: str | None) -> list[str]:
 
 def _environment() -> dict[str, str]:
     """Nothing of ours but where modules are: secrets stay here, and a source tree works without an install."""
-    places = [str(ROOT), *(place for place in sys.path if place)]
+    places = [*(place for place in sys.path if place), str(ROOT)]
     return {"PYTHONPATH": ":".join(dict.fromkeys(places))}
 
 

@@ -161,6 +161,12 @@ def test_the_parser_process_gets_no_environment_of_ours(monkeypatch, write):
     assert seen <= {"PYTHONPATH", "LC_CTYPE"}
 
 
+def test_a_parser_that_cannot_be_run_is_reported(monkeypatch, write):
+    monkeypatch.setattr(extract, "_command", lambda *_: ["/no/such/interpreter"])
+    with pytest.raises(ValueError, match=r"a\.html: the parser cannot be run"):
+        extract_text(write("a.html", b"x"), LIMITS)
+
+
 def test_a_page_is_read_in_the_charset_of_its_reply():
     assert extract_html(b"<p>Caf\xe9", LIMITS, "ISO-8859-1") == "Café"
 

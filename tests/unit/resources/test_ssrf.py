@@ -97,8 +97,8 @@ async def let_through(rules: Guard, urls: list[str]) -> list[str]:
 
 
 def test_there_are_enough_vectors():
-    direct, answers = len(set(ssrf_vectors.urls(80))), len(set(ssrf_vectors.ADDRESSES))
-    assert (direct, answers) >= (400, 180)
+    assert len(set(ssrf_vectors.urls(80))) >= 400
+    assert len(set(ssrf_vectors.ADDRESSES)) >= 180
 
 
 async def test_no_spelling_reaches_the_canary(canary):
