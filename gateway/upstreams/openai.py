@@ -119,13 +119,7 @@ class OpenAIUpstream:
         self._used: WeakSet[ResponseHandler] = WeakSet()
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
-        head = self._heads.write(request)
-        try:
-            async with asyncio.timeout(self._timeouts.first_byte):
-                reply = await self._exchange(head, request.body)
-        except TimeoutError as error:
-            limit = f"{self._timeouts.first_byte:g} s"
-            raise errors.UpstreamTimeout(f"Upstream {self.name!r} did not answer within {limit}.") from error
+        reply = await self._exchange(self._heads.write(request), request.body)
         if fault := unusable(reply):
             await reply.close()
             raise errors.UpstreamInvalid(f"Upstream {self.name!r} answered with {fault}.")
@@ -155,17 +149,15 @@ class OpenAIUpstream:
 
     async def _exchange(self, head: bytes, body: bytes) -> OpenAIReply:
         """Send, and wait for the head; once more when a kept connection proves dead before any byte came."""
-        connection, reused = await self._connect()
-        try:
-            return await self._converse(connection, head, body)
-        except ClientConnectionError:
-            if not reused:
-                raise self._unreachable("closed the connection without an answer") from None
-        connection, _ = await self._connect()
-        try:
-            return await self._converse(connection, head, body)
-        except ClientConnectionError as error:
-            raise self._unreachable("closed the connection without an answer") from error
+        again = True
+        while True:
+            connection, reused = await self._connect()
+            try:
+                return await self._converse(connection, head, body)
+            except ClientConnectionError as error:
+                if not (reused and again):
+                    raise self._unreachable("closed the connection without an answer") from error
+                again = False
 
     async def _connect(self) -> tuple[Connection, bool]:
         """A connection, and whether it has served before."""
@@ -193,14 +185,21 @@ class OpenAIUpstream:
         protocol.set_response_params(
             read_until_eof=True, auto_decompress=False, max_field_size=self._limits.header_bytes
         )
+        # A timer of its own: aiohttp's read timeout starts late and is put off by every byte of a head.
+        limit = self._timeouts.first_byte
+        deadline = asyncio.get_running_loop().call_later(limit, protocol.set_exception, SocketTimeoutError())
         try:
             write(connection, head, body)
             message, payload = await final_head(protocol)
         except BaseException as error:
             release(connection, complete=False)
+            if isinstance(error, SocketTimeoutError):
+                raise errors.UpstreamTimeout(f"Upstream {self.name!r} did not answer within {limit:g} s.") from error
             if isinstance(error, HttpProcessingError) or is_partial(error):
                 raise errors.UpstreamInvalid(f"Upstream {self.name!r} sent something that is not HTTP.") from error
             raise
+        finally:
+            deadline.cancel()
         reply = OpenAIReply(self.name, connection, message, payload, self._limits.reply_bytes)
         if not payload.is_eof():
             reply.expect_more(self._timeouts.idle)
