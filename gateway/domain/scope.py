@@ -32,7 +32,7 @@ class Asked:
     inject: bool = True
     include: tuple[str, ...] = ()
     exclude: frozenset[str] = frozenset()
-    selection: SelectionSettings = SelectionSettings()
+    selection: SelectionSettings = field(default_factory=SelectionSettings)
     refs: dict[str, Any] = field(default_factory=dict)
     vars: dict[str, str] = field(default_factory=dict)
     hints: dict[str, Any] = field(default_factory=dict)

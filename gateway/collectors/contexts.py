@@ -1,0 +1,187 @@
+"""The contexts collector: resources of the contexts that apply to a scope."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gateway.domain.candidate import BREADTH, Assignment, Candidate, Level
+from gateway.domain.resource import Mode, Resource
+from gateway.domain.scope import Scope
+from gateway.domain.selection import Left
+from gateway.domain.snapshot import Snapshot
+from gateway.errors import Unknown
+
+VIA = "contexts"
+
+Merge = Callable[[Resource, Resource], Resource | None]  # two clashing resources as one, None: the narrow one alone
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """Candidates in the order in which they stand, and what fell out with its reason."""
+
+    candidates: tuple[Candidate, ...]
+    dropped: tuple[Left, ...] = ()
+    missing: tuple[str, ...] = ()  # ids of resources whose material was never fetched
+
+
+def collect(scope: Scope, found: Iterable[Assignment], snapshot: Snapshot, merge: Merge) -> Collected:
+    """Filter by permission, language, exclusion; then each id once; then clashes."""
+    proposed = [*assigned(scope, found, snapshot), *mandatory(snapshot), *named(scope, snapshot)]
+    asked = scope.asked
+    if not asked.inject:
+        proposed = [candidate for candidate in proposed if candidate.mandatory]
+    dropped: list[Left] = []
+    kept: list[Candidate] = []
+    missing: list[str] = []
+    for candidate in proposed:
+        resource = candidate.resource
+        if not may_read(resource, scope.readers) or (resource.mode is Mode.MANUAL and not candidate.named):
+            continue
+        if not speaks(resource.languages, asked.language):
+            dropped.append(Left(candidate, "language"))
+        elif resource.id in asked.exclude and not candidate.mandatory:
+            dropped.append(Left(candidate, "excluded"))
+        elif resource.text is None:
+            missing.append(resource.id)
+        else:
+            kept.append(candidate)
+    winners, losers = settle_clashes(take_once(kept), merge)
+    return Collected(tuple(winners), (*once(dropped), *losers), tuple(dict.fromkeys(missing)))
+
+
+def assigned(scope: Scope, found: Iterable[Assignment], snapshot: Snapshot) -> Iterable[Candidate]:
+    wanted = set(scope.asked.include)
+    for assignment in found:
+        fixed = scope.bound and assignment.level in (Level.AGENT, Level.PROFILE)
+        for resource in snapshot.contexts[assignment.context].resources:
+            yield Candidate(
+                resource,
+                assignment.level,
+                assignment.entity,
+                VIA,
+                why(assignment),
+                named=resource.id in wanted,
+                mandatory=fixed or resource.mandatory,
+            )
+
+
+def mandatory(snapshot: Snapshot) -> Iterable[Candidate]:
+    """Contexts that apply to every chat request, whatever its headers say."""
+    for alias in snapshot.mandatory:
+        for resource in snapshot.contexts[alias].resources:
+            yield Candidate(
+                resource,
+                Level.GLOBAL,
+                "",
+                VIA,
+                f"context {alias} is mandatory",
+                named=resource.mode is Mode.MANUAL,
+                mandatory=True,
+            )
+
+
+def named(scope: Scope, snapshot: Snapshot) -> Iterable[Candidate]:
+    """What the caller asked for by id; a forbidden id is an unknown one."""
+    if not scope.takes_part:
+        return
+    for identity in scope.asked.include:
+        resource = snapshot.resources.get(identity)
+        if resource is None or not may_read(resource, scope.readers):
+            visible = (known.id for known in snapshot.resources.values() if may_read(known, scope.readers))
+            raise Unknown("resource", identity, visible, param=scope.asked.where("include"))
+        yield Candidate(resource, Level.SESSION, "", "include", "named by the request", named=True)
+
+
+def may_read(resource: Resource, readers: frozenset[str]) -> bool:
+    return not resource.readers or not readers.isdisjoint(resource.readers)
+
+
+def speaks(languages: tuple[str, ...], asked: str | None) -> bool:
+    """Whether a resource is meant for a language: `de-AT` is served by `de`."""
+    if not languages or asked is None:
+        return True
+    wanted = asked.lower()
+    return any(wanted == known.lower() or wanted.startswith(known.lower() + "-") for known in languages)
+
+
+def take_once(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Each resource at its first position, with the narrowest level that brought it."""
+    taken: dict[str, Candidate] = {}
+    for candidate in candidates:
+        known = taken.get(candidate.resource.id)
+        if known is None:
+            taken[candidate.resource.id] = candidate
+            continue
+        narrow = candidate if breadth(candidate) > breadth(known) else known
+        taken[candidate.resource.id] = replace(
+            narrow, named=known.named or candidate.named, mandatory=known.mandatory or candidate.mandatory
+        )
+    return list(taken.values())
+
+
+def settle_clashes(candidates: list[Candidate], merge: Merge) -> tuple[list[Candidate], list[Left]]:
+    """Of resources with one (type, key) the narrowest stays, on one level the later; types may merge them."""
+    groups: dict[tuple[str, str], list[Candidate]] = {}
+    for candidate in candidates:
+        if candidate.resource.clash_key is not None:
+            groups.setdefault((candidate.resource.type, candidate.resource.clash_key), []).append(candidate)
+    standing: dict[str, Candidate] = {}  # id of whose place → who stands there
+    losers: list[Left] = []
+    for group in groups.values():
+        ranked = sorted(group, key=breadth)  # stable: on one level the later is the narrower
+        winner, place = fold(ranked, merge)
+        standing[place] = winner
+        losers += (Left(beaten, "overridden") for beaten in ranked[:-1])
+    beaten_ids = {beaten.resource.id for group in groups.values() for beaten in group}
+    winners = []
+    for candidate in candidates:
+        identity = candidate.resource.id
+        if identity in standing:
+            winners.append(standing[identity])
+        elif identity not in beaten_ids:
+            winners.append(candidate)
+    return winners, losers
+
+
+def fold(ranked: list[Candidate], merge: Merge) -> tuple[Candidate, str]:
+    """The winner of a clash and the id of the resource whose place it takes.
+
+    A merged resource stands where the broadest of them stood; one that merely wins keeps its own place.
+    """
+    winner = ranked[-1]
+    resource, place = winner.resource, winner.resource.id
+    for broader in reversed(ranked[:-1]):
+        merged = merge(resource, broader.resource)
+        if merged is not None:
+            resource, place = merged, broader.resource.id
+    fixed = any(candidate.mandatory for candidate in ranked)
+    return replace(winner, resource=resource, mandatory=fixed), place
+
+
+def breadth(candidate: Candidate) -> int:
+    return BREADTH[candidate.level]
+
+
+def once(dropped: Iterable[Left]) -> Iterable[Left]:
+    """Each dropped resource once, although several levels brought it."""
+    return {(left.candidate.resource.id, left.reason): left for left in dropped}.values()
+
+
+def why(assignment: Assignment) -> str:
+    if assignment.level is Level.GLOBAL:
+        return "global default, since nothing else applies"
+    return f"assigned to {assignment.level} {assignment.entity}"
+
+
+def merging(registry: Any) -> Merge:
+    """Merge by the resources' type: None where the type does not merge."""
+
+    def merge(narrow: Resource, broad: Resource) -> Resource | None:
+        kind = registry.get(narrow.type)
+        data = kind.merge(narrow.data, broad.data)
+        if data is narrow.data:
+            return None
+        return replace(narrow, data=data, text=kind.render(data, None), required=narrow.required or broad.required)
+
+    return merge

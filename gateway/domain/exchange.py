@@ -1,0 +1,50 @@
+"""One client request and its reply."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.domain.principal import Principal
+from gateway.domain.snapshot import Snapshot
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """Headers of the client that go upstream, on the first turn and on later ones."""
+
+    first: Pairs = ()
+    later: Pairs = ()
+    bearer: str | None = None  # the client's own, for upstreams that pass it through
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What comes in, and the account of what was done about it."""
+
+    id: str
+    principal: Principal
+    snapshot: Snapshot
+    headers: Sequence[tuple[bytes, bytes]]
+    forwarded: Forwarded = Forwarded()
+    agent: str | None = None
+    model: str | None = None
+    upstream: str | None = None
+    injected: int = 0
+    tokens: int = 0
+    degraded: set[str] = field(default_factory=set)
+    turns: int = 0
+    tools_run: list[str] = field(default_factory=list)
+    usage: dict[str, Any] | None = None
+    status: str = "ok"  # ok, error, aborted, upstream_truncated, loop_limit
+
+
+@dataclass(slots=True)
+class Reply:
+    """What the client gets: a whole body, or a stream of complete events."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+    stream: AsyncIterator[bytes] | None = None

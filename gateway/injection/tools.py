@@ -1,0 +1,100 @@
+"""The two tools as a provider is told of them, and when they may be registered."""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Raw
+
+from gateway.domain.chat import ChatRequest
+from gateway.domain.tools import ClientTools, OwnTools
+from gateway.errors import InvalidRequest
+
+GET = "get_context_resource"
+LIST = "list_context_resources"
+
+_tools = msgspec.json.Decoder(list[Raw])
+
+
+class _Named(msgspec.Struct):
+    name: str | None = None
+
+
+class _Tool(msgspec.Struct):
+    function: _Named | None = None
+    custom: _Named | None = None
+
+
+_tool = msgspec.json.Decoder(_Tool)
+
+
+def client_tools(request: ChatRequest) -> ClientTools:
+    """What the client brings; raises InvalidRequest if its tools are no list of objects."""
+    choice = request.fields["tool_choice"] if request.has("tool_choice") else None
+    if not request.has("tools"):
+        return ClientTools(choice=choice)
+    try:
+        tools = tuple(_tools.decode(request.fields["tools"]))
+        read = [_tool.decode(tool) for tool in tools]
+    except msgspec.ValidationError as fault:
+        raise InvalidRequest("`tools` must be an array of tool objects.", param="tools") from fault
+    parts = (part for tool in read for part in (tool.function, tool.custom) if part is not None)
+    return ClientTools(tools, frozenset(part.name for part in parts if part.name), choice)
+
+
+def may_register(request: ChatRequest, client: ClientTools) -> bool:
+    """Whether our tools would change nothing that the client relies on (CONTRACT §3.4)."""
+    if client.choice is not None and (not client.tools or bytes(client.choice) not in (b'"auto"', b'"required"')):
+        return False
+    if any(request.has(name) for name in ("functions", "function_call", "prediction")):
+        return False
+    return not request.has("n") or request.get("n") == 1
+
+
+def own_tools(taken: Iterable[str]) -> OwnTools:
+    """Our tools; one whose name the client uses itself is renamed."""
+    used = set(taken)
+    get, list_ = free_name(GET, used), free_name(LIST, used)
+    return OwnTools(get, list_, (Raw(get_schema(get, list_)), Raw(list_schema(list_, get))))
+
+
+def free_name(name: str, used: set[str]) -> str:
+    if name not in used:
+        return name
+    suffix = 2
+    while f"{name}_{suffix}" in used:
+        suffix += 1
+    return f"{name}_{suffix}"
+
+
+def get_schema(name: str, list_name: str) -> bytes:
+    return schema(
+        name,
+        "Read one of the available reference materials. Long ones come in pages.",
+        {
+            "resource_id": {"type": "string", "description": f"An ID from the catalogue or from {list_name}."},
+            "query": {
+                "type": "string",
+                "description": "What you are looking for: only the best passages are returned.",
+            },
+            "offset": {"type": "integer", "minimum": 0, "description": "Where to go on reading, from the last page."},
+        },
+        ["resource_id"],
+    )
+
+
+def list_schema(name: str, get_name: str) -> bytes:
+    return schema(
+        name,
+        f"List reference materials that {get_name} can read.",
+        {"query": {"type": "string", "description": "What you are looking for. Leave out to list everything."}},
+        [],
+    )
+
+
+def schema(name: str, description: str, properties: dict[str, object], required: list[str]) -> bytes:
+    parameters: dict[str, object] = {"type": "object", "properties": properties}
+    if required:
+        parameters["required"] = required
+    parameters["additionalProperties"] = False
+    function = {"name": name, "description": description, "parameters": parameters}
+    return msgspec.json.encode({"type": "function", "function": function})

@@ -1,0 +1,264 @@
+"""The walk of one request: prepare it, then converse. Rooms meet here and nowhere else."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec import Raw
+
+from gateway.collectors.contexts import Merge, collect
+from gateway.domain.agent import Placement
+from gateway.domain.chat import ChatRequest
+from gateway.domain.exchange import Exchange, Reply
+from gateway.domain.injection import Injection
+from gateway.domain.scope import Scope
+from gateway.domain.tools import ClientTools, OwnTools
+from gateway.errors import StoreError
+from gateway.injection.blocks import block_tag
+from gateway.injection.compose import Outgoing, compose
+from gateway.injection.inject import entry_cost, inject, with_items
+from gateway.injection.neutral import neutral
+from gateway.injection.tools import client_tools, may_register, own_tools
+from gateway.retrieval.library import Library
+from gateway.scopes.asked import read_asked
+from gateway.scopes.body import decode_chat
+from gateway.scopes.levels import assignments
+from gateway.scopes.scope import build_scope, outgoing_model
+from gateway.selection.select import Terms, budget_of, select
+from gateway.semantic.tokens import TokenCounter
+from gateway.settings import Defaults
+from gateway.stores.base import EphemeralStore
+from gateway.upstreams.base import Upstream, UpstreamReply, UpstreamRequest
+from gateway.upstreams.calls import OwnCall
+from gateway.upstreams.converse import Conversation, Sender
+from gateway.upstreams.hidden import TTL, Hidden, Owner, calls_in, expand
+from gateway.upstreams.routes import Routes
+from gateway.upstreams.turns import LoopPlan
+from gateway.upstreams.turns_reply import ReplyLoop
+from gateway.upstreams.turns_stream import StreamLoop
+
+MEMO = 4096  # injections kept per snapshot
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request that only has to be sent."""
+
+    request: ChatRequest
+    scope: Scope
+    model: str
+    upstreams: tuple[Upstream, ...]
+    client: ClientTools
+    injection: Injection
+    outgoing: Outgoing
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Everything that the walk of a request needs, built once."""
+
+    routes: Routes
+    store: EphemeralStore
+    counter: TokenCounter
+    merge: Merge
+    secret: bytes
+    defaults: Defaults
+
+    async def prepare(self, exchange: Exchange, body: bytes) -> Prepared:
+        """From bytes to the exact outgoing request."""
+        request = decode_chat(body)
+        asked = read_asked(exchange.headers, request.fields.get("context"))
+        scope = build_scope(asked, request.model, exchange.principal, exchange.snapshot)
+        model = outgoing_model(request.model, scope, self.defaults.model)
+        exchange.agent, exchange.model = scope.agent.alias if scope.agent else None, model
+        upstreams = self.routes.candidates(model)
+        client = client_tools(request)
+        offers = may_register(request, client) and all(upstream.can.tools for upstream in upstreams)
+        injection = await self._injection(exchange, scope, model, client if offers else None)
+        exchange.injected, exchange.tokens = injection.injected, injection.tokens
+        exchange.degraded |= injection.selection.degraded
+        history = await self._with_hidden_turns(exchange, scope, request)
+        outgoing = compose(request, history, model, scope, injection, self._placement(scope, upstreams))
+        return Prepared(request, scope, model, upstreams, client, injection, outgoing)
+
+    async def converse(self, exchange: Exchange, prepared: Prepared) -> Reply:
+        """Send it, run our tools in between, and give the client its reply."""
+        conversation = Conversation(
+            exchange,
+            send=self._sender(exchange, prepared),
+            run=self._runner(prepared.injection),
+            keep=self._keeper(exchange, prepared.scope),
+        )
+        if prepared.injection.tools is None:
+            return await conversation.relay(self.body_of(prepared))
+        plan = self.loop_plan(prepared)
+        if prepared.request.stream:
+            return await conversation.stream(StreamLoop(plan))
+        return await conversation.answer(ReplyLoop(plan))
+
+    def body_of(self, prepared: Prepared) -> bytes:
+        """The body of the first upstream call; the client's own bytes when nothing had to change."""
+        if prepared.injection.tools is not None:
+            return ReplyLoop(self.loop_plan(prepared)).request()
+        outgoing = prepared.outgoing
+        return (
+            prepared.request.raw if outgoing.unchanged else _encode({**outgoing.fields, "messages": outgoing.messages})
+        )
+
+    def loop_plan(self, prepared: Prepared) -> LoopPlan:
+        """What the tool loop has to know; only asked for where our tools are registered."""
+        request, tools, agent = prepared.request, prepared.injection.tools, prepared.scope.agent
+        assert tools is not None
+        fields = {key: value for key, value in prepared.outgoing.fields.items() if key not in ("tools", "tool_choice")}
+        wants_usage = request.stream and asks_usage(request)
+        can_force = request.stream and all(upstream.can.stream_usage for upstream in prepared.upstreams)
+        return LoopPlan(
+            fields=fields,
+            messages=prepared.outgoing.messages,
+            own_tools=tools.schemas,
+            own_names=tools.names,
+            client_tools=prepared.client.tools,
+            tool_choice=prepared.client.choice,
+            max_turns=(agent.max_turns if agent is not None else None) or self.defaults.max_turns,
+            wants_usage=wants_usage,
+            forces_usage=can_force and not wants_usage,
+            last_text_only=asks_json(request),
+        )
+
+    async def _injection(self, exchange: Exchange, scope: Scope, model: str, client: ClientTools | None) -> Injection:
+        """The injection for a scope: remembered by the snapshot, else made off the loop."""
+        memo = exchange.snapshot.memo
+        tools = own_tools(client.names) if client is not None and client.names else PLAIN_TOOLS
+        offers = client is not None
+        key = (
+            exchange.principal.workspace,
+            *scope_key(scope),
+            offers,
+            tools.get,
+            tools.list,
+            self.counter.family(model),
+        )
+        injection: Injection | None = memo.get(key)
+        if injection is None:
+            injection = await asyncio.to_thread(self._make, exchange, scope, model, tools if offers else None)
+            if len(memo) >= MEMO:
+                memo.clear()
+            memo[key] = injection
+        if scope.asked.items and scope.asked.inject and scope.takes_part:
+            return await asyncio.to_thread(
+                with_items, injection, scope.asked.items, self._tag(exchange), self._counting(model)
+            )
+        return injection
+
+    def _make(self, exchange: Exchange, scope: Scope, model: str, tools: OwnTools | None) -> Injection:
+        """Scope → contexts → candidates → selection → injection."""
+        count = self._counting(model)
+        found = assignments(scope, exchange.snapshot)
+        collected = collect(scope, found, exchange.snapshot, self.merge)
+        terms = Terms(budget_of(scope, self.defaults.budget), tools is not None, entry_cost(count))
+        selection = select(collected.candidates, collected.dropped, found, terms)
+        if collected.missing:
+            selection = replace(selection, degraded=frozenset({"links"}))
+        instructions = scope.agent.instructions if scope.agent is not None else ""
+        return inject(selection, tools or PLAIN_TOOLS, instructions, self._tag(exchange), count)
+
+    def _tag(self, exchange: Exchange) -> str:
+        return block_tag(self.secret, exchange.principal.workspace)
+
+    def _counting(self, model: str) -> Callable[[str], int]:
+        return lambda text: self.counter.count(text, model)
+
+    def _placement(self, scope: Scope, upstreams: tuple[Upstream, ...]) -> Placement:
+        """Where the volatile block goes; not into the middle for an upstream that takes no system messages there."""
+        wanted = next(
+            (source.placement for source in (scope.agent, scope.profile) if source is not None and source.placement),
+            self.defaults.placement,
+        )
+        if wanted is Placement.TURN and not all(upstream.can.system_anywhere for upstream in upstreams):
+            return Placement.TURN_USER
+        return wanted
+
+    async def _with_hidden_turns(self, exchange: Exchange, scope: Scope, request: ChatRequest) -> list[Raw]:
+        """The client's history with what it never saw of it put back in."""
+        if b'"tool_calls"' not in request.raw or not (calls := calls_in(request.messages)):
+            return request.messages
+        owner = owner_of(exchange, scope)
+        keys = {position: owner.key(call.id for call in seen) for position, seen in calls.items()}
+        try:
+            found = await self.store.get_many(list(keys.values()))
+        except StoreError:
+            exchange.degraded.add("store")
+            return request.messages
+        kept = {position: found[key] for position, key in keys.items() if key in found}
+        return expand(request.messages, calls, kept) if kept else request.messages
+
+    def _sender(self, exchange: Exchange, prepared: Prepared) -> Sender:
+        forwarded, request = exchange.forwarded, prepared.request
+
+        async def send(body: bytes, first: bool) -> tuple[Upstream, UpstreamReply]:
+            call = UpstreamRequest(
+                "/chat/completions",
+                body,
+                forwarded.first if first else forwarded.later,
+                request.stream,
+                prepared.model,
+                bearer=forwarded.bearer,
+            )
+            return await self.routes.send(prepared.upstreams, call)
+
+        return send
+
+    def _runner(self, injection: Injection) -> Callable[[OwnCall], str]:
+        library = Library(injection.selection, injection.tools or PLAIN_TOOLS, neutral)
+        return lambda call: library.run(call.name, call.arguments)
+
+    def _keeper(self, exchange: Exchange, scope: Scope) -> Callable[[Hidden], Awaitable[None]]:
+        owner = owner_of(exchange, scope)
+
+        async def keep(hidden: Hidden) -> None:
+            try:
+                await self.store.put(owner.key(call[0] for call in hidden.calls), hidden.dump(), TTL)
+            except StoreError:
+                exchange.degraded.add("store")  # the client's view is complete by itself
+
+        return keep
+
+
+PLAIN_TOOLS = own_tools(())
+
+
+def scope_key(scope: Scope) -> tuple[Hashable, ...]:
+    """What of a scope decides the injection, apart from the snapshot."""
+    asked = scope.asked
+    return (
+        scope.agent and scope.agent.alias,
+        scope.profile and scope.profile.alias,
+        scope.prompt and scope.prompt.alias,
+        scope.node and scope.node.path,
+        scope.readers,
+        scope.bound,
+        asked.language,
+        asked.inject,
+        asked.budget,
+        asked.include,
+        asked.exclude,
+    )
+
+
+def owner_of(exchange: Exchange, scope: Scope) -> Owner:
+    principal = exchange.principal
+    return Owner(principal.workspace, principal.name, scope.asked.session or "")
+
+
+def asks_usage(request: ChatRequest) -> bool:
+    options = request.get("stream_options")
+    return isinstance(options, dict) and options.get("include_usage") is True
+
+
+def asks_json(request: ChatRequest) -> bool:
+    """Whether the answer has to be one JSON document."""
+    wanted = request.get("response_format")
+    return isinstance(wanted, dict) and wanted.get("type") in ("json_object", "json_schema")

@@ -1,0 +1,56 @@
+"""The bytes of a chat body become a ChatRequest, or a clear 400."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway.domain.chat import ChatRequest
+from gateway.errors import InvalidJson, InvalidRequest
+
+_fields = msgspec.json.Decoder(dict[str, Raw])
+_messages = msgspec.json.Decoder(list[Raw])
+
+
+def decode_chat(body: bytes) -> ChatRequest:
+    """Check what a proxy must know; everything else is the upstream's business."""
+    fields = decode_fields(body)
+    if "messages" not in fields:
+        raise InvalidRequest("A chat request needs `messages`.", param="messages")
+    try:
+        messages = _messages.decode(fields["messages"])
+    except msgspec.ValidationError as fault:
+        raise InvalidRequest("`messages` must be an array.", param="messages") from fault
+    for position, message in enumerate(messages):
+        if bytes(message)[:1] != b"{":
+            raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]")
+    model = scalar(fields, "model", str)
+    return ChatRequest(body, fields, messages, model or None, bool(scalar(fields, "stream", bool)))
+
+
+def decode_fields(body: bytes) -> dict[str, Raw]:
+    """A JSON object as raw fields. Raw values are not checked for UTF-8, so the whole is, first."""
+    try:
+        body.decode()
+        return _fields.decode(body)
+    except UnicodeDecodeError as fault:
+        raise InvalidJson("The body is not valid UTF-8.") from fault
+    except RecursionError as fault:
+        raise InvalidJson("The body is nested too deeply.") from fault
+    except msgspec.ValidationError as fault:
+        raise InvalidRequest("The body must be a JSON object.") from fault
+    except msgspec.DecodeError as fault:
+        raise InvalidJson(f"The body is not valid JSON: {fault}.") from fault
+
+
+def scalar(fields: dict[str, Raw], name: str, kind: type) -> Any:
+    """The value of a field that must be of one type, None where it is absent or null."""
+    if name not in fields:
+        return None
+    try:
+        return msgspec.json.decode(fields[name], type=kind | None)
+    except msgspec.MsgspecError as fault:
+        raise InvalidRequest(f"`{name}` must be a {KINDS[kind]}.", param=name) from fault
+
+
+KINDS = {str: "string", bool: "boolean", int: "whole number"}

@@ -1,0 +1,37 @@
+"""Which contexts apply to a scope, from broad to narrow."""
+
+from gateway.domain.candidate import Assignment, Level
+from gateway.domain.node import Node
+from gateway.domain.scope import Scope
+from gateway.domain.snapshot import Snapshot
+
+
+def assignments(scope: Scope, snapshot: Snapshot) -> tuple[Assignment, ...]:
+    """Profile, agent, prompt, content; the global default only if none of them yields a context."""
+    if not scope.takes_part:
+        return ()
+    found: list[Assignment] = []
+    for level, source in (
+        (Level.PROFILE, scope.profile),
+        (Level.AGENT, scope.agent),
+        (Level.PROMPT, scope.prompt),
+    ):
+        if source is not None:
+            found += (Assignment(level, source.alias, alias) for alias in source.contexts)
+    if scope.node is not None:
+        found += content_level(scope.node, snapshot)
+    if not found and snapshot.default is not None:
+        found.append(Assignment(Level.GLOBAL, "", snapshot.default))
+    return tuple(found)
+
+
+def content_level(node: Node, snapshot: Snapshot) -> list[Assignment]:
+    """The nearest node with an assignment wins; one that merges adds the next above it."""
+    found: list[Assignment] = []
+    for above in snapshot.ancestry(node):
+        if not above.contexts:
+            continue
+        found = [Assignment(Level.CONTENT, above.path, alias) for alias in above.contexts] + found
+        if not above.merge:
+            break
+    return found

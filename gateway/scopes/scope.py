@@ -1,0 +1,100 @@
+"""Asked becomes Scope: every alias is looked up in one snapshot, with what the caller may see."""
+
+from typing import TypeVar
+
+from gateway.domain.agent import Agent, Profile
+from gateway.domain.node import Node
+from gateway.domain.principal import Principal
+from gateway.domain.scope import Asked, Scope
+from gateway.domain.snapshot import Snapshot
+from gateway.errors import AgentConflict, ModelRequired, Unknown, UserNotAllowed
+
+AGENT_MODEL = "agent:"
+T = TypeVar("T")
+
+
+def build_scope(asked: Asked, model: str | None, principal: Principal, snapshot: Snapshot) -> Scope:
+    """Who asks about what; raises Unknown, AgentConflict or UserNotAllowed."""
+    if asked.user is not None and "act_as_user" not in principal.rights:
+        raise UserNotAllowed("This key may not act for users.", param=asked.where("user"))
+    readers = frozenset(filter(None, (principal.name, asked.user)))
+    agent = find_agent(asked, model, principal, snapshot)
+    profile = find_profile(asked, agent, snapshot)
+    return Scope(
+        asked=asked,
+        agent=agent,
+        profile=profile,
+        prompt=look_up("prompt", asked.prompt, snapshot.prompts, asked.where("prompt")) if asked.prompt else None,
+        node=find_node(asked.content, readers, snapshot, asked.where("content")) if asked.content else None,
+        takes_part=takes_part(agent, profile),
+        readers=readers,
+        bound=agent is not None and agent.alias == principal.agent,
+    )
+
+
+def find_agent(asked: Asked, model: str | None, principal: Principal, snapshot: Snapshot) -> Agent | None:
+    """The header's agent, else the model's, else the key's; a forbidden one is an unknown one."""
+    by_model = model[len(AGENT_MODEL) :] if model is not None and model.startswith(AGENT_MODEL) else None
+    if by_model is not None and asked.agent is not None and asked.agent != by_model:
+        raise AgentConflict(
+            f"The request names agent {asked.agent!r}, its model agent {by_model!r}.", param=asked.where("agent")
+        )
+    alias = asked.agent or by_model
+    if alias is None:
+        return snapshot.agents.get(principal.agent) if principal.agent else None
+    if alias in snapshot.agents and principal.may_use(alias):
+        return snapshot.agents[alias]
+    visible = filter(principal.may_use, snapshot.agents)
+    raise Unknown("agent", alias, visible, param=asked.where("agent") if asked.agent else "model")
+
+
+def find_profile(asked: Asked, agent: Agent | None, snapshot: Snapshot) -> Profile | None:
+    if asked.profile:
+        return look_up("profile", asked.profile, snapshot.profiles, asked.where("profile"))
+    return snapshot.profiles[agent.profile] if agent is not None and agent.profile else None
+
+
+def look_up(noun: str, alias: str, known: dict[str, T], param: str) -> T:
+    if alias not in known:
+        raise Unknown(noun, alias, known, param=param)
+    return known[alias]
+
+
+def find_node(content: str, readers: frozenset[str], snapshot: Snapshot, param: str) -> Node:
+    """A node by id or path; for a path the longest prefix that is known and may be read."""
+    if content in snapshot.node_ids:
+        node = snapshot.nodes[snapshot.node_ids[content]]
+        if may_read(node, readers, snapshot):
+            return node
+    path = content.strip("/")
+    while path:
+        if path in snapshot.nodes and may_read(snapshot.nodes[path], readers, snapshot):
+            return snapshot.nodes[path]
+        path = path.rpartition("/")[0]
+    visible = [path for path, node in snapshot.nodes.items() if may_read(node, readers, snapshot)]
+    raise Unknown("content", content, visible, param=param)
+
+
+def may_read(node: Node, readers: frozenset[str], snapshot: Snapshot) -> bool:
+    """A reader of a node must be a reader of everything above it."""
+    return all(not above.readers or readers.intersection(above.readers) for above in snapshot.ancestry(node))
+
+
+def takes_part(agent: Agent | None, profile: Profile | None) -> bool:
+    if agent is None:
+        return True
+    if agent.inject is not None:
+        return agent.inject
+    return bool(agent.contexts or (profile is not None and profile.contexts))
+
+
+def outgoing_model(model: str | None, scope: Scope, default: str | None) -> str:
+    """The client's model, unless it is an agent's name or missing."""
+    if model is not None and not model.startswith(AGENT_MODEL):
+        return model
+    for source in (scope.agent, scope.profile):
+        if source is not None and source.defaults.model:
+            return source.defaults.model
+    if default:
+        return default
+    raise ModelRequired("No model is given, and neither agent, profile nor settings name one.", param="model")

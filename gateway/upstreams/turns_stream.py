@@ -1,0 +1,277 @@
+"""The tool loop for streams."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway.errors import UpstreamInvalid, UpstreamTruncated
+from gateway.upstreams import sse
+from gateway.upstreams.assembly import grow
+from gateway.upstreams.calls import CallBook
+from gateway.upstreams.turns import JOINED, JOINER, Finish, Loop, Step, Turn, summed
+
+COMPACT = 256 * 1024  # raw events are folded into the message beyond so many bytes
+LONGEST_EVENT = 16 * 1024 * 1024
+
+_encode = msgspec.json.Encoder().encode
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_objects = msgspec.json.Decoder(list[dict[str, Raw]]).decode
+_decode = msgspec.json.decode
+
+
+@dataclass
+class StreamTurn:
+    """What is known of the turn whose stream is being read."""
+
+    book: CallBook
+    tail: bytes = b""  # an unfinished event
+    unread: list[bytes] = field(default_factory=list)  # raw events, parsed only if the message is needed
+    unread_size: int = 0
+    message: dict[str, Any] = field(default_factory=dict)
+    speaks: bool = False  # it has said some text
+    held: list[bytes] = field(default_factory=list)  # events withheld until we know that this turn is the last
+    finish_reason: str | None = None
+    finish_event: dict[str, Any] | None = None  # a finish that waits for the hidden turns to be stored
+    usage: dict[str, Any] | None = None
+    usage_event: dict[str, Any] | None = None
+    done: bool = False
+    rejoined: set[str] = field(default_factory=set)  # fields whose text goes on from an earlier turn
+
+
+@dataclass
+class StreamLoop(Loop):
+    """One exchange answered with a stream of events."""
+
+    failed: bool = False  # the upstream itself sent an error event, which was passed on
+    _now: StreamTurn = field(default_factory=lambda: StreamTurn(CallBook(frozenset())))
+    _head: dict[str, Any] = field(default_factory=dict)  # id, created and model of turn 1
+    _spoken: set[str] = field(default_factory=set)  # fields in which earlier turns showed text
+    _role_shown: bool = False
+
+    def request(self) -> bytes:
+        self._now = StreamTurn(CallBook(self.plan.own_names))
+        return super().request()
+
+    @property
+    def turn_done(self) -> bool:
+        """Whether nothing more of this turn's stream matters."""
+        return self._now.done or self.failed
+
+    @property
+    def may_be_silent(self) -> bool:
+        """Whether the client may have to wait for bytes although the upstream is talking."""
+        return self.turns > 1 or self.plan.last_text_only
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Take bytes of the upstream's stream; return what the client may see of them now."""
+        now = self._now
+        data = now.tail + chunk if now.tail else chunk
+        end = sse.complete(data)
+        if end < len(data):
+            now.tail = data[end:]
+            data = data[:end]
+            if len(now.tail) > LONGEST_EVENT:
+                raise UpstreamInvalid("The upstream sent an event that never ends.")
+        else:
+            now.tail = b""
+        if self.turns == 1 and not self.plan.last_text_only and is_plain_text(data):
+            self._remember(data)
+            return data
+        return b"".join(map(self._take, sse.events(data)))
+
+    def end(self) -> Step:
+        """The upstream closed its stream cleanly: decide what comes next."""
+        now = self._now
+        if self.failed:
+            return Finish(b"")
+        if now.tail.strip() == b"data: [DONE]":
+            now.done = True
+        if not now.done and now.finish_reason is None:
+            raise UpstreamTruncated("The upstream's stream ended before it was complete.")
+        self._settle_open_calls()
+        if now.book.own or (self._added and now.book.client):
+            self._assemble()
+        return self._decide(
+            Turn(
+                message=self._message(),
+                calls=now.book.calls,
+                text=str(now.message.get("content") or ""),
+                finish_reason=now.finish_reason,
+                usage=now.usage,
+            )
+        )
+
+    def resume(self, results: list[str]) -> Step:
+        shown = (name for name in JOINED if name != "content" or not self.plan.last_text_only)
+        self._spoken |= {name for name in shown if self._now.message.get(name)}
+        return super().resume(results)
+
+    def _take(self, event: bytes) -> bytes:
+        """One whole event: file what it says, return what the client may see."""
+        if self._now.done or self.failed:
+            return b""
+        data = sse.payload(event)
+        if not data:
+            return event if data is None else b""
+        if data == sse.DONE:
+            self._now.done = True
+            return b""
+        try:
+            shown = self._show(event, _decode_object(data))
+        except (msgspec.MsgspecError, RecursionError) as fault:
+            raise UpstreamInvalid("The upstream's stream carries something that is not a chunk.") from fault
+        if self._holds and self._now.speaks:
+            self._now.held.append(shown)
+            return b""
+        return shown
+
+    @property
+    def _holds(self) -> bool:
+        """Whether text waits for the end of its turn: only the last turn's may be shown."""
+        return self.plan.last_text_only and not self._is_last
+
+    def _show(self, event: bytes, top: dict[str, Any]) -> bytes:
+        choices = _decode_objects(top["choices"]) if given(top, "choices") else []
+        if given(top, "usage"):
+            self._now.usage = _decode(top["usage"], type=dict)
+        if not choices:
+            return self._show_without_choice(event, top)
+        self._remember(event)
+        choice = choices[0]
+        delta = _decode(choice["delta"], type=dict) if given(choice, "delta") else {}
+        self._now.speaks = self._now.speaks or bool(delta.get("content"))
+        deltas = [call for call in delta.get("tool_calls") or () if isinstance(call, dict)]
+        calls = self._now.book.take(deltas)
+        if given(choice, "finish_reason"):
+            calls += self._now.book.settle()
+            self._now.finish_reason = _decode(choice["finish_reason"], type=str)
+        unchanged = self.turns == 1 and calls == deltas and not (given(top, "usage") and self.plan.forces_usage)
+        if unchanged and not self._waits:
+            return event
+        return self._rewrite(top, choice, delta, calls)
+
+    def _show_without_choice(self, event: bytes, top: dict[str, Any]) -> bytes:
+        """A usage chunk, an error, or something a provider says before it begins."""
+        if given(top, "error"):
+            self.failed = True
+            return event
+        if given(top, "usage"):
+            if self.plan.wants_usage:
+                self._now.usage_event = top
+            return b""
+        return event if self.turns == 1 else b""
+
+    @property
+    def _waits(self) -> bool:
+        """Whether the finish has to wait until our calls were run and the hidden turns stored."""
+        book = self._now.book
+        return self._now.finish_reason is not None and bool(book.own or (self._added and book.client))
+
+    def _rewrite(self, top: dict[str, Any], choice: dict[str, Any], delta: dict[str, Any], calls: list[Any]) -> bytes:
+        shown = {key: value for key, value in delta.items() if key != "tool_calls"}
+        if self.turns > 1:
+            self._go_on(shown)
+        if calls:
+            shown["tool_calls"] = calls
+        top = {**top, **self._head}
+        self._set_usage(top)
+        finishes = given(choice, "finish_reason")
+        if finishes and self._waits:
+            self._now.finish_event = {**top, "choices": [{**choice, "delta": {}}]}
+            choice = {**choice, "finish_reason": None}
+            finishes = False
+        if not finishes and not any(shown.values()):
+            return b""
+        return sse.event(_encode({**top, "choices": [{**choice, "delta": shown}]}))
+
+    def _go_on(self, delta: dict[str, Any]) -> None:
+        """Make a delta of a later turn continue the one message that the client sees."""
+        delta.pop("role", None)
+        if not self._role_shown:
+            delta["role"] = "assistant"
+            self._role_shown = True
+        for name in JOINED:
+            if delta.get(name) and name in self._spoken and name not in self._now.rejoined:
+                delta[name] = JOINER + delta[name]
+                self._now.rejoined.add(name)
+
+    def _set_usage(self, top: dict[str, Any]) -> None:
+        """A chunk with choices may carry usage too: the sum if it was asked for, else nothing."""
+        if not given(top, "usage"):
+            return
+        if self.plan.wants_usage:
+            top["usage"] = summed(self.usage, self._now.usage) if self.usage else self._now.usage
+        else:
+            del top["usage"]
+
+    def _settle_open_calls(self) -> None:
+        """A stream may end with [DONE] and no finish_reason: show the calls that waited for it."""
+        calls = self._now.book.settle()
+        if calls:
+            self._now.held.append(
+                sse.event(_encode({**self._head, "choices": [{"index": 0, "delta": {"tool_calls": calls}}]}))
+            )
+
+    def _last_bytes(self, turn: Turn) -> bytes:
+        now = self._now
+        last = list(now.held)
+        if now.finish_event is not None:
+            now.finish_event["choices"][0]["finish_reason"] = turn.finish_reason
+            last.append(sse.event(_encode(now.finish_event)))
+        if now.usage_event is not None:
+            last.append(sse.event(_encode({**now.usage_event, **self._head, "usage": self.usage})))
+        last.append(sse.DONE_EVENT)
+        return b"".join(last)
+
+    def _remember(self, data: bytes) -> None:
+        now = self._now
+        now.unread.append(data)
+        now.unread_size += len(data)
+        if now.unread_size > COMPACT:
+            self._assemble()
+
+    def _assemble(self) -> None:
+        """Fold the raw events of this turn into its message."""
+        now = self._now
+        unread, now.unread, now.unread_size = now.unread, [], 0
+        for event in sse.events(b"".join(unread)):
+            data = sse.payload(event)
+            if not data or data == sse.DONE:
+                continue
+            top = _decode(data)
+            self._head = self._head or {key: top[key] for key in ("id", "created", "model") if key in top}
+            for choice in top.get("choices") or ():
+                delta = choice.get("delta") or {}
+                self._role_shown = self._role_shown or bool(delta.get("role"))
+                grow(now.message, delta)
+
+    def _message(self) -> bytes:
+        """The turn's message as it goes back upstream; empty when nothing will need it."""
+        now = self._now
+        if not now.book.calls:
+            return b""
+        for position, call in enumerate(now.book.calls):
+            call.parts["id"] = call.id or f"call_{self.turns}_{position}"
+        message = {"role": "assistant", "content": None, **now.message}
+        return _encode({**message, "tool_calls": [call.parts for call in now.book.calls]})
+
+
+def given(fields: dict[str, Any], name: str) -> bool:
+    raw = fields.get(name)
+    return raw is not None and bytes(raw) != b"null"
+
+
+def is_plain_text(data: bytes) -> bool:
+    """Whether events surely carry nothing but text, so that they may pass unread.
+
+    A text that merely mentions one of these words is read properly instead: slower, never wrong.
+    """
+    return not (
+        b"tool_calls" in data
+        or b"[DONE]" in data
+        or b'"error"' in data
+        or (b'"usage"' in data and data.count(b'"usage"') != data.count(b'"usage":null') + data.count(b'"usage": null'))
+        or data.count(b"finish_reason") != data.count(b'finish_reason":null') + data.count(b'finish_reason": null')
+    )
