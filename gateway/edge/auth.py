@@ -39,7 +39,7 @@ class Authenticator:
         own, bearer = _credentials(headers)
         if bearer is None or (self._principals and (own is None or sha256(bearer).digest() in self._principals)):
             return None
-        return bearer.decode("utf-8", "replace")
+        return bearer.decode("latin-1")
 
 
 def _principal(key: Key) -> Principal:

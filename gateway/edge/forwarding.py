@@ -23,8 +23,9 @@ def upward(headers: Sequence[tuple[bytes, bytes]]) -> Upward:
     later: list[tuple[str, str]] = []
     key: bytes | None = None
     for name, value in headers:
-        if name in UP:
-            later.append((UP[name], _text(value)))
+        known = UP.get(name)
+        if known is not None:
+            later.append((known, _text(value)))
         elif name[:7] == b"openai-":
             later.append((name.decode("ascii"), _text(value)))
         elif name == b"idempotency-key":
@@ -45,5 +46,4 @@ def downward(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 def _text(value: bytes) -> str:
-    # The HTTP client encodes strictly as UTF-8, so nothing that it cannot encode may get there.
-    return value.decode("utf-8", "replace")
+    return value.decode("latin-1")  # any byte has a character, so the same bytes go out again

@@ -40,9 +40,9 @@ def test_the_idempotency_key_goes_up_on_the_first_turn_only():
     assert dict(up.later) == {"accept": "*/*"}
 
 
-def test_bytes_that_are_not_utf8_never_stop_a_request():
+def test_values_keep_their_bytes():
     ((_, value),) = upward([(b"user-agent", b"caf\xe9")]).first
-    assert value.encode("utf-8") == "caf�".encode()
+    assert value.encode("latin-1") == b"caf\xe9"
 
 
 def test_only_named_headers_come_down():

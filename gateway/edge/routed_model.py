@@ -1,0 +1,65 @@
+"""Which model a relayed body asks for, found without taking the body apart."""
+
+import msgspec
+
+from gateway.errors import InvalidJson, InvalidRequest
+
+FORM_FIELD_BYTES = 1024  # a model's name is short; a longer field is not one
+
+
+class _Body(msgspec.Struct):
+    model: str | None = None
+
+
+_decoder = msgspec.json.Decoder(_Body)
+
+
+def routed_model(content_type: bytes, body: bytes) -> str:
+    """The `model` of a JSON or multipart body; empty where there is none."""
+    media, _, parameters = content_type.partition(b";")
+    media = media.strip().lower()
+    if not body:
+        return ""
+    if media == b"application/json":
+        return _json_model(body)
+    if media == b"multipart/form-data":
+        return _form_field(body, _boundary(parameters), b"model").decode("utf-8", "replace")
+    return ""
+
+
+def _json_model(body: bytes) -> str:
+    try:
+        return _decoder.decode(body).model or ""
+    except msgspec.ValidationError:
+        raise InvalidRequest("The body has to be an object whose `model` is a string.", param="model") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise InvalidJson("The body is not valid JSON.") from None
+
+
+def _boundary(parameters: bytes) -> bytes:
+    for parameter in parameters.split(b";"):
+        name, _, value = parameter.partition(b"=")
+        if name.strip().lower() == b"boundary" and value.strip(b' "'):
+            return value.strip().strip(b'"')
+    raise InvalidRequest("The multipart body names no boundary.")
+
+
+def _form_field(body: bytes, boundary: bytes, field: bytes) -> bytes:
+    """The first value of a form field; files are skipped by searching, not copied."""
+    delimiter = b"\r\n--" + boundary
+    at = 0 if body.startswith(delimiter[2:]) else body.find(delimiter)
+    while at >= 0:
+        head_end = body.find(b"\r\n\r\n", at)
+        following = body.find(delimiter, at + 1)
+        if head_end < 0 or following < 0:
+            break
+        if _names(body[at:head_end], field) and following - head_end <= FORM_FIELD_BYTES:
+            return body[head_end + 4 : following].strip()
+        at = following
+    return b""
+
+
+def _names(head: bytes, field: bytes) -> bool:
+    """Whether a part's head says `name="<field>"`, and no file name."""
+    parameters = {parameter.strip() for line in head.split(b"\r\n") for parameter in line.split(b";")}
+    return not {b'name="' + field + b'"', b"name=" + field}.isdisjoint(parameters) and b"filename" not in head

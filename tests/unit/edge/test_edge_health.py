@@ -1,0 +1,60 @@
+"""What supervisors are told."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+import pytest
+
+from gateway.domain.snapshot import EMPTY, Snapshot
+from gateway.edge.health import Health
+
+LOADED = replace(EMPTY, hash="abcdef0123456789" * 4, generation=3)
+
+
+@dataclass
+class FakePolicies:
+    current: Snapshot = LOADED
+    error: str | None = None
+
+
+async def ask(endpoint: Any) -> tuple[int, dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    await endpoint(send)
+    return messages[0]["status"], orjson.loads(messages[1]["body"])
+
+
+def health(policies: FakePolicies, *, store: bool = True, draining: bool = False) -> Health:
+    return Health(policies, lambda: store, lambda: draining)
+
+
+async def test_a_process_that_cannot_serve_is_still_alive():
+    status, _ = await ask(health(FakePolicies(EMPTY), store=False, draining=True).livez)
+    assert status == 200
+
+
+async def test_a_ready_process_says_what_it_serves():
+    status, detail = await ask(health(FakePolicies()).readyz)
+    assert status == 200
+    assert detail == {
+        "status": "ready",
+        "draining": False,
+        "policies": {"loaded": True, "generation": 3, "snapshot": "abcdef012345", "error": None},
+        "store": {"ok": True},
+    }
+
+
+async def test_a_failed_reload_or_a_broken_store_is_shown_but_does_not_refuse_traffic():
+    status, detail = await ask(health(FakePolicies(error="a.yaml:3: no"), store=False).readyz)
+    assert status == 200
+    assert (detail["policies"]["error"], detail["store"]["ok"]) == ("a.yaml:3: no", False)
+
+
+@pytest.mark.parametrize(("policies", "draining"), [(FakePolicies(EMPTY), False), (FakePolicies(), True)])
+async def test_without_policies_or_while_draining_it_is_not_ready(policies, draining):
+    status, detail = await ask(health(policies, draining=draining).readyz)
+    assert (status, detail["status"], detail["draining"]) == (503, "not ready", draining)
