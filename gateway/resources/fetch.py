@@ -11,6 +11,7 @@ from urllib.parse import urljoin
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
 
 from gateway.resources import formats
 from gateway.resources.addresses import Address
@@ -84,19 +85,20 @@ async def _follow(url: str, headers: Mapping[str, str], guard: Guard, max_bytes:
         reply = await _ask(admitted, headers, max_bytes)
         if reply.status not in REDIRECTS:
             return reply
-        url = _next_hop(admitted, reply.headers.get("Location", ""))
+        url = next_hop(admitted.url, reply.headers.get("Location", ""))
     raise FetchError(f"it redirects more than {MAX_HOPS} times")
 
 
-def _next_hop(admitted: Admitted, location: str) -> str:
+def next_hop(url: URL, location: str) -> str:
+    """Where a redirect leads; the guard has still to look at it."""
     # urljoin drops tabs and line breaks; such a Location is refused as it came.
     if not location or not location.isprintable():
         raise Refused("it redirects to something that is no URL")
     try:
-        target = urljoin(str(admitted.url), location)
+        target = urljoin(str(url), location)
     except ValueError as error:
         raise Refused(f"it redirects to something that is no URL: {error}") from error
-    if admitted.url.scheme == "https" and not target.lower().startswith("https:"):
+    if url.scheme == "https" and not target.lower().startswith("https:"):
         raise Refused("it redirects from https to something less safe")
     return target
 

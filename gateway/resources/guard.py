@@ -73,13 +73,6 @@ class Guard:
         self._check(host, port, addresses)
         return Admitted(parsed, tuple(addresses))
 
-    def check_literal(self, url: str) -> None:
-        """What can be said without asking DNS; Refused if `url` can never be fetched."""
-        parsed = parse(url)
-        host = _host(parsed)
-        if literal := _literal(host):
-            self._check(host, parsed.port or 0, [literal])
-
     async def _lookup(self, host: str, port: int) -> list[Address]:
         try:
             found = await self._resolve(host, port)

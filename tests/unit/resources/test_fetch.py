@@ -3,8 +3,9 @@ import gzip
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from yarl import URL
 
-from gateway.resources.fetch import Fetched, FetchError, fetch
+from gateway.resources.fetch import Fetched, FetchError, fetch, next_hop
 from gateway.resources.guard import Guard, Refused
 from gateway.settings import Links
 
@@ -172,6 +173,34 @@ async def test_a_redirect_to_something_odd_is_refused(server, get, location):
     server.will(reply(status="302 Found", Location=location))
     with pytest.raises(Refused):
         await get()
+
+
+async def test_tls_names_the_host_and_not_the_address():
+    hello: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not hello.done():
+            hello.set_result(await reader.read(4096))
+        writer.close()
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        with pytest.raises(FetchError):
+            await fetch(f"https://{HOST}:{port}/", guard=Guard([HOST], resolve=resolve), limits=Links(timeout=5))
+    assert HOST.encode() in await hello  # the ClientHello carries the name in the clear
+
+
+@pytest.mark.parametrize("location", ["http://docs.example/", "HTTP://docs.example/", "ftp://docs.example/"])
+def test_a_redirect_away_from_https_is_refused(location):
+    with pytest.raises(Refused, match="less safe"):
+        next_hop(URL("https://docs.example/a"), location)
+
+
+def test_a_redirect_to_https_is_followed():
+    assert next_hop(URL("http://docs.example/a"), "https://docs.example/b") == "https://docs.example/b"
 
 
 async def test_a_silent_server_is_given_up(server, get):
