@@ -357,13 +357,23 @@ async def test_a_head_that_trickles_does_not_push_the_deadline() -> None:
             await upstream.send(CHAT)
 
 
-async def test_an_upstream_that_does_not_take_the_body_is_a_timeout() -> None:
-    async def act(peer: Peer) -> None:
-        await asyncio.sleep(3)
+async def test_an_upstream_that_does_not_take_the_body_is_a_timeout_and_gets_no_more_of_it() -> None:
+    given_up, taken = asyncio.Event(), 0
 
-    async with talking(act, timeouts=SHORT) as (upstream, _):
+    async def act(peer: Peer) -> None:
+        nonlocal taken
+        peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await given_up.wait()
+        peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        while data := await peer.reader.readexactly(1000):
+            taken += len(data)
+
+    async with talking(act, timeouts=SHORT) as (upstream, server):
         with pytest.raises(errors.UpstreamTimeout):
             await upstream.send(UpstreamRequest("/x", b"x" * 30_000_000))
+        given_up.set()
+        await asyncio.wait_for(server.gone.wait(), 1)
+    assert taken < 25_000_000
 
 
 async def test_silence_in_the_middle_of_a_body_is_a_timeout() -> None:
@@ -490,9 +500,9 @@ async def test_a_connection_whose_request_was_not_taken_is_not_used_again() -> N
     async def act(peer: Peer) -> None:
         await peer.reader.readuntil(b"\r\n\r\n")
         await peer.answer(b"no", status="413 Too Large")
-        await asyncio.sleep(1)
+        await asyncio.sleep(3)
 
-    async with talking(act) as (upstream, server):
+    async with talking(act, timeouts=SHORT) as (upstream, server):
         assert await whole(upstream, UpstreamRequest("/x", b"x" * 30_000_000)) == b"no"
         assert await whole(upstream) == b"no"
     assert len(server.peers) == 2
