@@ -1,6 +1,6 @@
 """One client request and its reply."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,4 +47,4 @@ class Reply:
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
-    stream: AsyncIterator[bytes] | None = None
+    stream: AsyncGenerator[bytes] | None = None

@@ -1,7 +1,7 @@
 """Driving an exchange: calls upstream, runs our tools, hands the client's part on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +71,7 @@ class Conversation:
             raise
         return Reply(reply.status, reply.headers, stream=self._turns(loop, reply, shown))
 
-    async def _turns(self, loop: StreamLoop, reply: UpstreamReply, shown: bytes) -> AsyncIterator[bytes]:
+    async def _turns(self, loop: StreamLoop, reply: UpstreamReply, shown: bytes) -> AsyncGenerator[bytes]:
         try:
             if shown:
                 yield shown
@@ -90,7 +90,7 @@ class Conversation:
         finally:
             await reply.close()
 
-    async def _read(self, loop: StreamLoop, reply: UpstreamReply) -> AsyncIterator[bytes]:
+    async def _read(self, loop: StreamLoop, reply: UpstreamReply) -> AsyncGenerator[bytes]:
         """What the client sees of one turn, with comments while nothing of it may be shown."""
         while True:
             reading = read_after_done(reply) if loop.turn_done else reply.read()
@@ -106,7 +106,7 @@ class Conversation:
             if shown := loop.feed(chunk):
                 yield shown
 
-    async def _next(self, loop: StreamLoop) -> AsyncIterator[bytes | Finish | UpstreamReply]:
+    async def _next(self, loop: StreamLoop) -> AsyncGenerator[bytes | Finish | UpstreamReply]:
         """After a turn: comments while our tools run, then the end or the reply of the next turn."""
         task = asyncio.ensure_future(self._go_on(loop))
         try:
@@ -195,7 +195,7 @@ async def close_unclaimed(task: asyncio.Task[Finish | UpstreamReply]) -> None:
             await arrived.close()
 
 
-async def comments_until(task: asyncio.Future[Any]) -> AsyncIterator[bytes]:
+async def comments_until(task: asyncio.Future[Any]) -> AsyncGenerator[bytes]:
     """A comment whenever the task has been silent for a while; the task is cancelled if nobody waits any more."""
     try:
         while not task.done():

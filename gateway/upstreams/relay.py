@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from gateway.errors import UpstreamAuth, UpstreamError, UpstreamInvalid, UpstreamTruncated
 from gateway.upstreams import sse
@@ -43,7 +43,7 @@ async def read_after_done(reply: UpstreamReply) -> bytes:
         return b""
 
 
-async def relayed(reply: UpstreamReply, first: bytes) -> AsyncIterator[bytes]:
+async def relayed(reply: UpstreamReply, first: bytes) -> AsyncGenerator[bytes]:
     """The stream as it comes, in complete events; raises UpstreamTruncated if it ends before it is complete.
 
     A literal `"finish_reason":"` or a line `data: [DONE]` cannot stand inside a JSON string, where quotes and newlines
