@@ -11,7 +11,7 @@ import msgspec
 from gateway.upstreams.base import Capabilities, UpstreamReply, UpstreamRequest
 from gateway.upstreams.demo_model import Answer, answer
 from gateway.upstreams.demo_request import ChatRequest
-from gateway.upstreams.replies import DONE, EVENTS, MemoryReply, error_reply, event, json_reply
+from gateway.upstreams.replies import DONE, EVENTS, MemoryReply, error_reply, event, json_reply, param_of
 
 Clock = Callable[[], float]
 
@@ -32,7 +32,7 @@ class DemoUpstream:
         try:
             chat = msgspec.json.decode(request.body, type=ChatRequest)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as fault:
-            return error_reply(400, str(fault), param=_param(str(fault)))
+            return error_reply(400, str(fault), param=param_of(fault))
         wire = Wire(chat, answer(chat), hashlib.sha256(request.body).hexdigest()[:24], int(self._clock()))
         return MemoryReply(200, wire.events(), EVENTS) if chat.stream else json_reply(wire.document())
 
@@ -110,9 +110,3 @@ class Wire:
         said = len(self._said.text.split()) + sum(1 + len(call.arguments) for call in self._said.calls)
         said *= self._chat.n or 1
         return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
-
-
-def _param(fault: str) -> str | None:
-    """The field that msgspec names at the end of a fault: "… - at `$.messages[0].role`"."""
-    place = re.search(r"at `\$\.?([^`]+)`$", fault)
-    return place[1] if place else None

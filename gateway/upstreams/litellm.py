@@ -37,7 +37,7 @@ class LitellmUpstream:
 
     async def prepare(self) -> None:
         """Import litellm in a thread, so that the first request does not wait for it."""
-        self._library = self._library or await asyncio.to_thread(load)
+        await self._ready()
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         if request.path != "/chat/completions":
@@ -51,9 +51,8 @@ class LitellmUpstream:
             return error_reply(400, fault.message, param=fault.param)
         if left_out:
             LOG.warning("upstream %s: fields not forwarded: %s", self.name, ", ".join(left_out))
-        await self.prepare()
-        assert self._library is not None
-        return await self._call(self._library, fields | self._own_fields(self._library, request), request.bearer)
+        library = await self._ready()
+        return await self._call(library, fields | self._own_fields(library, request), request.bearer)
 
     async def models(self) -> list[dict[str, Any]]:
         model = self._settings.model or "*"
@@ -62,6 +61,11 @@ class LitellmUpstream:
     async def close(self) -> None:
         if self._library:
             await self._library.litellm.close_litellm_async_clients()
+
+    async def _ready(self) -> Library:
+        if self._library is None:
+            self._library = await asyncio.to_thread(load)
+        return self._library
 
     async def _call(self, library: Library, call: dict[str, Any], bearer: str | None) -> UpstreamReply:
         secrets = [secret for secret in (self._settings.api_key, bearer, *self._settings.headers.values()) if secret]

@@ -1,5 +1,6 @@
 """Replies that are made in this process rather than received over a connection."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -50,3 +51,9 @@ def error_reply(
 def event(document: Any) -> bytes:
     """One server-sent event."""
     return b"data: " + msgspec.json.encode(document) + b"\n\n"
+
+
+def param_of(fault: Exception) -> str | None:
+    """The field that msgspec names at the end of a fault: "… - at `$.messages[0].role`"."""
+    place = re.search(r"at `\$\.?([^`]+)`$", str(fault))
+    return place[1] if place else None

@@ -502,6 +502,27 @@ async def test_a_malformed_body_is_refused_before_litellm_sees_it(provider: Prov
     assert json.loads(await reply.read_all())["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tools", 5),
+        ("tools", [{"a": 1}]),
+        ("temperature", "hot"),
+        ("max_tokens", [None]),
+        ("response_format", {}),
+        ("stop", [5]),
+        ("stream", "yes"),
+        ("web_search_options", True),
+        ("messages", [{"role": "user", "content": 5}]),
+    ],
+)
+async def test_a_field_of_the_wrong_type_is_refused_by_name(provider: Provider, field: str, value: Any) -> None:
+    reply = await call(upstream(provider, "anthropic"), **{field: value})
+    error = json.loads(await reply.read_all())["error"]
+    assert (reply.status, provider.requests) == (400, [])
+    assert error["param"].startswith(field)
+
+
 async def test_headers_of_the_operator_and_of_the_request_are_sent(provider: Provider) -> None:
     provider.says(completion())
     to = upstream(provider, headers={"x-team": "a"})
