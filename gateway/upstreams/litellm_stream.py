@@ -31,18 +31,12 @@ class LitellmStream:
         return self
 
     async def read(self) -> bytes:
-        if self._first is not None:
-            first, self._first = self._first, None
-            return first
         if self._ended:
             return b""
-        try:
-            async with asyncio.timeout(self._idle):
-                return await self._next()
-        except TimeoutError as fault:
-            raise UpstreamTimeout("The provider fell silent in the middle of its answer.") from fault
-        except self._library.failure as fault:
-            raise self._library.broken(fault) from fault
+        self._ended = True  # unless a further piece comes: after a failure litellm would still end as if all were well
+        piece, self._first = self._first or await self._next_in_time(), None
+        self._ended = piece == DONE
+        return piece
 
     async def read_all(self) -> bytes:
         pieces = []
@@ -59,10 +53,18 @@ class LitellmStream:
         if hasattr(lines, "aclose"):
             await lines.aclose()
 
+    async def _next_in_time(self) -> bytes:
+        try:
+            async with asyncio.timeout(self._idle):
+                return await self._next()
+        except TimeoutError as fault:
+            raise UpstreamTimeout("The provider fell silent in the middle of its answer.") from fault
+        except self._library.failure as fault:
+            raise self._library.broken(fault) from fault
+
     async def _next(self) -> bytes:
         chunk = await anext(self._chunks, None)
         if chunk is None:
-            self._ended = True
             return DONE
         document = chunk_document(chunk)
         # Where the provider's stream ended early litellm invents a "stop" and keeps these two empty.

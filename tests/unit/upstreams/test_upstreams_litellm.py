@@ -305,6 +305,7 @@ async def test_a_stream_that_ends_early_is_truncated_and_never_done(provider: Pr
 
     with pytest.raises(UpstreamTruncated):
         await read_on()
+    assert await reply.read() == b""
     await reply.close()
     assert received
     assert b"[DONE]" not in b"".join(received)
