@@ -21,6 +21,7 @@ class Routes:
         self._pace = pace or Pace()
         self.breakers: Mapping[str, Breaker] = {name: Breaker(self._pace.clock) for name in upstreams}
         self._retries = {name: upstream.retries for name, upstream in settings.upstreams.items()}
+        self._connect = {name: upstream.timeouts.connect for name, upstream in settings.upstreams.items()}
         usable = {name: up for name, up in upstreams.items() if settings.upstreams[name].enabled}
         self._table = [
             (route.model, tuple(usable[name] for name in (route.upstream, *route.fallbacks) if name in usable))
@@ -55,10 +56,15 @@ class Routes:
 
     async def _persist(self, upstream: Upstream, request: UpstreamRequest) -> Outcome:
         """What one upstream says in the end, after as many retries as it is worth."""
+        began = self._pace.clock()
         for attempt in range(self._retries[upstream.name]):
             outcome = await self._once(upstream, request)
             delay = delay_before_retry(outcome, attempt, self._pace)
-            if delay is None:
+            # A client waits for a connection no longer than `connect`, however often it is tried.
+            too_late = isinstance(outcome, errors.UpstreamUnreachable) and (
+                self._pace.clock() - began >= self._connect[upstream.name]
+            )
+            if delay is None or too_late:
                 return outcome
             await discard(outcome)
             await self._pace.sleep(delay)

@@ -322,3 +322,18 @@ async def test_a_cancelled_wait_leaves_nothing_open() -> None:
     with pytest.raises(asyncio.CancelledError):
         await call
     assert bad.closed
+
+
+async def test_a_connection_that_times_out_is_not_waited_for_again() -> None:
+    time = Time()
+
+    class Blackhole(Scripted):
+        async def send(self, request: UpstreamRequest) -> UpstreamReply:
+            time.now += 5  # the connect timeout
+            return await super().send(request)
+
+    blackhole = Blackhole("a", errors.UpstreamUnreachable("took no connection"))
+    routes = Routes(table({"model": "*", "upstream": "a"}), {"a": blackhole}, time.pace)
+    with pytest.raises(errors.UpstreamUnreachable):
+        await routes.send(routes.candidates("gpt"), CHAT)
+    assert len(blackhole.calls) == 1
