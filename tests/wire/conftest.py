@@ -1,0 +1,54 @@
+"""One gateway and one scripted upstream for all wire tests; `start` gives a test a gateway of its own."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import Client, Start, Thread, running_gateway, running_upstream
+from upstream import Upstream
+
+
+@pytest.fixture(scope="session")
+def thread() -> Iterator[Thread]:
+    thread = Thread()
+    yield thread
+    thread.stop()
+
+
+@pytest.fixture(scope="session")
+def scripted(thread: Thread) -> Iterator[Upstream]:
+    with running_upstream(thread) as upstream:
+        yield upstream
+
+
+@pytest.fixture
+def upstream(scripted: Upstream) -> Iterator[Upstream]:
+    """The upstream with an empty script; a test has to use up what it wrote."""
+    scripted.reset()
+    yield scripted
+    assert not scripted.script, "the gateway made fewer calls than the script has steps"
+
+
+@pytest.fixture(scope="session")
+def gateway(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    with running_gateway(thread, tmp_path_factory.mktemp("gateway"), scripted.base_url) as client:
+        yield client
+
+
+@pytest.fixture
+def start(thread: Thread, scripted: Upstream, tmp_path: Path) -> Iterator[Start]:
+    """Start a gateway with other settings or policies: `start(store="sqlite:////…", defaults={…})`."""
+    with ExitStack() as stack:
+
+        def started(**changes: Any) -> Client:
+            return stack.enter_context(running_gateway(thread, tmp_path, scripted.base_url, **changes))
+
+        yield started
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "stream"])
+def stream(request: pytest.FixtureRequest) -> bool:
+    """Both forms of a reply."""
+    return bool(request.param)
