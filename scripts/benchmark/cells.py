@@ -1,0 +1,72 @@
+"""What is measured, and what each figure may be at most (the goals for the full product)."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from benchmark import payloads
+
+
+class Kind(Enum):
+    """What happens to a request on its way, and the most that it may cost in floors."""
+
+    RELAY = "relay"
+    INJECTED = "4 KB injected"
+    TOOLS = "4 KB injected, tools registered"
+
+    @property
+    def limit(self) -> float:
+        return {Kind.RELAY: 1.2, Kind.INJECTED: 1.3, Kind.TOOLS: 1.5}[self]
+
+
+LITELLM_TIMES = 40  # litellm's proxy costs at least so many times as much, at c=32
+START_SECONDS = 1.5
+RESIDENT_MB = 120
+CONCURRENT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The form of a request, and how many make a run of roughly half a second, alone and at c=32."""
+
+    name: str
+    size: int
+    model: str
+    streams: bool
+    alone: int
+    together: int
+
+    def body(self) -> bytes:
+        return payloads.chat(self.size, self.model, stream=self.streams)
+
+
+SMALL = Shape("1 KB", 1024, payloads.BURST, False, 400, 1600)
+LARGE = Shape("30 KB", 30 * 1024, payloads.BURST, False, 250, 1000)
+STREAM = Shape("64-chunk stream", 1024, payloads.BURST, True, 120, 480)
+TOKENS = Shape("64-chunk stream, chunk by chunk", 1024, payloads.PACED, True, 10, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One line of the table."""
+
+    kind: Kind
+    shape: Shape
+    concurrency: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.shape.name}, {self.kind.value}"
+
+    def requests(self, scale: float) -> int:
+        """How many requests one run takes; every client has at least one."""
+        usual = self.shape.together if self.concurrency > 1 else self.shape.alone
+        return max(self.concurrency, round(usual * scale))
+
+
+CELLS = tuple(
+    Cell(kind, shape, concurrency)
+    for shape in (SMALL, LARGE, STREAM, TOKENS)
+    for kind in Kind
+    if shape.streams or kind is not Kind.TOOLS
+    for concurrency in (1, CONCURRENT)
+)

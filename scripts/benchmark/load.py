@@ -1,0 +1,138 @@
+"""The load generator: keep-alive clients on raw sockets, in a process of its own.
+
+Reads one order per line as JSON, prints one result per line. It reads the CPU clock of the server under test itself,
+right before and after the measured requests, so that opening connections is not counted.
+"""
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any, cast
+
+import uvloop
+
+from benchmark.processes import cpu_seconds
+
+SECONDS = 120  # that one run may take
+TAIL = 64  # bytes of a stream that are kept: enough for [DONE] and the last chunk
+
+_LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
+_END = b"0\r\n\r\n"
+
+
+class Run:
+    """A number of requests shared by all clients, and the wait for the last answer."""
+
+    def __init__(self) -> None:
+        self._left = 0
+        self._open = 0
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def send(self, clients: Iterable["Client"], requests: int) -> None:
+        self._left = self._open = requests
+        self._done = asyncio.get_running_loop().create_future()
+        for client in clients:
+            self.next(client)
+        async with asyncio.timeout(SECONDS):
+            await self._done
+
+    def next(self, client: "Client") -> None:
+        if self._left > 0:
+            self._left -= 1
+            client.send()
+
+    def answered(self, client: "Client") -> None:
+        self._open -= 1
+        self.next(client)
+        if self._open == 0 and not self._done.done():
+            self._done.set_result(None)
+
+    def failed(self, why: str) -> None:
+        if self._open and not self._done.done():
+            self._done.set_exception(RuntimeError(why))
+
+
+class Client(asyncio.Protocol):
+    """One connection that has one request under way at most."""
+
+    def __init__(self, run: Run, request: bytes, streams: bool) -> None:
+        self._run, self._request, self._streams = run, request, streams
+        self._data = b""
+        self._left = -1  # bytes of the body to come; -1: its head is not there yet
+        self._chunked = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._run.failed("The server closed a connection.")
+
+    def close(self) -> None:
+        self._transport.abort()
+
+    def send(self) -> None:
+        self._data, self._left, self._chunked = b"", -1, False
+        self._transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        if self._left < 0:
+            self._data += data
+            end = self._data.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            self._read_head(self._data[: end + 2])
+            data, self._data = self._data[end + 4 :], b""
+        if self._chunked:
+            self._data = (self._data + data)[-TAIL:]
+            if self._data.endswith(_END):
+                self._complete()
+        else:
+            self._left -= len(data)
+            if self._left == 0:
+                self._complete()
+
+    def _read_head(self, head: bytes) -> None:
+        if not head.startswith(b"HTTP/1.1 200"):
+            self._run.failed(f"The server answered {head[:60]!r}.")
+        length = _LENGTH.search(head)
+        self._chunked = length is None
+        self._left = int(length[1]) if length else 0
+
+    def _complete(self) -> None:
+        if self._streams and b"data: [DONE]" not in self._data:
+            self._run.failed("A stream ended without [DONE].")
+        self._run.answered(self)
+
+
+async def carry_out(order: dict[str, Any]) -> dict[str, float]:
+    """One run: connect, one request per connection to warm up, then the measured ones."""
+    loop, run = asyncio.get_running_loop(), Run()
+    request = order["request"].encode()
+    clients = []
+    for _ in range(order["concurrency"]):
+        _, client = await loop.create_connection(
+            lambda: Client(run, request, order["streams"]), "127.0.0.1", order["port"]
+        )
+        clients.append(client)
+    await run.send(clients, len(clients))
+    cpu, began = cpu_seconds(order["pids"]), loop.time()
+    await run.send(clients, order["requests"])
+    result = {"cpu": cpu_seconds(order["pids"]) - cpu, "seconds": loop.time() - began}
+    for client in clients:
+        client.close()
+    return result
+
+
+async def serve() -> None:
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        try:
+            result: dict[str, Any] = await carry_out(json.loads(line))
+        except (OSError, RuntimeError, TimeoutError) as error:
+            result = {"error": str(error) or type(error).__name__}
+        print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    uvloop.run(serve())

@@ -1,0 +1,99 @@
+"""Interleaved passes: every cell on every subject, again and again, so that a noisy machine is noisy for all."""
+
+import json
+import statistics
+import subprocess
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmark.cells import Cell
+from benchmark.processes import line_from, module, running
+from benchmark.subjects import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured."""
+
+    cells: tuple[Cell, ...]
+    passes: int
+    scale: float  # share of the usual number of requests
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """CPU µs per request of one cell: one figure per pass and subject."""
+
+    cell: Cell
+    samples: dict[str, list[float]] = field(default_factory=dict)
+
+    def median(self, subject: str) -> float:
+        return statistics.median(self.samples[subject])
+
+    def ratios(self, subject: str, base: str) -> list[float]:
+        """How many times `base` a subject costs, pass by pass: only figures of one pass are compared."""
+        return [one / other for one, other in zip(self.samples[subject], self.samples[base], strict=True)]
+
+
+class Load:
+    """The load generator's process."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def cpu(self, subject: Subject, cell: Cell, requests: int) -> float:
+        """CPU seconds that a subject needs for so many requests; raises RuntimeError if one of them fails."""
+        order = {
+            "port": subject.port,
+            "pids": subject.pids,
+            "request": subject.request(cell.kind, cell.shape.body()).decode(),
+            "streams": cell.shape.streams,
+            "concurrency": cell.concurrency,
+            "requests": requests,
+        }
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        result: dict[str, Any] = json.loads(line_from(self._process))
+        if "error" in result:
+            raise RuntimeError(f"{subject.name}, {cell.name}, c={cell.concurrency}: {result['error']}")
+        return float(result["cpu"])
+
+
+@contextmanager
+def load() -> Generator[Load]:
+    with running(module("load")) as process:
+        yield Load(process)
+
+
+def measure(generator: Load, subjects: Sequence[Subject], plan: Plan) -> Generator[str, None, list[Measured]]:
+    """Yields a line of progress per pass, returns one Measured per cell."""
+    table = [Measured(cell) for cell in plan.cells]
+    for measured in table:
+        for subject in able(subjects, measured.cell):
+            generator.cpu(subject, measured.cell, measured.cell.concurrency)
+    for number in range(plan.passes):
+        yield f"pass {number + 1} of {plan.passes}"
+        for measured in table:
+            among = able(subjects, measured.cell)
+            turn = number % len(among)
+            run_once(generator, measured, [*among[turn:], *among[:turn]], plan.scale)
+    return table
+
+
+def able(subjects: Sequence[Subject], cell: Cell) -> list[Subject]:
+    return [subject for subject in subjects if subject.serves(cell)]
+
+
+def run_once(generator: Load, measured: Measured, subjects: list[Subject], scale: float) -> None:
+    """One pass of one cell, forth and back: a machine that gets slower meanwhile treats all alike."""
+    cell, spent = measured.cell, dict.fromkeys((subject.name for subject in subjects), 0.0)
+    counts = {
+        subject.name: max(cell.concurrency, cell.requests(scale) // subject.slowness // 2) for subject in subjects
+    }
+    for subject in (*subjects, *reversed(subjects)):
+        spent[subject.name] += generator.cpu(subject, cell, counts[subject.name])
+    for name, seconds in spent.items():
+        measured.samples.setdefault(name, []).append(seconds / (2 * counts[name]) * 1e6)

@@ -1,0 +1,131 @@
+"""The upstream: an HTTP/1.1 server that does next to nothing, in a process of its own.
+
+Prints its port, then serves until its standard input closes.
+"""
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import cast
+
+import uvloop
+
+from benchmark import payloads
+from benchmark.processes import until_stdin_closes
+
+TICK = 0.001
+CHUNKS_PER_TICK = 4  # of all paced streams together: a rate at which no server under test falls behind
+
+_LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
+_STREAM = re.compile(rb'"stream"\s*:\s*true')
+_USAGE = re.compile(rb'"include_usage"\s*:\s*true')
+
+JSON_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-request-id: req_bench\r\ncontent-length: %d\r\n\r\n"
+)
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+END = b"0\r\n\r\n"
+
+
+def chunked(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+class Answers:
+    """Everything that is ever sent, ready as bytes."""
+
+    def __init__(self) -> None:
+        body = payloads.reply()
+        self.whole = JSON_HEAD % len(body) + body
+        self.chunks = {usage: [chunked(event) for event in payloads.events(usage=usage)] for usage in (False, True)}
+
+
+class Pacer:
+    """Sends the chunks of paced streams one by one, in turn."""
+
+    def __init__(self) -> None:
+        self._streams: deque[tuple[asyncio.Transport, Iterator[bytes]]] = deque()
+
+    def add(self, transport: asyncio.Transport, chunks: list[bytes]) -> None:
+        self._streams.append((transport, iter([*chunks, END])))
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            for _ in range(min(CHUNKS_PER_TICK, len(self._streams))):
+                transport, chunks = self._streams.popleft()
+                chunk = next(chunks, None)
+                if chunk is not None and not transport.is_closing():
+                    transport.write(chunk)
+                    self._streams.append((transport, chunks))
+
+
+class Burst:
+    """Sends a stream's chunks in single writes, as fast as the loop turns."""
+
+    def __init__(self, transport: asyncio.Transport, chunks: list[bytes]) -> None:
+        self._transport, self._chunks = transport, iter([*chunks, END])
+
+    def step(self) -> None:
+        chunk = next(self._chunks, None)
+        if chunk is not None and not self._transport.is_closing():
+            self._transport.write(chunk)
+            asyncio.get_running_loop().call_soon(self.step)
+
+
+class Upstream(asyncio.Protocol):
+    """One connection; requests come one after the other."""
+
+    def __init__(self, answers: Answers, pacer: Pacer) -> None:
+        self._answers, self._pacer = answers, pacer
+        self._data = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._data = data = self._data + data
+        head = data.find(b"\r\n\r\n")
+        if head < 0:
+            return
+        length = _LENGTH.search(data, 0, head + 2)
+        end = head + 4 + (int(length[1]) if length else 0)
+        if len(data) >= end:
+            self._data = data[end:]
+            self._answer(data[head + 4 : end])
+
+    def _answer(self, body: bytes) -> None:
+        if payloads.PROBE.encode() in body:
+            self._transport.write(probed(body))
+        elif not _STREAM.search(body):
+            self._transport.write(self._answers.whole)
+        else:
+            chunks = self._answers.chunks[_USAGE.search(body) is not None]
+            self._transport.write(STREAM_HEAD)
+            if payloads.PACED.encode() in body:
+                self._pacer.add(self._transport, chunks)
+            else:
+                Burst(self._transport, chunks).step()
+
+
+def probed(body: bytes) -> bytes:
+    """A reply whose text says what arrived."""
+    received = f"context={payloads.MARK.encode() in body} tools={b'get_context_resource' in body}"
+    answer = payloads.reply().replace(payloads.REPLY_WORDS.encode(), received.encode())
+    return JSON_HEAD % len(answer) + answer
+
+
+async def serve() -> None:
+    answers, pacer = Answers(), Pacer()
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Upstream(answers, pacer), "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    pacing = loop.create_task(pacer.run())
+    await until_stdin_closes()
+    pacing.cancel()
+    server.close()
+
+
+if __name__ == "__main__":
+    uvloop.run(serve())

@@ -1,0 +1,70 @@
+"""Processes under test and what they have used: CPU time, memory, their children."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+STOP_SECONDS = 10
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """CPU time of whole processes, user and system, with threads that have ended.
+
+    The counter behind utime + stime in /proc/<pid>/stat, which are cut to 10 ms; the processes' CPU clocks
+    (clock_getcpuclockid(3)) give it in nanoseconds.
+    """
+    return sum(time.clock_gettime((~pid << 3) | 2) for pid in pids)
+
+
+def resident_mb(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    kilobytes = next(line.split()[1] for line in lines if line.startswith("VmRSS:"))
+    return int(kilobytes) / 1024
+
+
+def tree(pid: int) -> list[int]:
+    """A process and everything that it started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(grandchild for child in children for grandchild in tree(int(child)))]
+
+
+def module(name: str, *arguments: object) -> list[str]:
+    """The command line that runs a module of this package."""
+    return [sys.executable, "-m", f"benchmark.{name}", *map(str, arguments)]
+
+
+@contextmanager
+def running(command: list[str], environ: Mapping[str, str] | None = None) -> Generator[subprocess.Popen[str]]:
+    """A process whose output can be read and which is gone when the block ends; its log goes to /dev/null."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def line_from(process: subprocess.Popen[str]) -> str:
+    """The next line of a process's output; raises RuntimeError when it has ended instead."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise RuntimeError(f"{' '.join(map(str, process.args))} ended before it was ready")  # type: ignore[arg-type]
+    return line
+
+
+async def until_stdin_closes() -> None:
+    await asyncio.to_thread(sys.stdin.buffer.read)

@@ -1,0 +1,108 @@
+"""From samples to verdicts, a table for people and a document for programs."""
+
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from benchmark.cells import LITELLM_TIMES, RESIDENT_MB, START_SECONDS
+from benchmark.measure import Measured
+from benchmark.subjects import Start
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One figure against its target."""
+
+    name: str
+    figure: float
+    sign: str  # ≤ or ≥
+    target: float
+
+    @property
+    def passed(self) -> bool:
+        return self.figure <= self.target if self.sign == "≤" else self.figure >= self.target
+
+    @property
+    def goal(self) -> str:
+        return f"{self.sign} {self.target:g}"
+
+    @property
+    def word(self) -> str:
+        return "pass" if self.passed else "FAIL"
+
+
+def ratio(measured: Measured) -> Verdict:
+    """The gateway in floors: the median of the ratios within each pass."""
+    cell = measured.cell
+    figure = statistics.median(measured.ratios("gateway", "floor"))
+    return Verdict(f"{cell.name}, c={cell.concurrency}", figure, "≤", cell.kind.limit)
+
+
+def litellm_times(measured: Measured) -> Verdict | None:
+    """litellm's proxy in gateways, where it was measured."""
+    if "litellm" not in measured.samples:
+        return None
+    name = f"litellm / gateway: {measured.cell.name}, c={measured.cell.concurrency}"
+    return Verdict(name, statistics.median(measured.ratios("litellm", "gateway")), "≥", LITELLM_TIMES)
+
+
+def of_starts(starts: Sequence[Start]) -> list[Verdict]:
+    return [
+        Verdict("start until /livez answers, s", statistics.median(s.seconds for s in starts), "≤", START_SECONDS),
+        Verdict(
+            "memory after the first request, MB", statistics.median(s.resident_mb for s in starts), "≤", RESIDENT_MB
+        ),
+    ]
+
+
+def verdicts(table: Sequence[Measured], starts: Sequence[Start]) -> list[Verdict]:
+    peers = [verdict for measured in table if (verdict := litellm_times(measured)) is not None]
+    return [*map(ratio, table), *peers, *of_starts(starts)]
+
+
+def as_text(table: Sequence[Measured], starts: Sequence[Start]) -> str:
+    """Tables in Markdown, readable as they stand."""
+    others = sorted({name for measured in table for name in measured.samples} - {"floor", "gateway"})
+    heads = ["CPU µs per request", "c", *others, "floor", "gateway", "ratio", "min–max", "target", ""]
+    rows = [line(measured, others) for measured in table]
+    more = [[v.name, f"{v.figure:.2f}", v.goal, v.word] for v in verdicts(table, starts)[len(table) :]]
+    return "\n".join([*aligned([heads, *rows]), "", *aligned([["", "measured", "target", ""], *more])])
+
+
+def line(measured: Measured, others: Sequence[str]) -> list[str]:
+    verdict = ratio(measured)
+    ratios = measured.ratios("gateway", "floor")
+    figures = [
+        f"{measured.median(name):.0f}" if name in measured.samples else "" for name in (*others, "floor", "gateway")
+    ]
+    spread = f"{min(ratios):.2f}–{max(ratios):.2f}"
+    cell = measured.cell
+    return [cell.name, str(cell.concurrency), *figures, f"{verdict.figure:.2f}", spread, verdict.goal, verdict.word]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["| " + " | ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) + " |" for row in rows]
+    rule = "|" + "|".join(["-" * (widths[0] + 2), *("-" * (width + 1) + ":" for width in widths[1:])]) + "|"
+    return [lines[0], rule, *lines[1:]]
+
+
+def as_document(table: Sequence[Measured], starts: Sequence[Start]) -> dict[str, Any]:
+    """Everything that was measured, sample by sample."""
+    return {
+        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()},
+        "cells": [
+            {
+                "name": m.cell.name,
+                "concurrency": m.cell.concurrency,
+                "cpu_us": m.samples,
+                "median_ratio": ratio(m).figure,
+            }
+            for m in table
+        ],
+        "starts": [asdict(start) for start in starts],
+        "verdicts": [{**asdict(v), "passed": v.passed} for v in verdicts(table, starts)],
+    }

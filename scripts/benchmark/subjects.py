@@ -1,0 +1,153 @@
+"""The servers that are measured: the gateway and the floors."""
+
+import http.client
+import json
+import re
+import sys
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmark import payloads
+from benchmark.cells import CONCURRENT, TOKENS, Cell, Kind
+from benchmark.processes import line_from, module, resident_mb, running
+
+CHAT = "/v1/chat/completions"
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where and how a subject is asked for one kind of treatment."""
+
+    path: str = CHAT
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A running server; `doors` says which kinds of requests it can serve."""
+
+    name: str
+    port: int
+    pids: tuple[int, ...]
+    doors: Mapping[Kind, Door]
+    slowness: int = 1  # it gets so many times fewer requests, and only those at c=32 that come at full speed
+
+    def serves(self, cell: Cell) -> bool:
+        quick = self.slowness == 1 or (cell.concurrency == CONCURRENT and cell.shape is not TOKENS)
+        return cell.kind in self.doors and quick
+
+    def request(self, kind: Kind, body: bytes) -> bytes:
+        """A request as it goes over the wire, with the headers that an SDK would send."""
+        door = self.doors[kind]
+        headers = {
+            "host": f"127.0.0.1:{self.port}",
+            "content-type": "application/json",
+            "accept": "application/json",
+            "authorization": "Bearer sk-bench",
+            "user-agent": "bench/1",
+            "content-length": str(len(body)),
+            **dict(door.headers),
+        }
+        lines = [f"POST {door.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+        return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a gateway came up."""
+
+    seconds: float  # from the command until /livez answered
+    resident_mb: float  # after its first request, idle
+
+
+@contextmanager
+def upstream() -> Generator[int]:
+    """The mock upstream's port."""
+    with running(module("mock")) as process:
+        yield int(line_from(process))
+
+
+@contextmanager
+def floor(upstream_port: int) -> Generator[Subject]:
+    with running(module("floor", upstream_port)) as process:
+        relay, inject = Door(f"/relay{CHAT}"), Door(f"/inject{CHAT}")
+        doors = {Kind.RELAY: relay, Kind.INJECTED: inject, Kind.TOOLS: inject}
+        yield Subject("floor", int(line_from(process)), (process.pid,), doors)
+
+
+@contextmanager
+def gateway(upstream_port: int, directory: Path) -> Generator[Subject]:
+    """The gateway with its defaults: only the upstream and the policies are given."""
+    config = write_config(upstream_port, directory)
+    with running([sys.executable, "-m", "gateway", "serve", "--config", str(config), "--port", "0"]) as process:
+        address = re.search(r":(\d+)$", line_from(process).strip())
+        if address is None:
+            raise RuntimeError("the gateway did not say where it listens")
+        doors = {Kind.RELAY: Door(), Kind.INJECTED: agent("editor"), Kind.TOOLS: agent("librarian")}
+        yield Subject("gateway", int(address[1]), (process.pid,), doors)
+
+
+def agent(alias: str) -> Door:
+    return Door(headers=(("x-context-agent", alias),))
+
+
+def write_config(upstream_port: int, directory: Path) -> Path:
+    """A config and policies; both are written as JSON, which YAML is a superset of."""
+    style = {"type": "text", "name": "House style", "data": {"content": payloads.CONTEXT}}
+    glossary = {"type": "text", "name": "Glossary", "mode": "on_demand", "data": {"content": "A term is a word."}}
+    policies = {
+        "contexts": {"style": {"resources": {"house": style}}, "library": {"resources": {"glossary": glossary}}},
+        "agents": {"editor": {"contexts": ["style"]}, "librarian": {"contexts": ["style", "library"]}},
+    }
+    config = {
+        "upstreams": {"mock": {"kind": "openai", "base_url": f"http://127.0.0.1:{upstream_port}/v1"}},
+        "routes": [{"model": "*", "upstream": "mock"}],
+    }
+    (directory / "policies").mkdir(parents=True, exist_ok=True)
+    (directory / "policies" / "bench.yaml").write_text(json.dumps(policies))
+    path = directory / "config.yaml"
+    path.write_text(json.dumps(config))
+    return path
+
+
+def start_of(upstream_port: int, directory: Path) -> Start:
+    """Start a gateway, wait until it lives, ask it once, and look at what it holds."""
+    began = time.perf_counter()
+    with gateway(upstream_port, directory) as subject:
+        expect(subject, "GET", "/livez")
+        seconds = time.perf_counter() - began
+        probe(subject, Kind.TOOLS)
+        time.sleep(1)  # what it does in the background after it is up belongs to it
+        return Start(seconds, resident_mb(subject.pids[0]))
+
+
+def probe(subject: Subject, kind: Kind) -> None:
+    """Make sure that a request arrives upstream as its kind says; raises RuntimeError if not."""
+    body = payloads.chat(1024, payloads.PROBE, stream=False)
+    head = {"content-type": "application/json", **dict(subject.doors[kind].headers)}
+    said = expect(subject, "POST", subject.doors[kind].path, body, head)["choices"][0]["message"]["content"]
+    injects = kind is not Kind.RELAY
+    wanted = f"context={injects} tools={kind is Kind.TOOLS and subject.name == 'gateway'}"
+    if said != wanted:
+        raise RuntimeError(f"{subject.name}, {kind.value}: the upstream should have seen {wanted}, but saw {said}")
+
+
+def expect(
+    subject: Subject, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The JSON of one answer; raises RuntimeError unless it is a 200."""
+    connection = http.client.HTTPConnection("127.0.0.1", subject.port, timeout=60)
+    try:
+        connection.request(method, path, body, dict(headers or {}))
+        answer = connection.getresponse()
+        data = answer.read()
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise RuntimeError(f"{subject.name} answered {path} with {answer.status}: {data[:200]!r}")
+    parsed: dict[str, Any] = json.loads(data)
+    return parsed
