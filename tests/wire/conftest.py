@@ -9,11 +9,16 @@ import pytest
 from harness import Client, Start, Thread, running_gateway, running_upstream
 from upstream import Upstream
 
+from gateway.semantic.tokens import BpeCounter
+
 
 @pytest.fixture(scope="session")
 def thread() -> Iterator[Thread]:
-    thread = Thread()
-    yield thread
+    thread, counter = Thread(), BpeCounter()
+    with pytest.MonkeyPatch.context() as patch:
+        # Every gateway of the tests counts with the same one: to load its vocabulary takes half a second.
+        patch.setattr("gateway.app.BpeCounter", lambda: counter)
+        yield thread
     thread.stop()
 
 
