@@ -7,11 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import pytest
 
+from gateway.edge.connection import _until_gone
 from gateway.edge.errors import guarded
 from gateway.edge.requests import read_body
 from gateway.edge.respond import send_json
@@ -143,6 +145,23 @@ def test_too_many_header_bytes_are_refused_with_431(head):
         assert read_all(client) == b""
 
 
+def test_a_client_that_is_still_sending_headers_reads_why_they_are_refused():
+    with running(echo_length, header_bytes=4096) as server, server.connect() as client:
+        client.sendall(b"GET / HTTP/1.1\r\nhost: a\r\nx: ")
+        for _ in range(4):
+            client.sendall(b"y" * 100_000)
+            time.sleep(0.05)
+        assert read_response(client)[0] == 431
+
+
+def test_a_large_body_before_a_pipelined_head_does_not_count_as_headers():
+    with running(echo_length, header_bytes=200) as server, server.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5000\r\n\r\n" + b"x" * 5000 + GET[:20])
+        assert read_response(client)[2] == b"5000"
+        client.sendall(GET[20:])
+        assert read_response(client)[2] == b"0"
+
+
 def test_a_large_body_does_not_count_as_headers():
     with running(echo_length, header_bytes=200) as server, server.connect() as client:
         client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5000\r\n\r\n" + b"x" * 5000)
@@ -216,10 +235,13 @@ class Waiting:
 
     def __init__(self, start: bool = True) -> None:
         self.start = start
+        self.called = threading.Event()
         self.entered = threading.Event()
         self.cancelled = threading.Event()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.called.set()
         await read_body(scope, receive, Limits())
         if self.start:
             await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -243,6 +265,33 @@ def test_a_client_that_leaves_cancels_its_request_and_nothing_is_logged(start, s
         assert app.cancelled.wait(1)
         wait_for(lambda: not server.server.server_state.tasks)
     assert [record.message for record in caplog.records] == []
+
+
+def test_a_client_that_leaves_is_noticed_after_a_large_body_that_came_at_once():
+    app = Waiting()
+    with running(app) as server:
+        server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 400_000)
+        with server.connect() as client:
+            client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n")
+            assert app.called.wait(5)
+            app.loop.call_soon_threadsafe(time.sleep, 0.2)  # so that all of it waits in the socket
+            time.sleep(0.05)
+            client.sendall(b"x" * 100_000)
+            assert app.entered.wait(5)
+        assert app.cancelled.wait(1)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+async def test_only_a_cancellation_for_a_client_that_left_ends_quietly(gone):
+    async def cancelled(scope: Any, receive: Any, send: Any) -> None:
+        raise asyncio.CancelledError
+
+    serving = _until_gone(SimpleNamespace(disconnected=gone), cancelled, {}, None, None)
+    if gone:
+        await serving
+    else:
+        with pytest.raises(asyncio.CancelledError):
+            await serving
 
 
 def test_work_after_the_whole_response_is_not_cancelled():
@@ -279,12 +328,18 @@ def test_a_client_that_does_not_read_is_dropped():
 
 
 def test_an_unread_rest_does_not_hold_a_closing_connection():
-    async def large(scope: Any, receive: Any, send: Any) -> None:
-        await send_json(send, 200, b"x" * 8_000_000, [(b"connection", b"close")])
+    async def some(scope: Any, receive: Any, send: Any) -> None:
+        # More than the sockets take, less than makes the transport pause.
+        await send_json(send, 200, b"x" * 60_000, [(b"connection", b"close")])
 
-    with running(large, write_seconds=0.3) as server, server.connect() as client:
+    with running(some, write_seconds=0.3) as server, socket.socket() as client:
+        server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(server.socket.getsockname())
         client.sendall(GET)
         wait_for(lambda: bool(server.server.server_state.connections))
+        time.sleep(0.1)
+        assert server.server.server_state.connections
         wait_for(lambda: not server.server.server_state.connections, 3)
 
 
@@ -300,7 +355,7 @@ def test_an_unexpected_failure_is_a_500_in_the_same_shape(caplog):
     assert "KeyError" in caplog.text
 
 
-def test_a_failure_inside_a_response_breaks_the_connection():
+def test_a_failure_inside_a_response_breaks_the_connection_and_is_logged_once(caplog):
     async def faulty(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
@@ -311,6 +366,7 @@ def test_a_failure_inside_a_response_breaks_the_connection():
         answer = read_all(client)
         assert b"half" in answer
         assert not answer.endswith(b"0\r\n\r\n")
+    assert [record.message for record in caplog.records] == ["Unexpected KeyError"]
 
 
 async def slow(scope: Any, receive: Any, send: Any) -> None:
