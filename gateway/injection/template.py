@@ -6,11 +6,20 @@ import msgspec
 from msgspec import Raw
 
 from gateway.domain.template import Part, Placeholder, fill
-from gateway.errors import InvalidRequest, MissingVariable
+from gateway.errors import MissingVariable
 from gateway.injection.place import inside, last_user_message, text_part
 
 _object = msgspec.json.Decoder(dict[str, Raw])
+_parts = msgspec.json.Decoder(list[Raw])
 _encode = msgspec.json.Encoder().encode
+
+
+class _Part(msgspec.Struct):
+    type: str | None = None
+    text: str | None = None
+
+
+_part = msgspec.json.Decoder(_Part)
 
 
 def takes_context(parts: tuple[Part, ...]) -> bool:
@@ -21,21 +30,24 @@ def takes_context(parts: tuple[Part, ...]) -> bool:
 def last_user_text(messages: list[Raw]) -> str:
     """The text of the last user message, its text parts joined; "" if there is none."""
     position = last_user_message(messages)
-    if position is None:
+    content = None if position is None else _object.decode(messages[position]).get("content")
+    if content is None:
         return ""
-    content = _object.decode(messages[position]).get("content")
-    return text_of(msgspec.json.decode(content)) if content is not None else ""
+    match bytes(content)[:1]:
+        case b'"':
+            return str(msgspec.json.decode(content))
+        case b"[":
+            return "\n".join(text for part in _parts.decode(content) if (text := text_of(part)) is not None)
+    return ""
 
 
-def text_of(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(part["text"] for part in parts if is_text(part))
-
-
-def is_text(part: object) -> bool:
-    return isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+def text_of(part: Raw) -> str | None:
+    """The text of a text part, None for any other; whether those are well-formed is the upstream's business."""
+    try:
+        read = _part.decode(part)
+    except msgspec.ValidationError:
+        return None
+    return read.text if read.type == "text" else None
 
 
 def filled(parts: tuple[Part, ...], values: Mapping[str, str]) -> str:
@@ -62,12 +74,8 @@ def replace_user_text(messages: list[Raw], text: str) -> list[Raw]:
 
 def with_text(content: Raw, text: str) -> list[Raw]:
     """The parts with `text` where the first text stood."""
-    try:
-        parts = msgspec.json.decode(content, type=list[Raw])
-        texts = [is_text(msgspec.json.decode(part)) for part in parts]
-    except msgspec.MsgspecError as fault:
-        raise InvalidRequest("A message's content parts cannot be read.", param="messages") from fault
-    first = texts.index(True) if True in texts else 0
-    kept = [part for part, textual in zip(parts, texts, strict=True) if not textual]
-    before = sum(1 for textual in texts[:first] if not textual)
-    return [*kept[:before], text_part(inside(text)), *kept[before:]]
+    parts = _parts.decode(content)
+    textual = [text_of(part) is not None for part in parts]
+    first = textual.index(True) if True in textual else 0
+    kept = [part for part, replaced in zip(parts, textual, strict=True) if not replaced]
+    return [*kept[:first], text_part(inside(text)), *kept[first:]]

@@ -10,6 +10,11 @@ from gateway.errors import InvalidJson, InvalidRequest
 
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _messages = msgspec.json.Decoder(list[Raw])
+_anything = msgspec.json.Decoder(Raw)
+
+KINDS = {str: "string", bool: "boolean", int: "whole number", dict: "object"}
+LOOKED_AT = {"n": int, "stream_options": dict, "response_format": dict}  # fields that later steps read
+MARGIN = 20  # frames; the interpreter's depth limit counts Python calls and JSON nesting together
 
 
 def decode_chat(body: bytes) -> ChatRequest:
@@ -25,6 +30,8 @@ def decode_chat(body: bytes) -> ChatRequest:
         if bytes(message)[:1] != b"{":
             raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]")
     model = scalar(fields, "model", str)
+    for name, kind in LOOKED_AT.items():
+        scalar(fields, name, kind)
     return ChatRequest(body, fields, messages, model or None, bool(scalar(fields, "stream", bool)))
 
 
@@ -32,15 +39,27 @@ def decode_fields(body: bytes) -> dict[str, Raw]:
     """A JSON object as raw fields. Raw values are not checked for UTF-8, so the whole is, first."""
     try:
         body.decode()
-        return _fields.decode(body)
+        fields = decode_deep(body, MARGIN)
     except UnicodeDecodeError as fault:
         raise InvalidJson("The body is not valid UTF-8.") from fault
     except RecursionError as fault:
         raise InvalidJson("The body is nested too deeply.") from fault
-    except msgspec.ValidationError as fault:
-        raise InvalidRequest("The body must be a JSON object.") from fault
     except msgspec.DecodeError as fault:
         raise InvalidJson(f"The body is not valid JSON: {fault}.") from fault
+    if fields is None:
+        raise InvalidRequest("The body must be a JSON object.")
+    return fields
+
+
+def decode_deep(body: bytes, frames: int) -> dict[str, Raw] | None:
+    """Decode from further down the stack, so that what passes here can be decoded again anywhere later on."""
+    if frames:
+        return decode_deep(body, frames - 1)
+    try:
+        return _fields.decode(body)
+    except msgspec.ValidationError:
+        _anything.decode(body)  # raises DecodeError if it is no JSON at all
+        return None
 
 
 def scalar(fields: dict[str, Raw], name: str, kind: type) -> Any:
@@ -51,6 +70,3 @@ def scalar(fields: dict[str, Raw], name: str, kind: type) -> Any:
         return msgspec.json.decode(fields[name], type=kind | None)
     except msgspec.MsgspecError as fault:
         raise InvalidRequest(f"`{name}` must be a {KINDS[kind]}.", param=name) from fault
-
-
-KINDS = {str: "string", bool: "boolean", int: "whole number"}
