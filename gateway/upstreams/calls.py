@@ -57,16 +57,19 @@ def absorb(whole: dict[str, Any], part: dict[str, Any]) -> None:
     for key, value in part.items():
         if key == "index" or value is None:
             continue
-        if key == "function" and isinstance(value, dict):
-            known = whole.setdefault("function", {})
-            for name, text in value.items():
-                if name == "name" and text == known.get("name"):
-                    continue  # some providers repeat the name with every delta
-                known[name] = known[name] + text if isinstance(text, str) and name in known else text
-        elif key == "id" and whole.get("id"):
-            continue
-        else:
+        if key == "function":
+            absorb_function(whole["function"], function_of(part))
+        elif key != "id" or not whole.get("id"):
             whole[key] = value
+
+
+def absorb_function(known: dict[str, Any], part: dict[str, Any]) -> None:
+    """Add a delta of a function; providers say null or nothing for what goes on, and some repeat the name."""
+    for key, value in part.items():
+        if value in (None, "") or (key == "name" and value == known.get("name")):
+            continue
+        old = known.get(key, "")
+        known[key] = old + value if isinstance(old, str) and isinstance(value, str) else value
 
 
 class CallBook:
@@ -85,15 +88,17 @@ class CallBook:
     def take(self, deltas: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """File the deltas of one chunk; return those that the client may see, renumbered."""
         shown: list[dict[str, Any]] = []
+        named: list[Call] = []  # a chunk names each of its calls once
         for delta in deltas:
-            call = self._find(delta)
+            call = self._find(delta, named)
             if call is None:
                 shown += self.settle()
-                call = Call({"id": None, "type": "function"})
+                call = Call({"id": None, "type": "function", "function": {"name": "", "arguments": ""}})
                 self.calls.append(call)
                 if isinstance(index := delta.get("index"), int):
                     self._at[index] = call
             absorb(call.parts, delta)
+            named += [call] if function_of(delta).get("name") else []
             call.withheld.append(delta)
             self._judge(call)
             shown += self._release(call)
@@ -116,7 +121,7 @@ class CallBook:
     def client(self) -> list[Call]:
         return [call for call in self.calls if not call.own]
 
-    def _find(self, delta: dict[str, Any]) -> Call | None:
+    def _find(self, delta: dict[str, Any], named: list[Call]) -> Call | None:
         """The call that a delta continues, None if it begins one."""
         index, identity, name = delta.get("index"), delta.get("id"), function_of(delta).get("name")
         if isinstance(index, int):
@@ -127,8 +132,8 @@ class CallBook:
             call = self.calls[-1] if self.calls else None
         if call is None or (identity and call.id and identity != call.id):
             return None
-        begins_anew = name and not identity and call.arguments and is_json(call.arguments)
-        return None if begins_anew else call
+        complete = any(call is one for one in named) or (call.arguments and is_json(call.arguments))
+        return None if name and not identity and complete else call
 
     def _judge(self, call: Call) -> None:
         """Decide whose call it is as soon as its name cannot change any more."""

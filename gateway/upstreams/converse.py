@@ -1,6 +1,7 @@
 """Driving an exchange: calls upstream, runs our tools, hands the client's part on."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain.exchange import Exchange, Reply
-from gateway.errors import UpstreamError, UpstreamInvalid
+from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
 from gateway.upstreams.base import Upstream, UpstreamReply
 from gateway.upstreams.calls import OwnCall
 from gateway.upstreams.hidden import Hidden
@@ -19,6 +20,24 @@ from gateway.upstreams.turns_stream import StreamLoop
 
 SILENCE = 5.0  # seconds without a byte after which a comment is sent
 COMMENT = b": working\n\n"
+
+
+class Silence:
+    """Since when the client has heard nothing."""
+
+    __slots__ = ("_since",)
+
+    def __init__(self) -> None:
+        self.broken()
+
+    def broken(self) -> None:
+        self._since = time.monotonic()
+
+    @property
+    def left(self) -> float:
+        """Seconds until it has lasted too long."""
+        return max(0.0, self._since + SILENCE - time.monotonic())
+
 
 Sender = Callable[[bytes, bool], Awaitable[tuple[Upstream, UpstreamReply]]]  # body, whether it is the first turn
 
@@ -38,7 +57,7 @@ class Conversation:
         if not is_events(reply):
             return await whole(reply)
         try:
-            first = await reply.read()
+            first = await first_bytes(reply)
         except BaseException:
             await reply.close()
             raise
@@ -65,21 +84,22 @@ class Conversation:
         try:
             if not is_events(reply):
                 raise UpstreamInvalid("The upstream does not stream although a stream was asked for.")
-            shown = loop.feed(await reply.read())
+            shown = loop.feed(await first_bytes(reply))
         except BaseException:
             await reply.close()
             raise
         return Reply(reply.status, reply.headers, stream=self._turns(loop, reply, shown))
 
     async def _turns(self, loop: StreamLoop, reply: UpstreamReply, shown: bytes) -> AsyncGenerator[bytes]:
+        silence = Silence()
         try:
             if shown:
                 yield shown
             while True:
-                async for data in self._read(loop, reply):
+                async for data in self._read(loop, reply, silence):
                     yield data
                 await reply.close()
-                async for step in self._next(loop):
+                async for step in self._next(loop, silence):
                     if isinstance(step, bytes):
                         yield step
                     elif isinstance(step, Finish):
@@ -90,13 +110,13 @@ class Conversation:
         finally:
             await reply.close()
 
-    async def _read(self, loop: StreamLoop, reply: UpstreamReply) -> AsyncGenerator[bytes]:
+    async def _read(self, loop: StreamLoop, reply: UpstreamReply, silence: Silence) -> AsyncGenerator[bytes]:
         """What the client sees of one turn, with comments while nothing of it may be shown."""
         while True:
             reading = read_after_done(reply) if loop.turn_done else reply.read()
             if loop.may_be_silent:
                 task = asyncio.ensure_future(reading)
-                async for comment in comments_until(task):
+                async for comment in comments_until(task, silence):
                     yield comment
                 chunk = task.result()
             else:
@@ -105,12 +125,13 @@ class Conversation:
                 return
             if shown := loop.feed(chunk):
                 yield shown
+                silence.broken()
 
-    async def _next(self, loop: StreamLoop) -> AsyncGenerator[bytes | Finish | UpstreamReply]:
+    async def _next(self, loop: StreamLoop, silence: Silence) -> AsyncGenerator[bytes | Finish | UpstreamReply]:
         """After a turn: comments while our tools run, then the end or the reply of the next turn."""
         task = asyncio.ensure_future(self._go_on(loop))
         try:
-            async for comment in comments_until(task):
+            async for comment in comments_until(task, silence):
                 yield comment
         except BaseException:
             await close_unclaimed(task)
@@ -160,6 +181,8 @@ class Conversation:
             self._note_limit(loop)
 
     def _end(self, loop: StreamLoop) -> Step:
+        if loop.failed:
+            self.exchange.status = "error"
         try:
             return loop.end()
         finally:
@@ -168,6 +191,14 @@ class Conversation:
     def _note_limit(self, loop: Loop) -> None:
         if loop.limited:
             self.exchange.status = "loop_limit"
+
+
+async def first_bytes(reply: UpstreamReply) -> bytes:
+    """What a stream begins with; one that is over at once was none."""
+    first = await reply.read()
+    if not first:
+        raise UpstreamTruncated("The upstream's stream ended before it began.")
+    return first
 
 
 async def whole(reply: UpstreamReply) -> Reply:
@@ -195,13 +226,14 @@ async def close_unclaimed(task: asyncio.Task[Finish | UpstreamReply]) -> None:
             await arrived.close()
 
 
-async def comments_until(task: asyncio.Future[Any]) -> AsyncGenerator[bytes]:
-    """A comment whenever the task has been silent for a while; the task is cancelled if nobody waits any more."""
+async def comments_until(task: asyncio.Future[Any], silence: Silence) -> AsyncGenerator[bytes]:
+    """A comment whenever the silence has lasted too long; the task is cancelled if nobody waits any more."""
     try:
         while not task.done():
-            done, _ = await asyncio.wait({task}, timeout=SILENCE)
+            done, _ = await asyncio.wait({task}, timeout=silence.left)
             if not done:
                 yield COMMENT
+                silence.broken()
     finally:
         if not task.done():
             task.cancel()

@@ -3,6 +3,9 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator
+from typing import Any
+
+import msgspec
 
 from gateway.errors import UpstreamAuth, UpstreamError, UpstreamInvalid, UpstreamTruncated
 from gateway.upstreams import sse
@@ -11,6 +14,14 @@ from gateway.upstreams.base import Upstream, UpstreamReply
 AFTER_DONE = 1.0  # seconds that an upstream gets to close after [DONE]
 
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"')
+_DONE = re.compile(rb"(?:^|\n)data: ?\[DONE\]")
+
+
+class _Told(msgspec.Struct):
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Told).decode
 
 
 def media_type(reply: UpstreamReply) -> str:
@@ -56,12 +67,14 @@ async def relayed(reply: UpstreamReply, first: bytes) -> AsyncGenerator[bytes]:
             data = tail + chunk if tail else chunk
             end = sse.complete(data)
             ready, tail = (data, b"") if end == len(data) else (data[:end], data[end:])
+            if len(tail) > sse.LONGEST:
+                raise UpstreamInvalid("The upstream sent an event that never ends.")
             if ready:
                 done = done or is_done(ready)
                 finished = finished or done or _FINISH.search(ready) is not None
-                failed = failed or b'data: {"error"' in ready
+                failed = failed or tells_error(ready)
                 yield ready
-            chunk = await (read_after_done(reply) if done else reply.read())
+            chunk = await (read_after_done(reply) if done or failed else reply.read())
         if not done and not failed:
             if not finished and not is_done(tail):
                 raise UpstreamTruncated("The upstream's stream ended before it was complete.")
@@ -71,4 +84,16 @@ async def relayed(reply: UpstreamReply, first: bytes) -> AsyncGenerator[bytes]:
 
 
 def is_done(data: bytes) -> bool:
-    return data.startswith(b"data: [DONE]") or b"\ndata: [DONE]" in data
+    return b"[DONE]" in data and _DONE.search(data) is not None
+
+
+def tells_error(data: bytes) -> bool:
+    """Whether one of these events is the upstream's own error."""
+    return b'"error"' in data and any(map(is_error, sse.events(data)))
+
+
+def is_error(event: bytes) -> bool:
+    try:
+        return _decode(sse.payload(event) or b"{}").error is not None
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False

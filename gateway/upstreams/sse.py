@@ -2,6 +2,7 @@
 
 DONE = b"[DONE]"
 DONE_EVENT = b"data: [DONE]\n\n"
+LONGEST = 16 * 1024 * 1024  # bytes of an event that is still waited for
 
 
 def complete(data: bytes) -> int:

@@ -35,7 +35,7 @@ class ReplyLoop(Loop):
             choice = _decode_objects(top["choices"])[0]
             message = _decode_object(choice["message"])
             turn = self._read(top, choice, message)
-        except (msgspec.MsgspecError, RecursionError, KeyError, IndexError) as fault:
+        except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError, IndexError) as fault:
             raise UpstreamInvalid("The upstream's reply is not a chat completion.") from fault
         self._first = self._first or top
         self._said.append(message)

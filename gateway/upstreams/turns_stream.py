@@ -13,12 +13,28 @@ from gateway.upstreams.calls import CallBook
 from gateway.upstreams.turns import JOINED, JOINER, Finish, Loop, Step, Turn, summed
 
 COMPACT = 256 * 1024  # raw events are folded into the message beyond so many bytes
-LONGEST_EVENT = 16 * 1024 * 1024
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 _encode = msgspec.json.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_objects = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 _decode = msgspec.json.decode
+
+
+class _Choice(msgspec.Struct):
+    delta: dict[str, Any] | None = None
+
+
+class _Chunk(msgspec.Struct):
+    """A chunk as far as the message is concerned."""
+
+    id: Any = None
+    created: Any = None
+    model: Any = None
+    choices: list[_Choice] | None = None
+
+
+_decode_chunk = msgspec.json.Decoder(_Chunk).decode
 
 
 @dataclass
@@ -32,6 +48,7 @@ class StreamTurn:
     message: dict[str, Any] = field(default_factory=dict)
     speaks: bool = False  # it has said some text
     held: list[bytes] = field(default_factory=list)  # events withheld until we know that this turn is the last
+    role_shown: bool = False  # whether the client knew the role before they were withheld
     finish_reason: str | None = None
     finish_event: dict[str, Any] | None = None  # a finish that waits for the hidden turns to be stored
     usage: dict[str, Any] | None = None
@@ -62,7 +79,7 @@ class StreamLoop(Loop):
     @property
     def may_be_silent(self) -> bool:
         """Whether the client may have to wait for bytes although the upstream is talking."""
-        return self.turns > 1 or self.plan.last_text_only
+        return self.turns > 1 or self.plan.last_text_only or bool(self._now.book.calls)
 
     def feed(self, chunk: bytes) -> bytes:
         """Take bytes of the upstream's stream; return what the client may see of them now."""
@@ -72,7 +89,7 @@ class StreamLoop(Loop):
         if end < len(data):
             now.tail = data[end:]
             data = data[:end]
-            if len(now.tail) > LONGEST_EVENT:
+            if len(now.tail) > sse.LONGEST:
                 raise UpstreamInvalid("The upstream sent an event that never ends.")
         else:
             now.tail = b""
@@ -106,6 +123,8 @@ class StreamLoop(Loop):
     def resume(self, results: list[str]) -> Step:
         shown = (name for name in JOINED if name != "content" or not self.plan.last_text_only)
         self._spoken |= {name for name in shown if self._now.message.get(name)}
+        if self._now.held:
+            self._role_shown = self._now.role_shown
         return super().resume(results)
 
     def _take(self, event: bytes) -> bytes:
@@ -118,11 +137,13 @@ class StreamLoop(Loop):
         if data == sse.DONE:
             self._now.done = True
             return b""
+        role_shown = self._role_shown
         try:
             shown = self._show(event, _decode_object(data))
-        except (msgspec.MsgspecError, RecursionError) as fault:
-            raise UpstreamInvalid("The upstream's stream carries something that is not a chunk.") from fault
-        if self._holds and self._now.speaks:
+        except UNREADABLE as fault:
+            raise not_a_chunk() from fault
+        if self._holds and self._now.speaks and not self.failed:
+            self._now.role_shown = self._now.role_shown if self._now.held else role_shown
             self._now.held.append(shown)
             return b""
         return shown
@@ -133,6 +154,9 @@ class StreamLoop(Loop):
         return self.plan.last_text_only and not self._is_last
 
     def _show(self, event: bytes, top: dict[str, Any]) -> bytes:
+        if given(top, "error"):
+            self.failed = True
+            return event
         choices = _decode_objects(top["choices"]) if given(top, "choices") else []
         if given(top, "usage"):
             self._now.usage = _decode(top["usage"], type=dict)
@@ -142,7 +166,8 @@ class StreamLoop(Loop):
         choice = choices[0]
         delta = _decode(choice["delta"], type=dict) if given(choice, "delta") else {}
         self._now.speaks = self._now.speaks or bool(delta.get("content"))
-        deltas = [call for call in delta.get("tool_calls") or () if isinstance(call, dict)]
+        self._role_shown = self._role_shown or (self.turns == 1 and bool(delta.get("role")))
+        deltas = msgspec.convert(delta.get("tool_calls") or [], list[dict[str, Any]])
         calls = self._now.book.take(deltas)
         if given(choice, "finish_reason"):
             calls += self._now.book.settle()
@@ -153,10 +178,7 @@ class StreamLoop(Loop):
         return self._rewrite(top, choice, delta, calls)
 
     def _show_without_choice(self, event: bytes, top: dict[str, Any]) -> bytes:
-        """A usage chunk, an error, or something a provider says before it begins."""
-        if given(top, "error"):
-            self.failed = True
-            return event
+        """A usage chunk, or something a provider says before it begins."""
         if given(top, "usage"):
             if self.plan.wants_usage:
                 self._now.usage_event = top
@@ -240,10 +262,15 @@ class StreamLoop(Loop):
             data = sse.payload(event)
             if not data or data == sse.DONE:
                 continue
-            top = _decode(data)
-            self._head = self._head or {key: top[key] for key in ("id", "created", "model") if key in top}
-            for choice in top.get("choices") or ():
-                delta = choice.get("delta") or {}
+            try:
+                chunk = _decode_chunk(data)
+            except UNREADABLE as fault:
+                raise not_a_chunk() from fault
+            if not chunk.choices:
+                continue  # what some providers send first has no id yet
+            self._head = self._head or head_of(chunk)
+            for choice in chunk.choices:
+                delta = choice.delta or {}
                 self._role_shown = self._role_shown or bool(delta.get("role"))
                 grow(now.message, delta)
 
@@ -256,6 +283,15 @@ class StreamLoop(Loop):
             call.parts["id"] = call.id or f"call_{self.turns}_{position}"
         message = {"role": "assistant", "content": None, **now.message}
         return _encode({**message, "tool_calls": [call.parts for call in now.book.calls]})
+
+
+def head_of(chunk: _Chunk) -> dict[str, Any]:
+    head = {"id": chunk.id, "created": chunk.created, "model": chunk.model}
+    return {key: value for key, value in head.items() if value is not None}
+
+
+def not_a_chunk() -> UpstreamInvalid:
+    return UpstreamInvalid("The upstream's stream carries something that is not a chunk.")
 
 
 def given(fields: dict[str, Any], name: str) -> bool:

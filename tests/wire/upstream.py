@@ -275,9 +275,13 @@ class Upstream:
         assert task is not None
         self._open.add(task)
         try:
+            kept = False
             async for seen in requests_on(reader):
+                if kept and self.script and self.script[0] == hang_up():
+                    break  # the gateway tries a dead kept connection again: only on a new one it is an answer
                 if not await self._react(seen, reader, writer):
                     break
+                kept = True
         except (ConnectionError, asyncio.CancelledError):
             pass
         finally:
