@@ -27,7 +27,7 @@ class Collected:
 
 def collect(scope: Scope, found: Iterable[Assignment], snapshot: Snapshot, merge: Merge) -> Collected:
     """Filter by permission, language, exclusion; then each id once; then clashes."""
-    proposed = [*assigned(scope, found, snapshot), *mandatory(snapshot), *named(scope, snapshot)]
+    proposed = [*assigned(scope, found, snapshot), *named(scope, snapshot)]
     asked = scope.asked
     if not asked.inject:
         proposed = [candidate for candidate in proposed if candidate.mandatory]
@@ -53,32 +53,27 @@ def collect(scope: Scope, found: Iterable[Assignment], snapshot: Snapshot, merge
 def assigned(scope: Scope, found: Iterable[Assignment], snapshot: Snapshot) -> Iterable[Candidate]:
     wanted = set(scope.asked.include)
     for assignment in found:
-        fixed = scope.bound and assignment.level in (Level.AGENT, Level.PROFILE)
+        fixed = is_fixed(assignment, scope, snapshot)
         for resource in snapshot.contexts[assignment.context].resources:
             yield Candidate(
                 resource,
                 assignment.level,
                 assignment.entity,
                 VIA,
-                why(assignment),
+                why(assignment, snapshot),
                 named=resource.id in wanted,
                 mandatory=fixed or resource.mandatory,
             )
 
 
-def mandatory(snapshot: Snapshot) -> Iterable[Candidate]:
-    """Contexts that apply to every chat request, whatever its headers say."""
-    for alias in snapshot.mandatory:
-        for resource in snapshot.contexts[alias].resources:
-            yield Candidate(
-                resource,
-                Level.GLOBAL,
-                "",
-                VIA,
-                f"context {alias} is mandatory",
-                named=resource.mode is Mode.MANUAL,
-                mandatory=True,
-            )
+def is_fixed(assignment: Assignment, scope: Scope, snapshot: Snapshot) -> bool:
+    """Whether a caller cannot switch a context off: it is mandatory, or comes with an agent bound to the key."""
+    if assignment.level is Level.GLOBAL:
+        return assignment.context in snapshot.mandatory
+    if not scope.bound or scope.agent is None:
+        return False
+    own = {Level.AGENT: scope.agent.alias, Level.PROFILE: scope.agent.profile}
+    return own.get(assignment.level) == assignment.entity
 
 
 def named(scope: Scope, snapshot: Snapshot) -> Iterable[Candidate]:
@@ -168,8 +163,10 @@ def once(dropped: Iterable[Left]) -> Iterable[Left]:
     return {(left.candidate.resource.id, left.reason): left for left in dropped}.values()
 
 
-def why(assignment: Assignment) -> str:
+def why(assignment: Assignment, snapshot: Snapshot) -> str:
     if assignment.level is Level.GLOBAL:
+        if assignment.context in snapshot.mandatory:
+            return "mandatory for every request"
         return "global default, since nothing else applies"
     return f"assigned to {assignment.level} {assignment.entity}"
 

@@ -76,7 +76,7 @@ class ContextBody(Strict):
 def read_asked(headers: Iterable[tuple[bytes, bytes]], context: Raw | None) -> Asked:
     """One Asked from both places; a header wins over the body."""
     given = read_headers(headers)
-    if context is None:
+    if context is None or bytes(context) == b"null":
         return NOTHING if not given else asked_from(given, ContextBody())
     return asked_from(given, read_context(context))
 
@@ -139,9 +139,9 @@ def asked_from(given: dict[str, str], body: ContextBody) -> Asked:
 
 
 def whole_number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    if not (text.isascii() and text.isdigit()):
         raise InvalidRequest("x-context-budget must be a whole number, 0 or more.", param="x-context-budget")
-    return int(text)
+    return int(text.lstrip("0")[:18] or 0)  # no budget is so large that further digits would matter
 
 
 def on_or_off(text: str) -> bool:

@@ -7,9 +7,18 @@ from gateway.domain.snapshot import Snapshot
 
 
 def assignments(scope: Scope, snapshot: Snapshot) -> tuple[Assignment, ...]:
-    """Profile, agent, prompt, content; the global default only if none of them yields a context."""
+    """Mandatory contexts, then those of the scope's own levels, else the global default."""
+    always = tuple(Assignment(Level.GLOBAL, "", alias) for alias in snapshot.mandatory)
     if not scope.takes_part:
-        return ()
+        return always
+    found = own_levels(scope, snapshot)
+    if not found and snapshot.default is not None and snapshot.default not in snapshot.mandatory:
+        found.append(Assignment(Level.GLOBAL, "", snapshot.default))
+    return (*always, *found)
+
+
+def own_levels(scope: Scope, snapshot: Snapshot) -> list[Assignment]:
+    """Profile, agent, prompt, content."""
     found: list[Assignment] = []
     for level, source in (
         (Level.PROFILE, scope.profile),
@@ -20,9 +29,7 @@ def assignments(scope: Scope, snapshot: Snapshot) -> tuple[Assignment, ...]:
             found += (Assignment(level, source.alias, alias) for alias in source.contexts)
     if scope.node is not None:
         found += content_level(scope.node, snapshot)
-    if not found and snapshot.default is not None:
-        found.append(Assignment(Level.GLOBAL, "", snapshot.default))
-    return tuple(found)
+    return found
 
 
 def content_level(node: Node, snapshot: Snapshot) -> list[Assignment]:

@@ -7,7 +7,7 @@ from gateway.domain.node import Node
 from gateway.domain.principal import Principal
 from gateway.domain.scope import Asked, Scope
 from gateway.domain.snapshot import Snapshot
-from gateway.errors import AgentConflict, ModelRequired, Unknown, UserNotAllowed
+from gateway.errors import AgentConflict, ModelRequired, Unavailable, Unknown, UserNotAllowed
 
 AGENT_MODEL = "agent:"
 T = TypeVar("T")
@@ -41,11 +41,20 @@ def find_agent(asked: Asked, model: str | None, principal: Principal, snapshot: 
         )
     alias = asked.agent or by_model
     if alias is None:
-        return snapshot.agents.get(principal.agent) if principal.agent else None
+        return bound_agent(principal, snapshot)
     if alias in snapshot.agents and principal.may_use(alias):
         return snapshot.agents[alias]
     visible = filter(principal.may_use, snapshot.agents)
     raise Unknown("agent", alias, visible, param=asked.where("agent") if asked.agent else "model")
+
+
+def bound_agent(principal: Principal, snapshot: Snapshot) -> Agent | None:
+    """The agent that comes with the key; without it the caller would escape what the agent makes mandatory."""
+    if principal.agent is None:
+        return None
+    if principal.agent not in snapshot.agents:
+        raise Unavailable("The agent of this key is missing from the policies. Tell the gateway's operator.")
+    return snapshot.agents[principal.agent]
 
 
 def find_profile(asked: Asked, agent: Agent | None, snapshot: Snapshot) -> Profile | None:

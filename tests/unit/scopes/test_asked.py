@@ -1,0 +1,135 @@
+"""Headers and the `context` object become one Asked."""
+
+from typing import Any
+
+import orjson
+import pytest
+from msgspec import Raw
+
+from gateway.domain.scope import Asked, Item
+from gateway.errors import InvalidRequest
+from gateway.scopes.asked import read_asked
+
+
+def asked(*headers: tuple[str, str], context: Any = None) -> Asked:
+    pairs = [(f"x-context-{name}".encode(), value.encode()) for name, value in headers]
+    return read_asked(pairs, None if context is None else Raw(orjson.dumps(context)))
+
+
+def refused(*headers: tuple[str, str], context: Any = None) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        asked(*headers, context=context)
+    assert (caught.value.status, caught.value.code) == (400, "invalid_request")
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "name", ["session", "agent", "profile", "prompt", "content", "task", "user", "language", "type"]
+)
+def test_every_header_can_be_said_in_the_body_too_and_the_header_wins(name: str) -> None:
+    assert getattr(asked((name, "header")), name) == "header"
+    assert getattr(asked(context={name: "body"}), name) == "body"
+    assert getattr(asked((name, "header"), context={name: "body"}), name) == "header"
+
+
+def test_values_are_percent_decoded_once_as_utf_8() -> None:
+    assert asked(("content", "caf%C3%A9%2Fmen%25C3")).content == "café/men%C3"
+
+
+def test_bytes_that_are_no_utf_8_are_refused() -> None:
+    assert refused(("session", "%ff")).param == "x-context-session"
+
+
+def test_an_empty_header_is_an_absent_one() -> None:
+    assert asked(("agent", ""), context={"agent": "editor"}).agent == "editor"
+    assert asked(("agent", "%20")).agent is None
+    assert asked(("budget", "")).budget is None
+
+
+def test_a_repeated_header_is_refused_even_with_the_same_value() -> None:
+    assert refused(("agent", "editor"), ("agent", "editor")).param == "x-context-agent"
+
+
+def test_an_unknown_header_is_refused_and_named() -> None:
+    fault = refused(("agnet", "editor"))
+    assert (fault.param, "x-context-agnet" in fault.message) == ("x-context-agnet", True)
+
+
+@pytest.mark.parametrize("name", ["receipt", "injected", "tokens", "degraded", "snapshot", "key"])
+def test_names_that_are_only_sent_are_ignored_inbound(name: str) -> None:
+    assert asked((name, "1"), (name, "2")) == Asked()
+
+
+def test_include_and_exclude_are_comma_lists_and_may_be_repeated() -> None:
+    found = asked(("include", "a/b, c/d"), ("include", "e/f,a/b"), ("exclude", "g/h,,"), ("exclude", "i/j"))
+    assert found.include == ("a/b", "c/d", "e/f")
+    assert found.exclude == {"g/h", "i/j"}
+
+
+def test_lists_of_the_body_are_arrays_and_give_way_to_headers() -> None:
+    body = {"include": ["a/b"], "exclude": ["c/d"]}
+    assert (asked(context=body).include, asked(context=body).exclude) == (("a/b",), {"c/d"})
+    assert asked(("include", "e/f"), context=body).include == ("e/f",)
+
+
+@pytest.mark.parametrize(("text", "number"), [("0", 0), ("1500", 1500), ("007", 7)])
+def test_a_budget_is_a_whole_number(text: str, number: int) -> None:
+    assert asked(("budget", text)).budget == number
+
+
+def test_a_budget_may_be_larger_than_any_budget() -> None:
+    assert (asked(("budget", "9" * 5000)).budget or 0) > 10**15
+
+
+@pytest.mark.parametrize("text", ["-1", "1.5", "+3", "many", "１", "1e3"])
+def test_anything_else_is_no_budget(text: str) -> None:
+    assert refused(("budget", text)).param == "x-context-budget"
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "5", True])
+def test_a_budget_of_the_body_is_a_whole_number_too(value: Any) -> None:
+    assert refused(context={"budget": value}).param == "context.budget"
+
+
+def test_inject_is_on_or_off_in_both_places_and_the_header_wins() -> None:
+    assert (asked().inject, asked(("inject", "on")).inject, asked(("inject", "off")).inject) == (True, True, False)
+    assert asked(context={"inject": "off"}).inject is False
+    assert asked(("inject", "on"), context={"inject": "off"}).inject is True
+    assert refused(("inject", "OFF")).param == "x-context-inject"
+    assert refused(context={"inject": False}).param == "context.inject"
+
+
+def test_an_unknown_key_of_the_body_is_refused_and_named() -> None:
+    assert refused(context={"agnet": "editor"}).param == "context.agnet"
+    assert refused(context={"selection": {"depth": 3}}).param == "context.selection.depth"
+
+
+@pytest.mark.parametrize("context", [5, "editor", [], True])
+def test_a_context_must_be_an_object(context: Any) -> None:
+    assert refused(context=context).param == "context"
+
+
+def test_a_context_of_null_is_none() -> None:
+    assert read_asked([], Raw(b"null")) == Asked()
+
+
+def test_the_body_may_say_more_than_headers_can() -> None:
+    found = asked(
+        context={
+            "selection": {"preset": "normal", "top_n": 3},
+            "refs": {"chapter": "12"},
+            "vars": {"who": "buyers", "count": 3, "ratio": 0.5, "formal": True},
+            "hints": {"prioritize_types": ["page"], "max_depth": 2},
+            "items": [{"name": "Draft", "text": "Once upon"}],
+        }
+    )
+    assert (found.selection.preset, found.selection.top_n) == ("normal", 3)
+    assert found.refs == {"chapter": "12"}
+    assert found.vars == {"who": "buyers", "count": "3", "ratio": "0.5", "formal": "true"}
+    assert (found.hints["prioritize_types"], found.hints["max_depth"]) == (["page"], 2)
+    assert found.items == (Item("Draft", "Once upon"),)
+
+
+def test_an_error_names_the_place_where_a_thing_was_said() -> None:
+    found = asked(("agent", "editor"), context={"profile": "writing"})
+    assert (found.where("agent"), found.where("profile")) == ("x-context-agent", "context.profile")

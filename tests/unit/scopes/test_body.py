@@ -1,0 +1,79 @@
+"""The bytes of a chat body become a ChatRequest, or a clear 400."""
+
+import pytest
+
+from gateway.errors import GatewayError, InvalidJson, InvalidRequest
+from gateway.scopes.body import decode_chat
+
+
+def refused(body: bytes) -> GatewayError:
+    with pytest.raises(GatewayError) as caught:
+        decode_chat(body)
+    assert caught.value.status == 400
+    return caught.value
+
+
+def test_fields_and_messages_keep_their_bytes() -> None:
+    request = decode_chat(b'{"model": "m", "seed": 123456789012345678901234567890, "messages": [{"a" : 1.50 }] }')
+    assert bytes(request.fields["seed"]) == b"123456789012345678901234567890"
+    assert [bytes(message) for message in request.messages] == [b'{"a" : 1.50 }']
+    assert (request.model, request.stream) == ("m", False)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[", b"{'a': 1}", b'{"a": NaN}', b"\xef\xbb\xbf{}", b'{"a":1}x', b'{"a":1,}']
+)
+def test_what_is_no_json_is_invalid_json(body: bytes) -> None:
+    assert isinstance(refused(body), InvalidJson)
+
+
+@pytest.mark.parametrize("body", [b'{"a": "\xff"}', b'{"a": "\xed\xa0\x80"}', '{"a": "é"}'.encode("latin-1")])
+def test_what_is_no_utf_8_is_invalid_json(body: bytes) -> None:
+    assert "UTF-8" in refused(body).message
+
+
+@pytest.mark.parametrize("text", [rb'"\ud800"', rb'"\udc00 x"', rb'"\ud800\u0041"'])
+def test_lone_surrogates_are_invalid_json_wherever_they_stand(text: bytes) -> None:
+    assert isinstance(refused(b'{"messages": [], "unheard_of": {"deep": ' + text + b"}}"), InvalidJson)
+
+
+def test_bottomless_nesting_is_invalid_json() -> None:
+    assert isinstance(refused(b'{"a": ' + b"[" * 100_000), InvalidJson)
+    assert isinstance(refused(b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}"), InvalidJson)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b"5", b'"text"', b"true"])
+def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+    assert refused(body).code == "invalid_request"
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (b"{}", "messages"),
+        (b'{"messages": {}}', "messages"),
+        (b'{"messages": null}', "messages"),
+        (b'{"messages": [{}, "hi"]}', "messages[1]"),
+        (b'{"messages": [null]}', "messages[0]"),
+        (b'{"messages": [], "model": 5}', "model"),
+        (b'{"messages": [], "stream": "yes"}', "stream"),
+        (b'{"messages": [], "stream": 1}', "stream"),
+        (b'{"messages": [], "n": "two"}', "n"),
+        (b'{"messages": [], "n": 1e999}', "n"),
+        (b'{"messages": [], "stream_options": 5}', "stream_options"),
+        (b'{"messages": [], "response_format": ["json"]}', "response_format"),
+    ],
+)
+def test_wrong_types_of_what_the_gateway_reads_are_named(body: bytes, param: str) -> None:
+    fault = refused(body)
+    assert isinstance(fault, InvalidRequest)
+    assert (fault.code, fault.param) == ("invalid_request", param)
+
+
+def test_null_means_that_nothing_was_said() -> None:
+    request = decode_chat(b'{"messages": [], "model": null, "stream": null, "n": null, "response_format": null}')
+    assert (request.model, request.stream) == (None, False)
+
+
+def test_of_a_repeated_key_the_last_counts() -> None:
+    assert decode_chat(b'{"messages": [], "model": "a", "model": "b"}').model == "b"
