@@ -9,6 +9,7 @@ from asyncio import TimerHandle
 from functools import partial
 from typing import Any, ClassVar
 
+import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
@@ -53,7 +54,8 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._packet = len(data)
         self._in_head = not self._in_body  # stray line ends before a request count as its head
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         if self._refused:
             return
         if self._in_head:
@@ -64,6 +66,33 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._await_arrival(self.limits.header_seconds)
         elif self._in_body:
             self._await_arrival(self.limits.body_seconds)
+
+    def _parse(self, data: bytes) -> None:
+        while not self._refused:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._without_upgrade(data[upgrade.args[0] :])
+            except httptools.HttpParserError:
+                self.refuse(InvalidRequest("The request is not valid HTTP."))
+
+    def _without_upgrade(self, rest: bytes) -> bytes:
+        """The same request once more, without the other protocol that it offers.
+
+        Java's HTTP client offers h2c with every request. A server may decline by ignoring it (RFC 9110 §7.8), but the
+        parser stops there, and the body would be lost.
+        """
+        method, version = self.scope["method"].encode(), self.parser.get_http_version().encode()
+        if method == b"CONNECT" or self.pipeline:
+            self.refuse(InvalidRequest("This server neither tunnels nor changes protocols."))
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
+        kept = (name + b": " + value + b"\r\n" for name, value in self.headers if name != b"upgrade")
+        return b"".join((method, b" ", self.url, b" HTTP/", version, b"\r\n", *kept, b"\r\n", rest))
+
+    def _should_upgrade(self) -> bool:
+        return True  # in uvicorn's terms: let the upgrade reach `_parse` instead of serving the head alone
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -116,9 +145,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self.refuse(RequestTimeout("The request did not arrive in time."))
         else:
             self._close()
-
-    def send_400_response(self, msg: str) -> None:
-        self.refuse(InvalidRequest(msg))
 
     def refuse(self, error: GatewayError) -> None:
         """Answer without ASGI and close, but read on a little: unread bytes would make the kernel reset the answer."""

@@ -103,8 +103,14 @@ async def echo_length(scope: Any, receive: Any, send: Any) -> None:
     await send_json(send, 200, b"%d" % len(body))
 
 
-def test_a_connection_serves_one_request_after_another():
-    with running(echo_length) as server, server.connect() as client:
+@pytest.fixture(scope="module")
+def echo() -> Iterator[Running]:
+    with running(echo_length, header_bytes=4096, header_seconds=0.5, body_seconds=0.5) as server:
+        yield server
+
+
+def test_a_connection_serves_one_request_after_another(echo):
+    with echo.connect() as client:
         for size in (0, 5, 200_000):
             client.sendall(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
             status, headers, body = read_response(client)
@@ -113,10 +119,41 @@ def test_a_connection_serves_one_request_after_another():
             assert "server" not in headers
 
 
-def test_pipelined_requests_are_answered_in_order():
-    with running(echo_length) as server, server.connect() as client:
+def test_pipelined_requests_are_answered_in_order(echo):
+    with echo.connect() as client:
         client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc" + GET)
         assert read_all_responses(client, 2) == [b"3", b"0"]
+
+
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
+def test_an_offer_of_another_protocol_is_ignored_and_the_body_is_kept(echo, protocol, caplog):
+    offer = b"connection: upgrade, http2-settings\r\nupgrade: %s\r\nhttp2-settings: AA\r\n" % protocol
+    whole = b"POST / HTTP/1.1\r\nhost: a\r\n" + offer + b"content-length: 3\r\n\r\nabc"
+    with echo.connect() as client:
+        client.sendall(whole)
+        assert read_response(client)[2] == b"3"
+        client.sendall(whole[:-2])
+        time.sleep(0.05)
+        client.sendall(whole[-2:])
+        assert read_response(client)[2] == b"3"
+        client.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n" + offer + b"\r\n")
+        assert read_response(client)[2] == b"0"
+        client.sendall(GET)
+        assert read_response(client)[2] == b"0"
+    assert caplog.records == []
+
+
+def test_a_tunnel_is_refused(echo):
+    with echo.connect() as client:
+        client.sendall(b"CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert read_response(client)[0] == 400
+
+
+def test_a_flood_of_offers_is_cut_short(echo):
+    offer = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"
+    with echo.connect() as client:
+        client.sendall(offer * 1000)
+        assert read_all(client).count(b"HTTP/1.1 ") < 5
 
 
 def read_all_responses(client: socket.socket, count: int) -> list[bytes]:
@@ -136,8 +173,8 @@ def read_all_responses(client: socket.socket, count: int) -> list[bytes]:
     ],
     ids=["long value", "long path", "many headers", "endless value"],
 )
-def test_too_many_header_bytes_are_refused_with_431(head):
-    with running(echo_length, header_bytes=4096) as server, server.connect() as client:
+def test_too_many_header_bytes_are_refused_with_431(echo, head):
+    with echo.connect() as client:
         client.sendall(head)
         status, headers, body = read_response(client)
         assert (status, headers["connection"]) == (431, "close")
@@ -145,8 +182,8 @@ def test_too_many_header_bytes_are_refused_with_431(head):
         assert read_all(client) == b""
 
 
-def test_a_client_that_is_still_sending_headers_reads_why_they_are_refused():
-    with running(echo_length, header_bytes=4096) as server, server.connect() as client:
+def test_a_client_that_is_still_sending_headers_reads_why_they_are_refused(echo):
+    with echo.connect() as client:
         client.sendall(b"GET / HTTP/1.1\r\nhost: a\r\nx: ")
         for _ in range(4):
             client.sendall(b"y" * 100_000)
@@ -154,35 +191,35 @@ def test_a_client_that_is_still_sending_headers_reads_why_they_are_refused():
         assert read_response(client)[0] == 431
 
 
-def test_a_large_body_before_a_pipelined_head_does_not_count_as_headers():
-    with running(echo_length, header_bytes=200) as server, server.connect() as client:
-        client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5000\r\n\r\n" + b"x" * 5000 + GET[:20])
-        assert read_response(client)[2] == b"5000"
+def test_a_large_body_before_a_pipelined_head_does_not_count_as_headers(echo):
+    with echo.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 50000\r\n\r\n" + b"x" * 50_000 + GET[:20])
+        assert read_response(client)[2] == b"50000"
         client.sendall(GET[20:])
         assert read_response(client)[2] == b"0"
 
 
-def test_a_large_body_does_not_count_as_headers():
-    with running(echo_length, header_bytes=200) as server, server.connect() as client:
-        client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5000\r\n\r\n" + b"x" * 5000)
-        assert read_response(client)[2] == b"5000"
+def test_a_large_body_does_not_count_as_headers(echo):
+    with echo.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 50000\r\n\r\n" + b"x" * 50_000)
+        assert read_response(client)[2] == b"50000"
         client.sendall(GET)
         assert read_response(client)[2] == b"0"
 
 
 @pytest.mark.parametrize("junk", [b"not http at all\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/9.9\r\n\r\n"])
-def test_malformed_http_is_refused_with_400(junk):
-    with running(echo_length) as server, server.connect() as client:
+def test_malformed_http_is_refused_with_400(echo, junk):
+    with echo.connect() as client:
         client.sendall(junk)
         status, _, body = read_response(client)
         assert (status, error_of(body)["code"]) == (400, "invalid_request")
 
 
-def test_headers_that_trickle_are_cut_off_with_408():
-    with running(echo_length, header_seconds=0.3) as server, server.connect() as client:
+def test_headers_that_trickle_are_cut_off_with_408(echo):
+    with echo.connect() as client:
         begun = time.monotonic()
         with suppress(BrokenPipeError, ConnectionResetError):
-            for byte in GET[:20]:
+            for byte in GET[:15]:
                 client.sendall(bytes([byte]))
                 time.sleep(0.05)
         status, _, body = read_response(client)
@@ -190,22 +227,22 @@ def test_headers_that_trickle_are_cut_off_with_408():
         assert time.monotonic() - begun < 3
 
 
-def test_a_connection_that_says_nothing_is_closed():
-    with running(echo_length, header_seconds=0.2) as server, server.connect() as client:
+def test_a_connection_that_says_nothing_is_closed(echo):
+    with echo.connect() as client:
         assert read_all(client) == b""
 
 
-def test_a_kept_connection_may_rest_longer_than_a_head_may_take():
-    with running(echo_length, header_seconds=0.2) as server, server.connect() as client:
+def test_a_kept_connection_may_rest_longer_than_a_head_may_take(echo):
+    with echo.connect() as client:
         client.sendall(GET)
         read_response(client)
-        time.sleep(0.4)
+        time.sleep(0.7)
         client.sendall(GET)
         assert read_response(client)[0] == 200
 
 
-def test_stray_line_ends_do_not_keep_a_connection_open():
-    with running(echo_length, header_seconds=0.2) as server, server.connect() as client:
+def test_stray_line_ends_do_not_keep_a_connection_open(echo):
+    with echo.connect() as client:
         client.sendall(GET)
         read_response(client)
         client.sendall(b"\r\n")
@@ -213,16 +250,16 @@ def test_stray_line_ends_do_not_keep_a_connection_open():
 
 
 @pytest.mark.parametrize("sent", [b"", b"abc"])
-def test_a_body_that_does_not_come_is_cut_off_with_408(sent):
-    with running(echo_length, body_seconds=0.2) as server, server.connect() as client:
+def test_a_body_that_does_not_come_is_cut_off_with_408(echo, sent):
+    with echo.connect() as client:
         client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n" + sent)
         status, _, body = read_response(client)
         assert (status, error_of(body)["code"]) == (408, "request_timeout")
-        wait_for(lambda: not server.server.server_state.tasks)
+        wait_for(lambda: not echo.server.server_state.tasks)
 
 
-def test_a_client_that_is_still_sending_reads_why_its_body_is_refused():
-    with running(echo_length) as server, server.connect() as client:
+def test_a_client_that_is_still_sending_reads_why_its_body_is_refused(echo):
+    with echo.connect() as client:
         client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3000000\r\n\r\n" + b"x" * 3_000_000)
         status, _, body = read_response(client)
         assert (status, error_of(body)["code"]) == (413, "request_too_large")
