@@ -1,0 +1,159 @@
+"""Keeps the index up to date in the background: only what is new is embedded, and the former index serves meanwhile."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from gateway.domain.resource import Resource
+from gateway.errors import StoreError
+from gateway.semantic.base import Embedder, SemanticError
+from gateway.semantic.indexed import Indexed, Vector
+from gateway.semantic.passages import Passage, passages_of
+from gateway.stores.vectors import VectorStore
+
+CHUNK = 8  # passages embedded between two looks at what is wanted now
+RETRY_SECONDS = 30.0  # after the embedder failed
+PUBLISH_CHUNKS = 32  # of a long build: so often what is done so far becomes findable
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a build is, in passages; `embedded` of `missing` had to be made, the rest was at hand."""
+
+    total: int = 0
+    missing: int = 0
+    embedded: int = 0
+    error: str | None = None  # why it stands still, if it does
+
+    @property
+    def done(self) -> bool:
+        return self.embedded == self.missing
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """What the index should hold."""
+
+    generation: int
+    embedder: Embedder
+    resources: tuple[Resource, ...]
+
+
+class Indexer:
+    """Builds one workspace's index; `current` is always complete in itself and never changes, only its place does."""
+
+    def __init__(self, store: VectorStore) -> None:
+        self._store = store
+        self._wanted: Wanted | None = None
+        self._changed = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._preferred: frozenset[str] = frozenset()
+        self.current: Indexed | None = None
+        self.progress = Progress()
+        self.embedded = 0  # passages, since the start
+
+    def submit(self, generation: int, embedder: Embedder, resources: Iterable[Resource]) -> None:
+        """Index these resources from now on; called on the loop, returns at once."""
+        self._wanted = Wanted(generation, embedder, tuple(resources))
+        self._settled.clear()
+        self._changed.set()
+
+    def prefer(self, resources: Collection[str]) -> None:
+        """Embed these first: somebody has just asked for what they may hold."""
+        self._preferred = frozenset(resources)
+
+    async def settled(self) -> None:
+        """Return once what was submitted is indexed."""
+        await self._settled.wait()
+
+    async def run(self) -> None:
+        """Build whatever is submitted, until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            assert self._wanted is not None
+            try:
+                if await self._build(self._wanted):
+                    self._settled.set()
+            except SemanticError as error:
+                log.warning("indexing waits for the embedder: %s", error)
+                self.progress = replace(self.progress, error=str(error))
+                await self._pause()
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(RETRY_SECONDS):
+                await self._changed.wait()
+        except TimeoutError:
+            self._changed.set()
+
+    async def _build(self, wanted: Wanted) -> bool:
+        """Whether the index was completed; False when something newer is wanted."""
+        passages = await asyncio.to_thread(passages_of, wanted.resources)
+        keyed = await asyncio.to_thread(_keyed, passages, wanted.embedder.id)
+        vectors = await self._at_hand(wanted, keyed)
+        left = {key: passage for key, passage in keyed.items() if key not in vectors}
+        self.progress = Progress(len(passages), len(left))
+        chunks = 0
+        while left:
+            if chunks % PUBLISH_CHUNKS == 0:
+                await self._publish(wanted, passages, vectors, partly=True)
+            if self._wanted is not wanted:
+                return False
+            vectors |= await self._embed(wanted.embedder, [left.pop(key) for key in self._next(left)])
+            chunks += 1
+        await self._publish(wanted, passages, vectors)
+        return self._wanted is wanted
+
+    async def _at_hand(self, wanted: Wanted, keyed: dict[bytes, Passage]) -> dict[bytes, Vector]:
+        """The vectors that need not be made: those of the current index and those that were stored."""
+        current = self.current
+        vectors = await asyncio.to_thread(current.known, keyed) if current is not None else {}
+        try:
+            stored = await self._store.get_many([key for key in keyed if key not in vectors])
+        except StoreError as error:
+            log.warning("stored vectors cannot be read and are made anew: %s", error)
+            return vectors
+        return vectors | {key: np.frombuffer(value, "<f2") for key, value in stored.items()}
+
+    async def _embed(self, embedder: Embedder, passages: Sequence[Passage]) -> dict[bytes, Vector]:
+        rows = await embedder.embed([passage.text for passage in passages])
+        made = {passage.key(embedder.id): row for passage, row in zip(passages, rows.astype("<f2"), strict=True)}
+        self.embedded += len(made)
+        self.progress = replace(self.progress, embedded=self.progress.embedded + len(made), error=None)
+        try:
+            await self._store.put_many({key: row.tobytes() for key, row in made.items()})
+        except StoreError as error:
+            log.warning("vectors cannot be stored and will be made anew after a restart: %s", error)
+        return made
+
+    def _next(self, left: dict[bytes, Passage]) -> list[bytes]:
+        if self._preferred:
+            first = (key for key, passage in left.items() if passage.resource in self._preferred)
+            if keys := list(islice(first, CHUNK)):
+                return keys
+            self._preferred = frozenset()
+        return list(islice(left, CHUNK))
+
+    async def _publish(
+        self, wanted: Wanted, passages: Sequence[Passage], vectors: dict[bytes, Vector], *, partly: bool = False
+    ) -> None:
+        """Let requests use the new index; half an index only where it does not take away what can be found now."""
+        current = self.current
+        if partly and not vectors:
+            return
+        if partly and current is not None and current.embedder.id != wanted.embedder.id:
+            return
+        built = await asyncio.to_thread(Indexed.build, wanted.generation, wanted.embedder, passages, vectors)
+        if not partly or current is None or built.ready.sum() >= current.ready.sum():
+            self.current = built
+
+
+def _keyed(passages: Iterable[Passage], model: str) -> dict[bytes, Passage]:
+    return {passage.key(model): passage for passage in reversed(list(passages))}
