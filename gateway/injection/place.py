@@ -47,17 +47,16 @@ def role_of(message: Raw) -> str | None:
 
 def place(messages: Sequence[Raw], texts: Texts, placement: Placement) -> list[Raw]:
     """The messages with the texts in their places (CONTRACT §3.2)."""
-    volatile = texts.volatile
     placed = list(messages)
-    if volatile and placement is not Placement.SYSTEM:
-        last_user = last_user_message(placed)
-        if last_user is not None:
-            put = put_before if placement is Placement.TURN else put_at_head
-            put(placed, last_user, volatile)
-            volatile = b""
-    if texts.instructions or texts.stable or volatile:
-        blocks = BLANK_LINE.join(piece for piece in (texts.stable, volatile) if piece)
-        put_in_system(placed, texts.instructions, blocks)
+    apart = texts.volatile and placement is not Placement.SYSTEM
+    last_user = last_user_message(messages) if apart else None
+    blocks = (texts.stable,) if last_user is not None else (texts.stable, texts.volatile)
+    after = BLANK_LINE.join(piece for piece in blocks if piece)
+    if texts.instructions or after:
+        put_in_system(placed, texts.instructions, after)
+    if last_user is not None:
+        put = put_before if placement is Placement.TURN else put_at_head
+        put(placed, last_user + len(placed) - len(messages), texts.volatile)
     return placed
 
 

@@ -19,7 +19,6 @@ class Filled:
     placed: tuple[Placed, ...]
     left: tuple[Left, ...]
     spent: int
-    exhausted: bool  # something did not fit, so that what remains may go to others
     warnings: tuple[Warned, ...] = ()
 
 
@@ -47,7 +46,7 @@ def fill(candidates: Sequence[Candidate], budget: int, category: str, cost: Cost
                 remaining -= cut.tokens
             left.append(Left(candidate, "over_budget"))
     warnings = (overdrawn(category, owed, budget),) if owed > budget else ()
-    return Filled(tuple(placed), tuple(left), budget - remaining, bool(left), warnings)
+    return Filled(tuple(placed), tuple(left), budget - remaining, warnings)
 
 
 def is_fixed(candidate: Candidate) -> bool:

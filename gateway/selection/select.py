@@ -38,7 +38,9 @@ def select(
     named = [candidate for candidate in ranked if candidate.resource.mode is not Mode.ALWAYS and candidate.named]
     offered = [Left(c) for c in ranked if c.resource.mode is not Mode.ALWAYS and not c.named]
     stable = fill(always, terms.budget, "always", terms.cost)
-    volatile = fill(named, max(0, terms.budget - stable.spent), "named", terms.cost)
+    # Room that always resources could not use stays empty: with a larger budget they would take it back.
+    room = 0 if stable.left else max(0, terms.budget - stable.spent)
+    volatile = fill(named, room, "named", terms.cost)
     catalogue = (*offered, *stable.left, *volatile.left)
     if not terms.offers:
         shortened = {placed.candidate.resource.id for placed in (*stable.placed, *volatile.placed)}
