@@ -1,0 +1,80 @@
+"""The benchmark runs, measures what it says, and can fail."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmark", *arguments]
+    environ = {"PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT}", "PATH": "/usr/bin:/bin"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environ, check=False)
+
+
+@pytest.fixture(scope="module")
+def short_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """The table and the document of a run that is far too short to be trusted."""
+    file = tmp_path_factory.mktemp("bench") / "bench.json"
+    done = bench("--passes", "2", "--scale", "0.02", "--starts", "1", "--only", "1 KB", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads(file.read_text())
+
+
+def test_every_line_of_the_table_has_figures_for_floor_and_gateway(short_run: tuple[str, dict[str, Any]]) -> None:
+    table, document = short_run
+    assert [cell["concurrency"] for cell in document["cells"]] == [1, 32, 1, 32]
+    for cell in document["cells"]:
+        assert cell["name"] in table
+        assert {name: len(samples) for name, samples in cell["cpu_us"].items()} == {"floor": 2, "gateway": 2}
+        # Between a bare write and ten milliseconds: anything else is not the cost of a request.
+        assert all(20 < figure < 10_000 for samples in cell["cpu_us"].values() for figure in samples)
+
+
+def test_start_and_memory_are_measured(short_run: tuple[str, dict[str, Any]]) -> None:
+    (start,) = short_run[1]["starts"]
+    assert 0.1 < start["seconds"] < 30
+    assert 20 < start["resident_mb"] < 1000
+
+
+@pytest.fixture
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package of the benchmark, here and in processes that it starts."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "scripts"))
+
+
+@pytest.mark.usefixtures("importable")
+def test_ratios_are_taken_within_a_pass() -> None:
+    from benchmark.cells import CELLS
+    from benchmark.measure import Measured
+    from benchmark.report import ratio
+
+    slow_machine_in_the_second_pass = {"floor": [100.0, 900.0, 100.0], "gateway": [110.0, 1170.0, 120.0]}
+    verdict = ratio(Measured(CELLS[0], slow_machine_in_the_second_pass))
+    assert (round(verdict.figure, 2), verdict.passed) == (1.2, True)
+
+
+@pytest.mark.parametrize(("sign", "figure", "passed"), [("≤", 1.19, True), ("≤", 1.21, False), ("≥", 1.19, False)])
+@pytest.mark.usefixtures("importable")
+def test_a_missed_target_fails(sign: str, figure: float, passed: bool) -> None:
+    from benchmark.report import Verdict
+
+    assert Verdict("relay", figure, sign, 1.2).passed is passed
+
+
+@pytest.mark.usefixtures("importable")
+def test_a_server_that_does_not_inject_is_found_out() -> None:
+    from benchmark import subjects
+    from benchmark.cells import Kind
+
+    with subjects.upstream() as port:
+        bare = subjects.Subject("gateway", port, (), {Kind.RELAY: subjects.Door(), Kind.INJECTED: subjects.Door()})
+        subjects.probe(bare, Kind.RELAY)
+        with pytest.raises(RuntimeError, match="should have seen context=True"):
+            subjects.probe(bare, Kind.INJECTED)
