@@ -21,7 +21,8 @@ from gateway.errors import Fault, Faults, GatewayError, StoreError
 from gateway.preview import as_text, preview
 from gateway.settings import Overrides, Settings, load_settings
 
-OK, FAULT, USAGE = 0, 1, 2
+OK, FAULT = 0, 1  # argparse exits with 2 by itself
+CONFIG = Path("config.yaml")
 HEADERS = (
     *("session", "agent", "profile", "prompt", "content", "task", "user"),
     *("language", "type", "budget", "include", "exclude", "inject"),
@@ -47,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(required=True, metavar="COMMAND")
 
     serve_ = commands.add_parser("serve", help="answer requests")
-    serve_.add_argument("--config", type=Path, default=Path("config.yaml"))
+    serve_.add_argument("--config", type=Path, default=CONFIG)
     demo = commands.add_parser("demo", help="serve the example policies with the built-in demo model, without a config")
     demo.set_defaults(config=None)
     for command in (serve_, demo):
@@ -58,13 +59,13 @@ def parser() -> argparse.ArgumentParser:
     serve_.add_argument("--workers", type=int, choices=[1], default=1, help="one process, for now")
 
     check_ = commands.add_parser("check", help="validate configuration and policies")
-    check_.add_argument("--config", type=Path)
+    check_.add_argument("--config", type=Path, default=likely_config())
     check_.add_argument("--policies", type=Path)
     check_.add_argument("--json", action="store_true")
     check_.set_defaults(run=check)
 
     resolve_ = commands.add_parser("resolve", help="show the exact outgoing request and why each thing is in it")
-    resolve_.add_argument("--config", type=Path)
+    resolve_.add_argument("--config", type=Path, default=likely_config())
     resolve_.add_argument("--policies", type=Path)
     resolve_.add_argument("--model")
     for name in HEADERS:
@@ -73,6 +74,11 @@ def parser() -> argparse.ArgumentParser:
     resolve_.add_argument("question", metavar="QUESTION")
     resolve_.set_defaults(run=resolve)
     return root
+
+
+def likely_config() -> Path | None:
+    """What `serve` would read here; None, the built-in demo, where there is no such file."""
+    return CONFIG if CONFIG.is_file() else None
 
 
 def settings_for(given: argparse.Namespace) -> Settings:

@@ -1,0 +1,202 @@
+"""The `gateway` command: exit codes, what it prints and where."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from gateway.cli import main
+
+POLICIES: dict[str, Any] = {
+    "contexts": {
+        "house": {
+            "resources": {
+                "voice": {"type": "text", "name": "Voice", "data": {"content": "Write plainly."}},
+                "style": {"type": "text", "mode": "on_demand", "data": {"content": "Use commas."}},
+                "hr": {"type": "text", "readers": ["ann"], "data": {"content": "Salaries."}},
+            }
+        },
+        "corporate": {"default": True, "resources": {"tone": {"type": "brand-voice", "data": {"tone": "Calm"}}}},
+    },
+    "agents": {"editor": {"contexts": ["house"]}},
+    "content": {"site": {"title": "Café", "children": {"caf": {"contexts": ["corporate"]}}}},
+}
+CONFIG: dict[str, Any] = {
+    "policies": "policies",
+    "store": "memory:",
+    "upstreams": {"demo": {"kind": "demo"}},
+    "routes": [{"model": "*", "upstream": "demo"}],
+    "defaults": {"model": "demo"},
+}
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A working directory with a configuration and policies."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "all.yaml").write_text(yaml.safe_dump(POLICIES, sort_keys=False))
+    (tmp_path / "my.yaml").write_text(yaml.safe_dump(CONFIG))
+    return "my.yaml"
+
+
+def usage(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    return int(caught.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["fly"],
+        ["check", "--nonsense"],
+        ["resolve"],
+        ["resolve", "one", "two"],
+        ["serve", "--port", "many"],
+    ],
+)
+def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert usage(*arguments) == 2
+    assert "usage: gateway" in capsys.readouterr().err
+
+
+def test_help_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert usage("--help") == 0
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("serve", "demo", "check", "resolve"))
+
+
+def test_check_of_good_policies_exits_with_0(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--config", config]) == 0
+    assert capsys.readouterr().out == "ok: 2 contexts, 4 resources, 0 profiles, 1 agents, 0 prompts, 2 nodes\n"
+
+
+def test_check_as_json(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--json", "--config", config]) == 0
+    told = orjson.loads(capsys.readouterr().out)
+    assert (told["ok"], told["faults"], told["contexts"], len(told["snapshot"])) == (True, [], 2, 12)
+
+
+FAULTY = """contexts:
+  house:
+    resources:
+      voice: {type: txt, data: {}}
+agents:
+  editor: {contexts: [hous]}
+"""
+
+
+def test_check_prints_every_fault_with_file_line_and_path(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("policies/all.yaml").write_text(FAULTY)
+    assert main(["check", "--config", config]) == 1
+    first, second = capsys.readouterr().out.splitlines()
+    place, path, message = first.split(": ", 2)
+    assert place.endswith("policies/all.yaml:4")
+    assert (path, message) == (
+        "contexts.house.resources.voice.type",
+        "there is no resource type 'txt'; did you mean 'text'?",
+    )
+    assert ":6: agents.editor.contexts.0: there is no context 'hous'" in second
+
+
+def test_check_prints_faults_as_json(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("policies/all.yaml").write_text(FAULTY)
+    assert main(["check", "--json", "--config", config]) == 1
+    told = orjson.loads(capsys.readouterr().out)
+    assert (told["ok"], [fault["line"] for fault in told["faults"]]) == (False, [4, 6])
+    assert sorted(told["faults"][0]) == ["file", "line", "message", "path"]
+
+
+def test_faults_of_the_configuration_are_told_the_same_way(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(config).write_text(yaml.safe_dump(CONFIG | {"colour": "red"}))
+    assert main(["check", "--config", config]) == 1
+    assert capsys.readouterr().out.startswith("my.yaml:1: colour: ")
+
+
+@pytest.mark.parametrize("command", [["check"], ["resolve", "Hi"], ["serve"]])
+def test_a_configuration_that_is_not_there_is_a_fault(
+    command: list[str], config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command[0], "--config", "nowhere.yaml", *command[1:]]) == 1
+    said = capsys.readouterr()
+    assert "nowhere.yaml" in said.out + said.err
+
+
+def test_check_reads_the_configuration_that_serve_would(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(config).rename("config.yaml")
+    assert main(["check"]) == 0
+    assert "2 contexts" in capsys.readouterr().out
+
+
+def test_check_without_any_configuration_checks_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["check"]) == 0
+    assert capsys.readouterr().out.startswith("ok: ")
+
+
+def test_policies_can_be_given_by_themselves(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("other").mkdir()
+    Path("other/all.yaml").write_text("contexts: {a: {}}")
+    assert main(["check", "--policies", "other", "--config", config]) == 0
+    assert "1 contexts" in capsys.readouterr().out
+
+
+def resolved(config: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["resolve", "--config", config, "--json", *arguments]) == 0
+    return dict(orjson.loads(capsys.readouterr().out))
+
+
+def test_resolve_shows_the_request_that_would_go_out(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = resolved(config, capsys, "--agent", "editor", "--model", "m-1", "What now?")
+    assert shown["model"] == "m-1"
+    assert shown["request"]["messages"][-1] == {"role": "user", "content": "What now?"}
+    assert [one["id"] for one in shown["selection"]["injected"]] == ["house/voice"]
+
+
+def test_every_header_is_a_flag(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [("session", "s"), ("content", "site/caf/é"), ("task", "t"), ("user", "ann"), ("language", "de")]
+    more = [("type", "x"), ("budget", "90"), ("include", "house/hr"), ("exclude", "corporate/tone"), ("inject", "on")]
+    flags = [part for name, value in (*texts, *more) for part in (f"--{name}", value)]
+    shown = resolved(config, capsys, *flags, "Hi")
+    assert [one["id"] for one in shown["selection"]["injected"]] == ["house/hr"]
+    assert [one["id"] for one in shown["selection"]["dropped"]] == ["corporate/tone"]
+    assert shown["tokens"]["budget"] == 90
+
+
+def test_resolve_for_a_person(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["resolve", "--config", config, "--agent", "editor", "Hi"]) == 0
+    out = capsys.readouterr().out
+    assert "house/voice [always, " in out
+    assert "Outgoing request:" in out
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--agent", "editr"], "There is no agent 'editr'. Did you mean 'editor'?"),
+        (["--budget", "lots"], "x-context-budget must be a whole number"),
+        (["--profile", "x"], "There is no profile 'x'."),
+    ],
+)
+def test_what_a_request_would_be_refused_for_exits_with_1(
+    config: str, capsys: pytest.CaptureFixture[str], flags: list[str], told: str
+) -> None:
+    assert main(["resolve", "--config", config, *flags, "Hi"]) == 1
+    assert f"gateway: {told}" in capsys.readouterr().err
+
+
+def test_serve_refuses_to_start_with_faulty_policies(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("policies/all.yaml").write_text(FAULTY)
+    assert main(["serve", "--config", config, "--port", "0"]) == 1
+    assert "all.yaml:4: contexts.house.resources.voice.type" in capsys.readouterr().err
+
+
+def test_serve_refuses_a_public_address_without_keys(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--config", config, "--host", "0.0.0.0", "--port", "0"]) == 1
+    assert "listen.host" in capsys.readouterr().err

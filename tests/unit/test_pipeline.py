@@ -1,0 +1,301 @@
+"""The walk of one request, with upstreams that are never called."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+
+from gateway.collectors.contexts import merging
+from gateway.domain.exchange import Exchange
+from gateway.domain.principal import ANONYMOUS, Principal
+from gateway.domain.snapshot import Snapshot
+from gateway.errors import StoreError, Unknown
+from gateway.injection.blocks import block_tag
+from gateway.pipeline import Pipeline, Prepared
+from gateway.resources.registry import default_registry
+from gateway.settings import Settings
+from gateway.stores.memory import MemoryStore
+from gateway.upstreams.base import Capabilities, UpstreamReply, UpstreamRequest
+from gateway.upstreams.hidden import Hidden, Owner
+from gateway.upstreams.routes import Routes
+
+POLICIES = """
+contexts:
+  house:
+    default: true
+    resources:
+      voice: {type: text, name: Voice, data: {content: Write plainly.}}
+      style: {type: text, name: House style, mode: on_demand, data: {content: Use commas.}}
+      extra: {type: text, name: Extra, mode: manual, data: {content: By hand.}}
+  linked: {resources: {page: {type: external-link, data: {url: "https://example.com"}}}}
+profiles: {turning: {placement: turn}}
+agents:
+  bare: {instructions: Help.}
+  reader: {contexts: [linked]}
+  hasty: {contexts: [house], max_turns: 2}
+  turner: {contexts: [house], placement: turn}
+  profiled: {contexts: [house], profile: turning}
+"""
+BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+
+@dataclass
+class Silent:
+    """An upstream that is only looked at."""
+
+    name: str
+    can: Capabilities
+    passes_bearer: bool = False
+
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
+        raise AssertionError
+
+    async def models(self) -> list[dict[str, Any]]:
+        return []
+
+    async def close(self) -> None: ...
+
+
+class WordCounter:
+    """Counts words, and how often it was asked."""
+
+    asked = 0
+
+    def count(self, text: str, model: str) -> int:
+        self.asked += 1
+        return len(text.split())
+
+    def family(self, model: str) -> str:
+        return model[:1]
+
+
+class BrokenStore(MemoryStore):
+    async def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        raise StoreError("down")
+
+
+class Walker:
+    """A pipeline over one set of policies."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.counter = WordCounter()
+        self.store: MemoryStore = MemoryStore()
+        self.can: dict[str, Capabilities] = {"main": Capabilities()}
+        self.placement = "system"
+        self.exchange = Exchange("id", ANONYMOUS, snapshot, [])
+
+    @property
+    def pipeline(self) -> Pipeline:
+        first, *fallbacks = self.can
+        settings = Settings.model_validate(
+            {
+                "upstreams": {name: {"kind": "openai", "base_url": "http://localhost"} for name in self.can},
+                "routes": [{"model": "m*", "upstream": first, "fallbacks": fallbacks}],
+                "defaults": {"placement": self.placement},
+            }
+        )
+        routes = Routes(settings, {name: Silent(name, can) for name, can in self.can.items()})
+        merge = merging(default_registry())
+        return Pipeline(routes, self.store, self.counter, merge, b"secret", settings.defaults)
+
+    async def prepare(self, who: Principal = ANONYMOUS, body: dict[str, Any] = BODY, **headers: str) -> Prepared:
+        named = [(f"x-context-{name}".encode(), value.encode()) for name, value in headers.items()]
+        self.exchange = Exchange("id", who, self.snapshot, named)
+        return await self.pipeline.prepare(self.exchange, orjson.dumps(body))
+
+    async def sent(self, **said: Any) -> dict[str, Any]:
+        """The body of the first upstream call."""
+        return dict(msgspec.json.decode(self.pipeline.body_of(await self.prepare(**said))))
+
+
+@pytest.fixture
+def walker(policies: Callable[[str], Snapshot]) -> Walker:
+    return Walker(policies(POLICIES))
+
+
+async def test_context_is_placed_the_catalogue_shown_and_the_tools_registered(walker: Walker) -> None:
+    sent = await walker.sent()
+    tag = block_tag(b"secret", "default")
+    assert sent["messages"][0]["content"].startswith(f"--- Context [{tag}] ---\n[Voice]\nWrite plainly.\n\n---")
+    assert "- **House style** (ID: house/style)" in sent["messages"][0]["content"]
+    assert [tool["function"]["name"] for tool in sent["tools"]] == ["get_context_resource", "list_context_resources"]
+    assert (walker.exchange.injected, walker.exchange.tokens > 0) == (1, True)
+
+
+async def test_the_account_says_who_answers_with_what(walker: Walker) -> None:
+    await walker.prepare(agent="bare")
+    assert (walker.exchange.agent, walker.exchange.model, walker.exchange.injected) == ("bare", "m", 0)
+
+
+async def test_where_nothing_changes_the_clients_own_bytes_are_sent(walker: Walker) -> None:
+    walker.exchange = Exchange("id", ANONYMOUS, walker.snapshot, [(b"x-context-inject", b"off")])
+    body = b'{ "model":"m",\n "messages" : [ ], "big": 12345678901234567890123, "model": "m" }'
+    prepared = await walker.pipeline.prepare(walker.exchange, body)
+    assert walker.pipeline.body_of(prepared) == body
+
+
+async def test_an_agent_that_takes_no_part_still_gives_its_instructions(walker: Walker) -> None:
+    sent = await walker.sent(agent="bare")
+    assert sent == BODY | {"messages": [{"role": "system", "content": "Help."}, *BODY["messages"]]}
+
+
+async def test_the_same_scope_is_worked_out_once_per_snapshot(walker: Walker) -> None:
+    first = await walker.prepare()
+    asked = walker.counter.asked
+    assert (await walker.prepare()).injection is first.injection
+    assert walker.counter.asked == asked
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"agent": "hasty"},
+        {"budget": "3"},
+        {"exclude": "house/voice"},
+        {"include": "house/extra"},
+        {"language": "de"},
+        {"inject": "off"},
+        {"body": BODY | {"model": "mm", "n": 2}},
+        {"who": Principal("anonymous", workspace="other")},
+        {"who": Principal("somebody")},
+    ],
+)
+async def test_another_scope_is_worked_out_anew(walker: Walker, other: dict[str, Any]) -> None:
+    assert (await walker.prepare(**other)).injection is not (await walker.prepare()).injection
+
+
+async def test_an_upstream_without_tools_gets_no_catalogue(walker: Walker) -> None:
+    walker.can = {"main": Capabilities(tools=False)}
+    prepared = await walker.prepare()
+    assert prepared.injection.tools is None
+    assert "Available Reference Materials" not in prepared.injection.stable
+    assert [left.reason for left in prepared.injection.selection.dropped] == ["no_tools"]
+
+
+async def test_every_fallback_must_know_tools(walker: Walker) -> None:
+    walker.can = {"main": Capabilities(), "spare": Capabilities(tools=False)}
+    assert (await walker.prepare()).injection.tools is None
+
+
+async def test_a_client_tool_with_our_name_renames_ours_and_the_hint(walker: Walker) -> None:
+    tool = {"type": "function", "function": {"name": "get_context_resource"}}
+    sent = await walker.sent(body=BODY | {"tools": [tool]})
+    names = [tool["function"]["name"] for tool in sent["tools"]]
+    assert names == ["get_context_resource", "get_context_resource_2", "list_context_resources"]
+    assert "Use get_context_resource_2 with an ID." in sent["messages"][0]["content"]
+
+
+async def test_items_of_the_caller_are_part_of_the_volatile_block(walker: Walker) -> None:
+    body = BODY | {"context": {"items": [{"name": "Draft", "text": "Once upon"}]}}
+    prepared = await walker.prepare(body=body)
+    assert "[Draft]\nOnce upon" in prepared.injection.volatile
+    assert walker.exchange.injected == 1  # a resource; items are not
+    plain = await walker.prepare()
+    assert plain.injection.volatile == ""
+    assert prepared.injection.tokens > plain.injection.tokens
+
+
+async def test_items_that_take_more_than_the_rest_of_the_budget_are_placed_with_a_warning(walker: Walker) -> None:
+    body = BODY | {"context": {"budget": 3, "items": [{"name": "Draft", "text": "many words " * 5}]}}
+    selection = (await walker.prepare(body=body)).injection.selection
+    assert [(warned.code, warned.category) for warned in selection.warnings] == [("over_budget", "items")]
+
+
+@pytest.mark.parametrize("said", [{"inject": "off"}, {"agent": "bare"}])
+async def test_items_are_not_placed_where_nothing_is(walker: Walker, said: dict[str, str]) -> None:
+    body = BODY | {"context": {"items": [{"name": "Draft", "text": "Once upon"}]}}
+    assert (await walker.prepare(body=body, **said)).injection.volatile == ""
+
+
+async def test_a_link_that_was_never_fetched_is_degraded(walker: Walker) -> None:
+    await walker.prepare(agent="reader")
+    assert walker.exchange.degraded == {"links"}
+    await walker.prepare()
+    assert walker.exchange.degraded == set()
+
+
+@pytest.mark.parametrize("agent", ["turner", "profiled"])
+async def test_placement_is_the_agents_else_the_profiles(walker: Walker, agent: str) -> None:
+    sent = await walker.sent(agent=agent, include="house/extra")
+    assert [message["role"] for message in sent["messages"]] == ["system", "system", "user"]
+
+
+async def test_placement_else_comes_from_the_settings(walker: Walker) -> None:
+    walker.placement = "turn_user"
+    assert len((await walker.sent(include="house/extra"))["messages"][1]["content"]) == 2
+
+
+async def test_an_upstream_without_system_messages_in_the_middle_gets_them_with_the_user(walker: Walker) -> None:
+    walker.can = {"main": Capabilities(system_anywhere=False)}
+    sent = await walker.sent(agent="turner", include="house/extra")
+    assert [message["role"] for message in sent["messages"]] == ["system", "user"]
+    assert "By hand." in sent["messages"][1]["content"][0]["text"]
+
+
+async def test_max_turns_are_the_agents_else_the_settings(walker: Walker) -> None:
+    assert walker.pipeline.loop_plan(await walker.prepare(agent="hasty")).max_turns == 2
+    assert walker.pipeline.loop_plan(await walker.prepare()).max_turns == 5
+
+
+@pytest.mark.parametrize(
+    ("fields", "wants", "forces"),
+    [
+        ({}, False, False),
+        ({"stream": True}, False, True),
+        ({"stream": True, "stream_options": {"include_usage": True}}, True, False),
+        ({"stream": True, "stream_options": {"include_usage": False}}, False, True),
+    ],
+)
+async def test_usage_is_asked_for_in_streams(walker: Walker, fields: dict[str, Any], wants: bool, forces: bool) -> None:
+    plan = walker.pipeline.loop_plan(await walker.prepare(body=BODY | fields))
+    assert (plan.wants_usage, plan.forces_usage) == (wants, forces)
+
+
+async def test_usage_is_not_forced_on_an_upstream_that_does_not_know_it(walker: Walker) -> None:
+    walker.can = {"main": Capabilities(stream_usage=False)}
+    assert walker.pipeline.loop_plan(await walker.prepare(body=BODY | {"stream": True})).forces_usage is False
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("json_object", True), ("json_schema", True), ("text", False)])
+async def test_a_json_answer_is_one_text(walker: Walker, kind: str, expected: bool) -> None:
+    prepared = await walker.prepare(body=BODY | {"response_format": {"type": kind}})
+    assert walker.pipeline.loop_plan(prepared).last_text_only is expected
+
+
+async def test_a_model_that_no_route_serves_is_unknown(walker: Walker) -> None:
+    with pytest.raises(Unknown) as caught:
+        await walker.prepare(body=BODY | {"model": "x"})
+    assert (caught.value.code, caught.value.param) == ("unknown_model", "model")
+
+
+HISTORY = BODY | {
+    "messages": [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "Seen."},
+    ]
+}
+
+
+async def keep(walker: Walker, owner: Owner) -> None:
+    hidden = Hidden((("call_1", "look", "{}"),), (b'{"role":"assistant","content":"kept"}',))
+    await walker.store.put(owner.key(["call_1"]), hidden.dump())
+
+
+async def test_hidden_turns_come_back_to_their_owner_only(walker: Walker) -> None:
+    await keep(walker, Owner("default", "anonymous", "s"))
+    assert {"role": "assistant", "content": "kept"} in (await walker.sent(body=HISTORY, session="s"))["messages"]
+    for said in ({}, {"session": "t"}, {"session": "s", "who": Principal("b")}):
+        assert {"role": "assistant", "content": "kept"} not in (await walker.sent(body=HISTORY, **said))["messages"]
+
+
+async def test_a_store_that_fails_degrades_and_the_clients_view_is_sent(walker: Walker) -> None:
+    walker.store = BrokenStore()
+    sent = await walker.sent(body=HISTORY)
+    assert sent["messages"][-3:] == HISTORY["messages"]
+    assert walker.exchange.degraded == {"store"}
