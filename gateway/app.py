@@ -25,7 +25,6 @@ from gateway.resources.extract import DocumentCache
 from gateway.resources.registry import Registry, default_registry
 from gateway.semantic.tokens import BpeCounter
 from gateway.settings import Settings
-from gateway.stores.base import EphemeralStore
 from gateway.stores.links import LinkCache
 from gateway.stores.materials import PolicyMaterials
 from gateway.stores.memory import MemoryStore
@@ -33,6 +32,7 @@ from gateway.stores.open import open_store
 from gateway.stores.policies import load_policies
 from gateway.stores.snapshot import SnapshotHolder
 from gateway.stores.watch import fingerprint, watch
+from gateway.stores.watched import WatchedStore
 from gateway.upstreams.base import Upstream
 from gateway.upstreams.demo import DemoUpstream
 from gateway.upstreams.litellm import LitellmUpstream
@@ -49,7 +49,7 @@ class Gateway:
     """A gateway that is ready to answer; `open` builds it, `running` keeps its background work going."""
 
     settings: Settings
-    store: EphemeralStore
+    store: WatchedStore
     policies: SnapshotHolder
     links: LinkCache
     materials: PolicyMaterials
@@ -63,7 +63,7 @@ class Gateway:
     @classmethod
     async def open(cls, settings: Settings) -> "Gateway":
         """Build everything; raises Faults for bad policies and StoreError for an unusable store."""
-        store = await open_store(settings.store)
+        store = WatchedStore(await open_store(settings.store))
         registry = default_registry(settings.resources.exclude)
         links = LinkCache(store, settings.links)
         materials = PolicyMaterials(DocumentCache(settings.documents), links)
@@ -89,7 +89,7 @@ class Gateway:
             chat=Chat(self.pipeline, limits, metrics, self.exchanges if self.settings.log.exchanges else None),
             models=ModelList(self._enabled(), self.policies),
             passthrough=PassThrough(self.routes, Allowed(self.settings.passthrough), limits),
-            health=Health(self.policies, lambda: True, draining),
+            health=Health(self.policies, lambda: self.store.ok, draining),
             metrics=metrics,
         )
 

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,6 +98,8 @@ async def answer_requests(settings: Settings) -> int:
     server: uvicorn.Server | None = None
     app = gateway.router(draining=lambda: server is not None and server.should_exit)
     server = build_server(app, settings)
+    # After its drain uvicorn raises the signal once more; by then it has done its work.
+    signal.signal(signal.SIGTERM, lambda *_: None)
     async with gateway.running():
         announcing = asyncio.create_task(announce(server, settings))
         await server.serve()
@@ -113,12 +116,13 @@ async def announce(server: uvicorn.Server, settings: Settings) -> None:
     print(f"Context Gateway listens on {address}", flush=True)
     if not settings.auth.keys:
         print("No API keys are configured: only this machine can reach it.", flush=True)
-    print(f"Try it:\n\n{example(address)}\n", flush=True)
+    print(f"Try it:\n\n{example(address, settings.defaults.model or 'demo')}\n", flush=True)
 
 
-def example(address: str) -> str:
+def example(address: str, model: str) -> str:
     """A line that works as it stands with the example policies."""
-    body = '{"model": "demo", "messages": [{"role": "user", "content": "Which tone should our product pages have?"}]}'
+    question = {"role": "user", "content": "Which tone should our product pages have?"}
+    body = orjson.dumps({"model": model, "messages": [question]}).decode()
     return f"curl -s {address}/v1/chat/completions -H 'content-type: application/json' -d '{body}'"
 
 

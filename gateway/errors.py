@@ -20,6 +20,8 @@ class GatewayError(Exception):
     code = "internal_error"  # stable and documented
     kind = "server_error"
 
+    retry_after: float | None = None  # seconds after which trying again makes sense
+
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
         self.message = message

@@ -35,8 +35,10 @@ class Exchange:
     tokens: int = 0
     degraded: set[str] = field(default_factory=set)
     turns: int = 0
+    replies: list[tuple[str, int]] = field(default_factory=list)  # upstream and status of each turn that got one
     tools_run: list[str] = field(default_factory=list)
     usage: dict[str, Any] | None = None
+    complete: bool = False  # the client had its whole reply before it left
     status: str = "ok"  # ok, error, aborted, upstream_truncated, loop_limit
 
 

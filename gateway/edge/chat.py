@@ -1,5 +1,6 @@
 """`POST /v1/chat/completions`: the client's side of an exchange."""
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncGenerator
@@ -19,6 +20,7 @@ from gateway.edge.respond import send_body
 from gateway.errors import GatewayError, LoopLimit, UpstreamTruncated
 from gateway.pipeline import Pipeline
 from gateway.settings import Limits
+from gateway.upstreams.sse import DONE_EVENT
 
 ROUTE = "chat"
 
@@ -45,7 +47,8 @@ class Chat:
         try:
             status = await self._answer(exchange, scope, receive, send)
         except BaseException as gone:
-            exchange.status = "aborted"
+            if not exchange.complete:
+                exchange.status = "aborted"
             if not isinstance(gone, ClientGone):
                 raise
         finally:
@@ -78,7 +81,7 @@ class Chat:
 
     async def _stream(self, exchange: Exchange, reply: Reply, stream: AsyncGenerator[bytes], send: Send) -> None:
         await send({"type": "http.response.start", "status": reply.status, "headers": head(reply, exchange)})
-        last = b""
+        last = chunk = b""
         async with aclosing(stream) as chunks:
             try:
                 async for chunk in chunks:
@@ -86,6 +89,10 @@ class Chat:
             except GatewayError as error:
                 exchange.status = failed_as(error)
                 last = error_event(error)
+            except asyncio.CancelledError:
+                # Many clients hang up as soon as they have read [DONE]: they have everything.
+                exchange.complete = chunk.endswith(DONE_EVENT)
+                raise
         await send({"type": "http.response.body", "body": last})
 
     def _account(self, exchange: Exchange, status: int, seconds: float) -> None:
@@ -93,6 +100,8 @@ class Chat:
         metrics = self._metrics
         metrics.request(ROUTE, status, seconds)
         metrics.placed(exchange.injected, exchange.tokens)
+        for upstream, answered in exchange.replies:
+            metrics.turn(upstream, answered)
         for name in exchange.tools_run:
             metrics.tool(name)
         if exchange.degraded:

@@ -35,9 +35,8 @@ def error_headers(error: GatewayError) -> list[tuple[bytes, bytes]]:
     headers: list[tuple[bytes, bytes]] = []
     if isinstance(error, InvalidApiKey):
         headers.append((b"www-authenticate", b"Bearer"))
-    retry_after: float | None = getattr(error, "retry_after", None)
-    if retry_after is not None:
-        headers.append((b"retry-after", b"%d" % math.ceil(retry_after)))
+    if error.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % math.ceil(error.retry_after)))
     return headers
 
 

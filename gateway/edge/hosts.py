@@ -50,7 +50,7 @@ class HostCheck:
         name = host_name(authority)
         if name is None:
             return False
-        return authority in self._names or name in self._names or (not self._keyed and is_loopback(name))
+        return authority in self._names or name in self._names or is_loopback(name)
 
 
 def host_name(authority: bytes) -> bytes | None:

@@ -156,6 +156,7 @@ class Conversation:
         exchange.turns += 1
         upstream, reply = await self.send(body, exchange.turns == 1)
         exchange.upstream = upstream.name
+        exchange.replies.append((upstream.name, reply.status))
         try:
             judge(upstream, reply)
         except BaseException:

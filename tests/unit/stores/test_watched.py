@@ -1,0 +1,32 @@
+"""What /readyz learns of the store."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from gateway.errors import StoreError
+from gateway.stores.memory import MemoryStore
+from gateway.stores.watched import WatchedStore
+
+
+class Flaky(MemoryStore):
+    broken = False
+
+    async def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        if self.broken:
+            raise StoreError("gone")
+        return await super().get_many(keys)
+
+
+async def test_a_store_is_not_ok_from_a_failure_until_the_next_success() -> None:
+    store = Flaky()
+    watched = WatchedStore(store)
+    await watched.put("k", b"v")
+    assert watched.ok
+    store.broken = True
+    with pytest.raises(StoreError):
+        await watched.get_many(["k"])
+    assert not watched.ok
+    store.broken = False
+    assert await watched.get_many(["k"]) == {"k": b"v"}
+    assert watched.ok
