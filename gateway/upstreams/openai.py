@@ -30,6 +30,7 @@ from yarl import URL
 from gateway import errors
 from gateway.settings import Limits, UpstreamSettings
 from gateway.upstreams.base import Capabilities, UpstreamReply, UpstreamRequest
+from gateway.upstreams.deadlines import Deadlines
 from gateway.upstreams.head import Heads
 
 MODELS_SECONDS: Final = 5
@@ -40,7 +41,7 @@ ONE_WRITE: Final = 64 * 1024  # beyond this, copying head and body together cost
 class OpenAIReply:
     """A reply read straight from aiohttp's parser."""
 
-    __slots__ = ("_connection", "_ended", "_limit", "_name", "_payload", "_until_close", "headers", "status")
+    __slots__ = ("_connection", "_ended", "_idle", "_limit", "_name", "_payload", "_until_close", "headers", "status")
 
     def __init__(
         self, name: str, connection: Connection, message: RawResponseMessage, payload: StreamReader, limit: int
@@ -49,20 +50,19 @@ class OpenAIReply:
         self.headers: Mapping[str, str] = {key.lower(): value for key, value in message.headers.items()}
         self._name, self._connection, self._payload, self._limit = name, connection, payload, limit
         self._until_close = not message.chunked and "content-length" not in self.headers
+        self._idle: Deadlines | None = None
         self._ended: asyncio.Future[None] | None = None
 
-    def expect_more(self, idle: float) -> None:
+    def expect_more(self, idle: Deadlines) -> None:
         """The body is still coming: watch for silence, and for an end that the parser keeps to itself."""
-        protocol = handler(self._connection)
-        protocol.read_timeout = idle
-        protocol.start_timeout()
-        self._ended = protocol.closed
+        self._idle = idle
+        self._ended = handler(self._connection).closed
         if self._ended is not None:
             self._ended.add_done_callback(self._end)
 
     async def read(self) -> bytes:
         try:
-            data = await self._payload.readany()
+            data = await self._next()
         except SocketTimeoutError as error:
             raise errors.UpstreamTimeout(f"Upstream {self._name!r} fell silent in the middle of its reply.") from error
         except (ClientError, HttpProcessingError) as error:
@@ -70,6 +70,15 @@ class OpenAIReply:
         if not data and self._until_close and self._was_reset():
             raise self._broken()
         return data
+
+    async def _next(self) -> bytes:
+        if self._idle is None:
+            return await self._payload.readany()
+        self._idle.start(self._payload)
+        try:
+            return await self._payload.readany()
+        finally:
+            self._idle.stop(self._payload)
 
     async def read_all(self) -> bytes:
         parts, size = [], 0
@@ -114,6 +123,7 @@ class OpenAIUpstream:
         self._url = checked_url(name, settings.base_url)
         self._heads = Heads(self._url, settings)
         self._timeouts, self._limits = settings.timeouts, limits
+        self._first_byte, self._idle = Deadlines(settings.timeouts.first_byte), Deadlines(settings.timeouts.idle)
         self._connecting = ClientTimeout(total=None, connect=settings.timeouts.connect)
         self._pool: tuple[TCPConnector, ClientRequest] | None = None  # made inside the running loop
         self._used: WeakSet[ResponseHandler] = WeakSet()
@@ -143,6 +153,8 @@ class OpenAIUpstream:
         return cards
 
     async def close(self) -> None:
+        self._first_byte.close()
+        self._idle.close()
         if self._pool is not None:
             connector, self._pool = self._pool[0], None
             await connector.close()
@@ -185,24 +197,24 @@ class OpenAIUpstream:
         protocol.set_response_params(
             read_until_eof=True, auto_decompress=False, max_field_size=self._limits.header_bytes
         )
-        # A timer of its own: aiohttp's read timeout starts late and is put off by every byte of a head.
-        limit = self._timeouts.first_byte
-        deadline = asyncio.get_running_loop().call_later(limit, protocol.set_exception, SocketTimeoutError())
+        # Not aiohttp's read timeout: that one starts late and is put off by every byte of a head.
+        self._first_byte.start(protocol)
         try:
             write(connection, head, body)
             message, payload = await final_head(protocol)
         except BaseException as error:
             release(connection, complete=False)
             if isinstance(error, SocketTimeoutError):
-                raise errors.UpstreamTimeout(f"Upstream {self.name!r} did not answer within {limit:g} s.") from error
+                limit = f"{self._first_byte.seconds:g} s"
+                raise errors.UpstreamTimeout(f"Upstream {self.name!r} did not answer within {limit}.") from error
             if isinstance(error, HttpProcessingError) or is_partial(error):
                 raise errors.UpstreamInvalid(f"Upstream {self.name!r} sent something that is not HTTP.") from error
             raise
         finally:
-            deadline.cancel()
+            self._first_byte.stop(protocol)
         reply = OpenAIReply(self.name, connection, message, payload, self._limits.reply_bytes)
         if not payload.is_eof():
-            reply.expect_more(self._timeouts.idle)
+            reply.expect_more(self._idle)
         return reply
 
     def _unreachable(self, how: str) -> errors.UpstreamUnreachable:
