@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -120,13 +121,13 @@ class Answered:
     def json(self) -> dict[str, Any]:
         return dict(orjson.loads(self.raw))
 
-    @property
+    @cached_property
     def payloads(self) -> list[bytes]:
         """The data of every event, `[DONE]` too."""
         events = self.raw.replace(b"\r\n", b"\n").split(b"\n\n")
         return [event[5:].strip() for event in events if event.startswith(b"data:")]
 
-    @property
+    @cached_property
     def events(self) -> list[dict[str, Any]]:
         """The events of a stream, parsed, without `[DONE]`."""
         return [orjson.loads(data) for data in self.payloads if data != b"[DONE]"]

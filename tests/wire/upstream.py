@@ -352,6 +352,7 @@ async def send(response: Response, writer: asyncio.StreamWriter, seen: Seen) -> 
         if seen.gone.is_set():
             return
     if response.end == "reset":
+        writer.write(head or b"")
         await asyncio.sleep(0.01)  # what was written has to arrive first
         abort(writer)
         return
