@@ -14,7 +14,7 @@ def grow(message: dict[str, Any], delta: dict[str, Any]) -> None:
         elif isinstance(known, list) and isinstance(value, list):
             extend(known, value)
         elif isinstance(known, dict) and isinstance(value, dict):
-            known.update(value)
+            message[key] = known | value
         else:
             message[key] = (
                 [dict(item) if isinstance(item, dict) else item for item in value] if isinstance(value, list) else value
