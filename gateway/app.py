@@ -20,6 +20,7 @@ from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelList
 from gateway.edge.passthrough import Allowed, PassThrough
 from gateway.edge.router import Router
+from gateway.errors import Fault, Faults
 from gateway.pipeline import Pipeline
 from gateway.resources.extract import DocumentCache
 from gateway.resources.registry import Registry, default_registry
@@ -64,7 +65,7 @@ class Gateway:
     async def open(cls, settings: Settings) -> "Gateway":
         """Build everything; raises Faults for bad policies and StoreError for an unusable store."""
         store = WatchedStore(await open_store(settings.store))
-        registry = default_registry(settings.resources.exclude)
+        registry = known_types(settings)
         links = LinkCache(store, settings.links)
         materials = PolicyMaterials(DocumentCache(settings.documents), links)
         policies = SnapshotHolder(loader(settings, registry, materials))
@@ -135,6 +136,13 @@ class Gateway:
         await self.store.close()
 
 
+def known_types(settings: Settings) -> Registry:
+    try:
+        return default_registry(settings.resources.exclude)
+    except ValueError as error:
+        raise Faults([Fault("config", 1, "resources", str(error))]) from error
+
+
 def loader(settings: Settings, registry: Registry, materials: PolicyMaterials) -> Callable[[int], Snapshot]:
     def load(generation: int) -> Snapshot:
         materials.wanted = []
@@ -147,7 +155,7 @@ def check_policies(settings: Settings) -> Snapshot:
     """The snapshot that the policies give; raises Faults. Links stay unfetched."""
     links = LinkCache(MemoryStore(), settings.links)
     materials = PolicyMaterials(DocumentCache(settings.documents), links)
-    return loader(settings, default_registry(settings.resources.exclude), materials)(1)
+    return loader(settings, known_types(settings), materials)(1)
 
 
 async def first_load(policies: SnapshotHolder, links: LinkCache, materials: PolicyMaterials) -> None:

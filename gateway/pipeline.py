@@ -16,7 +16,7 @@ from gateway.domain.scope import Scope
 from gateway.domain.tools import ClientTools, OwnTools
 from gateway.errors import StoreError
 from gateway.injection.blocks import block_tag
-from gateway.injection.compose import Outgoing, compose
+from gateway.injection.compose import Outgoing, Target, compose
 from gateway.injection.inject import entry_cost, inject, with_items
 from gateway.injection.neutral import neutral
 from gateway.injection.tools import client_tools, may_register, own_tools
@@ -81,7 +81,7 @@ class Pipeline:
         exchange.injected, exchange.tokens = injection.injected, injection.tokens
         exchange.degraded |= injection.selection.degraded
         history = await self._with_hidden_turns(exchange, scope, request)
-        outgoing = compose(request, history, model, scope, injection, self._placement(scope, upstreams))
+        outgoing = compose(request, history, scope, injection, self._target(model, scope, upstreams))
         return Prepared(request, scope, model, upstreams, client, injection, outgoing)
 
     async def converse(self, exchange: Exchange, prepared: Prepared) -> Reply:
@@ -171,15 +171,20 @@ class Pipeline:
     def _counting(self, model: str) -> Callable[[str], int]:
         return lambda text: self.counter.count(text, model)
 
-    def _placement(self, scope: Scope, upstreams: tuple[Upstream, ...]) -> Placement:
-        """Where the volatile block goes; not into the middle for an upstream that takes no system messages there."""
-        wanted = next(
+    def _target(self, model: str, scope: Scope, upstreams: tuple[Upstream, ...]) -> Target:
+        """What every upstream that may serve the request can take."""
+        placement = next(
             (source.placement for source in (scope.agent, scope.profile) if source is not None and source.placement),
             self.defaults.placement,
         )
-        if wanted is Placement.TURN and not all(upstream.can.system_anywhere for upstream in upstreams):
-            return Placement.TURN_USER
-        return wanted
+        if placement is Placement.TURN and not all(upstream.can.system_anywhere for upstream in upstreams):
+            placement = Placement.TURN_USER
+        return Target(
+            model,
+            placement,
+            marks_cache=all(upstream.can.cache_marker for upstream in upstreams),
+            developer=all(upstream.can.developer for upstream in upstreams),
+        )
 
     async def _with_hidden_turns(self, exchange: Exchange, scope: Scope, request: ChatRequest) -> list[Raw]:
         """The client's history with what it never saw of it put back in."""

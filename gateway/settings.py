@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from gateway.domain.agent import Placement
 from gateway.errors import Faults
@@ -51,6 +52,14 @@ class UpstreamSettings(Section):
     system_anywhere: bool | None = None
     developer: bool | None = None
     stream_usage: bool | None = None
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_address(cls, value: str | None) -> str | None:
+        parts = urlsplit(value or "")
+        if value is not None and (parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc):
+            raise ValueError("needs the form https://api.example.com/v1, without credentials")
+        return value
 
     @model_validator(mode="after")
     def _says_where(self) -> "UpstreamSettings":

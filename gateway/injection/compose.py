@@ -10,6 +10,7 @@ from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import Injection, Texts
 from gateway.domain.scope import Scope
 from gateway.domain.template import parse_template
+from gateway.injection.adapt import with_cache_marker, without_developer
 from gateway.injection.place import place
 from gateway.injection.template import filled, last_user_text, replace_user_text, takes_context
 
@@ -25,23 +26,35 @@ class Outgoing:
     unchanged: bool
 
 
-def compose(
-    request: ChatRequest, history: list[Raw], model: str, scope: Scope, injection: Injection, placement: Placement
-) -> Outgoing:
-    """Defaults, the template, then the blocks."""
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a body goes, and what has to be done differently there."""
+
+    model: str
+    placement: Placement = Placement.SYSTEM
+    marks_cache: bool = False  # takes Anthropic's cache marker
+    developer: bool = True  # knows the developer role
+
+
+def compose(request: ChatRequest, history: list[Raw], scope: Scope, injection: Injection, target: Target) -> Outgoing:
+    """Defaults, the template, the blocks, then what the target wants differently."""
     fields: dict[str, Any] = dict(request.fields)
     unchanged = "context" not in fields and history is request.messages
     fields.pop("context", None)
     del fields["messages"]
-    if model != request.model:
-        fields["model"] = model
+    if target.model != request.model:
+        fields["model"] = target.model
         unchanged = False
     if defaults := missing_defaults(request, scope):
         fields.update(defaults)
         unchanged = False
     messages, texts = templated(history, scope, injection)
     if texts:
-        messages = place(messages, texts, placement)
+        messages = place(messages, texts, target.placement)
+    if target.marks_cache and texts.stable:
+        messages = with_cache_marker(messages, texts.stable)
+    if not target.developer and b'"developer"' in request.raw:
+        messages = without_developer(messages)
     return Outgoing(fields, messages, unchanged and messages is request.messages and injection.tools is None)
 
 

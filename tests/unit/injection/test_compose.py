@@ -8,14 +8,13 @@ import orjson
 import pytest
 from msgspec import Raw
 
-from gateway.domain.agent import Placement
 from gateway.domain.injection import Injection, Texts
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.scope import Asked
 from gateway.domain.selection import Selection
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import MissingVariable
-from gateway.injection.compose import Outgoing, compose
+from gateway.injection.compose import Outgoing, Target, compose
 from gateway.injection.place import inside
 from gateway.scopes.body import decode_chat
 from gateway.scopes.scope import build_scope
@@ -49,7 +48,7 @@ def composed(policies: Callable[[str], Snapshot]) -> Callable[..., Outgoing]:
     def run(body: dict[str, Any], injection: Injection = NOTHING, model: str = "m", **asked: Any) -> Outgoing:
         request = decode_chat(orjson.dumps({"model": "m", "messages": TURNS, **body}))
         scope = build_scope(Asked(**asked), None, ANONYMOUS, snapshot)
-        return compose(request, request.messages, model, scope, injection, Placement.SYSTEM)
+        return compose(request, request.messages, scope, injection, Target(model))
 
     return run
 
@@ -168,4 +167,4 @@ def test_a_history_with_hidden_turns_is_a_change(policies: Callable[[str], Snaps
     request = decode_chat(b'{"model": "m", "messages": [{"role": "user", "content": "x"}]}')
     scope = build_scope(Asked(), None, ANONYMOUS, policies(POLICIES))
     longer = [*request.messages, Raw(b"{}")]
-    assert compose(request, longer, "m", scope, NOTHING, Placement.SYSTEM).unchanged is False
+    assert compose(request, longer, scope, NOTHING, Target("m")).unchanged is False
