@@ -88,7 +88,7 @@ def test_all_faults_come_at_once_with_their_lines(write) -> None:
         "upstreams:\n"
         "  a: {kind: openai}\n"
         "  b: {kind: litellm}\n"
-        "  c: {kind: openai, base_url: x, timeout: {}}\n"
+        "  c: {kind: openai, base_url: 'http://x', timeout: {}}\n"
         "routes:\n"
         "  - model: x\n"
         "log: {level: loud}\n"
@@ -107,7 +107,7 @@ def test_all_faults_come_at_once_with_their_lines(write) -> None:
 
 def test_routes_to_nowhere_and_demo_fallbacks_are_faults(write) -> None:
     text = (
-        "upstreams: {real: {kind: openai, base_url: x}, demo: {kind: demo}}\n"
+        "upstreams: {real: {kind: openai, base_url: 'http://x'}, demo: {kind: demo}}\n"
         "routes:\n"
         "  - {model: a, upstream: reel}\n"
         "  - {model: b, upstream: demo}\n"
@@ -214,3 +214,12 @@ def test_what_the_example_leaves_commented_out_is_the_default() -> None:
     text = re.sub(r"^( *)#(?=\S)", r"\1", EXAMPLE.read_text(), flags=re.MULTILINE)
     data = parse(text, "example").data
     assert {name: section.model_dump() for name, section in shown.items()} == {name: data[name] for name in shown}
+
+
+@pytest.mark.parametrize("url", ["api.example.com/v1", "ftp://x", "http://", "https://me:secret@example.com/v1"])
+def test_a_base_url_that_cannot_be_dialled_is_a_fault_at_its_line(tmp_path: Path, url: str) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"upstreams:\n  a:\n    kind: openai\n    base_url: '{url}'\nroutes: []\n")
+    with pytest.raises(Faults) as caught:
+        load_settings(config, {})
+    assert [(fault.line, fault.path) for fault in caught.value.faults] == [(4, "upstreams.a.base_url")]
