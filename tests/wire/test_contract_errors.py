@@ -92,6 +92,14 @@ async def test_nothing_injected_costs_nothing(house: Client, upstream: Upstream)
     assert (answer.headers["x-context-injected"], answer.headers["x-context-tokens"]) == ("0", "0")
 
 
+async def test_what_is_degraded_is_told(start: Start, upstream: Upstream, stream: bool) -> None:
+    page = {"type": "external-link", "data": {"url": "https://example.com/never-fetched"}}
+    client = start(policies={"contexts": {"linked": {"default": True, "resources": {"page": page}}}})
+    upstream.will(say("Done."))
+    answer = await ask(client, body=BODY | {"stream": stream})
+    assert (answer.status, answer.headers["x-context-degraded"]) == (200, "links")
+
+
 async def test_a_body_that_is_too_large_is_413(house: Client, upstream: Upstream) -> None:
     answer = await ask(house, body=BODY | {"padding": "x" * 6000})
     check_shape(answer, 413, "request_too_large")
