@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -20,8 +21,6 @@ from benchmark.subjects import Door, Subject
 LITELLM = "litellm[proxy]==1.106.2"
 LITELLM_SLOWNESS = 20
 READY_SECONDS = 120
-# They inject nothing: what they relay stands next to what we inject.
-DOORS = {Kind.RELAY: Door(), Kind.INJECTED: Door()}
 
 NGINX = """
 daemon off; worker_processes 1; pid {directory}/nginx.pid; error_log /dev/null;
@@ -54,6 +53,11 @@ def peers(upstream_port: int, directory: Path, cache: Path) -> Generator[list[Su
         yield found
 
 
+def doors(*headers: tuple[str, str]) -> dict[Kind, Door]:
+    """Peers inject nothing: what they relay stands next to what we inject."""
+    return dict.fromkeys((Kind.RELAY, Kind.INJECTED), Door(headers=headers))
+
+
 @contextmanager
 def nginx(command: str, upstream_port: int, directory: Path) -> Generator[Subject]:
     port = free_port()
@@ -61,7 +65,7 @@ def nginx(command: str, upstream_port: int, directory: Path) -> Generator[Subjec
     config.write_text(NGINX.format(directory=directory, upstream=upstream_port, port=port))
     with running([command, "-p", str(directory), "-c", str(config)]) as process:
         wait_until_alive(port, "/livez", process)
-        yield Subject("nginx", port, tuple(tree(process.pid)), DOORS)
+        yield Subject("nginx", port, tuple(tree(process.pid)), doors())
 
 
 @contextmanager
@@ -75,10 +79,13 @@ def litellm(upstream_port: int, directory: Path, cache: Path) -> Generator[Subje
     config = directory / "litellm.yaml"
     config.write_text(json.dumps({"model_list": models}))
     command = [litellm_command(cache), "--config", config, "--host", "127.0.0.1", "--port", port, "--num_workers", 1]
-    environ = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
+    key = f"sk-{secrets.token_hex(32)}"  # it does not start without one
+    bearer = ("authorization", f"Bearer {key}")
+    said = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "LITELLM_MASTER_KEY": key}
+    environ = {**os.environ, **said}
     with running([str(word) for word in command], environ) as process:
         wait_until_alive(port, "/health/liveliness", process)
-        yield Subject("litellm", port, tuple(tree(process.pid)), DOORS, LITELLM_SLOWNESS)
+        yield Subject("litellm", port, tuple(tree(process.pid)), doors(bearer), LITELLM_SLOWNESS)
 
 
 def litellm_command(cache: Path) -> Path:
