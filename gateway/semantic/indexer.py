@@ -17,7 +17,8 @@ from gateway.stores.vectors import VectorStore
 
 CHUNK = 8  # passages embedded between two looks at what is wanted now
 RETRY_SECONDS = 30.0  # after the embedder failed
-PUBLISH_CHUNKS = 32  # of a long build: so often what is done so far becomes findable
+# What is done of a long build becomes findable when it has grown by so much: each time costs as much as the whole.
+PUBLISH_GROWTH, PUBLISH_PASSAGES = 1.25, 200
 
 log = logging.getLogger(__name__)
 
@@ -100,14 +101,14 @@ class Indexer:
         vectors = await self._at_hand(wanted, keyed)
         left = {key: passage for key, passage in keyed.items() if key not in vectors}
         self.progress = Progress(len(passages), len(left))
-        chunks = 0
+        due = 1.0
         while left:
-            if chunks % PUBLISH_CHUNKS == 0:
+            if len(vectors) >= due:
                 await self._publish(wanted, passages, vectors, partly=True)
+                due = len(vectors) * PUBLISH_GROWTH + PUBLISH_PASSAGES
             if self._wanted is not wanted:
                 return False
             vectors |= await self._embed(wanted.embedder, [left.pop(key) for key in self._next(left)])
-            chunks += 1
         await self._publish(wanted, passages, vectors)
         return self._wanted is wanted
 
@@ -146,8 +147,6 @@ class Indexer:
     ) -> None:
         """Let requests use the new index; half an index only where it does not take away what can be found now."""
         current = self.current
-        if partly and not vectors:
-            return
         if partly and current is not None and current.embedder.id != wanted.embedder.id:
             return
         built = await asyncio.to_thread(Indexed.build, wanted.generation, wanted.embedder, passages, vectors)
@@ -156,4 +155,7 @@ class Indexer:
 
 
 def _keyed(passages: Iterable[Passage], model: str) -> dict[bytes, Passage]:
-    return {passage.key(model): passage for passage in reversed(list(passages))}
+    keyed: dict[bytes, Passage] = {}
+    for passage in passages:
+        keyed.setdefault(passage.key(model), passage)
+    return keyed
