@@ -1,10 +1,8 @@
 """Driving an exchange: calls upstream, runs our tools, hands the client's part on."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -14,30 +12,10 @@ from gateway.upstreams.base import Upstream, UpstreamReply
 from gateway.upstreams.calls import OwnCall
 from gateway.upstreams.hidden import Hidden
 from gateway.upstreams.relay import is_events, is_json, judge, read_after_done, relayed
+from gateway.upstreams.silence import Silence, comments_until
 from gateway.upstreams.turns import Finish, Loop, RunTools, Step
 from gateway.upstreams.turns_reply import ReplyLoop
 from gateway.upstreams.turns_stream import StreamLoop
-
-SILENCE = 5.0  # seconds without a byte after which a comment is sent
-COMMENT = b": working\n\n"
-
-
-class Silence:
-    """Since when the client has heard nothing."""
-
-    __slots__ = ("_since",)
-
-    def __init__(self) -> None:
-        self.broken()
-
-    def broken(self) -> None:
-        self._since = time.monotonic()
-
-    @property
-    def left(self) -> float:
-        """Seconds until it has lasted too long."""
-        return max(0.0, self._since + SILENCE - time.monotonic())
-
 
 Sender = Callable[[bytes, bool], Awaitable[tuple[Upstream, UpstreamReply]]]  # body, whether it is the first turn
 
@@ -225,16 +203,3 @@ async def close_unclaimed(task: asyncio.Task[Finish | UpstreamReply]) -> None:
         arrived = task.result()
         if not isinstance(arrived, Finish):
             await arrived.close()
-
-
-async def comments_until(task: asyncio.Future[Any], silence: Silence) -> AsyncGenerator[bytes]:
-    """A comment whenever the silence has lasted too long; the task is cancelled if nobody waits any more."""
-    try:
-        while not task.done():
-            done, _ = await asyncio.wait({task}, timeout=silence.left)
-            if not done:
-                yield COMMENT
-                silence.broken()
-    finally:
-        if not task.done():
-            task.cancel()

@@ -10,31 +10,15 @@ from gateway.errors import UpstreamInvalid, UpstreamTruncated
 from gateway.upstreams import sse
 from gateway.upstreams.assembly import grow
 from gateway.upstreams.calls import CallBook
+from gateway.upstreams.chunks import UNREADABLE, given, is_plain_text, not_a_chunk, read_chunk
 from gateway.upstreams.turns import JOINED, JOINER, Finish, Loop, Step, Turn, summed
 
 COMPACT = 256 * 1024  # raw events are folded into the message beyond so many bytes
-UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 _encode = msgspec.json.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_objects = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 _decode = msgspec.json.decode
-
-
-class _Choice(msgspec.Struct):
-    delta: dict[str, Any] | None = None
-
-
-class _Chunk(msgspec.Struct):
-    """A chunk as far as the message is concerned."""
-
-    id: Any = None
-    created: Any = None
-    model: Any = None
-    choices: list[_Choice] | None = None
-
-
-_decode_chunk = msgspec.json.Decoder(_Chunk).decode
 
 
 @dataclass
@@ -262,13 +246,10 @@ class StreamLoop(Loop):
             data = sse.payload(event)
             if not data or data == sse.DONE:
                 continue
-            try:
-                chunk = _decode_chunk(data)
-            except UNREADABLE as fault:
-                raise not_a_chunk() from fault
+            chunk = read_chunk(data)
             if not chunk.choices:
                 continue  # what some providers send first has no id yet
-            self._head = self._head or head_of(chunk)
+            self._head = self._head or chunk.head
             for choice in chunk.choices:
                 delta = choice.delta or {}
                 self._role_shown = self._role_shown or bool(delta.get("role"))
@@ -283,31 +264,3 @@ class StreamLoop(Loop):
             call.parts["id"] = call.id or f"call_{self.turns}_{position}"
         message = {"role": "assistant", "content": None, **now.message}
         return _encode({**message, "tool_calls": [call.parts for call in now.book.calls]})
-
-
-def head_of(chunk: _Chunk) -> dict[str, Any]:
-    head = {"id": chunk.id, "created": chunk.created, "model": chunk.model}
-    return {key: value for key, value in head.items() if value is not None}
-
-
-def not_a_chunk() -> UpstreamInvalid:
-    return UpstreamInvalid("The upstream's stream carries something that is not a chunk.")
-
-
-def given(fields: dict[str, Any], name: str) -> bool:
-    raw = fields.get(name)
-    return raw is not None and bytes(raw) != b"null"
-
-
-def is_plain_text(data: bytes) -> bool:
-    """Whether events surely carry nothing but text, so that they may pass unread.
-
-    A text that merely mentions one of these words is read properly instead: slower, never wrong.
-    """
-    return not (
-        b"tool_calls" in data
-        or b"[DONE]" in data
-        or b'"error"' in data
-        or (b'"usage"' in data and data.count(b'"usage"') != data.count(b'"usage":null') + data.count(b'"usage": null'))
-        or data.count(b"finish_reason") != data.count(b'finish_reason":null') + data.count(b'finish_reason": null')
-    )

@@ -8,9 +8,10 @@ from msgspec import Raw
 
 from gateway.errors import LoopLimit, UpstreamInvalid, UpstreamTruncated
 from gateway.upstreams import sse, turns_stream
+from gateway.upstreams.chunks import is_plain_text
 from gateway.upstreams.turns import CallAgain, Finish, LoopPlan, RunTools, Step, summed, with_usage
 from gateway.upstreams.turns_reply import ReplyLoop, joined_logprobs, text_of
-from gateway.upstreams.turns_stream import StreamLoop, is_plain_text
+from gateway.upstreams.turns_stream import StreamLoop
 
 GET = "get_context_resource"
 OURS, THEIRS = Raw(b'{"ours":1}'), Raw(b'{"theirs":1}')
