@@ -1,5 +1,6 @@
 """The dry run shows the exact outgoing request and why each thing is in it (CONTRACT §8)."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,18 @@ ITEM = (
 )
 
 
-@pytest.fixture
-async def shown(tmp_path: Path) -> dict[str, Any]:
-    (tmp_path / "all.yaml").write_text(yaml.safe_dump(POLICIES, sort_keys=False))
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    directory = tmp_path_factory.mktemp("policies")
+    (directory / "all.yaml").write_text(yaml.safe_dump(POLICIES, sort_keys=False))
+    return asyncio.run(previewed(directory))
+
+
+async def previewed(directory: Path) -> dict[str, Any]:
     gateway = await Gateway.open(
         Settings.model_validate(
             {
-                "policies": str(tmp_path),
+                "policies": str(directory),
                 "store": "memory:",
                 "upstreams": {"demo": {"kind": "demo"}},
                 "routes": [{"model": "*", "upstream": "demo"}],
