@@ -134,7 +134,7 @@ async def test_the_upstream_s_error_event_is_passed_on_once(
 async def test_garbage_in_the_first_turn_is_an_error_once_it_matters(gateway: Client, upstream: Upstream, event: bytes):
     """Plain text passes unread; a transcript that has to go back upstream is read."""
     own = chunks({"tool_calls": [{"index": 0, **OWN.message["tool_calls"][0]}]}, finish_reason="tool_calls")
-    upstream.will(raw_events([*TRUNCATED, 0.05, event, *own, DONE]))
+    upstream.will(raw_events([*TRUNCATED, 0.05, event, 0.05, *own, DONE]))
     assert_broken_off(await gateway.chat(agent="editor", stream=True))
 
 

@@ -291,7 +291,7 @@ AZURE = {
 async def test_azure_s_first_chunk_does_not_name_the_stream(gateway: Client, upstream: Upstream):
     own = turn(part(GET, STYLE_ARGUMENTS, index=0, id="a"))
     upstream.will(
-        raw_events([AZURE, *own]),
+        raw_events([AZURE, 0.05, *own]),
         raw_events([AZURE, *chunks({**ROLE, "content": "Done."}, finish_reason="stop"), DONE]),
     )
     reply = await gateway.chat(agent="editor", stream=True)
