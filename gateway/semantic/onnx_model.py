@@ -49,7 +49,8 @@ class OnnxModel:
         scale from the whole batch, so that a vector would depend on what others ask at that moment.
         """
         encoded = self._tokenizer.encode(text[: self._max_characters].encode("utf-8", "replace").decode())
-        ids = np.array([encoded.ids], np.int64)
+        # A tokenizer without special tokens leaves nothing of a blank text; one odd passage must not stop an index.
+        ids = np.array([encoded.ids or [0]], np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         output = self._session.run([self._output], {name: feed[name] for name in feed.keys() & self._inputs})[0]
         return normalised(self._pooled(np.asarray(output, np.float32)[0]))
