@@ -135,7 +135,12 @@ async def test_garbage_in_the_first_turn_is_an_error_once_it_matters(gateway: Cl
     """Plain text passes unread; a transcript that has to go back upstream is read."""
     own = chunks({"tool_calls": [{"index": 0, **OWN.message["tool_calls"][0]}]}, finish_reason="tool_calls")
     upstream.will(raw_events([*TRUNCATED, 0.05, event, 0.05, *own, DONE]))
-    assert_broken_off(await gateway.chat(agent="editor", stream=True))
+    answered = await gateway.chat(agent="editor", stream=True)
+    assert not answered.broken, "the connection ends in order"
+    assert len(upstream.requests) == 1, "nothing unreadable goes back upstream"
+    passed, _, rest = answered.raw.partition(event)
+    assert passed, "the text before it was shown"
+    assert_broken_off(Answered(answered.status, answered.headers, rest))
 
 
 async def test_an_empty_stream_is_an_error_before_anything_is_sent(gateway: Client, upstream: Upstream):
