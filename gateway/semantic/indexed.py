@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from gateway.semantic.passages import Passage
 Vector = NDArray[np.float16]  # rounded where it is made, so that a restart finds exactly what was found before
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Indexed:
     """Passages and their vectors, row by row; queries are embedded with the embedder that comes along."""
 
@@ -24,6 +23,9 @@ class Indexed:
     passages: tuple[Passage, ...]
     keys: tuple[bytes, ...]
     ready: NDArray[np.bool_]  # by row: whether it has a vector
+    numbers: Mapping[str, int]  # of the resources
+    owners: Rows  # by row: the number of its resource
+    missing: frozenset[str]  # resources of which some passage has no vector yet
     index: Index
 
     @classmethod
@@ -32,17 +34,19 @@ class Indexed:
     ) -> Self:
         """Index the passages whose vectors are known; the others keep their rows and are not found."""
         keys = tuple(passage.key(embedder.id) for passage in passages)
-        width = len(next(iter(vectors.values()), ()))
-        nowhere = np.zeros(width, np.float16)
-        matrix = np.array([vectors.get(key, nowhere) for key in keys], np.float16).reshape(len(keys), width)
-        ready = np.fromiter((key in vectors for key in keys), np.bool_, len(keys))
-        return cls(generation, embedder, tuple(passages), keys, ready, build_index(matrix))
+        matrix, ready = _matrix(keys, vectors)
+        missing = frozenset(passage.resource for passage, there in zip(passages, ready, strict=True) if not there)
+        names = dict.fromkeys(passage.resource for passage in passages)
+        numbers = {name: number for number, name in enumerate(names)}
+        owners = np.fromiter((numbers[passage.resource] for passage in passages), np.intp, len(passages))
+        index = build_index(matrix)
+        return cls(generation, embedder, tuple(passages), keys, ready, numbers, owners, missing, index)
 
     def rows(self, resources: Iterable[str]) -> Rows:
         """The rows with a vector of these resources: what a search may look at. Worth keeping per scope."""
-        allowed = np.zeros(len(self._numbers), np.bool_)
-        allowed[[self._numbers[name] for name in resources if name in self._numbers]] = True
-        return np.flatnonzero(allowed[self._owners] & self.ready)
+        allowed = np.zeros(len(self.numbers), np.bool_)
+        allowed[[self.numbers[name] for name in resources if name in self.numbers]] = True
+        return np.flatnonzero(allowed[self.owners] & self.ready)
 
     def known(self, keys: Iterable[bytes]) -> dict[bytes, Vector]:
         """The vectors among `keys` that are here already: an edit makes only the others anew."""
@@ -51,16 +55,17 @@ class Indexed:
         vectors = self.index.vectors_of(np.array([row for _, row in found], np.intp)).astype(np.float16)
         return {key: vector for (key, _), vector in zip(found, vectors, strict=True)}
 
-    @cached_property
-    def missing(self) -> frozenset[str]:
-        """The resources of which some passage has no vector yet."""
-        return frozenset(self.passages[row].resource for row in np.flatnonzero(~self.ready))
 
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        names = dict.fromkeys(passage.resource for passage in self.passages)
-        return {name: number for number, name in enumerate(names)}
+def _matrix(keys: Sequence[bytes], vectors: Mapping[bytes, Vector]) -> tuple[NDArray[np.float16], NDArray[np.bool_]]:
+    """The vectors row by row, and which rows have one.
 
-    @cached_property
-    def _owners(self) -> Rows:
-        return np.array([self._numbers[passage.resource] for passage in self.passages], np.intp)
+    Filled one by one: a single call that makes it all would keep the event loop waiting for as long as it takes.
+    """
+    width = len(next(iter(vectors.values()), ()))
+    matrix = np.zeros((len(keys), width), np.float16)
+    ready = np.zeros(len(keys), np.bool_)
+    for row, key in enumerate(keys):
+        vector = vectors.get(key)
+        if vector is not None and len(vector) == width:  # an endpoint may change what it sends under the same name
+            matrix[row], ready[row] = vector, True
+    return matrix, ready

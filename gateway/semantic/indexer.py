@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -98,7 +98,7 @@ class Indexer:
         """Whether the index was completed; False when something newer is wanted."""
         passages = await asyncio.to_thread(passages_of, wanted.resources)
         keyed = await asyncio.to_thread(_keyed, passages, wanted.embedder.id)
-        vectors = await self._at_hand(wanted, keyed)
+        vectors = await self._at_hand(keyed)
         left = {key: passage for key, passage in keyed.items() if key not in vectors}
         self.progress = Progress(len(passages), len(left))
         due = 1.0
@@ -112,7 +112,7 @@ class Indexer:
         await self._publish(wanted, passages, vectors)
         return self._wanted is wanted
 
-    async def _at_hand(self, wanted: Wanted, keyed: dict[bytes, Passage]) -> dict[bytes, Vector]:
+    async def _at_hand(self, keyed: dict[bytes, Passage]) -> dict[bytes, Vector]:
         """The vectors that need not be made: those of the current index and those that were stored."""
         current = self.current
         vectors = await asyncio.to_thread(current.known, keyed) if current is not None else {}
@@ -121,7 +121,7 @@ class Indexer:
         except StoreError as error:
             log.warning("stored vectors cannot be read and are made anew: %s", error)
             return vectors
-        return vectors | {key: np.frombuffer(value, "<f2") for key, value in stored.items()}
+        return vectors | await asyncio.to_thread(_decoded, stored)
 
     async def _embed(self, embedder: Embedder, passages: Sequence[Passage]) -> dict[bytes, Vector]:
         rows = await embedder.embed([passage.text for passage in passages])
@@ -159,3 +159,7 @@ def _keyed(passages: Iterable[Passage], model: str) -> dict[bytes, Passage]:
     for passage in passages:
         keyed.setdefault(passage.key(model), passage)
     return keyed
+
+
+def _decoded(stored: Mapping[bytes, bytes]) -> dict[bytes, Vector]:
+    return {key: np.frombuffer(value, "<f2") for key, value in stored.items()}
