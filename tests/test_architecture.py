@@ -20,6 +20,7 @@ ROWS = (
     {"semantic"},
     {"scopes", "collectors", "selection", "injection", "upstreams", "retrieval", "receipts"},
     {"pipeline"},
+    {"preview"},
     {"edge"},
     {"app"},
     {"cli"},
