@@ -59,11 +59,11 @@ class OnnxEmbedder:
 
     async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
         if within is None:
-            return np.stack([await self._patiently(text) for text in texts])
+            return np.concatenate([await self._patiently(text) for text in texts])
         try:
             async with asyncio.timeout(within), self._urgent(len(texts)):
                 model = await self._loaded()
-                return np.stack(await asyncio.gather(*(self._run(model.vector, text) for text in texts)))
+                return np.stack(await self._run(model.vector, texts))
         except TimeoutError:
             raise Late(f"The query was not embedded within {within * 1000:.0f} ms.") from None
 
@@ -90,7 +90,7 @@ class OnnxEmbedder:
         """One text of background work: it holds one thread, for one text, once no query waits."""
         await self._quiet.wait()
         model = await self._loaded()
-        return await self._run(model.vector, text)
+        return np.stack(await self._run(model.vector, [text]))
 
     async def _loaded(self) -> Model:
         """The model; several callers share one loading, which goes on when they no longer wait for it."""
@@ -107,7 +107,7 @@ class OnnxEmbedder:
     async def _load_once(self) -> Model:
         started = self._clock()
         try:
-            self._model = await self._run(self._load, self._files)
+            (self._model,) = await self._run(self._load, [self._files])
         except EmbedderUnavailable as error:
             self._failed_at, self._reason = self._clock(), str(error)
             log.error("the embedding model cannot be used: %s", error)
@@ -117,15 +117,18 @@ class OnnxEmbedder:
         log.info("embedding model loaded in %.0f ms", (self._clock() - started) * 1000)
         return self._model
 
-    async def _run(self, work: Callable[[Argument], Result], argument: Argument) -> Result:
-        """What `work` gives in a thread of ours; any failure of a model means that it cannot be used.
+    async def _run(self, work: Callable[[Argument], Result], arguments: Sequence[Argument]) -> list[Result]:
+        """What `work` makes of each argument in threads of ours; any failure of a model means that it cannot be used.
 
         Outcomes are looked at rather than caught: the libraries raise bare Exceptions for files they cannot read.
         """
-        future = asyncio.get_running_loop().run_in_executor(self._threads, work, argument)
-        (outcome,) = await asyncio.gather(future, return_exceptions=True)
-        if isinstance(outcome, EmbedderUnavailable):
-            raise outcome
-        if isinstance(outcome, BaseException):
-            raise EmbedderUnavailable(f"The embedding model failed: {outcome}.") from outcome
-        return outcome
+        submit = asyncio.get_running_loop().run_in_executor
+        futures = [submit(self._threads, work, argument) for argument in arguments]
+        outcomes = await asyncio.gather(*futures, return_exceptions=True)
+        results = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+        for outcome in outcomes:
+            if isinstance(outcome, EmbedderUnavailable):
+                raise outcome
+            if isinstance(outcome, BaseException):
+                raise EmbedderUnavailable(f"The embedding model failed: {outcome}.") from outcome
+        return results

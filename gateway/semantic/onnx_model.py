@@ -64,7 +64,7 @@ class OnnxModel:
 
 def normalised(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """The vectors at length 1; raises EmbedderUnavailable for what has no direction."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    lengths = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))[..., None]
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
         raise EmbedderUnavailable("The embedding model answered with something that is not a vector.")
     scaled: NDArray[np.float32] = vectors / lengths
