@@ -1,7 +1,7 @@
 """Searching vectors: exactly while that is fast, by a few bits per dimension and a second look beyond.
 
-Whoever may not be found is left out before anything is ranked, and nothing here is learned from the data: what one
-scope finds never depends on what others hold.
+Whoever may not be found is left out before anything is ranked, and nothing here is learned from the data: what others
+hold never shifts a score.
 """
 
 from dataclasses import dataclass
