@@ -8,24 +8,27 @@ import msgspec
 from msgspec import Raw
 
 from gateway.collectors.contexts import Merge, collect
-from gateway.domain.agent import Placement
+from gateway.domain.agent import Placement, SelectionSettings
 from gateway.domain.chat import ChatRequest
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.injection import Injection
 from gateway.domain.scope import Scope
+from gateway.domain.snapshot import Snapshot
 from gateway.domain.tools import ClientTools, OwnTools
 from gateway.errors import StoreError
 from gateway.injection.blocks import block_tag
 from gateway.injection.compose import Outgoing, Target, compose
-from gateway.injection.inject import entry_cost, inject, with_items
+from gateway.injection.inject import entry_cost, inject, with_items, with_volatile
 from gateway.injection.neutral import neutral
 from gateway.injection.tools import client_tools, may_register, own_tools
 from gateway.retrieval.library import Library
 from gateway.scopes.asked import read_asked
 from gateway.scopes.body import decode_chat
 from gateway.scopes.levels import assignments
+from gateway.scopes.question import question_of
 from gateway.scopes.scope import build_scope, outgoing_model
-from gateway.selection.select import Terms, budget_of, select
+from gateway.selection.select import Terms, budget_of, select, with_picks
+from gateway.semantic.finding import Engine, WorkspaceFinder
 from gateway.semantic.tokens import TokenCounter
 from gateway.settings import Defaults
 from gateway.stores.base import EphemeralStore
@@ -41,6 +44,33 @@ from gateway.upstreams.turns_stream import StreamLoop
 MEMO = 4096  # injections kept per snapshot
 
 _encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What decides an injection, apart from the snapshot."""
+
+    scope: Scope
+    model: str
+    client: ClientTools | None  # None: our tools cannot be registered
+    messages: list[Raw]
+
+    @property
+    def tools(self) -> OwnTools:
+        clash = self.client is not None and not self.client.names.isdisjoint(PLAIN_TOOLS.names)
+        return own_tools(self.client.names) if self.client is not None and clash else PLAIN_TOOLS
+
+    @property
+    def key(self) -> tuple[Hashable, ...]:
+        """What of it makes a difference before the question is looked at."""
+        tools = self.tools
+        return (*scope_key(self.scope), self.client is not None, tools.get, tools.list)
+
+    @property
+    def settings(self) -> SelectionSettings:
+        """The request's tuning of the selection over its agent's."""
+        asked = self.scope.asked.selection
+        return asked.over(self.scope.agent.selection) if self.scope.agent is not None else asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +96,7 @@ class Pipeline:
     merge: Merge
     secret: bytes
     defaults: Defaults
+    engine: Engine | None = None  # None: semantic resources are only offered through the tools
 
     async def prepare(self, exchange: Exchange, body: bytes) -> Prepared:
         """From bytes to the exact outgoing request."""
@@ -77,7 +108,8 @@ class Pipeline:
         upstreams = self.routes.candidates(model)
         client = client_tools(request)
         offers = may_register(request, client) and all(upstream.can.tools for upstream in upstreams)
-        injection = await self._injection(exchange, scope, model, client if offers else None)
+        ask = Ask(scope, model, client if offers else None, request.messages)
+        injection = await self._injection(exchange, ask)
         exchange.injected, exchange.tokens = injection.injected, injection.tokens
         exchange.degraded |= injection.selection.degraded
         history = await self._with_hidden_turns(exchange, scope, request)
@@ -89,7 +121,7 @@ class Pipeline:
         conversation = Conversation(
             exchange,
             send=self._sender(exchange, prepared),
-            run=self._runner(prepared.injection),
+            run=self._runner(exchange, prepared.injection),
             keep=self._keeper(exchange, prepared.scope),
         )
         if prepared.injection.tools is None:
@@ -128,42 +160,57 @@ class Pipeline:
             last_text_only=asks_json(request),
         )
 
-    async def _injection(self, exchange: Exchange, scope: Scope, model: str, client: ClientTools | None) -> Injection:
-        """The injection for a scope: remembered by the snapshot, else made off the loop."""
-        memo = exchange.snapshot.memo
-        tools = own_tools(client.names) if client is not None and client.names else PLAIN_TOOLS
-        offers = client is not None
-        key = (
-            exchange.principal.workspace,
-            *scope_key(scope),
-            offers,
-            tools.get,
-            tools.list,
-            self.counter.family(model),
-        )
-        injection: Injection | None = memo.get(key)
+    async def _injection(self, exchange: Exchange, ask: Ask) -> Injection:
+        """The injection for a scope and a question: remembered by the snapshot, else made off the loop."""
+        key = (exchange.principal.workspace, *ask.key, self.counter.family(ask.model))
+        injection = recall(exchange.snapshot, key)
         if injection is None:
-            injection = await asyncio.to_thread(self._make, exchange, scope, model, tools if offers else None)
-            if len(memo) >= MEMO:
-                memo.clear()
-            memo[key] = injection
-        if scope.asked.items and scope.asked.inject and scope.takes_part:
-            return await asyncio.to_thread(
-                with_items, injection, scope.asked.items, self._tag(exchange), self._counting(model)
-            )
+            injection = await asyncio.to_thread(self._make, exchange, ask)
+            remember(exchange.snapshot, key, injection)
+        if self.engine is not None and injection.findable and ask.scope.asked.inject:
+            injection = await self._with_picks(exchange, ask, injection, key)
+        items = ask.scope.asked.items
+        if items and ask.scope.asked.inject and ask.scope.takes_part:
+            count = self._counting(ask.model)
+            injection = await asyncio.to_thread(with_items, injection, items, self._tag(exchange), count)
         return injection
 
-    def _make(self, exchange: Exchange, scope: Scope, model: str, tools: OwnTools | None) -> Injection:
+    def _make(self, exchange: Exchange, ask: Ask) -> Injection:
         """Scope → contexts → candidates → selection → injection."""
-        count = self._counting(model)
+        scope, count = ask.scope, self._counting(ask.model)
         found = assignments(scope, exchange.snapshot)
         collected = collect(scope, found, exchange.snapshot, self.merge)
-        terms = Terms(budget_of(scope, self.defaults.budget), tools is not None, entry_cost(count))
+        terms = Terms(budget_of(scope, self.defaults.budget), ask.client is not None, entry_cost(count))
         selection = select(collected.candidates, collected.dropped, found, terms)
         if collected.missing:
             selection = replace(selection, degraded=frozenset({"links"}))
         instructions = scope.agent.instructions if scope.agent is not None else ""
-        return inject(selection, tools or PLAIN_TOOLS, instructions, self._tag(exchange), count)
+        return inject(selection, ask.tools, instructions, self._tag(exchange), count)
+
+    async def _with_picks(
+        self, exchange: Exchange, ask: Ask, injection: Injection, key: tuple[Hashable, ...]
+    ) -> Injection:
+        """The injection with what is relevant to the question."""
+        assert self.engine is not None
+        question = question_of(ask.messages)
+        if question is None:
+            return injection
+        key = (*key, question, ask.settings)
+        known = recall(exchange.snapshot, key)
+        if known is not None:
+            return known
+        workspace = exchange.principal.workspace
+        found = await self.engine.find(workspace, question, injection.findable, ask.settings)
+        count = self._counting(ask.model)
+
+        def place() -> Injection:
+            selection = with_picks(injection.selection, found, entry_cost(count))
+            return with_volatile(injection, selection, self._tag(exchange), count)
+
+        picked = await asyncio.to_thread(place)
+        if found.reason is None and not found.pending:
+            remember(exchange.snapshot, key, picked)
+        return picked
 
     def _tag(self, exchange: Exchange) -> str:
         return block_tag(self.secret, exchange.principal.workspace)
@@ -216,8 +263,9 @@ class Pipeline:
 
         return send
 
-    def _runner(self, injection: Injection) -> Callable[[OwnCall], str]:
-        library = Library(injection.selection, injection.tools or PLAIN_TOOLS, neutral)
+    def _runner(self, exchange: Exchange, injection: Injection) -> Callable[[OwnCall], Awaitable[str]]:
+        finder = WorkspaceFinder(self.engine, exchange.principal.workspace) if self.engine is not None else None
+        library = Library(injection.selection, injection.tools or PLAIN_TOOLS, neutral, finder)
         return lambda call: library.run(call.name, call.arguments)
 
     def _keeper(self, exchange: Exchange, scope: Scope) -> Callable[[Hidden], Awaitable[None]]:
@@ -233,6 +281,18 @@ class Pipeline:
 
 
 PLAIN_TOOLS = own_tools(())
+
+
+def recall(snapshot: Snapshot, key: tuple[Hashable, ...]) -> Injection | None:
+    known: Injection | None = snapshot.memo.get(key)
+    return known
+
+
+def remember(snapshot: Snapshot, key: tuple[Hashable, ...], injection: Injection) -> None:
+    """Keep an injection as long as its snapshot lives, within bounds."""
+    if len(snapshot.memo) >= MEMO:
+        snapshot.memo.clear()
+    snapshot.memo[key] = injection
 
 
 def scope_key(scope: Scope) -> tuple[Hashable, ...]:

@@ -30,6 +30,11 @@ class SelectionSettings:
     top_k: int | None = None
     top_n: int | None = None
 
+    def over(self, broader: "SelectionSettings") -> "SelectionSettings":
+        """These settings where they say something, else the broader ones."""
+        pairs = ((name, getattr(self, name), getattr(broader, name)) for name in self.__dataclass_fields__)
+        return SelectionSettings(**{name: own if own is not None else other for name, own, other in pairs})
+
 
 @dataclass(frozen=True, slots=True)
 class ModelDefaults:

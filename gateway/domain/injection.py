@@ -28,6 +28,7 @@ class Injection:
     tools: OwnTools | None = None
     tokens: int = 0  # blocks and tool schemas
     texts: Texts = Texts()  # instructions and blocks, encoded once
+    findable: tuple[str, ...] = ()  # ids of the resources that a search by meaning may pick from
 
     @property
     def injected(self) -> int:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gateway.domain.candidate import Assignment, Candidate
+from gateway.domain.resource import Mode
 from gateway.domain.scope import Item
 
 
@@ -22,6 +23,11 @@ class Left:
 
     candidate: Candidate
     reason: str | None = None  # over_budget, below_threshold, language, excluded, overridden, late, no_tools
+
+    @property
+    def findable(self) -> bool:
+        """Whether a search by meaning may pick it."""
+        return self.candidate.resource.mode is Mode.SEMANTIC and self.reason in (None, "no_tools")
 
 
 @dataclass(frozen=True, slots=True)

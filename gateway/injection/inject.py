@@ -26,22 +26,30 @@ def inject(selection: Selection, tools: OwnTools, instructions: str, tag: str, c
     schemas = [bytes(schema).decode() for schema in registered.schemas] if registered else []
     tokens = sum(map(count, (stable, volatile, *schemas)))
     texts = Texts(*map(inside, (instructions, stable, volatile)))
-    return Injection(selection, stable, volatile, registered, tokens, texts)
+    left = (*selection.catalogue, *selection.dropped)
+    findable = tuple(one.candidate.resource.id for one in left if one.findable)
+    return Injection(selection, stable, volatile, registered, tokens, texts, findable)
 
 
 def with_items(injection: Injection, items: tuple[Item, ...], tag: str, count: Count) -> Injection:
     """The same injection with the caller's own texts in its volatile block: they are never left out."""
     old = injection.selection
-    volatile = volatile_block(old.volatile, items, tag)
-    added = count(volatile) - count(injection.volatile)
+    changed = with_volatile(injection, replace(old, items=items), tag, count)
+    added = changed.tokens - injection.tokens
     room = max(0, old.budget - sum(placed.tokens for placed in (*old.stable, *old.volatile)))
-    warnings = old.warnings
-    if added > room:
-        warnings = (*warnings, Warned("over_budget", "items", f"The items take {added} tokens; {room} were left."))
+    if added <= room:
+        return changed
+    warned = Warned("over_budget", "items", f"The items take {added} tokens; {room} were left.")
+    return replace(changed, selection=replace(changed.selection, warnings=(*old.warnings, warned)))
+
+
+def with_volatile(injection: Injection, selection: Selection, tag: str, count: Count) -> Injection:
+    """The same injection with another selection's volatile block; what is stable keeps its bytes."""
+    volatile = volatile_block(selection.volatile, selection.items, tag)
     return replace(
         injection,
-        selection=replace(old, items=items, warnings=warnings),
+        selection=selection,
         volatile=volatile,
-        tokens=injection.tokens + added,
+        tokens=injection.tokens + count(volatile) - count(injection.volatile),
         texts=replace(injection.texts, volatile=inside(volatile)),
     )

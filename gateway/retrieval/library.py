@@ -1,16 +1,16 @@
 """What the two tools can reach in one exchange, and what they answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import msgspec
 
 from gateway.domain.resource import Resource
 from gateway.domain.selection import Selection
 from gateway.domain.tools import OwnTools
-from gateway.retrieval.passages import best_passages, shared_words
+from gateway.retrieval.passages import best_passages, joined, shared_words
 
 PAGE = 8000  # code points
 LISTED = 200  # entries; the total says how many there are
@@ -28,6 +28,18 @@ class ListArguments(msgspec.Struct, forbid_unknown_fields=True):
     query: str | None = None
 
 
+class Finder(Protocol):
+    """Searches by meaning on behalf of one caller."""
+
+    async def rank(self, query: str, resources: Sequence[str]) -> list[str] | None:
+        """The ids among `resources` that may answer a query, best first; None if it cannot tell now."""
+        ...
+
+    async def passages(self, query: str, resource: str) -> list[str]:
+        """The passages of a resource that answer a query, best first; [] if it cannot tell now."""
+        ...
+
+
 class BadArguments(Exception):
     """What a model is told, so that it can call again."""
 
@@ -39,33 +51,49 @@ class Library:
     selection: Selection
     tools: OwnTools
     clean: Callable[[str], str]  # makes a text inert, as in the blocks
+    finder: Finder | None = None  # searches by meaning; words have to do without it
 
-    def run(self, name: str, arguments: str) -> str:
+    async def run(self, name: str, arguments: str) -> str:
         """The result of one call as the model reads it; faults are results too."""
         try:
             if name == self.tools.get:
-                return self._get(decoded(arguments, GetArguments))
-            return self._list(decoded(arguments, ListArguments))
+                return await self._get(decoded(arguments, GetArguments))
+            return await self._list(decoded(arguments, ListArguments))
         except BadArguments as fault:
             return f"Error: {fault}"
 
-    def _get(self, asked: GetArguments) -> str:
+    async def _get(self, asked: GetArguments) -> str:
         resource = self._find(asked.resource_id)
         if resource is None:
             raise BadArguments(f"no resource '{asked.resource_id}' is available.")
         text = self.clean(resource.text or "")
         if asked.query and asked.offset is None and len(text) > PAGE:
-            text = best_passages(text, asked.query, PAGE)
+            text = await self._passages(resource, text, asked.query)
         return f"[{self.clean(resource.name)}]\n{page(text, asked.offset)}"
 
-    def _list(self, asked: ListArguments) -> str:
-        found = [left.candidate.resource for left in self.selection.catalogue]
+    async def _passages(self, resource: Resource, text: str, query: str) -> str:
+        """The parts of a long text that answer a query."""
+        found = await self.finder.passages(query, resource.id) if self.finder is not None else []
+        return joined(map(self.clean, found), PAGE) if found else best_passages(text, query, PAGE)
+
+    async def _list(self, asked: ListArguments) -> str:
+        placed = {one.candidate.resource.id for one in self.selection.volatile if not one.truncated}
+        offered = (left.candidate.resource for left in self.selection.catalogue)
+        found = [resource for resource in offered if resource.id not in placed]
         if asked.query:
-            found = matching(found, asked.query)
+            found = await self._ranked(found, asked.query)
         entries = [
             {"id": one.id, "name": one.name, "type": one.type, "description": one.description} for one in found[:LISTED]
         ]
         return msgspec.json.encode({"resources": entries, "total": len(found)}).decode()
+
+    async def _ranked(self, resources: list[Resource], query: str) -> list[Resource]:
+        """The resources that answer a query, best first."""
+        if self.finder is None:
+            return matching(resources, query)
+        known = {resource.id: resource for resource in resources}
+        ranked = await self.finder.rank(query, list(known))
+        return [known[identity] for identity in ranked] if ranked is not None else matching(resources, query)
 
     def _find(self, identity: str) -> Resource | None:
         selection = self.selection

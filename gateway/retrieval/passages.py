@@ -1,6 +1,7 @@
 """The passages of a long text that share most words with a query."""
 
 import re
+from collections.abc import Iterable
 
 _WORD = re.compile(r"\w+")
 _BREAK = re.compile(r"\n\s*\n")
@@ -28,3 +29,13 @@ def best_passages(text: str, query: str, size: int) -> str:
             chosen.append(place)
             room -= len(paragraphs[place]) + 2
     return "\n\n".join(paragraphs[place] for place in sorted(chosen))
+
+
+def joined(passages: Iterable[str], size: int) -> str:
+    """As many of the passages, best first, as fit into `size` characters."""
+    text = ""
+    for passage in passages:
+        if text and len(text) + 2 + len(passage) > size:
+            break
+        text = f"{text}\n\n{passage}" if text else passage[:size]
+    return text

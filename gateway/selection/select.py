@@ -1,9 +1,10 @@
 """Candidates become a Selection: what is placed, what is offered, what is dropped."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.domain.candidate import Assignment, Candidate
+from gateway.domain.pick import Found
 from gateway.domain.resource import Mode
 from gateway.domain.scope import Scope
 from gateway.domain.selection import Left, Selection
@@ -54,6 +55,46 @@ def select(
         sources=sources,
         budget=terms.budget,
         warnings=(*stable.warnings, *volatile.warnings),
+    )
+
+
+def with_picks(selection: Selection, found: Found, cost: Cost) -> Selection:
+    """The selection with what a search by meaning found, within the room that is left.
+
+    Semantic resources stay in the catalogue whether they are picked or not, so that it is the same from turn to turn.
+    """
+    spent = sum(placed.tokens for placed in (*selection.stable, *selection.volatile))
+    full = any(left.reason == "over_budget" for left in (*selection.catalogue, *selection.dropped))
+    reachable = {
+        left.candidate.resource.id: left.candidate
+        for left in (*selection.catalogue, *selection.dropped)
+        if left.findable
+    }
+    picked = [
+        replace(reachable[pick.resource], score=pick.score, via=pick.via, why=pick.why)
+        for pick in found.picks
+        if pick.resource in reachable
+    ]
+    filled = fill(picked, 0 if full else max(0, selection.budget - spent), "semantic", cost)
+    placed = {one.candidate.resource.id for one in filled.placed}
+    reasons = {left.candidate.resource.id: left.reason for left in filled.left}
+    scores = dict(found.scores)
+
+    def explained(left: Left) -> Left:
+        identity = left.candidate.resource.id
+        if identity not in reachable or identity in placed:
+            return left
+        missed = "late" if found.reason == "late" or identity in found.pending else "below_threshold"
+        reason = reasons.get(identity) or left.reason or (None if found.reason not in (None, "late") else missed)
+        return Left(replace(left.candidate, score=scores.get(identity)), reason)
+
+    return replace(
+        selection,
+        volatile=(*selection.volatile, *filled.placed),
+        catalogue=tuple(map(explained, selection.catalogue)),
+        dropped=tuple(explained(left) for left in selection.dropped if left.candidate.resource.id not in placed),
+        warnings=(*selection.warnings, *filled.warnings),
+        degraded=selection.degraded | ({"semantic"} if found.reason in ("late", "unavailable") else frozenset()),
     )
 
 

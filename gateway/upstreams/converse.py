@@ -26,7 +26,7 @@ class Conversation:
 
     exchange: Exchange
     send: Sender
-    run: Callable[[OwnCall], str]
+    run: Callable[[OwnCall], Awaitable[str]]
     keep: Callable[[Hidden], Awaitable[None]]
 
     async def relay(self, body: bytes) -> Reply:
@@ -146,7 +146,7 @@ class Conversation:
         """Run our tools and keep what the client does not see."""
         if isinstance(step, RunTools):
             self.exchange.tools_run += (call.name for call in step.calls)
-            step = loop.resume([self.run(call) for call in step.calls])
+            step = loop.resume(await asyncio.gather(*map(self.run, step.calls)))
         if isinstance(step, Finish):
             self.exchange.usage = loop.usage
             if step.hidden is not None:

@@ -1,5 +1,6 @@
 """What the two tools answer (CONTRACT §3.5 and §9)."""
 
+import asyncio
 from collections.abc import Callable
 
 import orjson
@@ -49,8 +50,12 @@ def library(policies: Callable[[str], Snapshot]) -> Library:
     return Library(select(collected.candidates, (), found, terms), TOOLS, neutral)
 
 
+def run(library: Library, name: str, arguments: str) -> str:
+    return asyncio.run(library.run(name, arguments))
+
+
 def get(library: Library, **arguments: object) -> str:
-    return library.run(TOOLS.get, orjson.dumps(arguments).decode())
+    return run(library, TOOLS.get, orjson.dumps(arguments).decode())
 
 
 def test_get_answers_with_name_and_text_made_inert(library: Library) -> None:
@@ -115,11 +120,11 @@ def test_a_query_does_not_shorten_what_fits_a_page(library: Library) -> None:
     ],
 )
 def test_bad_arguments_are_an_error_that_the_model_can_read(library: Library, arguments: str) -> None:
-    assert library.run(TOOLS.get, arguments).startswith("Error: the arguments are not usable: ")
+    assert run(library, TOOLS.get, arguments).startswith("Error: the arguments are not usable: ")
 
 
 def listed(library: Library, arguments: str = "{}") -> list[str]:
-    answer = orjson.loads(library.run(TOOLS.list, arguments))
+    answer = orjson.loads(run(library, TOOLS.list, arguments))
     assert sorted(answer) == ["resources", "total"]
     assert answer["total"] == len(answer["resources"])
     return [one["id"] for one in answer["resources"]]
@@ -135,7 +140,7 @@ def test_empty_arguments_mean_everything(library: Library, arguments: str) -> No
 
 
 def test_list_shows_id_name_type_and_description(library: Library) -> None:
-    first = orjson.loads(library.run(TOOLS.list, "{}"))["resources"][0]
+    first = orjson.loads(run(library, TOOLS.list, "{}"))["resources"][0]
     assert first == {"id": "house/style", "name": "House style", "type": "text", "description": "Commas"}
 
 
