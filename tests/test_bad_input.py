@@ -14,7 +14,7 @@ import msgspec
 import orjson
 import pytest
 import yaml
-from hypothesis import Phase, example, given, note, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from gateway.app import Gateway
@@ -172,9 +172,9 @@ def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def check(app: App, sent: bytes, headers: list[tuple[bytes, bytes]]) -> Answer:
     """Send it and hold the answer to the contract."""
     answer = app.send(sent, [JSON, *headers])
-    note(f"{sent[:600]!r} {headers!r} → {answer.status} {answer.body[:300]!r}")
-    assert answer.seconds < SLOW
-    assert answer.status == 200 or 400 <= answer.status < 500, answer.body
+    shown = f"{sent[:600]!r} {headers!r} → {answer.status} {answer.body[:300]!r}"
+    assert answer.seconds < SLOW, shown
+    assert answer.status == 200 or 400 <= answer.status < 500, shown
     assert b"x-context-receipt" in answer.headers
     if answer.status >= 400:
         assert answer.headers[b"content-type"] == b"application/json"
@@ -297,6 +297,18 @@ some_headers = st.lists(
 @settings(max_examples=EXAMPLES * 10)
 def test_any_body_gets_an_answer_in_the_right_shape(app: App, sent: bytes) -> None:
     check(app, sent, [])
+
+
+@pytest.mark.parametrize("name", ["messages", "tools", "response_format", "stream_options", "context"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_any_depth_is_either_taken_or_refused(app: App, name: str, stream: bool) -> None:
+    """What the first reader takes, no later one may stumble over: they all count from the same limit."""
+    places = {"messages": ("messages", 0, "x"), "tools": ("tools", 0, "x"), "context": ("context", "refs")}
+    statuses = set()
+    for depth in range(850, 1000):
+        raw = b'{"a":' * depth + b"1" + b"}" * depth
+        statuses.add(check(app, with_hole(stream, places.get(name, (name,)), raw), []).status)
+    assert 400 in statuses  # the limit lies within the range
 
 
 @example(sent=orjson.dumps(valid_body()), headers=[(b"x-context-agent", b"guest")] * 2)

@@ -14,7 +14,7 @@ _anything = msgspec.json.Decoder(Raw)
 
 KINDS = {str: "string", bool: "boolean", int: "whole number", dict: "object"}
 LOOKED_AT = {"n": int, "stream_options": dict, "response_format": dict}  # fields that later steps read
-MARGIN = 20  # frames; the interpreter's depth limit counts Python calls and JSON nesting together
+MARGIN = 12  # frames; the interpreter's depth limit counts Python calls and JSON nesting together
 
 
 def decode_chat(body: bytes) -> ChatRequest:

@@ -158,6 +158,7 @@ profiles: {{writing: {{contexts: [wide]}}}}
 agents:
   editor: {{profile: writing, contexts: [narrow]}}
   seller: {{profile: writing, contexts: [narrow, later]}}
+prompts: {{reprice: {{contexts: [wide]}}}}
 """
 
 
@@ -171,6 +172,11 @@ def test_on_one_level_the_later_wins(policies: Policies) -> None:
     found = collected(policies(CLASHES), agent="seller")
     assert ids(found) == ["wide/first", "wide/last", "narrow/other", "later/sale"]
     assert dropped(found) == [("wide/price", "overridden"), ("narrow/offer", "overridden")]
+
+
+def test_a_resource_wins_by_its_narrowest_level_wherever_it_stands(policies: Policies) -> None:
+    found = collected(policies(CLASHES), agent="editor", prompt="reprice")
+    assert ids(found) == ["wide/first", "wide/price", "wide/last", "narrow/other"]
 
 
 def test_an_excluded_resource_overrides_nothing(policies: Policies) -> None:

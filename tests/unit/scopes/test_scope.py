@@ -28,7 +28,7 @@ content:
   site:
     children:
       blog: {id: "77", children: {post: {}}}
-      hr: {readers: [hr, boss], children: {pay: {readers: [boss]}}}
+      hr: {readers: [hr, boss], children: {pay: {readers: [boss]}, plan: {}}}
 """
 
 
@@ -170,12 +170,13 @@ def test_content_of_which_nothing_is_known_is_a_fault(snapshot: Snapshot, conten
 
 
 def test_a_node_is_read_by_its_readers_and_those_above_it_only(snapshot: Snapshot) -> None:
-    def path(who: str) -> str:
-        node = build_scope(said(content="site/hr/pay"), None, Principal(who), snapshot).node
+    def path(who: str, content: str = "site/hr/pay") -> str:
+        node = build_scope(said(content=content), None, Principal(who), snapshot).node
         assert node is not None
         return node.path
 
     assert (path("boss"), path("hr"), path("guest")) == ("site/hr/pay", "site/hr", "site")
+    assert (path("hr", "site/hr/plan"), path("guest", "site/hr/plan")) == ("site/hr/plan", "site")
 
 
 def test_nodes_that_may_not_be_read_are_not_suggested(snapshot: Snapshot) -> None:
