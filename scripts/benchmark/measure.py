@@ -12,6 +12,8 @@ from benchmark.cells import Cell
 from benchmark.processes import line_from, module, running
 from benchmark.subjects import Subject
 
+MOST_ROUNDS = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -88,12 +90,19 @@ def able(subjects: Sequence[Subject], cell: Cell) -> list[Subject]:
 
 
 def run_once(generator: Load, measured: Measured, subjects: list[Subject], scale: float) -> None:
-    """One pass of one cell, forth and back: a machine that gets slower meanwhile treats all alike."""
-    cell, spent = measured.cell, dict.fromkeys((subject.name for subject in subjects), 0.0)
-    counts = {
-        subject.name: max(cell.concurrency, cell.requests(scale) // subject.slowness // 2) for subject in subjects
-    }
-    for subject in (*subjects, *reversed(subjects)):
-        spent[subject.name] += generator.cpu(subject, cell, counts[subject.name])
-    for name, seconds in spent.items():
-        measured.samples.setdefault(name, []).append(seconds / (2 * counts[name]) * 1e6)
+    """One pass of one cell in short runs, forth and back: whatever slows the machine meanwhile slows all alike."""
+    cell, requests = measured.cell, measured.cell.requests(scale)
+    rounds = rounds_of(cell, requests)
+    spent: dict[str, list[float]] = {subject.name: [] for subject in subjects}
+    for number in range(rounds):
+        among = [subject for subject in subjects if number == 0 or subject.slowness == 1]
+        for subject in (*among, *reversed(among)):
+            count = max(cell.concurrency, requests // subject.slowness // (2 * rounds))
+            spent[subject.name].append(generator.cpu(subject, cell, count) / count)
+    for name, costs in spent.items():
+        measured.samples.setdefault(name, []).append(statistics.mean(costs) * 1e6)
+
+
+def rounds_of(cell: Cell, requests: int) -> int:
+    """As many as leave each client several requests per run."""
+    return max(1, min(MOST_ROUNDS, requests // (8 * cell.concurrency)))

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmark import payloads
 from benchmark.cells import CONCURRENT, TOKENS, Cell, Kind
-from benchmark.processes import line_from, module, resident_mb, running
+from benchmark.processes import cpu_seconds, line_from, module, resident_mb, running
 
 CHAT = "/v1/chat/completions"
 
@@ -61,6 +61,7 @@ class Start:
     """How a gateway came up."""
 
     seconds: float  # from the command until /livez answered
+    cpu_seconds: float  # of its own in that time: what a busy machine does not change
     resident_mb: float  # after its first request, idle
 
 
@@ -119,10 +120,10 @@ def start_of(upstream_port: int, directory: Path) -> Start:
     began = time.perf_counter()
     with gateway(upstream_port, directory) as subject:
         expect(subject, "GET", "/livez")
-        seconds = time.perf_counter() - began
+        seconds, cpu = time.perf_counter() - began, cpu_seconds(subject.pids)
         probe(subject, Kind.TOOLS)
         time.sleep(1)  # what it does in the background after it is up belongs to it
-        return Start(seconds, resident_mb(subject.pids[0]))
+        return Start(seconds, cpu, resident_mb(subject.pids[0]))
 
 
 def probe(subject: Subject, kind: Kind) -> None:
