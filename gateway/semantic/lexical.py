@@ -1,0 +1,134 @@
+"""The lexical half of the hybrid score: terms of any script, and BM25 over postings in numpy."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Rows = NDArray[np.intp]
+
+K1 = 1.2  # between .6 and 2 nothing changes by more than a point on any set
+B = 0.6
+
+# Scripts written without spaces: Thai, kana, Han and Hangul become overlapping pairs of characters.
+_UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
+_TOKEN = re.compile(rf"([{_UNSPACED}]+)|([^\W_{_UNSPACED}]+)")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+# English endings first of all, and those of German and Spanish that cost English nothing; longest first.
+_ENDINGS = ("ments", "ions", "ings", "edly", "ment", "ing", "ies", "ied", "ers", "ion", "ed", "es", "ly", "er", "en")
+_SHORT_ENDINGS = ("os", "as", "s", "e", "y", "a", "o")
+_STEM = 4  # characters that always stay
+
+
+def terms(text: str) -> list[str]:
+    """The index terms of a text in reading order: stems of words, pairs of characters where words have no spaces."""
+    found: list[str] = []
+    for unspaced, word in _TOKEN.findall(_CAMEL.sub(" ", unicodedata.normalize("NFKC", text))):
+        if unspaced:
+            found.extend(_pairs(unspaced))
+        else:
+            found.append(stem(word.casefold()))
+    return found
+
+
+def stem(word: str) -> str:
+    """A word without accents and its ending, so that its forms meet; short words and numbers stay as they are."""
+    if len(word) <= _STEM or not word.isalpha():
+        return word
+    word = _ACCENTS.sub("", unicodedata.normalize("NFD", word))
+    for ending in (*_ENDINGS, *_SHORT_ENDINGS):
+        if word.endswith(ending) and len(word) - len(ending) >= _STEM:
+            return _undoubled(word[: -len(ending)])
+    return word
+
+
+def _undoubled(word: str) -> str:
+    """ "stopp" and "stop" are one word; "fall" and "pass" keep their letters."""
+    doubled = len(word) > _STEM and word[-1] == word[-2] and word[-1] not in "aeiouls"
+    return word[:-1] if doubled else word
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Match:
+    """How well documents match one query, document by document."""
+
+    score: Floats  # BM25, from 0
+    coverage: Floats  # share of the query's terms that occur, weighted by how rare they are
+    ceiling: float  # about what a document made of nothing but the query's terms would score
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lexical:
+    """Postings of a collection: for each term the documents it is in, and how often."""
+
+    vocabulary: dict[str, int]
+    starts: Rows  # by term: where its postings begin; one more at the end
+    documents: Rows
+    counts: Floats
+    lengths: Floats  # by document, in terms
+
+    @classmethod
+    def build(cls, texts: Sequence[Sequence[str]]) -> Self:
+        """Postings of documents that are given as their terms."""
+        vocabulary: dict[str, int] = {}
+        term, document, count = [], [], []
+        for number, words in enumerate(texts):
+            for word, times in Counter(words).items():
+                term.append(vocabulary.setdefault(word, len(vocabulary)))
+                document.append(number)
+                count.append(times)
+        terms_ = np.array(term, np.intp)
+        order = np.argsort(terms_, kind="stable")
+        starts = np.searchsorted(terms_[order], np.arange(len(vocabulary) + 1))
+        lengths = np.array([len(words) for words in texts], np.float32)
+        return cls(vocabulary, starts, np.array(document, np.intp)[order], np.array(count, np.float32)[order], lengths)
+
+    def within(self, rows: Rows) -> "Scoped":
+        """The same postings for some documents only. Worth keeping per scope."""
+        places = np.full(len(self.lengths), -1, np.intp)
+        places[rows] = np.arange(len(rows))
+        lengths = self.lengths[rows]
+        mean = float(lengths.mean()) if len(rows) else 1.0
+        return Scoped(self, places, (K1 * (1 - B + B * lengths / max(mean, 1.0))).astype(np.float32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scoped:
+    """A collection as one caller may see it: how rare a term is depends on nothing that is hidden."""
+
+    lexical: Lexical
+    places: Rows  # by document: its place among the visible ones, -1 when hidden
+    damping: Floats  # by visible document: what slows the growth of a term's count, more in long ones
+
+    def match(self, query: Sequence[str]) -> Match:
+        """How well the visible documents match, in the order they were given in."""
+        visible = len(self.damping)
+        score, coverage = np.zeros(visible, np.float32), np.zeros(visible, np.float32)
+        total = 0.0
+        for word in dict.fromkeys(query):
+            at, counts = self._postings(word)
+            rarity = float(np.log1p((visible - len(at) + 0.5) / (len(at) + 0.5)))
+            total += rarity
+            score[at] += rarity * counts * (K1 + 1) / (counts + self.damping[at])
+            coverage[at] += rarity
+        return Match(score, coverage / max(total, 1e-9), total * (K1 + 1))
+
+    def _postings(self, word: str) -> tuple[Rows, Floats]:
+        term = self.lexical.vocabulary.get(word)
+        if term is None:
+            return np.empty(0, np.intp), np.empty(0, np.float32)
+        span = slice(self.lexical.starts[term], self.lexical.starts[term + 1])
+        at = self.places[self.lexical.documents[span]]
+        seen = at >= 0
+        return at[seen], self.lexical.counts[span][seen]

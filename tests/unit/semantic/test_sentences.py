@@ -1,0 +1,65 @@
+"""A question cut into what is searched for."""
+
+import pytest
+
+from gateway.semantic.sentences import LONGEST, MOST, leans_on_context, searched, sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "How do I reset my password? And where are my invoices kept?",
+            ["How do I reset my password?", "And where are my invoices kept?"],
+        ),
+        ("Ask Dr. Miller about the order, e.g. by mail.", ["Ask Dr. Miller about the order, e.g. by mail."]),
+        ("The price is 3.50 per unit for version 2.0 users", ["The price is 3.50 per unit for version 2.0 users"]),
+        ("Hello there! How do I reset my password?", ["Hello there! How do I reset my password?"]),
+        ("怎么申请退款到银行卡？发票在哪里可以下载？", ["怎么申请退款到银行卡？", "发票在哪里可以下载？"]),
+        (
+            "- export all invoices as a file\n- cancel the running subscription",
+            ["export all invoices as a file", "cancel the running subscription"],
+        ),
+        ("", []),
+        ("?!\n…", []),
+    ],
+)
+def test_a_text_becomes_sentences(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+
+
+def test_a_long_message_keeps_its_last_sentences_in_one() -> None:
+    found = sentences(" ".join(f"This is the sentence with number {number}." for number in range(20)))
+    assert len(found) == MOST
+    assert "number 7." in found[-1]
+    assert "number 18." in found[-1]
+
+
+def test_an_endless_sentence_is_cut() -> None:
+    assert [len(found) for found in sentences("word " * 1000)] == [LONGEST]
+
+
+@pytest.mark.parametrize("text", ["and in German?", "why?", "What about that one then?", "那怎么办？", "ok"])
+def test_a_follow_up_leans_on_what_was_said(text: str) -> None:
+    assert leans_on_context(text)
+
+
+@pytest.mark.parametrize("text", ["How do I reset my password on the phone?", "Where can I download invoices?"])
+def test_a_whole_question_stands_alone(text: str) -> None:
+    assert not leans_on_context(text)
+
+
+def test_a_follow_up_is_searched_with_the_turns_before_it() -> None:
+    earlier = ["What is the refund policy for shoes?", "I bought some shoes in the online shop.", "Long ago."]
+    assert searched("and in German?", earlier) == [
+        "I bought some shoes in the online shop. What is the refund policy for shoes? and in German?"
+    ]
+
+
+def test_a_question_that_stands_alone_ignores_earlier_turns() -> None:
+    question = "How do I reset my password on the phone?"
+    assert searched(question, ["Tell me about shoes and socks."]) == [question]
+
+
+def test_a_follow_up_without_anything_before_it_is_searched_as_it_is() -> None:
+    assert searched("and in German?") == ["and in German?"]
