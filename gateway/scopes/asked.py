@@ -77,7 +77,7 @@ def read_asked(headers: Iterable[tuple[bytes, bytes]], context: Raw | None) -> A
     """One Asked from both places; a header wins over the body."""
     given = read_headers(headers)
     if context is None or bytes(context) == b"null":
-        return NOTHING if not given else asked_from(given, ContextBody())
+        return NOTHING if not given else asked_from(given, UNSAID)
     return asked_from(given, read_context(context))
 
 
@@ -159,3 +159,4 @@ def text_of(value: str | int | float | bool) -> str:
 
 
 NOTHING = Asked()
+UNSAID = ContextBody()

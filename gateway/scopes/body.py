@@ -14,6 +14,8 @@ _anything = msgspec.json.Decoder(Raw)
 
 KINDS = {str: "string", bool: "boolean", int: "whole number", dict: "object"}
 LOOKED_AT = {"n": int, "stream_options": dict, "response_format": dict}  # fields that later steps read
+_scalars = {kind: msgspec.json.Decoder(kind | None) for kind in KINDS}
+OBJECT = ord("{")
 MARGIN = 12  # frames; the interpreter's depth limit counts Python calls and JSON nesting together
 
 
@@ -27,7 +29,7 @@ def decode_chat(body: bytes) -> ChatRequest:
     except msgspec.ValidationError as fault:
         raise InvalidRequest("`messages` must be an array.", param="messages") from fault
     for position, message in enumerate(messages):
-        if bytes(message)[:1] != b"{":
+        if memoryview(message)[0] != OBJECT:
             raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]")
     model = scalar(fields, "model", str)
     for name, kind in LOOKED_AT.items():
@@ -67,6 +69,6 @@ def scalar(fields: dict[str, Raw], name: str, kind: type) -> Any:
     if name not in fields:
         return None
     try:
-        return msgspec.json.decode(fields[name], type=kind | None)
+        return _scalars[kind].decode(fields[name])
     except msgspec.MsgspecError as fault:
         raise InvalidRequest(f"`{name}` must be a {KINDS[kind]}.", param=name) from fault

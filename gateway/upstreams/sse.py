@@ -16,6 +16,8 @@ def complete(data: bytes) -> int:
 
 def events(data: bytes) -> list[bytes]:
     """Whole events, each with the blank line that ends it."""
+    if b"\r" not in data:
+        return [event + b"\n\n" for event in data.split(b"\n\n")[:-1]]
     found = []
     start = 0
     while start < len(data):

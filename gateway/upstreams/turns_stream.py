@@ -80,7 +80,14 @@ class StreamLoop(Loop):
         if self.turns == 1 and not self.plan.last_text_only and is_plain_text(data):
             self._remember(data)
             return data
-        return b"".join(map(self._take, sse.events(data)))
+        return b"".join([self._passed(event) or self._take(event) for event in sse.events(data)])
+
+    def _passed(self, event: bytes) -> bytes:
+        """An event that may pass unread; empty if it has to be looked at."""
+        if self.turns > 1 or self.plan.last_text_only or self.turn_done or not is_plain_text(event):
+            return b""
+        self._remember(event)
+        return event
 
     def end(self) -> Step:
         """The upstream closed its stream cleanly: decide what comes next."""

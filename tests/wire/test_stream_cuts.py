@@ -20,6 +20,7 @@ from gateway.domain.snapshot import EMPTY
 from gateway.edge.errors import error_event
 from gateway.errors import GatewayError, UpstreamTruncated
 from gateway.upstreams import converse
+from gateway.upstreams.calls import OwnCall
 from gateway.upstreams.converse import Conversation
 from gateway.upstreams.turns import LoopPlan
 from gateway.upstreams.turns_stream import StreamLoop
@@ -107,7 +108,10 @@ async def run(way: Way, replies: list[CutReply]) -> Run:
     async def keep(hidden: Any) -> None:
         kept.append(hidden)
 
-    conversation = Conversation(Exchange("x", ANONYMOUS, EMPTY, ()), send, lambda call: "result", keep)
+    async def run(call: OwnCall) -> str:
+        return "result"
+
+    conversation = Conversation(Exchange("x", ANONYMOUS, EMPTY, ()), send, run, keep)
     raw = b""
     try:
         answer = await way(conversation)

@@ -573,5 +573,5 @@ async def test_models_that_cannot_be_listed_are_an_upstream_error(status: str, b
 @pytest.mark.parametrize("url", [None, "", "api.example.com/v1", "ftp://h/", "http:///v1", "https://u:p@h/v1"])
 def test_a_base_url_that_cannot_be_one_is_refused(url: str | None) -> None:
     with pytest.raises(ValueError, match="base_url") as caught:
-        OpenAIUpstream("prime", UpstreamSettings(kind="openai", base_url=url), Limits())
+        UpstreamSettings(kind="openai", base_url=url)
     assert "u:p" not in str(caught.value)
