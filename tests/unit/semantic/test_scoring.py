@@ -1,0 +1,123 @@
+"""From similarities to a ranking by calibrated probability."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gateway.semantic.calibration import Calibration
+from gateway.semantic.scoring import (
+    FEATURES,
+    SHORTLIST,
+    Evidence,
+    best_per_owner,
+    centroids,
+    features,
+    hybrid,
+    in_order,
+    rank,
+    shortlist,
+)
+
+BY_DENSE = Calibration(FEATURES, ("dense",), np.array([10], np.float32), -5.0)
+
+
+def evidence(dense: list[list[float]], lexical: list[list[float]] | None = None, foreign: float = 0.0) -> Evidence:
+    cosines = np.array(dense, np.float32).reshape(len(dense), -1)
+    rows = len(cosines)
+    return Evidence(
+        dense=cosines,
+        central=cosines,
+        lexical=np.zeros_like(cosines) if lexical is None else np.array(lexical, np.float32),
+        coverage=np.zeros_like(cosines),
+        ceilings=np.full(rows, 10, np.float32),
+        query_terms=np.full(rows, 6),
+        foreign=np.full(rows, foreign, np.float32),
+        examples=np.zeros(cosines.shape[1], np.bool_),
+    )
+
+
+def feature(known: Evidence, name: str) -> list[list[float]]:
+    columns = np.broadcast_to(np.arange(known.dense.shape[1]), known.dense.shape)
+    values: list[list[float]] = features(known, hybrid(known), columns)[..., FEATURES.index(name)].tolist()
+    return values
+
+
+def test_the_best_passage_speaks_for_its_resource() -> None:
+    similarities = np.array([[0.1, 0.9, 0.3], [0.5, 0.2, 0.4]], np.float32)
+    assert best_per_owner(similarities, np.array([0, 0, 1])).tolist() == [
+        pytest.approx([0.9, 0.3]),
+        pytest.approx([0.5, 0.4]),
+    ]
+
+
+def test_a_centroid_points_where_its_vectors_point_together() -> None:
+    vectors = np.array([[1, 0], [0, 1], [0, 1]], np.float32)
+    assert centroids(vectors, np.array([0, 0, 1])).tolist() == [pytest.approx([0.7071, 0.7071], abs=1e-4), [0, 1]]
+
+
+def test_words_in_common_decide_between_similar_meanings() -> None:
+    assert hybrid(evidence([[0.50, 0.45]], [[0, 3]])).argmax() == 1
+
+
+def test_meaning_outweighs_words_in_english_and_not_in_another_script() -> None:
+    known = evidence([[0.7, 0.3]], [[0, 3]])
+    assert hybrid(known).argmax() == 0
+    assert hybrid(replace(known, foreign=np.array([1.0], np.float32))).argmax() == 1
+
+
+def test_the_centroid_leads_where_there_are_examples() -> None:
+    known = replace(evidence([[0.60, 0.62]]), central=np.array([[0.60, 0.40]], np.float32))
+    assert hybrid(known).argmax() == 0
+
+
+def test_a_lead_is_measured_against_the_best_other_resource() -> None:
+    assert feature(evidence([[0.8, 0.5, 0.1]]), "dense_lead") == [pytest.approx([0.3, -0.3, -0.7])]
+
+
+def test_two_equals_have_no_lead() -> None:
+    assert feature(evidence([[0.8, 0.8, 0.1]]), "dense_lead") == [pytest.approx([0, 0, -0.7])]
+
+
+def test_a_single_resource_leads_by_all_it_has() -> None:
+    assert feature(evidence([[0.4]]), "dense_lead") == [pytest.approx([0.4])]
+
+
+def test_lexical_features_are_relative_to_the_best_and_to_the_ceiling() -> None:
+    known = evidence([[0.1, 0.1]], [[2, 4]])
+    assert feature(known, "lexical") == [pytest.approx([0.5, 1])]
+    assert feature(known, "matched") == [pytest.approx([0.2, 0.4])]
+
+
+def test_a_query_that_matches_no_word_has_finite_features() -> None:
+    known = evidence([[0.0, 0.0]])
+    known = replace(known, ceilings=np.zeros(1, np.float32))
+    assert np.isfinite([feature(known, name) for name in FEATURES]).all()
+
+
+def test_the_shortlist_holds_the_best_and_no_more() -> None:
+    score = np.arange(100, dtype=np.float32)[None]
+    assert sorted(shortlist(score)[0].tolist()) == list(range(100 - SHORTLIST, 100))
+
+
+def test_each_resource_is_ranked_by_the_sentence_that_speaks_for_it_most() -> None:
+    ranking = rank(evidence([[0.9, 0.1, 0.3], [0.2, 0.6, 0.1]]), BY_DENSE)
+    assert ranking.resources.tolist() == [0, 1, 2]
+    assert ranking.sentences.tolist() == [0, 1, 0]
+    assert ranking.probabilities.tolist() == pytest.approx([0.982, 0.731, 0.119], abs=1e-3)
+
+
+def test_nothing_to_rank_is_an_empty_ranking() -> None:
+    assert rank(evidence([[]]), BY_DENSE).resources.tolist() == []
+
+
+def test_the_order_does_not_depend_on_where_a_resource_stands() -> None:
+    cosines = np.random.default_rng(1).uniform(0, 1, (2, 60)).astype(np.float32)
+    turned = rank(evidence(cosines[:, ::-1].tolist()), BY_DENSE)
+    straight = rank(evidence(cosines.tolist()), BY_DENSE)
+    assert (59 - turned.resources).tolist() == straight.resources.tolist()
+
+
+def test_the_highest_probability_goes_to_the_highest_score() -> None:
+    likely = np.array([[0.2, 0.9, 0.5]], np.float32)
+    assert in_order(likely, np.array([[3, 2, 1]], np.float32)).tolist() == [pytest.approx([0.9, 0.5, 0.2])]
