@@ -24,6 +24,7 @@ from gateway.errors import Fault, Faults
 from gateway.pipeline import Pipeline
 from gateway.resources.extract import DocumentCache
 from gateway.resources.registry import Registry, default_registry
+from gateway.semantic.service import SemanticService, open_vectors
 from gateway.semantic.tokens import BpeCounter
 from gateway.settings import Settings
 from gateway.stores.links import LinkCache
@@ -57,6 +58,7 @@ class Gateway:
     upstreams: dict[str, Upstream]
     routes: Routes
     counter: BpeCounter
+    semantic: SemanticService | None
     pipeline: Pipeline
     metrics: Metrics = field(default_factory=Metrics)
     exchanges: ExchangeLog = field(default_factory=ExchangeLog)
@@ -74,8 +76,12 @@ class Gateway:
         routes = Routes(settings, upstreams)
         counter = BpeCounter()
         secret = settings.secret.encode() if settings.secret else await store.put_new(SECRET, secrets.token_bytes(32))
-        pipeline = Pipeline(routes, store, counter, merging(registry), secret, settings.defaults)
-        return cls(settings, store, policies, links, materials, upstreams, routes, counter, pipeline)
+        semantic = None
+        if settings.semantic.enabled:
+            semantic = SemanticService(settings.semantic, lambda: open_vectors(settings.store))
+            semantic.submit(policies.current)
+        pipeline = Pipeline(routes, store, counter, merging(registry), secret, settings.defaults, semantic)
+        return cls(settings, store, policies, links, materials, upstreams, routes, counter, semantic, pipeline)
 
     def router(self, draining: Callable[[], bool]) -> Router:
         """The ASGI app."""
@@ -101,6 +107,8 @@ class Gateway:
         """Read the policies again; a faulty set changes nothing and is reported."""
         if await self.policies.reload():
             self.links.track(self.materials.wanted)
+            if self.semantic is not None:
+                self.semantic.submit(self.policies.current)
             log.info("policies reloaded, generation %d", self.policies.generation)
         else:
             self.metrics.reload_failed()
@@ -116,6 +124,7 @@ class Gateway:
             self.links.run(self.reload),
             self.exchanges.run(),
             asyncio.to_thread(self.counter.count, "warm up", self.settings.defaults.model or ""),
+            *([self.semantic.run()] if self.semantic is not None else []),
             *(up.prepare() for up in self._enabled().values() if isinstance(up, LitellmUpstream)),
         ]
         tasks = [loop.create_task(job) for job in jobs]
@@ -133,6 +142,8 @@ class Gateway:
     async def close(self) -> None:
         for upstream in self.upstreams.values():
             await upstream.close()
+        if self.semantic is not None:
+            await self.semantic.close()
         await self.store.close()
 
 

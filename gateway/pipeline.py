@@ -32,7 +32,7 @@ from gateway.semantic.finding import Engine, WorkspaceFinder
 from gateway.semantic.tokens import TokenCounter
 from gateway.settings import Defaults
 from gateway.stores.base import EphemeralStore
-from gateway.upstreams.base import Upstream, UpstreamReply, UpstreamRequest
+from gateway.upstreams.base import Upstream, UpstreamReply, UpstreamRequest, shared
 from gateway.upstreams.calls import OwnCall
 from gateway.upstreams.converse import Conversation, Sender
 from gateway.upstreams.hidden import TTL, Hidden, Owner, calls_in, expand
@@ -107,7 +107,7 @@ class Pipeline:
         exchange.agent, exchange.model = scope.agent.alias if scope.agent else None, model
         upstreams = self.routes.candidates(model)
         client = client_tools(request)
-        offers = may_register(request, client) and all(upstream.can.tools for upstream in upstreams)
+        offers = shared(upstreams).tools and may_register(request, client)
         ask = Ask(scope, model, client if offers else None, request.messages)
         injection = await self._injection(exchange, ask)
         exchange.injected, exchange.tokens = injection.injected, injection.tokens
@@ -118,14 +118,11 @@ class Pipeline:
 
     async def converse(self, exchange: Exchange, prepared: Prepared) -> Reply:
         """Send it, run our tools in between, and give the client its reply."""
-        conversation = Conversation(
-            exchange,
-            send=self._sender(exchange, prepared),
-            run=self._runner(exchange, prepared.injection),
-            keep=self._keeper(exchange, prepared.scope),
-        )
+        send = self._sender(exchange, prepared)
         if prepared.injection.tools is None:
-            return await conversation.relay(self.body_of(prepared))
+            return await Conversation(exchange, send).relay(self.body_of(prepared))
+        run, keep = self._runner(exchange, prepared.injection), self._keeper(exchange, prepared.scope)
+        conversation = Conversation(exchange, send, run, keep)
         plan = self.loop_plan(prepared)
         if prepared.request.stream:
             return await conversation.stream(StreamLoop(plan))
@@ -146,7 +143,7 @@ class Pipeline:
         assert tools is not None
         fields = {key: value for key, value in prepared.outgoing.fields.items() if key not in ("tools", "tool_choice")}
         wants_usage = request.stream and asks_usage(request)
-        can_force = request.stream and all(upstream.can.stream_usage for upstream in prepared.upstreams)
+        can_force = request.stream and shared(prepared.upstreams).stream_usage
         return LoopPlan(
             fields=fields,
             messages=prepared.outgoing.messages,
@@ -224,14 +221,10 @@ class Pipeline:
             (source.placement for source in (scope.agent, scope.profile) if source is not None and source.placement),
             self.defaults.placement,
         )
-        if placement is Placement.TURN and not all(upstream.can.system_anywhere for upstream in upstreams):
+        can = shared(upstreams)
+        if placement is Placement.TURN and not can.system_anywhere:
             placement = Placement.TURN_USER
-        return Target(
-            model,
-            placement,
-            marks_cache=all(upstream.can.cache_marker for upstream in upstreams),
-            developer=all(upstream.can.developer for upstream in upstreams),
-        )
+        return Target(model, placement, can.cache_marker, can.developer)
 
     async def _with_hidden_turns(self, exchange: Exchange, scope: Scope, request: ChatRequest) -> list[Raw]:
         """The client's history with what it never saw of it put back in."""

@@ -25,7 +25,7 @@ Said = Annotated[str | None, BeforeValidator(lambda value: None if value == "" e
 class Section(BaseModel):
     """A part of the configuration: unknown keys are errors, values never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class Listen(Section):
@@ -129,6 +129,39 @@ class Log(Section):
     exchanges: bool = True  # one line per chat request
 
 
+class EmbedderSettings(Section):
+    kind: Literal["onnx", "openai"] = "onnx"
+    path: Said = None  # onnx kind: a folder with model.onnx and tokenizer.json; absent: the bundled model
+    base_url: Said = None  # openai kind: an endpoint with /embeddings
+    api_key: Said = None
+    model: Said = None
+
+    @model_validator(mode="after")
+    def _says_what(self) -> "EmbedderSettings":
+        if self.kind == "openai" and (self.base_url is None or self.model is None):
+            raise ValueError("kind openai needs a base_url and a model")
+        return self
+
+
+class Expansion(Section):
+    depth: int = Field(0, ge=0, le=3)  # further passes with what was picked as queries
+    threshold: float = Field(0.75, ge=0, le=1)  # cosine
+    top_n: int = Field(3, ge=0, le=50)  # per pass
+
+
+class Semantic(Section):
+    enabled: bool = True
+    embedder: EmbedderSettings = EmbedderSettings()
+    milliseconds: Annotated[int, Field(gt=0, le=60_000)] = 150  # what a request waits for its vectors
+    preset: Literal["conservative", "normal", "aggressive"] = "normal"
+    include_score: float | None = Field(None, ge=0, le=1)  # absent: the preset's
+    min_score: float | None = Field(None, ge=0, le=1)
+    top_k: int = Field(20, ge=1, le=1000)  # resources per sentence that are looked at closely
+    top_n: int | None = Field(None, ge=0, le=100)
+    calibration: Said = None  # a file that `gateway eval --fit` wrote; absent: the one that comes along
+    expansion: Expansion = Expansion()
+
+
 class Resources(Section):
     exclude: list[str] = []  # resource types that policies may not use
 
@@ -150,6 +183,7 @@ class Settings(Section):
     links: Links = Links()
     documents: Documents = Documents()
     resources: Resources = Resources()
+    semantic: Semantic = Semantic()
     log: Log = Log()
 
 
@@ -260,7 +294,19 @@ def _is_loopback(host: str) -> bool:
 
 def _anchored(settings: Settings, directory: Path) -> Settings:
     """The settings with relative paths made absolute: they are meant from where the file lies."""
-    changes = {"policies": str((directory / settings.policies).absolute())}
+    changes: dict[str, Any] = {
+        "policies": str((directory / settings.policies).absolute()),
+        "semantic": _anchored_semantic(settings.semantic, directory),
+    }
     if settings.store.startswith("sqlite:///"):
         changes["store"] = f"sqlite:///{(directory / settings.store.removeprefix('sqlite:///')).absolute()}"
     return settings.model_copy(update=changes)
+
+
+def _anchored_semantic(semantic: Semantic, directory: Path) -> Semantic:
+    calibration, model = (
+        None if path is None else str((directory / path).absolute())
+        for path in (semantic.calibration, semantic.embedder.path)
+    )
+    embedder = semantic.embedder.model_copy(update={"path": model})
+    return semantic.model_copy(update={"calibration": calibration, "embedder": embedder})

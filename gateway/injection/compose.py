@@ -61,6 +61,8 @@ def compose(request: ChatRequest, history: list[Raw], scope: Scope, injection: I
 def missing_defaults(request: ChatRequest, scope: Scope) -> dict[str, Any]:
     """What agent or profile give and the request leaves open."""
     sources = [source.defaults for source in (scope.agent, scope.profile) if source is not None]
+    if not sources:
+        return {}
     given: dict[str, Any] = {}
     for name in (*SAMPLING, "max_tokens"):
         value = first_given(sources, name)

@@ -102,7 +102,7 @@ class SqliteStore:
     @classmethod
     async def open(cls, path: Path, *, clock: Callable[[], float] = time.time) -> Self:
         """Open the file, made when absent; raises CorruptStore for a damaged, newer or foreign one."""
-        await asyncio.to_thread(_create, path)
+        await asyncio.to_thread(create_file, path)
         writes, reads = Lane(path, "writes"), Lane(path, "reads")
         await writes.open(_prepare_writes)
         try:
@@ -117,7 +117,7 @@ class SqliteStore:
         row = (_encoded(key), value, None if ttl is None else now + ttl)
 
         def work(connection: sqlite3.Connection) -> None:
-            with _transaction(connection):
+            with transaction(connection):
                 connection.execute(PUT, row)
                 self._sweep(connection, now)
 
@@ -127,7 +127,7 @@ class SqliteStore:
         name, now = _encoded(key), self._clock()
 
         def work(connection: sqlite3.Connection) -> bytes:
-            with _transaction(connection):
+            with transaction(connection):
                 connection.execute(PUT_NEW, (name, value, now))
                 (kept,) = connection.execute("SELECT value FROM ephemeral WHERE key = ?", (name,)).fetchone()
                 return bytes(kept)
@@ -152,7 +152,7 @@ class SqliteStore:
             self._next_sweep = now if swept == SWEEP_ROWS else now + SWEEP_SECONDS
 
 
-def _create(path: Path) -> None:
+def create_file(path: Path) -> None:
     """Make the file for its owner only; SQLite gives its -wal and -shm files the same mode."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ def _prepare_reads(connection: sqlite3.Connection) -> None:
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")  # A deferred one could fail halfway when another process writes.
     try:
         yield

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from gateway.stores.migrations import APPLICATION_ID, migrate
-from gateway.stores.sqlite import KEYS_PER_QUERY, Lane, _create, _transaction
+from gateway.stores.sqlite import KEYS_PER_QUERY, Lane, create_file, transaction
 
 UNUSED_SECONDS = 30 * 86_400.0  # how long the vector of a text that is gone waits for its return
 TOUCH_SECONDS = 86_400.0  # a vector in use is marked once a day at most
@@ -80,7 +80,7 @@ class SqliteVectors:
     @classmethod
     async def open(cls, path: Path, *, clock: Callable[[], float] = time.time) -> Self:
         """Open the file, made when absent; raises CorruptStore for a damaged or foreign one."""
-        await asyncio.to_thread(_create, path)
+        await asyncio.to_thread(create_file, path)
         lane = Lane(path, "vectors")
         await lane.open(_prepare)
         return cls(lane, clock)
@@ -117,7 +117,7 @@ class SqliteVectors:
 
     async def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         def work(connection: sqlite3.Connection) -> None:
-            with _transaction(connection):
+            with transaction(connection):
                 connection.executemany(statement, rows)
 
         await self._lane.run(work)

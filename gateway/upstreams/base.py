@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 
@@ -14,6 +15,19 @@ class Capabilities:
     developer: bool = True  # knows the developer role
     stream_usage: bool = True  # knows stream_options.include_usage
     cache_marker: bool = False  # takes Anthropic's cache_control
+
+
+@lru_cache(maxsize=256)
+def shared(upstreams: "tuple[Upstream, ...]") -> Capabilities:
+    """What all of them can do: a request may go to any."""
+    can = [upstream.can for upstream in upstreams]
+    return Capabilities(
+        tools=all(one.tools for one in can),
+        system_anywhere=all(one.system_anywhere for one in can),
+        developer=all(one.developer for one in can),
+        stream_usage=all(one.stream_usage for one in can),
+        cache_marker=all(one.cache_marker for one in can),
+    )
 
 
 @dataclass(frozen=True, slots=True)

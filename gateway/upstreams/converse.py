@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
+from typing import NoReturn
 
 import msgspec
 
@@ -20,14 +21,18 @@ from gateway.upstreams.turns_stream import StreamLoop
 Sender = Callable[[bytes, bool], Awaitable[tuple[Upstream, UpstreamReply]]]  # body, whether it is the first turn
 
 
+async def unexpected(_: object) -> NoReturn:
+    raise AssertionError("a relay has neither tools to run nor turns to hide")
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """One exchange with its three ways out: upstream, our tools, the store of hidden turns."""
 
     exchange: Exchange
     send: Sender
-    run: Callable[[OwnCall], Awaitable[str]]
-    keep: Callable[[Hidden], Awaitable[None]]
+    run: Callable[[OwnCall], Awaitable[str]] = unexpected
+    keep: Callable[[Hidden], Awaitable[None]] = unexpected
 
     async def relay(self, body: bytes) -> Reply:
         """One call whose reply passes as it comes."""

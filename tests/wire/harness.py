@@ -294,6 +294,7 @@ def running_gateway(
         "store": "memory:",
         "secret": "a secret of the tests",
         "upstreams": {"scripted": scripted},
+        "semantic": {"enabled": False},  # loading a model for every gateway would take most of the tests' time
         "routes": [{"model": "*", "upstream": "scripted"}],
         "defaults": {"model": "m-large"},
         "limits": {"drain_seconds": 1},

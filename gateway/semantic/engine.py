@@ -1,0 +1,174 @@
+"""The search by meaning: questions in, picks out, in time or not at all."""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gateway.domain.agent import SelectionSettings
+from gateway.domain.pick import Found, Pick, Question
+from gateway.semantic.base import EmbedderUnavailable, Late
+from gateway.semantic.calibration import Calibration
+from gateway.semantic.choice import PRESETS, Chosen, Rule, choose
+from gateway.semantic.expansion import expand
+from gateway.semantic.indexed import Indexed
+from gateway.semantic.indexer import Indexer
+from gateway.semantic.lexical import Lexical, terms
+from gateway.semantic.query_cache import QueryCache
+from gateway.semantic.scoring import Ranking, rank
+from gateway.semantic.sentences import searched
+from gateway.semantic.view import View
+from gateway.settings import Semantic
+
+VIEWS = 256  # scopes whose view of the index is kept
+LISTED = 50  # resources that a query of `list_context_resources` finds at the most
+RELEVANT = 0.05  # probability under which a listed resource is noise
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One search: the question's sentences and the view that answers them."""
+
+    sentences: list[str]
+    view: View
+    ranking: Ranking
+
+
+class SemanticEngine:
+    """Answers from whatever index there is; while there is none, resources stay on demand."""
+
+    def __init__(self, indexer: Indexer, settings: Semantic, calibration: Calibration) -> None:
+        self._indexer = indexer
+        self._settings = settings
+        self._calibration = calibration
+        self._views: OrderedDict[tuple[str, ...], View] = OrderedDict()
+        self._lexical: tuple[Indexed, Lexical] | None = None
+        self._complained = ""
+        self.cache = QueryCache()
+
+    async def find(
+        self, workspace: str, question: Question, resources: Sequence[str], settings: SelectionSettings
+    ) -> Found:
+        indexed = self._indexer.current
+        if indexed is None:
+            error = self._indexer.progress.error
+            return Found(reason="unavailable" if error else None, pending=frozenset(resources))
+        pending = indexed.missing.intersection(resources)
+        if pending:
+            self._indexer.prefer(pending)
+        try:
+            asked = await self._ask(workspace, searched(question.text, question.earlier), resources, indexed)
+        except Late:
+            return Found(reason="late", pending=pending)
+        except EmbedderUnavailable as error:
+            self._complain(str(error))
+            return Found(reason="unavailable", pending=pending)
+        if asked is None:
+            return Found(pending=pending)
+        return replace(await asyncio.to_thread(self._pick, asked, self._rule(settings)), pending=pending)
+
+    async def rank(self, workspace: str, query: str, resources: Sequence[str]) -> list[str] | None:
+        asked = await self._try(workspace, query, resources)
+        if asked is None:
+            return None
+        pairs = zip(asked.ranking.resources, asked.ranking.probabilities, strict=True)
+        return [asked.view.resources[column] for column, chance in pairs if chance >= RELEVANT][:LISTED]
+
+    async def passages(self, workspace: str, query: str, resource: str) -> list[str]:
+        asked = await self._try(workspace, query, [resource])
+        if asked is None:
+            return []
+        view = asked.view
+        vectors = await self.cache.embed(view.indexed.embedder, workspace, asked.sentences, self._within)
+        words = np.stack([view.words.match(terms(sentence)).score for sentence in asked.sentences])
+        scores = view.indexed.index.scores_for(vectors, view.rows) + 0.2 * words / max(float(words.max()), 1e-9)
+        best = scores.max(0).argsort(kind="stable")[::-1]
+        found = (view.indexed.passages[view.rows[place]] for place in best)
+        return [passage.text for passage in found if not passage.example]
+
+    @property
+    def _within(self) -> float:
+        return self._settings.milliseconds / 1000
+
+    async def _try(self, workspace: str, query: str, resources: Sequence[str]) -> Asked | None:
+        """A search on behalf of a tool; None when there is nothing to search with."""
+        indexed = self._indexer.current
+        if indexed is None:
+            return None
+        try:
+            return await self._ask(workspace, searched(query), resources, indexed)
+        except (Late, EmbedderUnavailable):
+            return None
+
+    async def _ask(
+        self, workspace: str, sentences: list[str], resources: Sequence[str], indexed: Indexed
+    ) -> Asked | None:
+        began = time.monotonic()
+        view = await self._view(indexed, tuple(resources))
+        if not sentences or not len(view.rows):
+            return None
+        within = self._within - (time.monotonic() - began)
+        vectors = await self.cache.embed(indexed.embedder, workspace, sentences, max(within, 0.001))
+        ranking = await asyncio.to_thread(lambda: rank(view.evidence(sentences, vectors), self._calibration))
+        return Asked(sentences, view, ranking)
+
+    async def _view(self, indexed: Indexed, resources: tuple[str, ...]) -> View:
+        """What a scope sees of the index, kept while the index stays the same."""
+        known = self._views.get(resources)
+        if known is not None and known.indexed is indexed:
+            self._views.move_to_end(resources)
+            return known
+        view = await asyncio.to_thread(self._build_view, indexed, resources)
+        self._views[resources] = view
+        while len(self._views) > VIEWS:
+            self._views.popitem(last=False)
+        return view
+
+    def _build_view(self, indexed: Indexed, resources: tuple[str, ...]) -> View:
+        if self._lexical is None or self._lexical[0] is not indexed:
+            self._lexical = indexed, Lexical.build([terms(passage.text) for passage in indexed.passages])
+        return View.build(indexed, resources, self._lexical[1])
+
+    def _rule(self, settings: SelectionSettings) -> Rule:
+        """The preset, with what request, agent and configuration say over it."""
+        own = self._settings
+        configured = SelectionSettings(own.preset, own.include_score, own.min_score, own.top_k, own.top_n)
+        # Whoever names a preset means its thresholds, not those that were configured for another one.
+        wanted = settings.over(SelectionSettings(top_k=own.top_k) if settings.preset else configured)
+        rule = PRESETS[wanted.preset or own.preset]
+        return Rule(
+            include_score=rule.include_score if wanted.include_score is None else wanted.include_score,
+            min_score=rule.min_score if wanted.min_score is None else wanted.min_score,
+            top_n=rule.top_n if wanted.top_n is None else wanted.top_n,
+            fill=rule.fill,
+        )
+
+    def _pick(self, asked: Asked, rule: Rule) -> Found:
+        view = asked.view
+        chosen = choose(asked.ranking, rule)
+        picks = [Pick(view.resources[one.resource], one.probability, "semantic", why(one, asked)) for one in chosen]
+        expansion = self._settings.expansion
+        if expansion.depth and picks:
+            picks += expand(view, [one.resource for one in chosen], expansion)
+        taken = {pick.resource for pick in picks}
+        pairs = zip(asked.ranking.resources, asked.ranking.probabilities, strict=True)
+        others = ((view.resources[column], round(float(chance), 4)) for column, chance in pairs)
+        return Found(tuple(picks), scores=tuple(pair for pair in others if pair[0] not in taken))
+
+    def _complain(self, reason: str) -> None:
+        """Say once why semantic resources stay on demand."""
+        if reason != self._complained:
+            self._complained = reason
+            log.warning("semantic resources stay on demand: %s", reason)
+
+
+def why(one: Chosen, asked: Asked) -> str:
+    sentence = asked.sentences[one.sentence]
+    shown = sentence if len(sentence) <= 80 else sentence[:79] + "…"
+    return f"relevant with probability {one.probability:.2f} to “{shown}”"

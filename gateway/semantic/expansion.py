@@ -1,0 +1,44 @@
+"""What is near to what was picked: its passages become queries themselves."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gateway.domain.pick import Pick
+from gateway.semantic.scoring import best_per_owner
+from gateway.semantic.view import View
+from gateway.settings import Expansion
+
+QUERIES = 5  # passages of a picked resource that lead on
+
+
+def expand(view: View, picked: Sequence[int], settings: Expansion) -> list[Pick]:
+    """Further picks, pass by pass; each says which resource led to it."""
+    taken = set(picked)
+    found: list[Pick] = []
+    frontier = list(picked)
+    for _ in range(settings.depth):
+        near = neighbours(view, frontier, taken)
+        chosen = [one for one in near if one[1] >= settings.threshold][: settings.top_n]
+        for column, cosine, origin in chosen:
+            why = f"its text is near to {view.resources[origin]} (cosine {cosine:.2f})"
+            found.append(Pick(view.resources[column], cosine, "expansion", why))
+        frontier = [column for column, _, _ in chosen]
+        taken.update(frontier)
+        if not frontier:
+            break
+    return found
+
+
+def neighbours(view: View, origins: Sequence[int], taken: set[int]) -> list[tuple[int, float, int]]:
+    """Columns not yet taken with their best cosine to any passage of the origins, and from which, nearest first."""
+    best = np.full(len(view.resources), -1.0, np.float32)
+    leading = np.zeros(len(view.resources), np.intp)
+    for origin in origins:
+        rows = view.rows[view.owners == origin][:QUERIES]
+        vectors = view.indexed.index.vectors_of(rows)
+        near = best_per_owner(view.indexed.index.scores_for(vectors, view.rows), view.owners).max(0)
+        leading[near > best] = origin
+        best = np.maximum(best, near)
+    order = np.argsort(-best, kind="stable")
+    return [(int(column), float(best[column]), int(leading[column])) for column in order if int(column) not in taken]
