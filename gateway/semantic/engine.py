@@ -7,8 +7,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.pick import Found, Pick, Question
 from gateway.semantic.base import EmbedderUnavailable, Late
@@ -17,11 +15,10 @@ from gateway.semantic.choice import PRESETS, Chosen, Rule, choose
 from gateway.semantic.expansion import expand
 from gateway.semantic.indexed import Indexed
 from gateway.semantic.indexer import Indexer
-from gateway.semantic.lexical import Lexical, terms
 from gateway.semantic.query_cache import QueryCache
-from gateway.semantic.scoring import Ranking, rank
+from gateway.semantic.scoring import Floats, Ranking, rank
 from gateway.semantic.sentences import searched
-from gateway.semantic.view import View
+from gateway.semantic.view import View, Words
 from gateway.settings import Semantic
 
 VIEWS = 256  # scopes whose view of the index is kept
@@ -36,6 +33,7 @@ class Asked:
     """One search: the question's sentences and the view that answers them."""
 
     sentences: list[str]
+    vectors: Floats
     view: View
     ranking: Ranking
 
@@ -48,7 +46,7 @@ class SemanticEngine:
         self._settings = settings
         self._calibration = calibration
         self._views: OrderedDict[tuple[str, ...], View] = OrderedDict()
-        self._lexical: tuple[Indexed, Lexical] | None = None
+        self._words: tuple[Indexed, Words] | None = None
         self._complained = ""
         self.cache = QueryCache()
 
@@ -84,13 +82,7 @@ class SemanticEngine:
         asked = await self._try(workspace, query, [resource])
         if asked is None:
             return []
-        view = asked.view
-        vectors = await self.cache.embed(view.indexed.embedder, workspace, asked.sentences, self._within)
-        words = np.stack([view.words.match(terms(sentence)).score for sentence in asked.sentences])
-        scores = view.indexed.index.scores_for(vectors, view.rows) + 0.2 * words / max(float(words.max()), 1e-9)
-        best = scores.max(0).argsort(kind="stable")[::-1]
-        found = (view.indexed.passages[view.rows[place]] for place in best)
-        return [passage.text for passage in found if not passage.example]
+        return await asyncio.to_thread(asked.view.passages, asked.sentences, asked.vectors)
 
     @property
     def _within(self) -> float:
@@ -116,7 +108,7 @@ class SemanticEngine:
         within = self._within - (time.monotonic() - began)
         vectors = await self.cache.embed(indexed.embedder, workspace, sentences, max(within, 0.001))
         ranking = await asyncio.to_thread(lambda: rank(view.evidence(sentences, vectors), self._calibration))
-        return Asked(sentences, view, ranking)
+        return Asked(sentences, vectors, view, ranking)
 
     async def _view(self, indexed: Indexed, resources: tuple[str, ...]) -> View:
         """What a scope sees of the index, kept while the index stays the same."""
@@ -131,9 +123,9 @@ class SemanticEngine:
         return view
 
     def _build_view(self, indexed: Indexed, resources: tuple[str, ...]) -> View:
-        if self._lexical is None or self._lexical[0] is not indexed:
-            self._lexical = indexed, Lexical.build([terms(passage.text) for passage in indexed.passages])
-        return View.build(indexed, resources, self._lexical[1])
+        if self._words is None or self._words[0] is not indexed:
+            self._words = indexed, Words.of(indexed)
+        return View.build(indexed, resources, self._words[1])
 
     def _rule(self, settings: SelectionSettings) -> Rule:
         """The preset, with what request, agent and configuration say over it."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,23 @@ from gateway.semantic.scoring import Evidence, Floats, Rows, best_per_owner, cen
 
 
 @dataclass(frozen=True, eq=False)
+class Words:
+    """The words of an index: each resource one document, made of its passages and examples."""
+
+    numbers: dict[str, int]  # of the documents, by resource
+    lexical: Lexical
+
+    @classmethod
+    def of(cls, indexed: Indexed) -> Self:
+        by_resource = groupby(indexed.passages, key=lambda passage: passage.resource)
+        texts = {name: [word for one in group for word in terms(one.text)] for name, group in by_resource}
+        return cls({name: number for number, name in enumerate(texts)}, Lexical.build(list(texts.values())))
+
+    def within(self, resources: Sequence[str]) -> Scoped:
+        return self.lexical.within(np.array([self.numbers[name] for name in resources], np.intp))
+
+
+@dataclass(frozen=True, eq=False)
 class View:
     """The visible resources as columns, their passages and examples as rows grouped by column."""
 
@@ -21,37 +39,47 @@ class View:
     resources: tuple[str, ...]  # by column
     rows: Rows  # of the index
     owners: Rows  # by row: its column, ascending
-    centres: Floats  # by column: where its examples point; zero without examples
-    examples: NDArray[np.bool_]  # by column
+    centres: Floats  # by column: where all its vectors point together
+    examples: NDArray[np.bool_]  # by column: whether it has any
     words: Scoped
 
     @classmethod
-    def build(cls, indexed: Indexed, resources: Sequence[str], lexical: Lexical) -> "View":
-        """What can be seen of an index; `lexical` holds the words of its passages, row by row."""
+    def build(cls, indexed: Indexed, resources: Sequence[str], words: Words) -> Self:
+        """What can be seen of an index; a resource without any vector is not among the columns."""
         rows = indexed.rows(resources)
-        names = [indexed.passages[row].resource for row in rows]
-        columns = tuple(name for name, _ in groupby(names))
+        passages = [indexed.passages[row] for row in rows]
+        columns = tuple(name for name, _ in groupby(passage.resource for passage in passages))
         numbers = {name: number for number, name in enumerate(columns)}
-        owners = np.array([numbers[name] for name in names], np.intp)
+        owners = np.array([numbers[passage.resource] for passage in passages], np.intp)
         examples = np.zeros(len(columns), np.bool_)
-        examples[[numbers[name] for name, row in zip(names, rows, strict=True) if indexed.passages[row].example]] = True
+        examples[[numbers[passage.resource] for passage in passages if passage.example]] = True
         vectors = indexed.index.vectors_of(rows)
         centres = centroids(vectors, owners) if len(rows) else np.zeros((0, 0), np.float32)
-        return cls(indexed, columns, rows, owners, centres, examples, lexical.within(rows))
+        return cls(indexed, columns, rows, owners, centres, examples, words.within(columns))
 
     def evidence(self, sentences: Sequence[str], vectors: Floats) -> Evidence:
         """What speaks for each resource, sentence by sentence."""
         dense = best_per_owner(self.indexed.index.scores_for(vectors, self.rows), self.owners)
-        central = np.where(self.examples[None], vectors @ self.centres.T, dense)
+        central = np.where(self.examples[None], vectors @ self.centres.T, dense).astype(np.float32)
         queries = [terms(sentence) for sentence in sentences]
         matches = [self.words.match(query) for query in queries]
         return Evidence(
             dense=dense,
-            central=central.astype(np.float32),
-            lexical=best_per_owner(np.stack([match.score for match in matches]), self.owners),
-            coverage=best_per_owner(np.stack([match.coverage for match in matches]), self.owners),
+            central=central,
+            lexical=np.stack([match.score for match in matches]),
+            coverage=np.stack([match.coverage for match in matches]),
             ceilings=np.array([match.ceiling for match in matches], np.float32),
             query_terms=np.array([len(query) for query in queries], np.intp),
             foreign=np.array([foreignness(sentence) for sentence in sentences], np.float32),
             examples=self.examples,
         )
+
+    def passages(self, sentences: Sequence[str], vectors: Floats) -> list[str]:
+        """The passages that answer best, whatever resource they are of; examples are questions, not answers."""
+        texts = [self.indexed.passages[row] for row in self.rows]
+        words = Lexical.build([terms(passage.text) for passage in texts]).within(np.arange(len(texts)))
+        lexical = np.stack([words.match(terms(sentence)).score for sentence in sentences])
+        shares = lexical / max(float(lexical.max()), 1e-9)
+        scores = (self.indexed.index.scores_for(vectors, self.rows) + 0.2 * shares).max(0)
+        order = np.argsort(-scores, kind="stable")
+        return [texts[place].text for place in order if not texts[place].example]
