@@ -1,6 +1,6 @@
 """One client request and its reply."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,3 +50,4 @@ class Reply:
     headers: Mapping[str, str]
     body: bytes = b""
     stream: AsyncGenerator[bytes] | None = None
+    close: Callable[[], Awaitable[None]] | None = None  # lets go of the upstream, even if `stream` was never begun

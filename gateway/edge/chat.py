@@ -76,7 +76,11 @@ class Chat:
                 exchange.status = "error"
             await send_body(send, reply.status, reply.body, head(reply, exchange))
         else:
-            await self._stream(exchange, reply, reply.stream, send)
+            try:
+                await self._stream(exchange, reply, reply.stream, send)
+            finally:
+                if reply.close is not None:
+                    await reply.close()
         return reply.status
 
     async def _stream(self, exchange: Exchange, reply: Reply, stream: AsyncGenerator[bytes], send: Send) -> None:

@@ -44,7 +44,7 @@ class Conversation:
         except BaseException:
             await reply.close()
             raise
-        return Reply(reply.status, reply.headers, stream=relayed(reply, first))
+        return Reply(reply.status, reply.headers, stream=relayed(reply, first, self.exchange), close=reply.close)
 
     async def answer(self, loop: ReplyLoop) -> Reply:
         """Turns until there is one whole answer."""
@@ -71,7 +71,7 @@ class Conversation:
         except BaseException:
             await reply.close()
             raise
-        return Reply(reply.status, reply.headers, stream=self._turns(loop, reply, shown))
+        return Reply(reply.status, reply.headers, stream=self._turns(loop, reply, shown), close=reply.close)
 
     async def _turns(self, loop: StreamLoop, reply: UpstreamReply, shown: bytes) -> AsyncGenerator[bytes]:
         silence = Silence()

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.domain.exchange import Exchange
 from gateway.errors import UpstreamAuth, UpstreamError, UpstreamInvalid, UpstreamTruncated
 from gateway.upstreams import sse
 from gateway.upstreams.base import Upstream, UpstreamReply
@@ -54,7 +55,7 @@ async def read_after_done(reply: UpstreamReply) -> bytes:
         return b""
 
 
-async def relayed(reply: UpstreamReply, first: bytes) -> AsyncGenerator[bytes]:
+async def relayed(reply: UpstreamReply, first: bytes, exchange: Exchange) -> AsyncGenerator[bytes]:
     """The stream as it comes, in complete events; raises UpstreamTruncated if it ends before it is complete.
 
     A literal `"finish_reason":"` or a line `data: [DONE]` cannot stand inside a JSON string, where quotes and newlines
@@ -75,7 +76,9 @@ async def relayed(reply: UpstreamReply, first: bytes) -> AsyncGenerator[bytes]:
                 failed = failed or tells_error(ready)
                 yield ready
             chunk = await (read_after_done(reply) if done or failed else reply.read())
-        if not done and not failed:
+        if failed:
+            exchange.status = "error"
+        elif not done:
             if not finished and not is_done(tail):
                 raise UpstreamTruncated("The upstream's stream ended before it was complete.")
             yield sse.DONE_EVENT

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.exchange import Exchange
+from gateway.domain.principal import ANONYMOUS
+from gateway.domain.snapshot import EMPTY
 from gateway.errors import UpstreamAuth, UpstreamInvalid, UpstreamTimeout, UpstreamTruncated
 from gateway.upstreams import relay, sse
 from gateway.upstreams.relay import is_done, judge, relayed, tells_error
@@ -36,10 +39,14 @@ class Scripted:
         self.closed = True
 
 
+def exchange() -> Exchange:
+    return Exchange("x", ANONYMOUS, EMPTY, ())
+
+
 async def passed(*pieces: Any) -> list[bytes]:
     reply = Scripted(*pieces)
     try:
-        return [piece async for piece in relayed(reply, await reply.read())]
+        return [piece async for piece in relayed(reply, await reply.read(), exchange())]
     finally:
         assert reply.closed
 
@@ -94,7 +101,7 @@ async def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch):
 
 async def test_a_client_that_leaves_closes_the_reply():
     reply = Scripted(TEXT, TEXT)
-    stream = relayed(reply, await reply.read())
+    stream = relayed(reply, await reply.read(), exchange())
     assert await anext(stream) == TEXT
     await stream.aclose()
     assert reply.closed
@@ -109,7 +116,7 @@ async def test_an_upstream_that_stays_open_after_done_is_left(monkeypatch: pytes
 
     monkeypatch.setattr(relay, "AFTER_DONE", 0.01)
     reply = Hanging(DONE)
-    assert [piece async for piece in relayed(reply, await reply.read())] == [DONE]
+    assert [piece async for piece in relayed(reply, await reply.read(), exchange())] == [DONE]
     assert reply.closed
 
 
@@ -171,3 +178,10 @@ def test_refused_credentials_are_ours_unless_the_client_brought_them(status: int
     with pytest.raises(UpstreamAuth):
         judge(Named(False), reply)  # type: ignore[arg-type]
     judge(Named(True), reply)  # type: ignore[arg-type]
+
+
+async def test_an_error_that_the_upstream_tells_is_an_error_in_the_account():
+    noted = exchange()
+    reply = Scripted(TEXT, ERROR)
+    assert [piece async for piece in relayed(reply, await reply.read(), noted)] == [TEXT, ERROR]
+    assert noted.status == "error"
