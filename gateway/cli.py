@@ -1,4 +1,4 @@
-"""The `gateway` command: serve, demo, check, resolve."""
+"""The `gateway` command: serve, demo, check, resolve, index, eval."""
 
 import argparse
 import asyncio
@@ -14,11 +14,14 @@ import uvicorn
 import uvloop
 
 from gateway.app import Gateway, check_policies
+from gateway.commands.evaluate import Wish, evaluate, shown_as_text
+from gateway.commands.index import build_index
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import Principal
 from gateway.edge.logs import configure_logging
 from gateway.edge.server import build_server
 from gateway.errors import Fault, Faults, GatewayError, StoreError
+from gateway.evaluation.cases import Targets
 from gateway.preview import as_text, preview
 from gateway.settings import Overrides, Settings, load_settings
 
@@ -74,7 +77,31 @@ def parser() -> argparse.ArgumentParser:
     resolve_.add_argument("--json", action="store_true")
     resolve_.add_argument("question", metavar="QUESTION")
     resolve_.set_defaults(run=resolve)
+
+    index_ = commands.add_parser("index", help="embed what the search by meaning has no vector of yet")
+    index_.add_argument("--config", type=Path, default=likely_config())
+    index_.add_argument("--policies", type=Path)
+    index_.set_defaults(run=index)
+
+    eval_ = commands.add_parser("eval", help="try questions and compare what is injected with what is expected")
+    eval_.add_argument("--config", type=Path, default=likely_config())
+    eval_.add_argument("--policies", type=Path)
+    eval_.add_argument("--model")
+    eval_.add_argument("--min-precision", type=share, metavar="X")
+    eval_.add_argument("--min-recall", type=share, metavar="X")
+    eval_.add_argument("--max-false", type=share, metavar="X")
+    eval_.add_argument("--fit", type=Path, metavar="FILE", help="refit the calibration on the cases and write it there")
+    eval_.add_argument("--json", action="store_true")
+    eval_.add_argument("cases", type=Path, metavar="CASES")
+    eval_.set_defaults(run=evaluation)
     return root
+
+
+def share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
+    return value
 
 
 def likely_config() -> Path | None:
@@ -164,6 +191,18 @@ async def show(settings: Settings, given: argparse.Namespace) -> int:
         await gateway.close()
     print(orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode() if given.json else as_text(shown))
     return OK
+
+
+def index(given: argparse.Namespace) -> int:
+    print(uvloop.run(build_index(settings_for(given), sys.stderr)).as_text())
+    return OK
+
+
+def evaluation(given: argparse.Namespace) -> int:
+    targets = Targets(precision=given.min_precision, recall=given.min_recall, false_injections=given.max_false)
+    shown = uvloop.run(evaluate(settings_for(given), Wish(given.cases, targets, given.model, given.fit)))
+    print(orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode() if given.json else shown_as_text(shown))
+    return OK if shown["ok"] else FAULT
 
 
 def report(faults: list[Fault], given: argparse.Namespace) -> None:

@@ -20,9 +20,10 @@ ROWS = (
     {"semantic"},
     {"scopes", "collectors", "selection", "injection", "upstreams", "retrieval", "receipts"},
     {"pipeline"},
-    {"preview"},
+    {"evaluation", "preview"},
     {"edge"},
     {"app"},
+    {"commands"},
     {"cli"},
     {"__main__"},
 )

@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from gateway.cli import main
+from gateway.semantic.model_files import MANIFEST, built_folder
+from gateway.semantic.scoring import FEATURES
 
 POLICIES: dict[str, Any] = {
     "contexts": {
@@ -57,6 +59,8 @@ def usage(*arguments: str) -> int:
         ["resolve"],
         ["resolve", "one", "two"],
         ["serve", "--port", "many"],
+        ["eval"],
+        ["eval", "cases.txt", "--min-recall", "80"],
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +71,7 @@ def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFi
 def test_help_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert usage("--help") == 0
     out = capsys.readouterr().out
-    assert all(word in out for word in ("serve", "demo", "check", "resolve"))
+    assert all(word in out for word in ("serve", "demo", "check", "resolve", "index", "eval"))
 
 
 def test_check_of_good_policies_exits_with_0(config: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,7 +121,7 @@ def test_faults_of_the_configuration_are_told_the_same_way(config: str, capsys: 
     assert capsys.readouterr().out.startswith("my.yaml:1: colour: ")
 
 
-@pytest.mark.parametrize("command", [["check"], ["resolve", "Hi"], ["serve"]])
+@pytest.mark.parametrize("command", [["check"], ["resolve", "Hi"], ["serve"], ["index"], ["eval", "cases.txt"]])
 def test_a_configuration_that_is_not_there_is_a_fault(
     command: list[str], config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -200,3 +204,151 @@ def test_serve_refuses_to_start_with_faulty_policies(config: str, capsys: pytest
 def test_serve_refuses_a_public_address_without_keys(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--config", config, "--host", "0.0.0.0", "--port", "0"]) == 1
     assert "listen.host" in capsys.readouterr().err
+
+
+SEARCHED: dict[str, Any] = {
+    "contexts": {
+        "help": {
+            "default": True,
+            "resources": {
+                "delivery": {
+                    "type": "text",
+                    "mode": "semantic",
+                    "name": "Delivery times",
+                    "data": {"content": "Parcels take two days in Germany and four days in Austria."},
+                },
+                "privacy": {
+                    "type": "text",
+                    "mode": "semantic",
+                    "name": "Privacy",
+                    "data": {"content": "Ask for consent before a newsletter is sent."},
+                },
+            },
+        }
+    },
+    "agents": {"mute": {"inject": False, "contexts": ["help"]}},
+}
+CASES = """cases:
+  - {question: How long do parcels take to Austria?, expect: [help/delivery]}
+  - {question: And to Germany?, expect: [help/delivery], earlier: [How long do parcels take to Austria?]}
+  - {question: Do we need consent for the newsletter?, expect: [help/privacy]}
+  - {question: Who painted the Mona Lisa?, expect: []}
+"""
+needs_model = pytest.mark.skipif(
+    not (built_folder() / MANIFEST).is_file(), reason="the embedding model is not there: run scripts/model"
+)
+
+
+@pytest.fixture
+def searched(config: str) -> str:
+    """The same with resources that are found by meaning, a store that lasts, and coefficients that never change."""
+    Path("policies/all.yaml").write_text(yaml.safe_dump(SEARCHED, sort_keys=False))
+    weights = {"dense": 8.0, "lead": 8.0}
+    stored = {"features": list(FEATURES), "intercept": -4.0, "weights": weights}
+    Path("fitted.json").write_bytes(orjson.dumps(stored))
+    changes = {"store": "sqlite:///kept.db", "semantic": {"calibration": "fitted.json"}}
+    Path(config).write_text(yaml.safe_dump(CONFIG | changes))
+    Path("cases.txt").write_text(CASES)
+    return config
+
+
+@needs_model
+def test_index_embeds_what_is_missing_and_nothing_twice(searched: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["index", "--config", searched]) == 0
+    assert capsys.readouterr().out == "2 passages: 2 embedded now, 0 at hand\n"
+    assert main(["index", "--config", searched]) == 0
+    assert capsys.readouterr().out == "2 passages: 0 embedded now, 2 at hand\n"
+
+
+def test_index_of_policies_without_anything_to_find(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("policies/all.yaml").write_text("contexts: {a: {}}")
+    assert main(["index", "--config", config]) == 0
+    assert capsys.readouterr().out == "0 passages: 0 embedded now, 0 at hand\n"
+
+
+@pytest.mark.parametrize("command", [["index"], ["eval", "cases.txt"]])
+@pytest.mark.parametrize(
+    ("semantic", "told"),
+    [
+        ({"enabled": False}, "semantic.enabled is false"),
+        ({"embedder": {"path": "nowhere"}}, "nowhere/model.onnx cannot be read"),
+        ({"calibration": "nowhere.json"}, "nowhere.json cannot be used"),
+    ],
+)
+def test_a_search_that_cannot_be_used_exits_with_1_and_the_reason(
+    searched: str, capsys: pytest.CaptureFixture[str], command: list[str], semantic: dict[str, Any], told: str
+) -> None:
+    Path(searched).write_text(yaml.safe_dump(CONFIG | {"semantic": semantic}))
+    assert main([*command, "--config", searched]) == 1
+    assert told in capsys.readouterr().err
+
+
+@needs_model
+def test_eval_of_good_policies_reaches_its_targets(searched: str, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--min-precision", "1", "--min-recall", "1", "--max-false", "0"]
+    assert main(["eval", "cases.txt", "--config", searched, *flags]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("4 cases, 1 of which expect nothing\n")
+    assert out.endswith("all targets are reached\n")
+
+
+@needs_model
+def test_eval_exits_with_1_when_a_target_is_missed_and_says_what_would_help(
+    searched: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("cases.txt").write_text(CASES + "  - {question: 'Any news about the weather?', expect: [help/privacy]}\n")
+    assert main(["eval", "cases.txt", "--config", searched, "--json", "--min-recall", "0.9"]) == 1
+    told = orjson.loads(capsys.readouterr().out)
+    assert told["missed_targets"] == ["recall ≥ 0.9 is wanted, and it is 0.750"]
+    (wrong,) = told["wrong"]
+    assert (wrong["line"], wrong["unexpected"]) == (6, [])
+    assert "lower min_score to 0." in wrong["missed"][0]["change"]
+
+
+@needs_model
+def test_eval_without_targets_only_informs(searched: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("cases.txt").write_text("cases:\n  - {question: Who painted the Mona Lisa?, expect: [help/privacy]}\n")
+    assert main(["eval", "cases.txt", "--config", searched]) == 0
+    assert "1 cases are wrong" in capsys.readouterr().out
+
+
+@needs_model
+def test_eval_says_when_a_resource_is_out_of_reach(searched: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("cases.txt").write_text("cases:\n  - {question: Parcels?, expect: [help/delivery], agent: mute}\n")
+    assert main(["eval", "cases.txt", "--config", searched]) == 0
+    assert "missed help/delivery, without a score: it is out of reach here" in capsys.readouterr().out
+
+
+@needs_model
+def test_eval_tells_what_the_gateway_would_refuse_as_faults(searched: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("cases.txt").write_text(
+        "cases:\n  - {question: Q?, expect: [], agent: mut}\n  - {question: Q?, expect: [], content: nowhere}\n"
+    )
+    assert main(["eval", "cases.txt", "--config", searched]) == 1
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "cases.txt:2: cases.0.agent: There is no agent 'mut'. Did you mean 'mute'?"
+    assert second.startswith("cases.txt:3: cases.1.content: There is no content 'nowhere'.")
+
+
+@needs_model
+def test_a_fit_needs_enough_cases(searched: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "cases.txt", "--config", searched, "--fit", "new.json"]) == 1
+    assert "A fit needs at least 20 cases" in capsys.readouterr().err
+    assert not Path("new.json").exists()
+
+
+@needs_model
+def test_a_fit_that_helps_is_written_and_can_be_used(searched: str, capsys: pytest.CaptureFixture[str]) -> None:
+    nouns = ("parcels", "boxes", "letters", "orders", "books", "lamps", "chairs", "shirts", "cups", "plants")
+    # Here nobody wants the delivery times, however near they are: the shipped coefficients cannot know that.
+    asked = [f"  - {{question: How long do {noun} take to Austria?, expect: []}}\n" for noun in nouns]
+    asked += [
+        f"  - {{question: Does a newsletter about {noun} need consent?, expect: [help/privacy]}}\n" for noun in nouns
+    ]
+    Path("cases.txt").write_text("cases:\n" + "".join(asked))
+    assert main(["eval", "cases.txt", "--config", searched, "--fit", "new.json", "--json"]) == 0
+    made = orjson.loads(capsys.readouterr().out)["fit"]
+    assert made["written"] == "new.json"
+    assert made["loss"]["after"] < made["loss"]["before"]
+    Path(searched).write_text(yaml.safe_dump(CONFIG | {"semantic": {"calibration": "new.json"}}))
+    assert main(["eval", "cases.txt", "--config", searched]) == 0

@@ -1,0 +1,113 @@
+"""The file of cases: questions, and what a search by meaning should inject for each."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from gateway.domain.resource import Mode
+from gateway.domain.snapshot import Snapshot
+from gateway.errors import Fault, Faults, GatewayError
+from gateway.strict_yaml import Document, Keys, load
+from gateway.validation import nearest, validated
+
+SAID = ("agent", "profile", "prompt", "content", "language", "user")  # sent as headers of the same names
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CaseShape(Strict):
+    question: Text
+    expect: list[Text]  # ids of semantic resources; empty: nothing should be injected
+    agent: Text | None = None
+    profile: Text | None = None
+    prompt: Text | None = None
+    content: Text | None = None
+    language: Text | None = None
+    user: Text | None = None
+    earlier: list[Text] = []  # what the user said before, oldest first
+
+
+class Targets(Strict):
+    """What the figures have to reach; None: whatever they are."""
+
+    precision: Share | None = None
+    recall: Share | None = None
+    false_injections: Share | None = None
+
+    def over(self, broader: "Targets") -> "Targets":
+        """These targets where they say something, else the broader ones."""
+        return broader.model_copy(update=self.model_dump(exclude_none=True))
+
+
+class FileShape(Strict):
+    cases: Annotated[list[CaseShape], Field(min_length=1)]
+    targets: Targets = Targets()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question as a client would ask it, and the resources that it should get."""
+
+    question: str
+    expect: frozenset[str] = frozenset()
+    said: tuple[tuple[str, str], ...] = ()  # names of x-context headers and their values
+    earlier: tuple[str, ...] = ()  # oldest first
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFile:
+    """Cases that fit the policies, and what has to be reached with them."""
+
+    document: Document
+    cases: tuple[Case, ...]
+    targets: Targets
+
+    def refused(self, number: int, error: GatewayError) -> Fault:
+        """Why the gateway would not even look at a case."""
+        key = (error.param or "").removeprefix("x-context-")
+        here: Keys = ("cases", number)
+        return self.document.fault((*here, key) if key in SAID else here, error.message)
+
+
+def load_cases(path: Path, snapshot: Snapshot) -> CaseFile:
+    """Read the cases of a file; raises Faults with everything that is wrong in it."""
+    document = load(path)
+    shape, faults = validated(FileShape, document.data, document, ())
+    if shape is None:
+        raise Faults(sorted(faults, key=lambda fault: fault.line))
+    faults = [
+        document.fault(("cases", number, "expect", place), message)
+        for number, case in enumerate(shape.cases)
+        for place, message in _wrong(case.expect, snapshot)
+    ]
+    if faults:
+        raise Faults(faults)
+    return CaseFile(document, tuple(_cases(shape.cases, document)), shape.targets)
+
+
+def _cases(shapes: Iterable[CaseShape], document: Document) -> Iterator[Case]:
+    for number, shape in enumerate(shapes):
+        said: list[tuple[str, Any]] = [(name, getattr(shape, name)) for name in SAID]
+        given = tuple((name, value) for name, value in said if value is not None)
+        line = document.line(("cases", number))
+        yield Case(shape.question, frozenset(shape.expect), given, tuple(shape.earlier), line)
+
+
+def _wrong(expected: Iterable[str], snapshot: Snapshot) -> Iterator[tuple[int, str]]:
+    """Ids that no search could ever find, by their place in the list."""
+    findable = [name for name, resource in snapshot.resources.items() if resource.mode is Mode.SEMANTIC]
+    for place, name in enumerate(expected):
+        resource = snapshot.resources.get(name)
+        if resource is None:
+            yield place, f"there is no resource {name!r}{nearest(name, findable)}"
+        elif resource.mode is not Mode.SEMANTIC:
+            yield place, f"{name!r} has mode {resource.mode}; only semantic resources depend on the question"

@@ -1,0 +1,52 @@
+"""How good a set of outcomes is, in four figures, and whether that is good enough."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from gateway.evaluation.cases import Targets
+from gateway.evaluation.run import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Shares from 0 to 1; None where there was nothing to measure."""
+
+    precision: float | None  # of what was injected where something is expected: how much was expected
+    recall: float | None  # of what is expected: how much was injected, averaged over cases
+    false_injections: float | None  # of the cases that expect nothing: how many got something
+    r_at_1: float | None  # of the cases that expect something: how often the best score is an expected one's
+
+    def as_dict(self) -> dict[str, float | None]:
+        return {name: None if value is None else round(value, 4) for name, value in asdict(self).items()}
+
+
+def figures_of(outcomes: Sequence[Outcome]) -> Figures:
+    answered = [outcome for outcome in outcomes if outcome.case.expect]
+    silent = [outcome for outcome in outcomes if not outcome.case.expect]
+    injected = sum(len(outcome.injected) for outcome in answered)
+    return Figures(
+        precision=share(sum(outcome.hits for outcome in answered), injected),
+        recall=share(sum(outcome.hits / len(outcome.case.expect) for outcome in answered), len(answered)),
+        false_injections=share(sum(bool(outcome.injected) for outcome in silent), len(silent)),
+        r_at_1=share(sum(outcome.first in outcome.case.expect for outcome in answered), len(answered)),
+    )
+
+
+def share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def shortfalls(figures: Figures, targets: Targets) -> Iterator[str]:
+    """A sentence for every target that is missed; what could not be measured has not been reached."""
+    wanted = (
+        ("precision", figures.precision, "≥", targets.precision),
+        ("recall", figures.recall, "≥", targets.recall),
+        ("false_injections", figures.false_injections, "≤", targets.false_injections),
+    )
+    for name, figure, sign, target in wanted:
+        if target is None:
+            continue
+        if figure is None:
+            yield f"{name} {sign} {target:g} is wanted, and no case measures it"
+        elif (figure < target) if sign == "≥" else (figure > target):
+            yield f"{name} {sign} {target:g} is wanted, and it is {figure:.3f}"
