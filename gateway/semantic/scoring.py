@@ -11,8 +11,8 @@ Floats = NDArray[np.float32]
 Rows = NDArray[np.intp]
 
 SHORTLIST = 20  # resources per sentence that are worth a probability; a relevant one is hardly ever below
-CENTRAL = 0.7  # share of the centroid in the dense part, where there are examples
-LEXICAL = 0.2
+CENTRAL = 0.6  # share of the centroid in the dense part, where there are examples
+LEXICAL = 0.15
 LEXICAL_FOREIGN = 1.0  # added per unit of foreignness
 LEXICAL_SCRIPT = 5.0  # for other scripts the model's cosine is little more than noise
 SCRIPT = 0.6  # foreignness from which a text counts as another script

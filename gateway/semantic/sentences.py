@@ -34,12 +34,15 @@ def sentences(text: str) -> list[str]:
 
 
 def searched(text: str, earlier: Sequence[str] = ()) -> list[str]:
-    """What to search for: the sentences of the last text, or one thread with the `earlier` ones (newest first)."""
+    """What to search for: one thread with the `earlier` texts (newest first) when `text` needs them, else its sentences.
+
+    Several sentences are also searched as a whole: those that speak of one thing are understood better together.
+    """
     asked = sentences(text)
-    if not earlier or not leans_on_context(text):
-        return asked
-    before = [sentence for turn in reversed(earlier[:RECENT]) for sentence in sentences(turn)[-1:]]
-    return [" ".join([*before, *asked])[-LONGEST:]]
+    if earlier and leans_on_context(text):
+        before = [sentence for turn in reversed(earlier[:RECENT]) for sentence in sentences(turn)[-1:]]
+        return [" ".join([*before, *asked])[-LONGEST:]]
+    return [" ".join(asked)[:LONGEST], *asked] if len(asked) > 1 else asked
 
 
 def leans_on_context(text: str) -> bool:

@@ -63,3 +63,8 @@ def test_a_question_that_stands_alone_ignores_earlier_turns() -> None:
 
 def test_a_follow_up_without_anything_before_it_is_searched_as_it_is() -> None:
     assert searched("and in German?") == ["and in German?"]
+
+
+def test_several_sentences_are_searched_together_and_one_by_one() -> None:
+    first, second = "My card has not arrived after two weeks.", "Can you tell me where it is now?"
+    assert searched(f"{first} {second}") == [f"{first} {second}", first, second]
