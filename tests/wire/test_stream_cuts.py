@@ -233,7 +233,7 @@ async def test_a_relay_passes_whole_events_byte_for_byte(name: str):
         assert answered(extra).payloads in ([], [b"[DONE]"]) or answered(extra).errors
 
 
-async def inventing_relay(reply: Any, first: bytes) -> AsyncGenerator[bytes]:
+async def inventing_relay(reply: Any, first: bytes, _: Exchange) -> AsyncGenerator[bytes]:
     """A mutant: ends whatever broke off as if it had been said."""
     chunk = first
     try:
@@ -247,7 +247,7 @@ async def inventing_relay(reply: Any, first: bytes) -> AsyncGenerator[bytes]:
     yield b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 
 
-async def quiet_relay(reply: Any, first: bytes) -> AsyncGenerator[bytes]:
+async def quiet_relay(reply: Any, first: bytes, _: Exchange) -> AsyncGenerator[bytes]:
     """A mutant: a broken stream just ends."""
     chunk = first
     try:
