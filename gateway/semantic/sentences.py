@@ -34,7 +34,7 @@ def sentences(text: str) -> list[str]:
 
 
 def searched(text: str, earlier: Sequence[str] = ()) -> list[str]:
-    """What to search for: one thread with the `earlier` texts (newest first) when `text` needs them, else its sentences.
+    """What to search for: its sentences, or one thread with the `earlier` texts (newest first) when it needs them.
 
     Several sentences are also searched as a whole: those that speak of one thing are understood better together.
     """
