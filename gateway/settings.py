@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from gateway.domain.agent import Placement
+from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.errors import Faults
 from gateway.expansion import expanded
 from gateway.strict_yaml import Document, Keys, load
@@ -171,7 +172,7 @@ class Settings(Section):
 
     listen: Listen = Listen()
     policies: str = "./policies"
-    store: str = "sqlite:///./data/gateway.db"
+    store: str = Field("sqlite:///./data/gateway.db", repr=False)  # the URL of a server may hold a password
     secret: Said = None  # keys the block tags; made once in the store when absent
     upstreams: dict[str, UpstreamSettings]
     routes: list[Route]
@@ -253,11 +254,21 @@ def _contradictions(settings: Settings) -> Iterator[tuple[Keys, str]]:
     yield from _key_faults(settings.auth.keys)
     if not settings.auth.keys and not _is_loopback(settings.listen.host):
         yield ("listen", "host"), "is reachable from other machines: add auth.keys or listen on 127.0.0.1"
-    scheme, _, rest = settings.store.partition(":")
-    if scheme == "redis":
-        yield ("store",), "redis is not supported yet; use sqlite:///path or memory:"
-    elif not (settings.store == "memory:" or (scheme == "sqlite" and rest.startswith("///") and rest.strip("/"))):
-        yield ("store",), f"{scheme!r} is not a known kind of store; use sqlite:///path or memory:"
+    if wrong := _wrong_store(settings.store):
+        yield ("store",), wrong
+
+
+def _wrong_store(store: str) -> str | None:
+    """What is wrong with a store's URL; nothing but its scheme is repeated, since it may hold a password."""
+    scheme, _, rest = store.partition(":")
+    if scheme in SCHEMES:
+        try:
+            redis_address(store)
+        except ValueError as error:
+            return str(error)
+    elif not (store == "memory:" or (scheme == "sqlite" and rest.startswith("///") and rest.strip("/"))):
+        return f"{scheme!r} is not a known kind of store; use sqlite:///path or memory:, or redis://host"
+    return None
 
 
 def _route_faults(settings: Settings) -> Iterator[tuple[Keys, str]]:

@@ -152,12 +152,24 @@ def test_a_host_from_the_command_line_needs_keys_too(write) -> None:
     assert "add auth.keys" in faults_of(write(MINIMAL), overrides=Overrides(host="0.0.0.0"))[0]
 
 
-@pytest.mark.parametrize("store", ["redis://x", "postgres://user:word@x", "sqlite:x.db", "sqlite:///", "memory:x", "x"])
+@pytest.mark.parametrize("store", ["postgres://user:word@x", "sqlite:x.db", "sqlite:///", "memory:x", "x"])
 def test_an_unknown_store_is_a_fault_that_tells_no_password(write, store: str) -> None:
     (fault,) = faults_of(write(MINIMAL + f"store: '{store}'\n"))
     assert fault.startswith("3: store: ")
     assert "sqlite:///path or memory:" in fault
     assert "word" not in fault
+
+
+def test_a_redis_store_is_taken_as_it_is_and_kept_out_of_the_representation(write) -> None:
+    settings = load_settings(write(MINIMAL + "store: '${WHERE}'\n"), {"WHERE": "rediss://:word@host:6380/2"})
+    assert settings.store == "rediss://:word@host:6380/2"
+    assert "word" not in repr(settings)
+
+
+def test_a_wrong_redis_address_is_a_fault_that_tells_no_password(write) -> None:
+    (fault,) = faults_of(write(MINIMAL + "store: 'redis://:pass/word@host'\n"))
+    assert fault.startswith("3: store: needs the form redis://")
+    assert "word@host" not in fault
 
 
 @pytest.mark.parametrize("text", ["", "[]", "5"])
