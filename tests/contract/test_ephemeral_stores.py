@@ -1,13 +1,17 @@
 """What every EphemeralStore promises, run on each engine."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from redis_server import RedisServer, running_redis
 
+from gateway.domain.redis_address import redis_address
 from gateway.stores.base import EphemeralStore
 from gateway.stores.memory import MemoryStore
+from gateway.stores.redis import RedisStore
 from gateway.stores.sqlite import SqliteStore
 
 
@@ -15,18 +19,54 @@ class Clock:
     """Time that passes only when a test says so."""
 
     def __init__(self) -> None:
-        self.now = 1_000_000.0
+        self._now = 1_000_000.0
+        self.passed: Callable[[float], None] = lambda seconds: None  # tells an engine that has a clock of its own
 
     def __call__(self) -> float:
-        return self.now
+        return self._now
+
+    @property
+    def now(self) -> float:
+        return self._now
+
+    @now.setter
+    def now(self, value: float) -> None:
+        self.passed(value - self._now)
+        self._now = value
 
 
-async def memory(_: Path, clock: Clock) -> EphemeralStore:
+Open = Callable[[Path, Clock, RedisServer], Awaitable[EphemeralStore]]
+
+
+async def memory(_: Path, clock: Clock, __: RedisServer) -> EphemeralStore:
     return MemoryStore(clock=clock)
 
 
-async def sqlite(folder: Path, clock: Clock) -> EphemeralStore:
+async def sqlite(folder: Path, clock: Clock, _: RedisServer) -> EphemeralStore:
     return await SqliteStore.open(folder / "gateway.db", clock=clock)
+
+
+async def redis(_: Path, clock: Clock, server: RedisServer, kind: type[RedisStore] = RedisStore) -> EphemeralStore:
+    with server.client() as client:
+        client.flushall()
+    clock.passed = lambda seconds: bring_deadlines_nearer(server, seconds)
+    # The suite asks what is kept, not how fast: a busy machine gets the time that it needs.
+    return await kind.open(redis_address(server.url), budget=10)
+
+
+def bring_deadlines_nearer(server: RedisServer, seconds: float) -> None:
+    """What the server sees of time that passes in a test."""
+    with server.client() as client:
+        for key in client.scan_iter(count=5000):
+            left: Any = client.pttl(key)
+            if left >= 0:
+                client.pexpire(key, int(left - seconds * 1000))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with running_redis() as server:
+        yield server
 
 
 @pytest.fixture
@@ -34,10 +74,12 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=[memory, sqlite], ids=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> AsyncIterator[EphemeralStore]:
-    open_engine: Callable[[Path, Clock], Awaitable[EphemeralStore]] = request.param
-    opened = await open_engine(tmp_path, clock)
+@pytest.fixture(params=[memory, sqlite, redis], ids=["memory", "sqlite", "redis"])
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, server: RedisServer
+) -> AsyncIterator[EphemeralStore]:
+    open_engine: Open = request.param
+    opened = await open_engine(tmp_path, clock, server)
     yield opened
     await opened.close()
 
@@ -145,3 +187,48 @@ async def test_a_thousand_keys_come_back_at_once_even_when_asked_twice(store: Ep
     kept = {f"call:{n}": b"%d" % n for n in range(1000)}
     await asyncio.gather(*(store.put(key, value, ttl=3600) for key, value in kept.items()))
     assert await store.get_many([*kept, "absent", *kept]) == kept
+
+
+class Timeless(RedisStore):
+    """A mutant: keeps everything for good."""
+
+    async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
+        await super().put(key, value)
+
+
+class Overwriting(RedisStore):
+    """A mutant: the last one to make a secret wins."""
+
+    async def put_new(self, key: str, value: bytes) -> bytes:
+        await super().put(key, value)
+        return value
+
+
+class Listing(RedisStore):
+    """A mutant: answers for keys that hold nothing."""
+
+    async def get_many(self, keys: Any) -> dict[str, bytes]:
+        return dict.fromkeys(keys, b"") | await super().get_many(keys)
+
+
+MUTANTS: list[tuple[type[RedisStore], Callable[..., Awaitable[None]]]] = [
+    (Timeless, test_a_value_lives_until_its_ttl_and_no_longer),
+    (Timeless, test_a_shorter_deadline_replaces_a_longer_one),
+    (Overwriting, test_put_new_keeps_the_first_value_for_good),
+    (Overwriting, test_put_new_respects_a_live_value_and_replaces_an_expired_one),
+    (Listing, test_later_writes_do_not_revive_what_expired),
+]
+
+
+@pytest.mark.parametrize(("mutant", "promise"), MUTANTS)
+async def test_an_engine_that_breaks_a_promise_is_caught(
+    mutant: type[RedisStore],
+    promise: Callable[..., Awaitable[None]],
+    tmp_path: Path,
+    clock: Clock,
+    server: RedisServer,
+) -> None:
+    store = await redis(tmp_path, clock, server, mutant)
+    with pytest.raises(AssertionError):
+        await promise(store, clock)
+    await store.close()
