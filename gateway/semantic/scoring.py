@@ -11,8 +11,10 @@ Floats = NDArray[np.float32]
 Rows = NDArray[np.intp]
 
 SHORTLIST = 20  # resources per sentence that are worth a probability; a relevant one is hardly ever below
-CENTRAL = 0.6  # share of the centroid in the dense part, where there are examples
+CENTRAL, FOCUSED = 0.3, 0.4  # shares in the dense part, where there are examples
+SHRINKAGE = 0.5  # of the spread of examples towards the same in every direction: there are only a few of each
 LEXICAL = 0.15
+LEXICAL_EXAMPLES = 0.1  # where there are examples, meaning is told better
 LEXICAL_FOREIGN = 1.0  # added per unit of foreignness
 LEXICAL_SCRIPT = 5.0  # for other scripts the model's cosine is little more than noise
 SCRIPT = 0.6  # foreignness from which a text counts as another script
@@ -20,6 +22,8 @@ SCRIPT = 0.6  # foreignness from which a text counts as another script
 FEATURES = (
     "dense",  # cosine of the best passage or example
     "central",  # cosine of the centroid where there are examples, else the same
+    "focused",  # the same where what examples differ in anyway counts less
+    "focused_lead",
     "dense_lead",  # dense minus the best other's
     "lead",  # hybrid score minus the best other's
     "dense_z",  # standard deviations above the mean of all resources
@@ -41,6 +45,7 @@ class Evidence:
 
     dense: Floats  # best cosine over the resource's passages and examples
     central: Floats  # cosine to the centroid of a resource with examples; equal to `dense` elsewhere
+    focused: Floats  # the same where directions in which examples differ anyway count less
     lexical: Floats  # BM25
     coverage: Floats
     ceilings: Floats  # by sentence, of `lexical`
@@ -69,16 +74,66 @@ def centroids(vectors: Floats, owners: Rows) -> Floats:
     """The direction in which all vectors of an owner point together, one row of length 1 per owner."""
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     sums = np.add.reduceat(vectors, starts, axis=0)
-    directions: Floats = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
-    return directions
+    return of_length_one(sums)
+
+
+def focus(vectors: Floats, owners: Rows) -> Floats:
+    """The transform under which the vectors of one owner spread alike in every direction (as in a linear discriminant).
+
+    Where five questions about one thing differ anyway says nothing about which thing a sixth is about.
+    """
+    if not len(owners):
+        return np.eye(vectors.shape[1], dtype=np.float32)
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    means = np.add.reduceat(vectors, starts, axis=0) / np.bincount(owners)[:, None]
+    apart = (vectors - means[owners]).astype(np.float64)
+    spread = apart.T @ apart / len(apart)
+    dimensions = spread.shape[0]
+    alike = max(float(np.trace(spread)) / dimensions, 1e-9)
+    shrunk = (1 - SHRINKAGE) * spread + SHRINKAGE * alike * np.eye(dimensions)
+    transform: Floats = np.linalg.cholesky(np.linalg.inv(shrunk)).astype(np.float32)
+    return transform
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Centres:
+    """Where the resources that have examples lie."""
+
+    examples: NDArray[np.bool_]  # by resource
+    plain: Floats  # by resource with examples: where all its vectors point together
+    transform: Floats
+    focused: Floats  # the same after the transform
+
+    @classmethod
+    def of(cls, vectors: Floats, owners: Rows, examples: NDArray[np.bool_]) -> "Centres":
+        """From the vectors of the resources that have examples, and of those only."""
+        plain = centroids(vectors, owners)
+        transform = focus(vectors, np.unique(owners, return_inverse=True)[1])
+        return cls(examples, plain, transform, of_length_one(plain @ transform))
+
+    def compare(self, queries: Floats, dense: Floats) -> tuple[Floats, Floats]:
+        """Central and focused cosines by resource; `dense` where a resource has no examples."""
+        central, focused = dense.copy(), dense.copy()
+        if self.examples.any():
+            central[:, self.examples] = queries @ self.plain.T
+            focused[:, self.examples] = of_length_one(queries @ self.transform) @ self.focused.T
+        return central, focused
+
+
+def of_length_one(vectors: Floats) -> Floats:
+    """Each row scaled to length 1."""
+    normal: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    return normal
 
 
 def hybrid(evidence: Evidence) -> Floats:
     """The weighted sum that orders resources, the lexical part leading where the model is weak."""
     foreign = evidence.foreign[:, None]
-    weight = np.where(foreign >= SCRIPT, LEXICAL_SCRIPT, LEXICAL + LEXICAL_FOREIGN * foreign)
-    dense = (1 - CENTRAL) * evidence.dense + CENTRAL * evidence.central
-    return (dense + weight * _over_best(evidence.lexical)).astype(np.float32)
+    plain = np.where(evidence.examples, LEXICAL_EXAMPLES, LEXICAL)[None]
+    weight = np.where(foreign >= SCRIPT, LEXICAL_SCRIPT, plain + LEXICAL_FOREIGN * foreign)
+    dense = (1 - CENTRAL - FOCUSED) * evidence.dense + CENTRAL * evidence.central + FOCUSED * evidence.focused
+    score: Floats = (dense + weight * _over_best(evidence.lexical)).astype(np.float32)
+    return score
 
 
 def features(evidence: Evidence, score: Floats, columns: Rows) -> Floats:
@@ -88,6 +143,8 @@ def features(evidence: Evidence, score: Floats, columns: Rows) -> Floats:
     by_cell = (
         evidence.dense,
         evidence.central,
+        evidence.focused,
+        _lead(evidence.focused),
         _lead(evidence.dense),
         _lead(score),
         _deviations(evidence.dense),
@@ -106,20 +163,20 @@ def features(evidence: Evidence, score: Floats, columns: Rows) -> Floats:
     return np.stack(cells, -1).astype(np.float32)
 
 
-def shortlist(score: Floats) -> Rows:
+def shortlist(score: Floats, size: int = SHORTLIST) -> Rows:
     """The columns of each row's best resources, in no order."""
     resources = score.shape[1]
-    if resources <= SHORTLIST:
+    if resources <= size:
         return np.broadcast_to(np.arange(resources), score.shape)
-    return np.argpartition(-score, SHORTLIST - 1, axis=1)[:, :SHORTLIST]
+    return np.argpartition(-score, size - 1, axis=1)[:, :size]
 
 
-def rank(evidence: Evidence, calibration: Calibration) -> Ranking:
-    """Resources by probability, each by the sentence that speaks for it most; only those on a shortlist."""
+def rank(evidence: Evidence, calibration: Calibration, top_k: int = SHORTLIST) -> Ranking:
+    """Resources by probability, each by the sentence that speaks for it most; only the `top_k` of each sentence."""
     if not evidence.dense.size:
         return Ranking(np.empty(0, np.intp), np.empty(0, np.float32), np.empty(0, np.intp))
     score = hybrid(evidence)
-    columns = shortlist(score)
+    columns = shortlist(score, top_k)
     likely = calibration.probability(features(evidence, score, columns))
     chances = np.zeros(score.shape, np.float32)
     np.put_along_axis(chances, columns, in_order(likely, np.take_along_axis(score, columns, 1)), 1)

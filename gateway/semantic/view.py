@@ -6,18 +6,18 @@ from itertools import groupby
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gateway.semantic.indexed import Indexed
 from gateway.semantic.languages import foreignness
 from gateway.semantic.lexical import Lexical, Scoped, terms
-from gateway.semantic.scoring import Evidence, Floats, Rows, best_per_owner, centroids
+from gateway.semantic.scoring import Centres, Evidence, Floats, Rows, best_per_owner
 
 
 @dataclass(frozen=True, eq=False)
 class Words:
     """The words of an index: each resource one document, made of its passages and examples."""
 
+    indexed: Indexed
     numbers: dict[str, int]  # of the documents, by resource
     lexical: Lexical
 
@@ -25,7 +25,8 @@ class Words:
     def of(cls, indexed: Indexed) -> Self:
         by_resource = groupby(indexed.passages, key=lambda passage: passage.resource)
         texts = {name: [word for one in group for word in terms(one.text)] for name, group in by_resource}
-        return cls({name: number for number, name in enumerate(texts)}, Lexical.build(list(texts.values())))
+        numbers = {name: number for number, name in enumerate(texts)}
+        return cls(indexed, numbers, Lexical.build(list(texts.values())))
 
     def within(self, resources: Sequence[str]) -> Scoped:
         return self.lexical.within(np.array([self.numbers[name] for name in resources], np.intp))
@@ -39,8 +40,7 @@ class View:
     resources: tuple[str, ...]  # by column
     rows: Rows  # of the index
     owners: Rows  # by row: its column, ascending
-    centres: Floats  # by column: where all its vectors point together
-    examples: NDArray[np.bool_]  # by column: whether it has any
+    centres: Centres
     words: Scoped
 
     @classmethod
@@ -53,25 +53,26 @@ class View:
         owners = np.array([numbers[passage.resource] for passage in passages], np.intp)
         examples = np.zeros(len(columns), np.bool_)
         examples[[numbers[passage.resource] for passage in passages if passage.example]] = True
-        vectors = indexed.index.vectors_of(rows)
-        centres = centroids(vectors, owners) if len(rows) else np.zeros((0, 0), np.float32)
-        return cls(indexed, columns, rows, owners, centres, examples, words.within(columns))
+        exemplified = examples[owners]
+        centres = Centres.of(indexed.index.vectors_of(rows[exemplified]), owners[exemplified], examples)
+        return cls(indexed, columns, rows, owners, centres, words.within(columns))
 
     def evidence(self, sentences: Sequence[str], vectors: Floats) -> Evidence:
         """What speaks for each resource, sentence by sentence."""
         dense = best_per_owner(self.indexed.index.scores_for(vectors, self.rows), self.owners)
-        central = np.where(self.examples[None], vectors @ self.centres.T, dense).astype(np.float32)
+        central, focused = self.centres.compare(vectors, dense)
         queries = [terms(sentence) for sentence in sentences]
         matches = [self.words.match(query) for query in queries]
         return Evidence(
             dense=dense,
             central=central,
+            focused=focused,
             lexical=np.stack([match.score for match in matches]),
             coverage=np.stack([match.coverage for match in matches]),
             ceilings=np.array([match.ceiling for match in matches], np.float32),
             query_terms=np.array([len(query) for query in queries], np.intp),
             foreign=np.array([foreignness(sentence) for sentence in sentences], np.float32),
-            examples=self.examples,
+            examples=self.centres.examples,
         )
 
     def passages(self, sentences: Sequence[str], vectors: Floats) -> list[str]:

@@ -24,11 +24,14 @@ TERMS = (
     "lexical_z>3",
     "central>0.5",
     *(f"{name}*foreign" for name in ("dense", "dense_z", "lead", "coverage", "matched", "lexical_z")),
-    *(f"{name}*examples" for name in ("dense", "central", "lead")),
+    *(f"{name}*examples" for name in ("dense", "central", "focused", "focused_lead", "lead")),
 )
 PENALTY = 3.0
 STEPS = 25
 UNANSWERED = 0.1  # weight of a question near the set whose answer is not in it: labels there are doubtful
+# Added to the logit: the weight of strangers and the caution of the penalty make what is injected at .5 right in 93 of
+# 100 cases on held-out sets, at the price of a third of what should be there; so much puts .5 where precision is .86.
+LEAN = 0.5
 ELSEWHERE = 3.0  # weight of a question from elsewhere: to inject anything there is the worst fault
 
 
@@ -53,7 +56,7 @@ def fit(tables: Sequence[Table]) -> Calibration:
     mean, scale = inputs.mean(0), np.maximum(inputs.std(0), 1e-9)
     solved = _newton(np.c_[np.ones(len(inputs)), (inputs - mean) / scale], right, weights)
     slopes = solved[1:] / scale
-    return Calibration(FEATURES, TERMS, slopes.astype(np.float32), float(solved[0] - slopes @ mean))
+    return Calibration(FEATURES, TERMS, slopes.astype(np.float32), float(solved[0] - slopes @ mean) + LEAN)
 
 
 def outcome(table: Table, calibration: Calibration, threshold: float) -> Outcome:

@@ -15,7 +15,7 @@ from gateway.semantic.lexical import Lexical, terms
 from gateway.semantic.model_files import locate
 from gateway.semantic.onnx_model import OnnxModel
 from gateway.semantic.passages import pieces
-from gateway.semantic.scoring import Evidence, best_per_owner, centroids, features, hybrid, shortlist
+from gateway.semantic.scoring import Centres, Evidence, best_per_owner, features, hybrid, shortlist
 
 Floats = NDArray[np.float32]
 
@@ -72,13 +72,15 @@ def evidence(items: Sequence[Item], questions: Sequence[str], vectors: Vectors) 
     matrix, asked = vectors.of([text for own in texts for text in own]), vectors.of(questions)
     examples = np.array([bool(item.examples) for item in items])
     dense = best_per_owner(asked @ matrix.T, owners)
-    central = np.where(examples, asked @ centroids(matrix, owners).T, dense)
+    taught = examples[owners]
+    central, focused = Centres.of(matrix[taught], owners[taught], examples).compare(asked, dense)
     scoped = Lexical.build([terms("\n".join(own)) for own in texts]).within(np.arange(len(items)))
     words = [terms(question) for question in questions]
     matches = [scoped.match(question) for question in words]
     return Evidence(
         dense=dense,
         central=central,
+        focused=focused,
         lexical=np.stack([match.score for match in matches]),
         coverage=np.stack([match.coverage for match in matches]),
         ceilings=np.array([match.ceiling for match in matches], np.float32),

@@ -9,6 +9,7 @@ from gateway.semantic.calibration import Calibration
 from gateway.semantic.scoring import (
     FEATURES,
     SHORTLIST,
+    Centres,
     Evidence,
     best_per_owner,
     centroids,
@@ -28,6 +29,7 @@ def evidence(dense: list[list[float]], lexical: list[list[float]] | None = None,
     return Evidence(
         dense=cosines,
         central=cosines,
+        focused=cosines,
         lexical=np.zeros_like(cosines) if lexical is None else np.array(lexical, np.float32),
         coverage=np.zeros_like(cosines),
         ceilings=np.full(rows, 10, np.float32),
@@ -121,3 +123,22 @@ def test_the_order_does_not_depend_on_where_a_resource_stands() -> None:
 def test_the_highest_probability_goes_to_the_highest_score() -> None:
     likely = np.array([[0.2, 0.9, 0.5]], np.float32)
     assert in_order(likely, np.array([[3, 2, 1]], np.float32)).tolist() == [pytest.approx([0.9, 0.5, 0.2])]
+
+
+def test_directions_in_which_examples_differ_anyway_count_less() -> None:
+    # Both resources vary along the third axis; only the first axis tells them apart.
+    vectors = np.array([[1, 0, 1], [1, 0, -1], [-1, 0, 1], [-1, 0, -1]], np.float32) / np.float32(2**0.5)
+    owners = np.array([0, 0, 1, 1], np.intp)
+    examples = np.ones(2, np.bool_)
+    query = np.array([[0.3, 0.0, 0.95]], np.float32)
+    dense = best_per_owner(query @ vectors.T, owners)
+    _, focused = Centres.of(vectors, owners, examples).compare(query, dense)
+    assert focused[0, 0] - focused[0, 1] > dense[0, 0] - dense[0, 1]
+
+
+def test_a_resource_without_examples_is_compared_by_its_passages_alone() -> None:
+    vectors = np.array([[1, 0], [0, 1]], np.float32)
+    centres = Centres.of(vectors[:1], np.array([0], np.intp), np.array([True, False]))
+    dense = np.array([[0.9, 0.2]], np.float32)
+    central, focused = centres.compare(np.array([[1, 0]], np.float32), dense)
+    assert central[0, 1] == focused[0, 1] == dense[0, 1]
