@@ -31,6 +31,10 @@ class RedisServer:
     def socket_url(self) -> str:
         return f"unix://{self.folder}/redis.sock?db=3"
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Start it, empty; returns when it answers."""
         options = {
@@ -69,7 +73,7 @@ class RedisServer:
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
-        if self._process.poll() is None:
+        if self.running:
             os.kill(self._process.pid, number)
 
     def _answers(self) -> bool:
