@@ -15,7 +15,7 @@ import uvloop
 
 from gateway.app import Gateway, check_policies
 from gateway.commands.evaluate import Wish, evaluate, shown_as_text
-from gateway.commands.index import build_index
+from gateway.commands.index import Shown, build_index, patient, searchable
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import Principal
 from gateway.edge.logs import configure_logging
@@ -176,7 +176,7 @@ def resolve(given: argparse.Namespace) -> int:
 
 
 async def show(settings: Settings, given: argparse.Namespace) -> int:
-    gateway = await Gateway.open(settings)
+    gateway = await Gateway.open(patient(settings))
     try:
         said = {name: value for name in HEADERS if (value := getattr(given, name)) is not None}
         headers = [(f"x-context-{name}".encode(), quote(value).encode()) for name, value in said.items()]
@@ -186,7 +186,8 @@ async def show(settings: Settings, given: argparse.Namespace) -> int:
         # Whoever can run this command can read the policies: it may look at them with any user's eyes.
         operator = Principal("operator", rights=frozenset({"act_as_user", "admin"}))
         exchange = Exchange("preview", operator, gateway.policies.current, headers)
-        shown = await preview(gateway.pipeline, exchange, orjson.dumps(message))
+        async with searchable(gateway, Shown(sys.stderr)):
+            shown = await preview(gateway.pipeline, exchange, orjson.dumps(message))
     finally:
         await gateway.close()
     print(orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode() if given.json else as_text(shown))

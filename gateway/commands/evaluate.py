@@ -9,15 +9,13 @@ from typing import Any
 import orjson
 
 from gateway.app import Gateway
-from gateway.commands.index import Shown, indexed
+from gateway.commands.index import Shown, indexed, patient
 from gateway.errors import Unavailable
 from gateway.evaluation.cases import Case, Targets, load_cases
 from gateway.evaluation.report import as_text, in_a_line, report
 from gateway.evaluation.run import Runner
 from gateway.semantic.service import SemanticService
 from gateway.settings import Settings
-
-PATIENCE_MS = 60_000  # what is measured here is what is found, not how fast this machine is
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +30,7 @@ class Wish:
 
 async def evaluate(settings: Settings, wish: Wish) -> dict[str, Any]:
     """The report on the cases; raises Faults for what is wrong with them and Unavailable if nothing can be searched."""
-    patient = settings.semantic.model_copy(update={"milliseconds": PATIENCE_MS})
-    gateway = await Gateway.open(settings.model_copy(update={"semantic": patient}))
+    gateway = await Gateway.open(patient(settings))
     try:
         file = load_cases(wish.cases, gateway.policies.current)
         async with indexed(gateway, Shown(sys.stderr)) as service:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from gateway.app import Gateway
+from gateway.domain.resource import Mode
 from gateway.errors import Unavailable
-from gateway.semantic.passages import is_indexed
 from gateway.semantic.service import SemanticService
 from gateway.settings import Settings
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gateway.semantic.indexer import Progress
 
 LOOK_SECONDS = 0.1
+PATIENCE_MS = 60_000
 WIDTH = 40  # of the bar
 STEP = 0.1  # share of the work after which a plain line is written
 
@@ -52,8 +53,8 @@ async def indexed(gateway: Gateway, show: Callable[["Progress"], None]) -> Async
     service = gateway.semantic
     if service is None:
         raise Unavailable("The search by meaning is switched off: semantic.enabled is false.")
-    if not any(map(is_indexed, gateway.policies.current.resources.values())):
-        yield service  # there is nothing to wait for
+    if not any(resource.mode is Mode.SEMANTIC for resource in gateway.policies.current.resources.values()):
+        yield service  # nothing is embedded before somebody searches
         return
     running, settling = asyncio.create_task(service.run()), asyncio.create_task(service.settled())
     try:
@@ -67,6 +68,21 @@ async def indexed(gateway: Gateway, show: Callable[["Progress"], None]) -> Async
         running.cancel()
         settling.cancel()
         await asyncio.gather(running, settling, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def searchable(gateway: Gateway, show: Callable[["Progress"], None]) -> AsyncGenerator[None]:
+    """The same where a search is not needed: what it cannot find stays on demand, as in a real request."""
+    async with contextlib.AsyncExitStack() as stack:
+        with contextlib.suppress(Unavailable):
+            await stack.enter_async_context(indexed(gateway, show))
+        yield
+
+
+def patient(settings: Settings) -> Settings:
+    """The same settings for a look at what is found, however slow this machine is just now."""
+    semantic = settings.semantic.model_copy(update={"milliseconds": PATIENCE_MS})
+    return settings.model_copy(update={"semantic": semantic})
 
 
 def follow(service: SemanticService, show: Callable[["Progress"], None]) -> None:

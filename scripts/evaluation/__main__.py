@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evaluation.banking import Banking, elsewhere, write_policies
 from gateway.app import Gateway
-from gateway.commands.index import Shown, indexed
+from gateway.commands.index import Shown, indexed, patient
 from gateway.evaluation.cases import Case
 from gateway.evaluation.figures import Figures, figures_of
 from gateway.evaluation.run import Runner, outcome_of
@@ -85,14 +85,13 @@ def settings(policies: Path, given: argparse.Namespace) -> Settings:
             "upstreams": {"demo": {"kind": "demo"}},
             "routes": [{"model": "*", "upstream": "demo"}],
             "defaults": {"model": "demo"},
-            # What is measured is what is found, not how fast this machine is.
-            "semantic": {"preset": given.preset, "milliseconds": 60_000, "calibration": calibration},
+            "semantic": {"preset": given.preset, "calibration": calibration},
         }
     )
 
 
 async def measured(settings: Settings, cases: Sequence[Case]) -> Figures:
-    gateway = await Gateway.open(settings)
+    gateway = await Gateway.open(patient(settings))
     try:
         async with indexed(gateway, Shown(sys.stderr)):
             runner = Runner(gateway.pipeline, gateway.policies.current)

@@ -284,6 +284,22 @@ def test_a_search_that_cannot_be_used_exits_with_1_and_the_reason(
 
 
 @needs_model
+def test_resolve_shows_what_is_found_by_meaning(searched: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = resolved(searched, capsys, "How long do parcels take to Austria?")
+    (found,) = shown["selection"]["injected"]
+    assert (found["id"], found["via"], found["score"] > 0.5) == ("help/delivery", "semantic", True)
+
+
+def test_resolve_without_an_embedder_leaves_semantic_resources_on_demand(
+    searched: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(searched).write_text(yaml.safe_dump(CONFIG | {"semantic": {"embedder": {"path": "nowhere"}}}))
+    shown = resolved(searched, capsys, "How long do parcels take to Austria?")
+    assert shown["selection"]["injected"] == []
+    assert [one["id"] for one in shown["selection"]["catalogue"]] == ["help/delivery", "help/privacy"]
+
+
+@needs_model
 def test_eval_of_good_policies_reaches_its_targets(searched: str, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--min-precision", "1", "--min-recall", "1", "--max-false", "0"]
     assert main(["eval", "cases.txt", "--config", searched, *flags]) == 0
