@@ -85,10 +85,12 @@ class Gateway:
 
     def router(self, draining: Callable[[], bool]) -> Router:
         """The ASGI app."""
-        limits, metrics = self.settings.limits, self.metrics
+        limits, metrics, semantic = self.settings.limits, self.metrics, self.semantic
         auth = Authenticator(self.settings.auth)
         metrics.watch_generation(lambda: self.policies.generation)
         metrics.watch_breakers(self.routes.breakers)
+        if semantic is not None:
+            metrics.watch_counts("semantic_cache", lambda: semantic.cache_counts)
         return Router(
             auth=auth,
             hosts=HostCheck(self.settings.hosts, auth.keyed),

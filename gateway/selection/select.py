@@ -78,7 +78,7 @@ def with_picks(selection: Selection, found: Found, cost: Cost) -> Selection:
     filled = fill(picked, 0 if full else max(0, selection.budget - spent), "semantic", cost)
     placed = {one.candidate.resource.id for one in filled.placed}
     reasons = {left.candidate.resource.id: left.reason for left in filled.left}
-    scores = dict(found.scores)
+    scores = {**dict(found.scores), **{pick.resource: pick.score for pick in found.picks}}
 
     def explained(left: Left) -> Left:
         identity = left.candidate.resource.id

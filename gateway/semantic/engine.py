@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,17 +12,17 @@ from gateway.semantic.base import EmbedderUnavailable, Late
 from gateway.semantic.calibration import Calibration
 from gateway.semantic.choice import PRESETS, Chosen, Rule, choose
 from gateway.semantic.expansion import expand
-from gateway.semantic.indexed import Indexed
 from gateway.semantic.indexer import Indexer
 from gateway.semantic.query_cache import QueryCache
 from gateway.semantic.scoring import Floats, Ranking, rank
 from gateway.semantic.sentences import searched
 from gateway.semantic.view import View, Words
+from gateway.semantic.views import Views
 from gateway.settings import Semantic
 
-VIEWS = 256  # scopes whose view of the index is kept
 LISTED = 50  # resources that a query of `list_context_resources` finds at the most
 RELEVANT = 0.05  # probability under which a listed resource is noise
+BROKEN = (EmbedderUnavailable, ValueError)  # the latter for vectors of different widths
 
 log = logging.getLogger(__name__)
 
@@ -45,31 +44,39 @@ class SemanticEngine:
         self._indexer = indexer
         self._settings = settings
         self._calibration = calibration
-        self._views: OrderedDict[tuple[str, ...], View] = OrderedDict()
-        self._words: tuple[Indexed, Words] | None = None
+        self._views = Views(indexer)
         self._complained = ""
         self.cache = QueryCache()
+
+    @property
+    def generation(self) -> int | None:
+        """Of the policies that can be searched now."""
+        words = self._views.serving
+        return words.indexed.generation if words is not None else None
+
+    async def catch_up(self) -> None:
+        """Return once the newest index serves."""
+        await self._views.catch_up()
 
     async def find(
         self, workspace: str, question: Question, resources: Sequence[str], settings: SelectionSettings
     ) -> Found:
-        indexed = self._indexer.current
-        if indexed is None:
-            error = self._indexer.progress.error
-            return Found(reason="unavailable" if error else None, pending=frozenset(resources))
-        pending = indexed.missing.intersection(resources)
-        if pending:
-            self._indexer.prefer(pending)
+        words = self._views.serving
+        if words is None:
+            stuck = self._indexer.current is None and self._indexer.progress.error is not None
+            return Found(reason="unavailable" if stuck else None, pending=frozenset(resources))
+        pending = self._pending(words, resources)
         try:
-            asked = await self._ask(workspace, searched(question.text, question.earlier), resources, indexed)
-        except Late:
+            async with asyncio.timeout(self._within):
+                asked = await self._ask(workspace, searched(question.text, question.earlier), resources, words)
+                if asked is None:
+                    return Found(pending=pending)
+                return replace(await asyncio.to_thread(self._pick, asked, self._rule(settings)), pending=pending)
+        except (Late, TimeoutError):
             return Found(reason="late", pending=pending)
-        except EmbedderUnavailable as error:
+        except BROKEN as error:
             self._complain(str(error))
             return Found(reason="unavailable", pending=pending)
-        if asked is None:
-            return Found(pending=pending)
-        return replace(await asyncio.to_thread(self._pick, asked, self._rule(settings)), pending=pending)
 
     async def rank(self, workspace: str, query: str, resources: Sequence[str]) -> list[str] | None:
         asked = await self._try(workspace, query, resources)
@@ -88,44 +95,34 @@ class SemanticEngine:
     def _within(self) -> float:
         return self._settings.milliseconds / 1000
 
+    def _pending(self, words: Words, resources: Sequence[str]) -> frozenset[str]:
+        """What has not been embedded yet; it goes first from now on."""
+        indexed = words.indexed
+        pending = frozenset(name for name in resources if name in indexed.missing or name not in indexed.numbers)
+        if pending:
+            self._indexer.prefer(pending)
+        return pending
+
     async def _try(self, workspace: str, query: str, resources: Sequence[str]) -> Asked | None:
-        """A search on behalf of a tool; None when there is nothing to search with."""
-        indexed = self._indexer.current
-        if indexed is None:
+        """A search on behalf of a tool; None unless all that it should look at can be found."""
+        words = self._views.serving
+        if words is None or self._pending(words, resources):
             return None
         try:
-            return await self._ask(workspace, searched(query), resources, indexed)
-        except (Late, EmbedderUnavailable):
+            async with asyncio.timeout(self._within):
+                return await self._ask(workspace, searched(query), resources, words)
+        except (Late, TimeoutError, *BROKEN):
             return None
 
-    async def _ask(
-        self, workspace: str, sentences: list[str], resources: Sequence[str], indexed: Indexed
-    ) -> Asked | None:
+    async def _ask(self, workspace: str, sentences: list[str], resources: Sequence[str], words: Words) -> Asked | None:
         began = time.monotonic()
-        view = await self._view(indexed, tuple(resources))
+        view = await self._views.of(words, tuple(resources))
         if not sentences or not len(view.rows):
             return None
-        within = self._within - (time.monotonic() - began)
-        vectors = await self.cache.embed(indexed.embedder, workspace, sentences, max(within, 0.001))
+        within = max(self._within - (time.monotonic() - began), 0.001)
+        vectors = await self.cache.embed(words.indexed.embedder, workspace, sentences, within)
         ranking = await asyncio.to_thread(lambda: rank(view.evidence(sentences, vectors), self._calibration))
         return Asked(sentences, vectors, view, ranking)
-
-    async def _view(self, indexed: Indexed, resources: tuple[str, ...]) -> View:
-        """What a scope sees of the index, kept while the index stays the same."""
-        known = self._views.get(resources)
-        if known is not None and known.indexed is indexed:
-            self._views.move_to_end(resources)
-            return known
-        view = await asyncio.to_thread(self._build_view, indexed, resources)
-        self._views[resources] = view
-        while len(self._views) > VIEWS:
-            self._views.popitem(last=False)
-        return view
-
-    def _build_view(self, indexed: Indexed, resources: tuple[str, ...]) -> View:
-        if self._words is None or self._words[0] is not indexed:
-            self._words = indexed, Words.of(indexed)
-        return View.build(indexed, resources, self._words[1])
 
     def _rule(self, settings: SelectionSettings) -> Rule:
         """The preset, with what request, agent and configuration say over it."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.pick import Found, Question
-from gateway.domain.resource import Mode
+from gateway.domain.resource import Mode, Resource
 from gateway.domain.snapshot import Snapshot
+from gateway.errors import StoreError
 from gateway.semantic.base import Embedder, SemanticError
 from gateway.settings import Semantic
 from gateway.stores.vectors import MemoryVectors, SqliteVectors, VectorStore
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from gateway.semantic.indexer import Indexer
 
 WARM_UP = "warm up"
+RETRY_SECONDS = 30.0  # until an embedder that could not be used is opened again
 SWEEP_SECONDS = 86_400.0
 
 log = logging.getLogger(__name__)
@@ -33,10 +36,12 @@ class SemanticService:
         self._settings = settings
         self._open_vectors = vectors
         self._wanted: Snapshot | None = None
+        self._submitted: dict[int, Mapping[str, Resource]] = {}  # by generation: those wanted and those that serve
         self._needed = asyncio.Event()
         self._ready = asyncio.Event()
+        self._changed = asyncio.Event()
         self._vectors: VectorStore | None = None
-        self.error: str | None = None  # why the engine could not be built
+        self.error: str | None = None  # why there is no engine
         self.embedder: Embedder | None = None
         self.engine: SemanticEngine | None = None
         self.indexer: Indexer | None = None
@@ -44,38 +49,47 @@ class SemanticService:
     def submit(self, snapshot: Snapshot) -> None:
         """Index these policies from now on; called on the loop, returns at once."""
         self._wanted = snapshot
+        serving = self.engine.generation if self.engine is not None else None
+        self._submitted = {number: kept for number, kept in self._submitted.items() if number == serving}
+        self._submitted[snapshot.generation] = snapshot.resources
         if any(resource.mode is Mode.SEMANTIC for resource in snapshot.resources.values()):
             self._needed.set()
         if self.indexer is not None and self.embedder is not None:
             self.indexer.submit(snapshot.generation, self.embedder, snapshot.resources.values())
+            self._changed.set()
 
     async def run(self) -> None:
         """Build the engine once something can be found, then keep its index up to date, until cancelled."""
         await self._needed.wait()
-        try:
-            await self._build()
-        except SemanticError as error:
-            log.warning("semantic resources stay on demand: %s", error)
-            self.error = str(error)
-            return
+        await self._build_patiently()
         assert self.indexer is not None
         async with asyncio.TaskGroup() as jobs:
-            jobs.create_task(self._warm_up())
-            jobs.create_task(self._sweep())
             jobs.create_task(self.indexer.run())
+            jobs.create_task(self._follow())
+            jobs.create_task(self._sweep())
 
     async def settled(self) -> None:
-        """Return once the policies that were submitted last are indexed."""
+        """Return once the policies that were submitted last can be searched."""
         await self._ready.wait()
         assert self.indexer is not None
+        assert self.engine is not None
         await self.indexer.settled()
+        await self.engine.catch_up()
+
+    @property
+    def cache_counts(self) -> dict[tuple[str, ...], float]:
+        """Sentences by whether their vector was known."""
+        cache = self.engine.cache if self.engine is not None else None
+        return {("hit",): cache.hits, ("miss",): cache.misses} if cache is not None else {}
 
     async def find(
         self, workspace: str, question: Question, resources: Sequence[str], settings: SelectionSettings
     ) -> Found:
         if self.engine is None:
-            return Found(pending=frozenset(resources))
-        return await self.engine.find(workspace, question, resources, settings)
+            return Found(reason="unavailable" if self.error else None, pending=frozenset(resources))
+        edited = self._edited(resources)
+        found = await self.engine.find(workspace, question, resources, settings)
+        return replace(found, pending=found.pending | edited) if edited else found
 
     async def rank(self, workspace: str, query: str, resources: Sequence[str]) -> list[str] | None:
         if self.engine is None:
@@ -95,31 +109,61 @@ class SemanticService:
         if self._vectors is not None:
             await self._vectors.close()
 
+    def _edited(self, resources: Sequence[str]) -> frozenset[str]:
+        """What has changed since the index that serves was made: it may be found by what it no longer says."""
+        assert self.engine is not None
+        serving, wanted = self.engine.generation, self._wanted
+        if serving is None or wanted is None or serving == wanted.generation:
+            return frozenset()
+        former = self._submitted.get(serving, {})
+        return frozenset(name for name in resources if former.get(name) != wanted.resources.get(name))
+
+    async def _build_patiently(self) -> None:
+        """Build the engine, again and again while its parts cannot be used; why is said once."""
+        while True:
+            try:
+                await self._build()
+            except SemanticError as error:
+                if str(error) != self.error:
+                    log.warning("semantic resources stay on demand: %s", error)
+                self.error = str(error)
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                self.error = None
+                return
+
     async def _build(self) -> None:
         # numpy and what builds on it take a quarter of a second: gateways without such resources never pay it.
         indexer_of, engine_of = await asyncio.to_thread(load_engine, self._settings.calibration)
-        self.embedder = await asyncio.to_thread(open_embedder, self._settings)
-        self._vectors = await self._open_vectors()
+        embedder = await asyncio.to_thread(open_embedder, self._settings)
+        try:
+            await embedder.embed([WARM_UP])  # loads the model: the first question would wait for it in vain
+        except SemanticError:
+            await embedder.close()
+            raise
+        self.embedder, self._vectors = embedder, await self._open_vectors()
         self.indexer = indexer_of(self._vectors)
         self.engine = engine_of(self.indexer, self._settings)
         if self._wanted is not None:
             self.submit(self._wanted)
         self._ready.set()
 
-    async def _warm_up(self) -> None:
-        """Load the model now: the first question would wait for it in vain."""
-        assert self.embedder is not None
-        try:
-            await self.embedder.embed([WARM_UP])
-        except SemanticError as error:
-            log.warning("semantic resources stay on demand: %s", error)
+    async def _follow(self) -> None:
+        """Let every new index serve as soon as it is there, not when somebody asks."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self.settled()
 
     async def _sweep(self) -> None:
         """Forget vectors that nothing has used for a long time, once a day."""
         assert self._vectors is not None
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            await self._vectors.sweep()
+            try:
+                await self._vectors.sweep()
+            except StoreError as error:
+                log.warning("unused vectors stay for another day: %s", error)
 
 
 def load_engine(
@@ -150,8 +194,12 @@ def open_embedder(settings: Semantic) -> Embedder:
 
 
 async def open_vectors(store: str) -> VectorStore:
-    """Vectors are kept in a file of their own beside the store's."""
+    """Vectors are kept in a file of their own beside the store's; where that cannot be used, in memory."""
     if not store.startswith("sqlite:///"):
         return MemoryVectors()
     path = Path(store.removeprefix("sqlite:///"))
-    return await SqliteVectors.open(path.with_name(f"{path.stem}-vectors.db"))
+    try:
+        return await SqliteVectors.open(path.with_name(f"{path.stem}-vectors.db"))
+    except StoreError as error:
+        log.warning("vectors cannot be stored and will be made anew after a restart: %s", error)
+        return MemoryVectors()
