@@ -10,9 +10,7 @@ log = logging.getLogger(__name__)
 class ProbingBreaker:
     """Opens after several unanswered calls in a row; a probe of its own closes it, so that no caller waits for one."""
 
-    def __init__(
-        self, name: str, probe: Callable[[], Awaitable[bool]], *, threshold: int = 3, pause: float = 1.0
-    ) -> None:
+    def __init__(self, name: str, probe: Callable[[], Awaitable[bool]], *, pause: float, threshold: int = 3) -> None:
         self._name, self._probe = name, probe
         self._threshold, self._pause = threshold, pause
         self._missed = 0

@@ -19,6 +19,7 @@ from gateway.stores.breaker import ProbingBreaker
 OPERATION_SECONDS = 0.1  # how long a caller waits, for a connection and for the answer
 SUSPECT_SHARE = 0.4  # of that, after a call without answer: a chat makes two calls, which may cost it 150 ms at most
 CONNECT_SECONDS = 2.0  # how long the start and a probe wait, which nobody else waits for
+PROBE_SECONDS = 1.0  # how often a silent server is asked whether it is back
 CONNECTIONS = 16
 KEYS_PER_QUERY = 500
 PREFIX = b"gateway:"
@@ -37,7 +38,7 @@ class RedisStore:
 
     def __init__(self, client: Redis, name: str, budget: float) -> None:
         self._client, self._name, self._budget = client, name, budget
-        self._breaker = ProbingBreaker(f"the store {name}", self.reachable)
+        self._breaker = ProbingBreaker(f"the store {name}", self.reachable, pause=PROBE_SECONDS)
 
     @classmethod
     async def open(cls, address: RedisAddress, *, budget: float = OPERATION_SECONDS) -> Self:

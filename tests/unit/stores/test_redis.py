@@ -35,7 +35,8 @@ def server(shared: RedisServer) -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-async def store(shared: RedisServer) -> AsyncIterator[RedisStore]:
+async def store(shared: RedisServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RedisStore]:
+    monkeypatch.setattr("gateway.stores.redis.PROBE_SECONDS", 0.2)
     with shared.client() as client:
         client.flushall()
     store = await RedisStore.open(redis_address(shared.url))
@@ -116,7 +117,7 @@ async def test_a_server_that_stays_silent_is_left_alone_until_it_answers(
         waits.append(wait)
     assert sorted(waits)[98] < 5
     server.thaw()
-    assert await until_it_works(lambda: store.get_many(["a"])) < 2.5
+    assert await until_it_works(lambda: store.get_many(["a"])) < 1.5
     assert await store.get_many(["a"]) == {"a": b"one"}
 
 
@@ -126,7 +127,7 @@ async def test_a_killed_server_is_used_again_when_it_is_back(store: RedisStore, 
     for _ in range(4):
         assert (await failing(store.put_new("secret", b"s")))[1] < 125
     server.start()
-    assert await until_it_works(lambda: store.get_many(["a"])) < 2.5
+    assert await until_it_works(lambda: store.get_many(["a"])) < 1.5
     assert await store.get_many(["a"]) == {}
     assert await store.put_new("secret", b"s") == b"s"
 
