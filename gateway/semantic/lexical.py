@@ -5,6 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -38,6 +39,7 @@ def terms(text: str) -> list[str]:
     return found
 
 
+@lru_cache(65_536)  # texts use the same words again and again: to read an index takes less than half as long
 def stem(word: str) -> str:
     """A word without accents and its ending, so that its forms meet; short words and numbers stay as they are."""
     if len(word) <= _STEM or not word.isalpha():
