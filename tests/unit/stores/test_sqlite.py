@@ -137,7 +137,7 @@ async def test_four_slashes_name_an_absolute_path(path: Path) -> None:
     assert query(path, "SELECT count(*) FROM ephemeral") == [(0,)]
 
 
-@pytest.mark.parametrize("url", ["", "redis://:hunter2@host", "sqlite://", "sqlite:///", "sqlite:x.db", "sqlite:///./"])
+@pytest.mark.parametrize("url", ["", "mysql://:hunter2@host", "sqlite://", "sqlite:///", "sqlite:x.db", "sqlite:///./"])
 async def test_a_url_that_names_no_store_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(StoreError) as caught:
         await open_store(url)
