@@ -35,7 +35,7 @@ def user_text(message: Raw) -> str:
     """The text of a user's message; "" for everything else."""
     try:
         read = _message.decode(message)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return ""  # its shape is the upstream's business
     if read.role != "user":
         return ""

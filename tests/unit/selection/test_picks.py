@@ -1,0 +1,143 @@
+"""What a search by meaning adds to a selection, and what it never touches."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.domain.candidate import Candidate, Level
+from gateway.domain.pick import Found, Pick
+from gateway.domain.resource import Kind, Mode, Resource
+from gateway.domain.selection import Left, Placed, Selection
+from gateway.selection.select import Terms, select, with_picks
+
+
+def word_cost(name: str, text: str) -> int:
+    return len(text.split())
+
+
+def candidate(name: str, words: int = 10, mode: Mode = Mode.SEMANTIC, truncate: str = "none") -> Candidate:
+    facts: dict[str, Any] = {"languages": (), "clash_key": None, "priority": 100, "required": False}
+    more: dict[str, Any] = {"readers": (), "examples": (), "data": None, "description": "", "mandatory": False}
+    text = " ".join(f"{name}{number}" for number in range(words))
+    resource = Resource(
+        id=f"c/{name}", context="c", type="text", name=name, mode=mode, kind=Kind.REFERENCE, text=text,
+        truncate=truncate, **facts, **more,
+    )  # fmt: skip
+    return Candidate(resource, Level.AGENT, "editor", "contexts", "assigned")
+
+
+def selection_of(*candidates: Candidate, budget: int = 1000, offers: bool = True) -> Selection:
+    return select(candidates, (), (), Terms(budget, offers, word_cost))
+
+
+def picked(*names: str, **found: Any) -> Found:
+    picks = tuple(Pick(f"c/{name}", 0.9 - 0.1 * place, "semantic", f"about {name}") for place, name in enumerate(names))
+    return Found(picks, **found)
+
+
+def names(placed: Sequence[Placed]) -> list[str]:
+    return [one.candidate.resource.name for one in placed]
+
+
+def reasons(lefts: Sequence[Left]) -> list[tuple[str, str | None]]:
+    return [(left.candidate.resource.name, left.reason) for left in lefts]
+
+
+def after(selection: Selection, found: Found) -> Selection:
+    return with_picks(selection, found, word_cost)
+
+
+def test_a_pick_is_placed_with_its_score_and_why_and_stays_in_the_catalogue() -> None:
+    chosen = after(selection_of(candidate("a"), candidate("b")), picked("b", scores=(("c/a", 0.2),)))
+    (placed,) = chosen.volatile
+    assert (placed.candidate.score, placed.candidate.via, placed.candidate.why) == (0.9, "semantic", "about b")
+    assert reasons(chosen.catalogue) == [("a", "below_threshold"), ("b", None)]
+    assert chosen.catalogue[0].candidate.score == 0.2
+    assert chosen.degraded == frozenset()
+
+
+def test_picks_come_after_what_the_caller_named_in_the_order_of_the_search() -> None:
+    named = Candidate(candidate("n", mode=Mode.MANUAL).resource, Level.AGENT, "editor", "contexts", "", named=True)
+    chosen = after(selection_of(named, candidate("a"), candidate("b")), picked("b", "a"))
+    assert names(chosen.volatile) == ["n", "b", "a"]
+
+
+def test_picks_take_only_the_room_that_is_left() -> None:
+    before = selection_of(candidate("always", 70, Mode.ALWAYS), candidate("a", 20), candidate("b", 20), budget=100)
+    chosen = after(before, picked("b", "a"))
+    assert names(chosen.volatile) == ["b"]
+    assert reasons(chosen.catalogue) == [("a", "over_budget"), ("b", None)]
+    assert chosen.catalogue[0].candidate.score == pytest.approx(0.8)
+
+
+def test_after_the_first_pick_that_does_not_fit_nothing_more_is_placed() -> None:
+    before = selection_of(candidate("a", 90), candidate("b", 20), candidate("c", 5), budget=100)
+    assert names(after(before, picked("a", "b", "c")).volatile) == ["a"]
+
+
+def test_no_pick_takes_room_that_an_always_resource_could_not_use() -> None:
+    before = selection_of(candidate("always", 120, Mode.ALWAYS), candidate("a", 20), budget=100)
+    chosen = after(before, picked("a"))
+    assert (names(chosen.stable), names(chosen.volatile)) == ([], [])
+    assert ("a", "over_budget") in reasons(chosen.catalogue)
+
+
+def test_a_pick_that_is_cut_short_can_still_be_fetched_whole() -> None:
+    chosen = after(selection_of(candidate("a", 200, truncate="keep_start"), budget=100), picked("a"))
+    assert [(one.truncated, one.tokens <= 100) for one in chosen.volatile] == [(True, True)]
+    assert [name for name, _ in reasons(chosen.catalogue)] == ["a"]
+
+
+def test_without_tools_what_is_relevant_is_still_placed() -> None:
+    before = selection_of(candidate("a"), candidate("b"), offers=False)
+    chosen = after(before, picked("b"))
+    assert names(chosen.volatile) == ["b"]
+    assert (chosen.catalogue, reasons(chosen.dropped)) == ((), [("a", "no_tools")])
+
+
+def test_only_what_the_caller_may_have_injected_is_placed() -> None:
+    before = selection_of(candidate("demand", mode=Mode.ON_DEMAND), candidate("a"))
+    assert names(after(before, picked("demand", "elsewhere", "a")).volatile) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "degraded"),
+    [
+        (Found(), "below_threshold", frozenset()),
+        (Found(reason="late"), "late", frozenset({"semantic"})),
+        (Found(reason="unavailable"), None, frozenset({"semantic"})),
+        (Found(reason="unavailable", pending=frozenset({"c/a"})), None, frozenset({"semantic"})),
+        (Found(pending=frozenset({"c/a"})), "late", frozenset()),
+    ],
+    ids=["nothing found", "late", "unavailable", "unavailable and pending", "pending"],
+)
+def test_why_nothing_was_placed_is_told(found: Found, reason: str | None, degraded: frozenset[str]) -> None:
+    chosen = after(selection_of(candidate("a")), found)
+    assert (reasons(chosen.catalogue), chosen.degraded) == ([("a", reason)], degraded)
+
+
+def test_what_was_degraded_before_stays_so() -> None:
+    before = Selection(degraded=frozenset({"links"}))
+    assert after(before, Found(reason="late")).degraded == {"links", "semantic"}
+
+
+SIZES = st.lists(st.integers(0, 60), min_size=1, max_size=8)
+
+
+@given(SIZES, st.data())
+def test_whatever_is_picked_the_stable_part_and_the_catalogue_stay(sizes: list[int], data: st.DataObject) -> None:
+    modes = data.draw(st.lists(st.sampled_from(list(Mode)), min_size=len(sizes), max_size=len(sizes)))
+    numbered = zip(sizes, modes, strict=True)
+    everyone = [candidate(f"r{number}", size, mode) for number, (size, mode) in enumerate(numbered)]
+    before = selection_of(*everyone, budget=data.draw(st.integers(0, 200)))
+    order = data.draw(st.permutations([one.resource.name for one in everyone]))
+    chosen = after(before, picked(*order[: data.draw(st.integers(0, len(order)))]))
+    assert chosen.stable == before.stable
+    assert [left.candidate.resource for left in chosen.catalogue] == [
+        left.candidate.resource for left in before.catalogue
+    ]
+    spent = sum(placed.tokens for placed in (*chosen.stable, *chosen.volatile))
+    assert spent <= before.budget
