@@ -1,0 +1,121 @@
+"""A search by meaning over a few resources, with an embedder to whom texts mean the words they hold."""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gateway.domain.agent import SelectionSettings
+from gateway.domain.pick import Found, Question
+from gateway.domain.resource import Kind, Mode, Resource
+from gateway.semantic.base import EmbedderUnavailable, Late
+from gateway.semantic.calibration import Calibration
+from gateway.semantic.engine import SemanticEngine
+from gateway.semantic.indexer import Indexer
+from gateway.semantic.scoring import FEATURES
+from gateway.settings import Semantic
+from gateway.stores.vectors import MemoryVectors
+
+WIDTH = 512  # so wide that two words hardly ever meet
+# The probability is one half at a cosine of one half: what a test expects can be told from the words alone.
+BY_COSINE = Calibration(FEATURES, ("dense",), np.array([20], np.float32), -10.0)
+
+
+class Bag:
+    """Counts what it is asked; `gate` holds it up, `broken` fails it."""
+
+    def __init__(self) -> None:
+        self.id = "bag"
+        self.width = WIDTH
+        self.queries: list[str] = []
+        self.passages: list[str] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.broken = False
+        self.obeys = True  # whether it looks at its time
+        self.closed = False
+
+    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
+        (self.passages if within is None else self.queries).extend(texts)
+        if self.broken:
+            raise EmbedderUnavailable("broken")
+        try:
+            async with asyncio.timeout(within if self.obeys else None):
+                await self.gate.wait()
+        except TimeoutError:
+            raise Late("late") from None
+        return np.stack([vector(text, self.width) for text in texts])
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def vector(text: str, width: int = WIDTH) -> NDArray[np.float32]:
+    """A dimension per word, at length 1: a cosine is the number of shared words over the root of both numbers."""
+    counts = np.zeros(width, np.float32)
+    for word in set(re.findall(r"\w+", text.lower()) or [""]):
+        counts[int.from_bytes(hashlib.sha256(word.encode()).digest()[:8]) % width] = 1
+    return counts / np.linalg.norm(counts)
+
+
+def resource(name: str, text: str = "", mode: Mode = Mode.SEMANTIC, examples: Sequence[str] = ()) -> Resource:
+    """A resource of any context (`name` is its id) that is found by its text alone."""
+    facts: dict[str, Any] = {"languages": (), "clash_key": None, "priority": 100, "required": False}
+    more: dict[str, Any] = {"readers": (), "truncate": "none", "data": None, "description": "", "mandatory": False}
+    return Resource(
+        id=name, context=name.split("/")[0], type="text", name=text, mode=mode, kind=Kind.REFERENCE, text="",
+        examples=tuple(examples), **facts, **more,
+    )  # fmt: skip
+
+
+class Searching:
+    """An engine, what it is made of, and short ways to ask it."""
+
+    def __init__(self, settings: Semantic, embedder: Bag) -> None:
+        self.embedder = embedder
+        self.indexer = Indexer(MemoryVectors())
+        self.engine = SemanticEngine(self.indexer, settings, BY_COSINE)
+        self.generation = 0
+        self.names: list[str] = []
+
+    def submit(self, *resources: Resource) -> None:
+        self.generation += 1
+        self.names = [one.id for one in resources]
+        self.indexer.submit(self.generation, self.embedder, resources)
+
+    async def settled(self) -> None:
+        async with asyncio.timeout(5):
+            await self.indexer.settled()
+            await self.engine.catch_up()
+
+    async def find(
+        self, text: str, *earlier: str, among: Sequence[str] | None = None, workspace: str = "w", **settings: Any
+    ) -> Found:
+        names = self.names if among is None else among
+        return await self.engine.find(workspace, Question(text, earlier), names, SelectionSettings(**settings))
+
+    async def picks(self, text: str, *earlier: str, **more: Any) -> list[str]:
+        return [pick.resource for pick in (await self.find(text, *earlier, **more)).picks]
+
+
+@asynccontextmanager
+async def searching(
+    resources: Iterable[Resource] = (), embedder: Bag | None = None, **settings: Any
+) -> AsyncGenerator[Searching]:
+    """A search over these resources, indexed; without any, nothing has been submitted."""
+    search = Searching(Semantic.model_validate(settings), embedder or Bag())
+    running = asyncio.create_task(search.indexer.run())
+    try:
+        if given := list(resources):
+            search.submit(*given)
+            await search.settled()
+        yield search
+    finally:
+        search.embedder.gate.set()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
