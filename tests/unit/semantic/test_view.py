@@ -1,0 +1,115 @@
+"""What one caller sees of an index: nothing that is hidden has any influence on a score."""
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from searching import Bag, resource, searching, vector
+
+from gateway.domain.resource import Mode, Resource
+from gateway.semantic.indexed import Indexed
+from gateway.semantic.lexical import Scoped
+from gateway.semantic.passages import passages_of
+from gateway.semantic.view import View, Words
+
+
+def indexed(*resources: Resource, without: Sequence[str] = ()) -> Indexed:
+    """An index of these resources; `without` names those that have no vectors yet."""
+    passages = passages_of(resources)
+    ready = [passage for passage in passages if passage.resource not in without]
+    vectors = {passage.key("bag"): vector(passage.text).astype(np.float16) for passage in ready}
+    return Indexed.build(1, Bag(), passages, vectors)
+
+
+def view(known: Indexed, *names: str) -> View:
+    return View.build(known, names, Words.of(known))
+
+
+async def test_columns_are_the_visible_resources_that_have_a_vector() -> None:
+    known = indexed(resource("a/1", "one"), resource("b/2", "two"), resource("a/3", "three"), without=["a/3"])
+    assert view(known, "a/3", "a/1", "unknown/4").resources == ("a/1",)
+    assert view(known, "b/2", "a/1").resources == ("a/1", "b/2")
+    assert view(known).resources == ()
+
+
+async def test_the_best_passage_or_example_speaks_for_its_resource() -> None:
+    known = indexed(
+        resource("a/1", f"{'x' * 495}\n\nzebra stripes"), resource("a/2", "other", examples=["zebra stripes"])
+    )
+    shown = view(known, "a/1", "a/2")
+    evidence = shown.evidence(["zebra stripes"], vector("zebra stripes")[None])
+    assert evidence.dense[0].tolist() == pytest.approx([1, 1], abs=0.01)
+    assert evidence.examples.tolist() == [False, True]
+    assert (evidence.central == evidence.dense).tolist() == [[True, False]]
+
+
+async def test_modes_that_are_never_searched_are_not_seen() -> None:
+    known = indexed(resource("a/1", "one", Mode.ALWAYS), resource("a/2", "two", Mode.MANUAL))
+    assert view(known, "a/1", "a/2").resources == ()
+
+
+WORDS = ("invoice", "refund", "password", "parcel", "holiday", "office", "billing", "mail")
+TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
+RESOURCES = st.lists(st.tuples(TEXTS, st.lists(TEXTS, max_size=2)), min_size=1, max_size=6)
+
+
+def made(context: str, drawn: Sequence[tuple[str, list[str]]]) -> list[Resource]:
+    return [resource(f"{context}/{at}", text, examples=more) for at, (text, more) in enumerate(drawn)]
+
+
+def scores(mine: Sequence[Resource], everything: Sequence[Resource], question: str) -> dict[str, float]:
+    """What a caller who may see `mine` is told about each, whatever else the index holds."""
+
+    async def asked() -> dict[str, float]:
+        bag = Bag()
+        bag.width = 32  # what is wide takes long
+        async with searching(everything, bag, milliseconds=5000) as search:
+            found = await search.find(question, among=[one.id for one in mine])
+            assert found.reason is None
+            return dict(found.scores) | {pick.resource: pick.score for pick in found.picks}
+
+    return asyncio.run(asked())
+
+
+@settings(max_examples=40)
+@given(RESOURCES, RESOURCES, TEXTS)
+@example([("invoice", []), ("refund", [])], [("invoice", [])] * 5, "invoice refund")
+def test_what_others_hold_changes_no_score(
+    mine: list[tuple[str, list[str]]], others: list[tuple[str, list[str]]], question: str
+) -> None:
+    own, hidden = made("mine", mine), made("others", others)
+    alone = scores(own, own, question)
+    # Products of other matrices differ in their last bits; scores are told with four digits.
+    assert scores(own, [*hidden, *own], question) == pytest.approx(alone, abs=2e-4)
+    assert scores(own, [*own, *hidden], question) == pytest.approx(alone, abs=2e-4)
+
+
+def test_a_filter_that_is_applied_after_ranking_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutant: how rare a word is depends on everything there is."""
+    own = made("mine", [("invoice", []), ("refund parcel", []), ("office mail", [])])
+    hidden = made("others", [("invoice", [])] * 5)
+    question = "invoice refund"
+
+    def evidence(everything: Sequence[Resource]) -> list[float]:
+        shown = view(indexed(*everything), *(one.id for one in own))
+        found: list[float] = shown.evidence([question], vector(question)[None]).lexical[0].tolist()
+        return found
+
+    assert evidence([*own, *hidden]) == pytest.approx(evidence(own))
+
+    def after_ranking(self: Words, resources: Sequence[str]) -> "Late":
+        return Late(self.lexical.within(np.arange(len(self.numbers))), [self.numbers[name] for name in resources])
+
+    class Late:
+        def __init__(self, whole: Scoped, columns: list[int]) -> None:
+            self._whole, self._columns = whole, columns
+
+        def match(self, query: Sequence[str]) -> object:
+            match = self._whole.match(query)
+            return type(match)(match.score[self._columns], match.coverage[self._columns], match.ceiling)
+
+    monkeypatch.setattr(Words, "within", after_ranking)
+    assert evidence([*own, *hidden]) != pytest.approx(evidence(own))
