@@ -14,7 +14,7 @@ _anything = msgspec.json.Decoder(Raw)
 
 KINDS = {str: "string", bool: "boolean", int: "whole number", dict: "object"}
 LOOKED_AT = {"n": int, "stream_options": dict, "response_format": dict}  # fields that later steps read
-_scalars = {kind: msgspec.json.Decoder(kind | None) for kind in KINDS}
+SCALARS = {kind: msgspec.json.Decoder(kind | None) for kind in KINDS}
 OBJECT = ord("{")
 MARGIN = 12  # frames; the interpreter's depth limit counts Python calls and JSON nesting together
 
@@ -69,6 +69,6 @@ def scalar(fields: dict[str, Raw], name: str, kind: type) -> Any:
     if name not in fields:
         return None
     try:
-        return _scalars[kind].decode(fields[name])
+        return SCALARS[kind].decode(fields[name])
     except msgspec.MsgspecError as fault:
         raise InvalidRequest(f"`{name}` must be a {KINDS[kind]}.", param=name) from fault

@@ -43,7 +43,7 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 
 
-@dataclass
+@dataclass(eq=False)
 class Silent:
     """An upstream that is only looked at."""
 
