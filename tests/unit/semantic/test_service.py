@@ -1,0 +1,252 @@
+"""The engine as the gateway runs it: built when needed, again after a failure, always behind the newest policies."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from searching import BY_COSINE, Bag, resource
+
+from gateway.domain.agent import SelectionSettings
+from gateway.domain.pick import Found, Question
+from gateway.domain.resource import Mode, Resource
+from gateway.domain.snapshot import Snapshot
+from gateway.errors import StoreError
+from gateway.semantic import indexer as indexer_module
+from gateway.semantic import service as module
+from gateway.semantic.base import EmbedderUnavailable
+from gateway.semantic.calibration import Calibration
+from gateway.semantic.remote_embedder import RemoteEmbedder
+from gateway.semantic.service import SemanticService, open_embedder, open_vectors
+from gateway.settings import Semantic
+from gateway.stores.vectors import MemoryVectors, SqliteVectors, VectorStore
+
+PASSWORD = resource("help/password", "reset forgotten password account")
+INVOICE = resource("help/invoice", "download monthly invoice billing")
+MANUAL = resource("help/manual", "operating manual of the machine", Mode.ON_DEMAND)
+
+
+def snapshot(generation: int, *resources: Resource) -> Snapshot:
+    return Snapshot("0" * 64, generation, {}, {}, {}, {}, {}, {}, {one.id: one for one in resources})
+
+
+@pytest.fixture(autouse=True)
+def by_cosine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Calibration, "load", lambda: BY_COSINE)
+    for each in (module, indexer_module):
+        monkeypatch.setattr(each, "RETRY_SECONDS", 0.02)
+
+
+Opened = list[Bag]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
+    """The embedders that were opened, in order."""
+    made: Opened = []
+
+    def open_bag(settings: Semantic) -> Bag:
+        made.append(Bag())
+        return made[-1]
+
+    monkeypatch.setattr(module, "open_embedder", open_bag)
+    return made
+
+
+async def in_memory() -> VectorStore:
+    return MemoryVectors()
+
+
+@asynccontextmanager
+async def serving(
+    *resources: Resource, vectors: Callable[[], Any] = in_memory, **settings: Any
+) -> AsyncGenerator[SemanticService]:
+    service = SemanticService(Semantic.model_validate(settings), vectors)
+    service.submit(snapshot(1, *resources))
+    running = asyncio.create_task(service.run())
+    try:
+        yield service
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await service.close()
+
+
+async def settle(service: SemanticService) -> None:
+    async with asyncio.timeout(5):
+        await service.settled()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110, what is awaited here is not ours to signal
+            await asyncio.sleep(0.001)
+
+
+async def find(service: SemanticService, text: str, *among: Resource) -> Found:
+    return await service.find("w", Question(text), [one.id for one in among], SelectionSettings())
+
+
+def names(found: Found) -> list[str]:
+    return [pick.resource for pick in found.picks]
+
+
+async def test_what_is_submitted_is_found_and_a_question_that_comes_too_early_is_not_a_failure(opened: Opened) -> None:
+    async with serving(PASSWORD, INVOICE) as service:
+        early = await find(service, "reset forgotten password", PASSWORD, INVOICE)
+        assert early == Found(pending=frozenset({"help/password", "help/invoice"}))
+        await settle(service)
+        assert names(await find(service, "reset forgotten password", PASSWORD, INVOICE)) == ["help/password"]
+    assert [bag.closed for bag in opened] == [True]
+
+
+async def test_nothing_is_loaded_before_there_is_something_to_find(opened: Opened) -> None:
+    async with serving(MANUAL) as service:
+        await asyncio.sleep(0.02)
+        assert (opened, service.cache_counts) == ([], {})
+        assert await service.rank("w", "operating manual", ["help/manual"]) is None
+        await settle(service)
+        assert await service.rank("w", "operating manual", ["help/manual"]) == ["help/manual"]
+        assert await service.passages("w", "operating manual", "help/manual") == ["operating manual of the machine"]
+
+
+async def test_hits_and_misses_are_counted(opened: Opened) -> None:
+    async with serving(PASSWORD) as service:
+        await settle(service)
+        for _ in range(3):
+            await find(service, "reset forgotten password", PASSWORD)
+        assert service.cache_counts == {("hit",): 2, ("miss",): 1}
+
+
+async def test_an_embedder_that_cannot_be_opened_is_unavailable_and_tried_again(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    working, missing = module.open_embedder, [True]
+
+    def open_or_not(settings: Semantic) -> Any:
+        if missing[0]:
+            raise EmbedderUnavailable("the folder is gone")
+        return working(settings)
+
+    monkeypatch.setattr(module, "open_embedder", open_or_not)
+    async with serving(PASSWORD) as service:
+        await until(lambda: service.error is not None)
+        found = await find(service, "reset forgotten password", PASSWORD)
+        assert (found.reason, service.error) == ("unavailable", "the folder is gone")
+        assert await service.rank("w", "reset password", ["help/password"]) is None
+        assert await service.passages("w", "reset password", "help/password") == []
+        await asyncio.sleep(0.1)
+        assert [record.message for record in caplog.records] == [
+            "semantic resources stay on demand: the folder is gone"
+        ]
+        missing[0] = False
+        await settle(service)
+        assert names(await find(service, "reset forgotten password", PASSWORD)) == ["help/password"]
+        assert service.error is None
+
+
+async def test_an_embedder_that_does_not_work_is_closed_and_opened_anew(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Bag, "embed", broken(until_third := []))
+    async with serving(PASSWORD) as service:
+        await settle(service)
+        assert len(until_third) == 3
+        assert [bag.closed for bag in opened] == [True, True, False]
+        assert names(await find(service, "reset forgotten password", PASSWORD)) == ["help/password"]
+
+
+def broken(tries: list[int]) -> Any:
+    """Embeds from the third warm-up on: a model file is read again, not only asked again."""
+    embed = Bag.embed
+
+    async def embed_or_not(self: Bag, texts: Any, within: float | None = None) -> Any:
+        if len(tries) < 3:
+            tries.append(1)
+            self.broken = len(tries) < 3
+        return await embed(self, texts, within)
+
+    return embed_or_not
+
+
+async def test_what_was_edited_is_pending_until_the_new_index_serves(opened: Opened) -> None:
+    async with serving(PASSWORD, INVOICE) as service:
+        await settle(service)
+        (bag,) = opened
+        bag.gate.clear()
+        edited = resource("help/password", "everything about holidays")
+        service.submit(snapshot(2, edited, INVOICE))
+        bag.passages.clear()
+        await until(lambda: bag.passages == ["everything about holidays"])
+        bag.gate.set()  # for the questions; the index waits for them
+        found = await find(service, "download monthly invoice", edited, INVOICE)
+        assert (names(found), found.pending) == (["help/invoice"], {"help/password"})
+        await settle(service)
+        found = await find(service, "everything about holidays", edited, INVOICE)
+        assert (names(found), found.pending) == (["help/password"], frozenset())
+        assert bag.passages == ["everything about holidays"]
+
+
+async def test_a_policy_change_that_leaves_the_texts_alone_embeds_nothing(opened: Opened) -> None:
+    async with serving(PASSWORD, INVOICE) as service:
+        await settle(service)
+        opened[0].passages.clear()
+        service.submit(snapshot(2, INVOICE, PASSWORD))
+        await settle(service)
+        assert opened[0].passages == []
+
+
+async def test_a_restart_embeds_nothing(opened: Opened, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/gateway.db"
+    for _ in range(2):
+        async with serving(PASSWORD, INVOICE, vectors=lambda: open_vectors(store)) as service:
+            await settle(service)
+            assert names(await find(service, "reset forgotten password", PASSWORD, INVOICE)) == ["help/password"]
+    assert [len(bag.passages) for bag in opened] == [3, 1]  # each has warmed up
+
+
+async def test_a_sweep_that_fails_stops_nothing(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweeps: list[int] = []
+
+    class Stuck(MemoryVectors):
+        async def sweep(self) -> int:
+            sweeps.append(1)
+            raise StoreError("disk")
+
+    async def stuck() -> VectorStore:
+        return Stuck()
+
+    monkeypatch.setattr(module, "SWEEP_SECONDS", 0.005)
+    async with serving(PASSWORD, vectors=stuck) as service:
+        await until(lambda: len(sweeps) >= 2)
+        service.submit(snapshot(2, INVOICE))
+        await settle(service)
+        assert names(await find(service, "download monthly invoice", INVOICE)) == ["help/invoice"]
+
+
+async def test_vectors_lie_beside_the_store_and_in_memory_where_that_fails(tmp_path: Path) -> None:
+    good = await open_vectors(f"sqlite:///{tmp_path}/gateway.db")
+    assert isinstance(good, SqliteVectors)
+    assert (tmp_path / "gateway-vectors.db").is_file()
+    await good.close()
+    (tmp_path / "other-vectors.db").write_bytes(b"not a database" * 100)
+    assert isinstance(await open_vectors(f"sqlite:///{tmp_path}/other.db"), MemoryVectors)
+    assert isinstance(await open_vectors("memory:"), MemoryVectors)
+
+
+async def test_a_calibration_that_cannot_be_used_is_a_reason_to_stay_on_demand(opened: Opened, tmp_path: Path) -> None:
+    (tmp_path / "fitted.json").write_text("{}")
+    async with serving(PASSWORD, calibration=str(tmp_path / "fitted.json")) as service:
+        await until(lambda: service.error is not None)
+        assert "fitted.json" in (service.error or "")
+        assert (await find(service, "reset", PASSWORD)).reason == "unavailable"
+
+
+async def test_the_settings_choose_the_embedder(tmp_path: Path) -> None:
+    remote = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "k"}
+    embedder = open_embedder(Semantic.model_validate({"embedder": remote}))
+    assert isinstance(embedder, RemoteEmbedder)
+    with pytest.raises(EmbedderUnavailable, match="cannot be read"):
+        open_embedder(Semantic.model_validate({"embedder": {"path": str(tmp_path / "nowhere")}}))
