@@ -68,7 +68,8 @@ class SemanticEngine:
         pending = self._pending(words, resources)
         try:
             async with asyncio.timeout(self._within):
-                asked = await self._ask(workspace, searched(question.text, question.earlier), resources, words)
+                sentences, top_k = searched(question.text, question.earlier), settings.top_k
+                asked = await self._ask(workspace, sentences, resources, words, top_k)
                 if asked is None:
                     return Found(pending=pending)
                 return replace(await asyncio.to_thread(self._pick, asked, self._rule(settings)), pending=pending)
@@ -114,22 +115,25 @@ class SemanticEngine:
         except (Late, TimeoutError, *BROKEN):
             return None
 
-    async def _ask(self, workspace: str, sentences: list[str], resources: Sequence[str], words: Words) -> Asked | None:
+    async def _ask(
+        self, workspace: str, sentences: list[str], resources: Sequence[str], words: Words, top_k: int | None = None
+    ) -> Asked | None:
         began = time.monotonic()
         view = await self._views.of(words, tuple(resources))
         if not sentences or not len(view.rows):
             return None
         within = max(self._within - (time.monotonic() - began), 0.001)
         vectors = await self.cache.embed(words.indexed.embedder, workspace, sentences, within)
-        ranking = await asyncio.to_thread(lambda: rank(view.evidence(sentences, vectors), self._calibration))
+        closely = top_k or self._settings.top_k
+        ranking = await asyncio.to_thread(lambda: rank(view.evidence(sentences, vectors), self._calibration, closely))
         return Asked(sentences, vectors, view, ranking)
 
     def _rule(self, settings: SelectionSettings) -> Rule:
         """The preset, with what request, agent and configuration say over it."""
         own = self._settings
-        configured = SelectionSettings(own.preset, own.include_score, own.min_score, own.top_k, own.top_n)
+        configured = SelectionSettings(own.preset, own.include_score, own.min_score, top_n=own.top_n)
         # Whoever names a preset means its thresholds, not those that were configured for another one.
-        wanted = settings.over(SelectionSettings(top_k=own.top_k) if settings.preset else configured)
+        wanted = settings.over(SelectionSettings() if settings.preset else configured)
         rule = PRESETS[wanted.preset or own.preset]
         return Rule(
             include_score=rule.include_score if wanted.include_score is None else wanted.include_score,

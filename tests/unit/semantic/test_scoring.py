@@ -142,3 +142,8 @@ def test_a_resource_without_examples_is_compared_by_its_passages_alone() -> None
     dense = np.array([[0.9, 0.2]], np.float32)
     central, focused = centres.compare(np.array([[1, 0]], np.float32), dense)
     assert central[0, 1] == focused[0, 1] == dense[0, 1]
+
+
+def test_only_the_best_of_each_sentence_are_looked_at_closely() -> None:
+    known = evidence([[0.9, 0.8, 0.7, 0.1]])
+    assert rank(known, BY_DENSE, top_k=2).resources.tolist() == [0, 1]
