@@ -28,9 +28,12 @@ from gateway.domain.resource import Kind, Mode
 from gateway.domain.snapshot import EMPTY
 from gateway.edge.chat import account_of, context_headers
 from gateway.edge.metrics import Metrics
+from gateway.evaluation.cases import SAID, read_cases
 from gateway.resources.base import ResourceType
 from gateway.resources.registry import Registry, default_registry
 from gateway.scopes import asked
+from gateway.semantic.choice import PRESETS
+from gateway.semantic.model_files import MANIFEST, built_folder
 from gateway.settings import Overrides, Settings, load_settings
 from gateway.stores import policy_models as shapes
 from gateway.strict_yaml import parse
@@ -39,8 +42,9 @@ from gateway.upstreams.breaker import Breaker
 ROOT = Path(__file__).resolve().parent.parent
 README, POLICIES, API = "README.md", "docs/POLICIES.md", "docs/API.md"
 OPERATIONS, ARCHITECTURE, EXAMPLE = "docs/OPERATIONS.md", "docs/ARCHITECTURE.md", "config.example.yaml"
+SEMANTIC = "docs/SEMANTIC.md"
 DECISIONS = sorted(f"docs/decisions/{path.name}" for path in (ROOT / "docs/decisions").glob("*.md"))
-PAGES = [README, POLICIES, API, OPERATIONS, ARCHITECTURE, "CHANGELOG.md", *DECISIONS]
+PAGES = [README, POLICIES, API, OPERATIONS, SEMANTIC, ARCHITECTURE, "CHANGELOG.md", *DECISIONS]
 ADDRESS = "http://127.0.0.1:8080"
 START_SECONDS = 30
 
@@ -290,6 +294,26 @@ def names_in(file: Path) -> set[str]:
     }
 
 
+def presets_are_the_real_ones(semantic: Page) -> list[str]:
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \| ([\d.]+) \| (\d+) \|", semantic.text, re.MULTILINE)
+    real = [(name, str(rule.include_score), str(rule.min_score), str(rule.top_n)) for name, rule in PRESETS.items()]
+    return [f"differs from the code in {' '.join(row)}" for row in sorted(set(rows) ^ set(real))]
+
+
+def case_keys_are_described(semantic: Page) -> list[str]:
+    return semantic.section("Tuning with `gateway eval`").lacks((*SAID, "earlier"))
+
+
+def cases_fit_the_example_policies(semantic: Page) -> list[str]:
+    (cases,) = semantic.fences("yaml")
+    snapshot = check_policies(load_settings(None, {}))
+    try:
+        read_cases(parse(cases, semantic.path), snapshot)
+    except errors.Faults as faults:
+        return [str(fault) for fault in faults.faults]
+    return []
+
+
 Rule = Callable[[Page], list[str]]
 RULES: tuple[tuple[Rule, list[str]], ...] = (
     (example_has_every_setting, [EXAMPLE]),
@@ -305,6 +329,9 @@ RULES: tuple[tuple[Rule, list[str]], ...] = (
     (commands_are_described, [OPERATIONS]),
     (policy_keys_are_described, [POLICIES]),
     (resource_types_are_described, [POLICIES]),
+    (presets_are_the_real_ones, [SEMANTIC]),
+    (case_keys_are_described, [SEMANTIC]),
+    (cases_fit_the_example_policies, [SEMANTIC]),
     (links_lead_somewhere, PAGES),
     (files_exist, [ARCHITECTURE, *DECISIONS]),
     (names_are_where_it_says, [ARCHITECTURE, *DECISIONS]),
@@ -334,6 +361,9 @@ DOCTORED: tuple[tuple[Rule, str, str, str], ...] = (
     (commands_are_described, OPERATIONS, "| `--workers` |", "| `--processes` |"),
     (policy_keys_are_described, POLICIES, "| `truncate` |", "| truncate |"),
     (resource_types_are_described, POLICIES, "### `glossary`", "### Glossaries"),
+    (presets_are_the_real_ones, SEMANTIC, "| `normal` | 0.7 | 0.5 |", "| `normal` | 0.7 | 0.4 |"),
+    (case_keys_are_described, SEMANTIC, "`language` and `user`", "`language`"),
+    (cases_fit_the_example_policies, SEMANTIC, "expect: [lumo-support/delivery]", "expect: [lumo-support/dilivery]"),
     (links_lead_somewhere, README, "(docs/API.md)", "(docs/APIS.md)"),
     (links_lead_somewhere, API, "(POLICIES.md#agents)", "(POLICIES.md#agent)"),
     (files_exist, ARCHITECTURE, "`gateway/scopes/levels.py`", "`gateway/scopes/level.py`"),
@@ -404,6 +434,13 @@ def test_documents_show_commands() -> None:
     assert {path for path, _ in CONSOLES} == {README, POLICIES}
 
 
+@pytest.mark.skipif(not (built_folder() / MANIFEST).is_file(), reason="the model is not there: run scripts/model")
+def test_the_example_cases_reach_their_targets(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["eval", str(ROOT / "examples" / "eval.yaml"), "--policies", str(ROOT / "policies")]
+    assert cli.main(arguments) == 0, capsys.readouterr().out
+    assert capsys.readouterr().out.endswith("all targets are reached\n")
+
+
 def test_the_plugin_of_the_document_works() -> None:
     (source,) = page(ARCHITECTURE).fences("python")
     names: dict[str, Any] = {"__name__": "plugin"}
@@ -440,7 +477,7 @@ def run_directly(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 def test_the_curl_line_of_the_readme_gives_the_answer_it_shows(demo: str) -> None:
     (line,) = [body for body in page(README).fences("sh") if body.startswith("curl ")]
-    assert line.strip() == cli.example(ADDRESS)  # the line that the server itself prints
+    assert line.strip() == cli.example(ADDRESS, "demo")  # the line that the server itself prints
     if shutil.which("curl") is None:
         pytest.skip("there is no curl on this machine")
     answer = run_directly(["bash", "-c", line.replace(ADDRESS, demo)]).stdout

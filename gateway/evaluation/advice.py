@@ -14,6 +14,8 @@ REASONS = {
     "excluded": "the request excludes it",
 }
 OUT_OF_REACH = "it is out of reach here: assign its context to the agent, profile, prompt or content of the case"
+EXAMPLE = "add an example question like this one"
+SENSIBLE = 0.2  # nobody should lower a threshold further: it would let in almost everything
 FAR = "it is not among the resources that were looked at closely: add example questions like this one"
 
 
@@ -59,8 +61,10 @@ def for_missed(name: str, outcome: Outcome, prices: Prices) -> str:
     taken = [one.score for one in outcome.injected if one.via == "semantic"]
     if taken and left.score >= min(taken):
         return f"{len(taken)} others came first: raise top_n"
+    if left.score < SENSIBLE:
+        return EXAMPLE
     floor = math.floor(left.score * 100) / 100
-    return f"add an example question like this one, or lower min_score to {floor:.2f}{prices.of_lowering(floor)}"
+    return f"{EXAMPLE}, or lower min_score to {floor:.2f}{prices.of_lowering(floor)}"
 
 
 def for_unexpected(one: Injected, outcome: Outcome, prices: Prices) -> str:

@@ -80,7 +80,11 @@ class CaseFile:
 
 def load_cases(path: Path, snapshot: Snapshot) -> CaseFile:
     """Read the cases of a file; raises Faults with everything that is wrong in it."""
-    document = load(path)
+    return read_cases(load(path), snapshot)
+
+
+def read_cases(document: Document, snapshot: Snapshot) -> CaseFile:
+    """The cases of a document; raises Faults."""
     shape, faults = validated(FileShape, document.data, document, ())
     if shape is None:
         raise Faults(sorted(faults, key=lambda fault: fault.line))

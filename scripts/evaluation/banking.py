@@ -28,6 +28,12 @@ class Banking:
         """Raises FileNotFoundError if the data is not there."""
         return cls(_rows(folder / "train.csv"), _rows(folder / "test.csv"))
 
+    def thinned(self, seed: int, intents: int) -> "Banking":
+        """Only some of the intents and their questions: most policies have few resources."""
+        known = sorted({intent for _, intent in self.train})
+        kept = set(random.Random(seed).sample(known, min(intents, len(known))))
+        return Banking([row for row in self.train if row[1] in kept], [row for row in self.test if row[1] in kept])
+
     def policies(self, seed: int) -> dict[str, Any]:
         """One context for everybody, each intent a semantic resource with a few training questions as examples."""
         rng = random.Random(seed)

@@ -43,6 +43,13 @@ def test_relative_paths_are_meant_from_the_files_directory(write, tmp_path) -> N
     assert settings.store == f"sqlite:///{tmp_path}/data/gateway.db"
 
 
+def test_files_of_the_search_are_meant_from_there_too(write, tmp_path) -> None:
+    text = MINIMAL + "semantic: {calibration: fitted.json, embedder: {path: models/minilm}}\n"
+    semantic = load_settings(write(text), {}).semantic
+    assert (semantic.calibration, semantic.embedder.path) == (f"{tmp_path}/fitted.json", f"{tmp_path}/models/minilm")
+    assert load_settings(write(MINIMAL), {}).semantic.calibration is None
+
+
 def test_absolute_paths_stay(write) -> None:
     settings = load_settings(write(MINIMAL + "policies: /etc/p\nstore: sqlite:////var/g.db\n"), {})
     assert (settings.policies, settings.store) == ("/etc/p", "sqlite:////var/g.db")

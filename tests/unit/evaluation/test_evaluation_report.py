@@ -70,6 +70,11 @@ def test_a_missed_resource_says_what_lowering_the_threshold_would_cost() -> None
     )
 
 
+def test_nobody_is_told_to_let_in_everything() -> None:
+    far = outcome("a", "", "a=.04")
+    assert for_missed("a", far, Prices.of([far])) == "add an example question like this one"
+
+
 def test_a_missed_resource_that_others_crowded_out_wants_a_larger_top_n() -> None:
     crowded = outcome("a", "b=.9 c=.6", "a=.65")
     assert for_missed("a", crowded, Prices.of([crowded])) == "2 others came first: raise top_n"
