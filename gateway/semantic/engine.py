@@ -21,7 +21,7 @@ from gateway.semantic.views import Views
 from gateway.settings import Semantic
 
 LISTED = 50  # resources that a query of `list_context_resources` finds at the most
-RELEVANT = 0.05  # probability under which a listed resource is noise
+RELEVANT = 0.002  # probability of what a tool lists: its reader judges for itself, and noise is ten times below
 BROKEN = (EmbedderUnavailable, ValueError)  # the latter for vectors of different widths
 
 log = logging.getLogger(__name__)

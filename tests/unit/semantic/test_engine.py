@@ -186,7 +186,7 @@ async def test_a_question_is_embedded_once_per_workspace() -> None:
 
 async def test_the_tools_get_what_may_answer_best_first_without_noise() -> None:
     async with searching([*GRADED, *HELP]) as search:
-        assert await search.engine.rank("w", QUESTION, search.names) == ["g/near", "g/middle"]
+        assert await search.engine.rank("w", QUESTION, search.names) == ["g/near", "g/middle", "g/far"]
 
 
 async def test_the_tools_cannot_tell_while_something_is_pending() -> None:
