@@ -17,6 +17,7 @@ LEXICAL = 0.15
 LEXICAL_EXAMPLES = 0.1  # where there are examples, meaning is told better
 LEXICAL_FOREIGN = 1.0  # added per unit of foreignness
 LEXICAL_SCRIPT = 5.0  # for other scripts the model's cosine is little more than noise
+PART = 0.5  # the odds of a match by one sentence of several; the whole question comes first
 SCRIPT = 0.6  # foreignness from which a text counts as another script
 
 FEATURES = (
@@ -178,6 +179,7 @@ def rank(evidence: Evidence, calibration: Calibration, top_k: int = SHORTLIST) -
     score = hybrid(evidence)
     columns = shortlist(score, top_k)
     likely = calibration.probability(features(evidence, score, columns))
+    likely[1:] = lowered(likely[1:])
     chances = np.zeros(score.shape, np.float32)
     np.put_along_axis(chances, columns, in_order(likely, np.take_along_axis(score, columns, 1)), 1)
     leading = chances.argmax(0)
@@ -186,6 +188,13 @@ def rank(evidence: Evidence, calibration: Calibration, top_k: int = SHORTLIST) -
     order = np.lexsort((-score.max(0), -best))
     order = order[best[order] > 0]
     return Ranking(order, best[order], leading[order])
+
+
+def lowered(chances: Floats) -> Floats:
+    """The probabilities by sentences that are only a part of the question: the best of several tries flatters."""
+    odds = chances / np.maximum(1 - chances, 1e-7) * PART
+    lower: Floats = (odds / (1 + odds)).astype(np.float32)
+    return lower
 
 
 def in_order(likely: Floats, score: Floats) -> Floats:

@@ -4,17 +4,21 @@ import argparse
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from calibration.fit import fit, outcome
+from calibration.fit import Outcome, fit, outcome
 from calibration.sources import LabelledSet, read_all
-from calibration.table import Table, Vectors, tabulate, thinned
+from calibration.table import Table, Vectors, tabulate, thinned, tiny
 
 QUESTIONS = 500  # of a set; half as many for its thinned form
 STRANGERS = 200
 THINNED = 0.6
+TINY = (1, 2, 4, 10)  # items
+TURNS = 4
+TINY_WEIGHT = 1.0  # of all handfuls of a set together
 
 
 def main() -> None:
@@ -23,8 +27,9 @@ def main() -> None:
     vectors = Vectors(options.cache)
     full = [_table(labelled, sets, vectors, QUESTIONS) for labelled in sets]
     thin = [_table(thinned(labelled, THINNED), sets, vectors, QUESTIONS // 2) for labelled in sets]
-    _report(full, thin)
-    stored = {"version": 1, "sets": [table.name for table in full], **fit([*full, *thin]).to_json()}
+    few = [table for labelled in sets for table in _tiny_tables(labelled, sets, vectors)]
+    _report(full, thin, few)
+    stored = {"version": 1, "sets": [table.name for table in full], **fit([*full, *thin, *few]).to_json()}
     options.out.write_text(json.dumps(stored, indent=1) + "\n")
 
 
@@ -40,15 +45,23 @@ def _table(labelled: LabelledSet, sets: Sequence[LabelledSet], vectors: Vectors,
     rng = random.Random(labelled.name)
     others = [other for other in sets if other.family != labelled.family]
     strangers = [question.text for other in others for question in other.questions[:60]]
-    print(f"· {labelled.name}: {len(labelled.items)} items", flush=True)
     return tabulate(labelled, labelled.questions[:most], rng.sample(strangers, min(STRANGERS, len(strangers))), vectors)
 
 
-def _report(full: Sequence[Table], thin: Sequence[Table]) -> None:
+def _tiny_tables(labelled: LabelledSet, sets: Sequence[LabelledSet], vectors: Vectors) -> list[Table]:
+    handfuls = [tiny(labelled, size, turn) for size in TINY for turn in range(TURNS)]
+    tables = [_table(few, sets, vectors, QUESTIONS) for few in handfuls]
+    return [replace(table, weight=TINY_WEIGHT / len(tables), certain=True) for table in tables]
+
+
+def _report(full: Sequence[Table], thin: Sequence[Table], few: Sequence[Table]) -> None:
     print(f"{'held out':14} hybrid R@1 │ R@1   at .7: precision recall false │ at .5: precision recall false")
     rows = []
+    handfuls: list[tuple[int, Outcome]] = []
     for table in full:
-        held_out = fit([other for other in (*full, *thin) if other.family != table.family])
+        held_out = fit([other for other in (*full, *thin, *few) if other.family != table.family])
+        tried = [(one, outcome(one, held_out, 0.5)) for one in few if one.family == table.family]
+        handfuls += [(one.right.shape[1], got) for one, got in tried]
         sure, likely = outcome(table, held_out, 0.7), outcome(table, held_out, 0.5)
         rows.append([table.first, sure.first, sure.precision, sure.recall, sure.false_injections])
         print(
@@ -56,6 +69,9 @@ def _report(full: Sequence[Table], thin: Sequence[Table]) -> None:
             f"{sure.false_injections:.3f} │ {likely.precision:.3f} {likely.recall:.3f} {likely.false_injections:.3f}"
         )
     print("mean", np.round(np.mean(rows, 0), 3).tolist())
+    for size in TINY:
+        got = [(one.precision, one.recall, one.false_injections) for width, one in handfuls if width == size]
+        print(f"{size:2} items at .5: precision, recall, false", np.round(np.nanmean(got, 0), 3).tolist())
 
 
 main()

@@ -72,8 +72,9 @@ def intents(name: str, train: list[tuple[str, str]], test: list[tuple[str, str]]
 
 
 def banking(folder: Path) -> Iterator[LabelledSet]:
-    rows = {part: _csv(folder / f"{part}.csv") for part in ("train", "test")}
-    yield intents("banking77", rows["train"], rows["test"])
+    # Its test questions are left to scripts/eval-banking.
+    rows = _csv(folder / "train.csv")
+    yield intents("banking77", rows[::2], rows[1::2])
 
 
 def clinc(folder: Path) -> Iterator[LabelledSet]:

@@ -3,7 +3,7 @@
 import hashlib
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,9 @@ from gateway.semantic.scoring import Centres, Evidence, best_per_owner, features
 Floats = NDArray[np.float32]
 
 
+TINY_QUESTIONS = 40
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """One row per question."""
@@ -31,6 +34,8 @@ class Table:
     relevant: NDArray[np.intp]  # number of items that answer the question; 0 when its answer is not in the set
     elsewhere: NDArray[np.bool_]  # whether the question belongs to another set altogether
     first: float  # share of the answerable questions whose best hybrid score is right
+    weight: float = 1.0  # of the table in the fit
+    certain: bool = False  # whether an unanswered question surely has no answer here
 
 
 class Vectors:
@@ -108,17 +113,31 @@ def tabulate(labelled: LabelledSet, questions: Sequence[Question], strangers: Se
         right,
         relevant,
         np.arange(len(answers)) >= len(questions),
-        float(np.mean(hits)),
+        float(np.mean(hits or [0.0])),
     )
 
 
 def thinned(labelled: LabelledSet, share: float) -> LabelledSet:
     """The set without some of its items: their questions are near it and yet have no answer."""
     rng = random.Random(labelled.name)
-    kept = sorted(rng.sample(range(len(labelled.items)), int(len(labelled.items) * share)))
+    return _with_items(labelled, sorted(rng.sample(range(len(labelled.items)), int(len(labelled.items) * share))))
+
+
+def tiny(labelled: LabelledSet, size: int, turn: int) -> LabelledSet:
+    """A handful of the items, as most gateways have, with questions about them and about others of the set."""
+    rng = random.Random(f"{labelled.name} {size} {turn}")
+    kept = sorted(rng.sample(range(len(labelled.items)), size))
+    few = _with_items(labelled, kept)
+    answered = [question for question in few.questions if question.relevant][:TINY_QUESTIONS]
+    others = [question for question in few.questions if not question.relevant]
+    asked = [*answered, *rng.sample(others, min(len(others), TINY_QUESTIONS))]
+    return replace(few, questions=tuple(asked))
+
+
+def _with_items(labelled: LabelledSet, kept: Sequence[int]) -> LabelledSet:
     places = {old: new for new, old in enumerate(kept)}
     questions = tuple(
         Question(question.text, tuple(places[place] for place in question.relevant if place in places))
         for question in labelled.questions
     )
-    return LabelledSet(labelled.name, labelled.family, tuple(labelled.items[place] for place in kept), questions)
+    return replace(labelled, items=tuple(labelled.items[place] for place in kept), questions=questions)
