@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.pick import Found, Pick, Question
+from gateway.semantic.admission import Admission
 from gateway.semantic.base import EmbedderUnavailable, Late
 from gateway.semantic.calibration import Calibration
 from gateway.semantic.choice import PRESETS, Chosen, Rule, choose
@@ -45,6 +46,7 @@ class SemanticEngine:
         self._settings = settings
         self._calibration = calibration
         self._views = Views(indexer)
+        self._admission = Admission()
         self._complained = ""
         self.cache = QueryCache()
 
@@ -67,13 +69,13 @@ class SemanticEngine:
             return Found(reason="unavailable" if stuck else None, pending=frozenset(resources))
         pending = self._pending(words, resources)
         try:
-            async with asyncio.timeout(self._within):
+            async with self._admission.place(self._within):
                 sentences, top_k = searched(question.text, question.earlier), settings.top_k
                 asked = await self._ask(workspace, sentences, resources, words, top_k)
                 if asked is None:
                     return Found(pending=pending)
                 return replace(await asyncio.to_thread(self._pick, asked, self._rule(settings)), pending=pending)
-        except (Late, TimeoutError):
+        except Late:
             return Found(reason="late", pending=pending)
         except BROKEN as error:
             self._complain(str(error))
@@ -110,9 +112,9 @@ class SemanticEngine:
         if words is None or self._pending(words, resources):
             return None
         try:
-            async with asyncio.timeout(self._within):
+            async with self._admission.place(self._within):
                 return await self._ask(workspace, searched(query), resources, words)
-        except (Late, TimeoutError, *BROKEN):
+        except (Late, *BROKEN):
             return None
 
     async def _ask(

@@ -3,11 +3,13 @@
 import asyncio
 from collections import OrderedDict
 
+import numpy as np
+
 from gateway.semantic.indexer import Indexer
 from gateway.semantic.view import View, Words
 
 VIEWS = 256  # scopes whose view is kept, …
-RESOURCES = 200_000  # … and resources that they may see in all: one with examples takes 1.5 KB in each view
+NUMBERS = 64 * 2**20  # … and numbers (of 4 bytes) that they may take in all
 
 
 class Views:
@@ -41,7 +43,7 @@ class Views:
         if task is None:
             task = asyncio.create_task(asyncio.to_thread(View.build, words.indexed, resources, words))
             self._kept[resources] = task
-            self._forget()
+            self._forget(words)
         self._kept.move_to_end(resources)
         return await asyncio.shield(task)
 
@@ -61,6 +63,10 @@ class Views:
         finally:
             self._reading = None
 
-    def _forget(self) -> None:
-        while len(self._kept) > VIEWS or (len(self._kept) > 1 and sum(map(len, self._kept)) > RESOURCES):
+    def _forget(self, words: Words) -> None:
+        """A view may hold a vector per resource, and a square of their dimensions."""
+        width = words.indexed.index.vectors_of(np.empty(0, np.intp)).shape[1]
+        while len(self._kept) > 1 and (
+            len(self._kept) > VIEWS or sum(len(resources) + width for resources in self._kept) * width > NUMBERS
+        ):
             self._kept.popitem(last=False)

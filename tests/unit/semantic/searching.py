@@ -108,6 +108,7 @@ async def searching(
     resources: Iterable[Resource] = (), embedder: Bag | None = None, **settings: Any
 ) -> AsyncGenerator[Searching]:
     """A search over these resources, indexed; without any, nothing has been submitted."""
+    settings = {"milliseconds": 5000, **settings}  # a busy machine is no reason to fail
     search = Searching(Semantic.model_validate(settings), embedder or Bag())
     running = asyncio.create_task(search.indexer.run())
     try:

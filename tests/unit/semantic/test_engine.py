@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from searching import Bag, Searching, resource, searching
+from searching import WIDTH, Bag, Searching, resource, searching
 
 from gateway.domain.pick import Found
 from gateway.semantic import views as views_module
@@ -244,8 +244,9 @@ async def test_questions_that_come_together_share_one_view(monkeypatch: pytest.M
         assert built == [tuple(search.names), tuple(search.names[:1])]
 
 
-async def test_views_are_forgotten_the_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views_module, "RESOURCES", 4)
+@pytest.mark.parametrize(("bound", "value"), [("VIEWS", 2), ("NUMBERS", (3 + 2 * WIDTH) * WIDTH)])
+async def test_views_are_forgotten_the_oldest_first(monkeypatch: pytest.MonkeyPatch, bound: str, value: int) -> None:
+    monkeypatch.setattr(views_module, bound, value)
     async with searching(HELP) as search:
         for among in (search.names, search.names[:1], search.names[1:]):
             await search.picks("anything at all", among=among)
