@@ -56,11 +56,13 @@ def features(**values: float) -> np.ndarray:
 
 def test_the_shipped_coefficients_tell_a_clear_match_from_a_stranger() -> None:
     clear = features(
-        dense=0.75, central=0.75, focused=0.75, focused_lead=0.3, dense_lead=0.3, lead=0.45, dense_z=4, lexical=1, matched=0.4, coverage=0.7,
+        dense=0.75, central=0.75, focused=0.75, focused_lead=0.3, dense_lead=0.3, lead=0.45,
+        dense_z=4, lexical=1, matched=0.4, coverage=0.7,
         lexical_lead=0.5, lexical_z=4,
     )  # fmt: skip
     stranger = features(
-        dense=0.15, central=0.15, focused=0.15, focused_lead=0.02, dense_lead=0.02, lead=0.02, dense_z=2, lexical=1, matched=0.1, coverage=0.1,
+        dense=0.15, central=0.15, focused=0.15, focused_lead=0.02, dense_lead=0.02, lead=0.02,
+        dense_z=2, lexical=1, matched=0.1, coverage=0.1,
         lexical_lead=0.1, lexical_z=2,
     )  # fmt: skip
     sure, unlikely = Calibration.load().probability(np.stack([clear, stranger]))
