@@ -78,3 +78,40 @@ def test_a_server_that_does_not_inject_is_found_out() -> None:
         subjects.probe(bare, Kind.RELAY)
         with pytest.raises(RuntimeError, match="should have seen context=True"):
             subjects.probe(bare, Kind.INJECTED)
+
+
+@pytest.mark.parametrize(
+    ("part", "lines"),
+    [
+        ("ing", ["query of 10 tokens", "asked before", "1 % allowed, recall@10", "every score", "texts and words"]),
+        ("lag", ["p99.9"]),
+    ],
+)
+def test_the_search_by_meaning_is_measured(part: str, lines: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "semantic.json"
+    done = bench("--semantic", "--scale", "0.02", "--only", part, "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(file.read_text())
+    for line in lines:
+        assert any(line in figure["name"] and figure["ours"] > 0 for figure in figures), line
+        assert line in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("ours", "beside", "target", "sign", "passed"),
+    [
+        (1.1, None, 1.15, "≤", True),
+        (1.2, None, 1.15, "≤", False),
+        (6.0, 5.0, 1.15, "≤", False),
+        (5.5, 5.0, 1.15, "≤", True),
+        (0.98, None, 0.99, "≥", False),
+        (9.9, None, None, "≤", True),
+    ],
+)
+@pytest.mark.usefixtures("importable")
+def test_a_figure_is_judged_by_itself_or_by_what_stands_beside_it(
+    ours: float, beside: float | None, target: float | None, sign: str, passed: bool
+) -> None:
+    from benchmark.semantic_figures import Figure
+
+    assert Figure("line", ours, "ms", beside, "control", target, sign).passed is passed

@@ -6,9 +6,10 @@ import sys
 import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 
-from benchmark import subjects
+from benchmark import semantic, subjects
 from benchmark.cells import CELLS
 from benchmark.measure import Measured, Plan, load, measure
 from benchmark.peers import peers
@@ -19,6 +20,8 @@ BUILD = Path(__file__).resolve().parents[2] / "build"  # ignored by git, like ev
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = parser().parse_args(arguments)
+    if given.semantic:
+        return search_by_meaning(given)
     plan = plan_of(given)
     if not plan.cells:
         print(f"No line's name holds {given.only!r}.", file=sys.stderr)
@@ -44,13 +47,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if given.check and missed else 0
 
 
+def search_by_meaning(given: argparse.Namespace) -> int:
+    """The other table; passes and starts have no meaning for it."""
+    figures = []
+    for part, some in semantic.measured(semantic.sized(given.quick, given.scale), given.only):
+        print(f"{part} measured", file=sys.stderr, flush=True)
+        figures += some
+    if not figures:
+        print(f"No part's name holds {given.only!r}.", file=sys.stderr)
+        return 2
+    print(semantic.as_text(figures))
+    if given.json:
+        given.json.write_text(json.dumps(list(map(asdict, figures)), indent=2, ensure_ascii=False) + "\n")
+    return 1 if given.check and not all(figure.passed for figure in figures) else 0
+
+
 def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="scripts/bench", description="CPU per request, next to bare relays.")
     root.add_argument("--quick", action="store_true", help="two short passes, for a first look")
+    root.add_argument("--semantic", action="store_true", help="measure the search by meaning instead")
     root.add_argument("--peers", action="store_true", help="add litellm's proxy, and nginx if it is installed")
     root.add_argument("--json", type=Path, metavar="FILE", help="write every sample there")
     root.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
-    root.add_argument("--only", default="", metavar="TEXT", help="only the lines whose name holds this text")
+    root.add_argument("--only", default="", metavar="TEXT", help="only the lines (or parts) whose name holds this")
     root.add_argument("--passes", type=int, metavar="N", help="interleaved passes (5, with --quick 2)")
     root.add_argument(
         "--scale", type=float, metavar="X", help="share of the usual requests per run (1, with --quick 0.3)"

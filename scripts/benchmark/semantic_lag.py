@@ -1,0 +1,68 @@
+"""How late an event loop is while its process embeds, beside one whose machine is as busy; prints figures as JSON."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import uvloop
+
+from benchmark.processes import line_from, module, running
+from benchmark.semantic_figures import Figure, tell
+from gateway.semantic.embedder import OnnxEmbedder
+from gateway.semantic.model_files import locate
+
+TICK = 0.001
+ASKING = 4  # questions under way at any time: two are embedded, two wait
+
+
+async def lags(seconds: float) -> list[float]:
+    """Milliseconds by which each tick came too late, smallest first."""
+    found: list[float] = []
+    end = time.perf_counter() + seconds  # the loop's own clock counts in milliseconds
+    while (now := time.perf_counter()) < end:
+        await asyncio.sleep(TICK)
+        found.append(max(0.0, time.perf_counter() - now - TICK) * 1000)
+    return sorted(found)
+
+
+@asynccontextmanager
+async def embedding() -> AsyncGenerator[None]:
+    """Distinct questions embedded in this process all the time."""
+    embedder = OnnxEmbedder(locate())
+    await embedder.embed(["warm up"])
+    numbers = iter(range(1_000_000))
+
+    async def ask() -> None:
+        while True:
+            await embedder.embed([f"How do I change the address of order {next(numbers)} before it is sent?"], 60)
+
+    asking = [asyncio.create_task(ask()) for _ in range(ASKING)]
+    try:
+        yield
+    finally:
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        await embedder.close()
+
+
+async def measure(seconds: float) -> list[Figure]:
+    async with embedding():
+        inside = await lags(seconds)
+    with running(module("semantic_burn")) as process:
+        await asyncio.to_thread(line_from, process)
+        outside = await lags(seconds)
+    return [
+        Figure(f"event loop's lag while embedding, p{share:g}", at(inside, share), "ms", at(outside, share), "control")
+        for share in (50, 99, 99.9)
+    ]
+
+
+def at(found: list[float], share: float) -> float:
+    return found[min(len(found) - 1, int(len(found) * share / 100))]
+
+
+if __name__ == "__main__":
+    tell(uvloop.run(measure(float(sys.argv[1]))))
