@@ -146,7 +146,8 @@ async def test_a_late_question_is_given_up_in_time_and_says_so(obeys: bool) -> N
         search.embedder.gate.clear()
         search.embedder.obeys = obeys
         began = time.monotonic()
-        found = await search.find("reset forgotten account password")
+        async with asyncio.timeout(5):
+            found = await search.find("reset forgotten account password")
         assert found == Found(reason="late")
         assert await search.engine.rank("w", "reset password", search.names) is None
         assert await search.engine.passages("w", "reset password", "help/password") == []
