@@ -12,6 +12,7 @@ Rows = NDArray[np.intp]
 
 SHORTLIST = 20  # resources per sentence that are worth a probability; a relevant one is hardly ever below
 CENTRAL, FOCUSED = 0.3, 0.4  # shares in the dense part, where there are examples
+WIDEST = 1024  # dimensions; beyond that the transform of each view would take seconds and megabytes
 SHRINKAGE = 0.5  # of the spread of examples towards the same in every direction: there are only a few of each
 LEXICAL = 0.15
 LEXICAL_EXAMPLES = 0.1  # where there are examples, meaning is told better
@@ -102,13 +103,15 @@ class Centres:
 
     examples: NDArray[np.bool_]  # by resource
     plain: Floats  # by resource with examples: where all its vectors point together
-    transform: Floats
+    transform: Floats | None  # None: the vectors are too wide for one
     focused: Floats  # the same after the transform
 
     @classmethod
     def of(cls, vectors: Floats, owners: Rows, examples: NDArray[np.bool_]) -> "Centres":
         """From the vectors of the resources that have examples, and of those only."""
         plain = centroids(vectors, owners)
+        if vectors.shape[1] > WIDEST:
+            return cls(examples, plain, None, plain)
         transform = focus(vectors, np.unique(owners, return_inverse=True)[1])
         return cls(examples, plain, transform, of_length_one(plain @ transform))
 
@@ -117,7 +120,8 @@ class Centres:
         central, focused = dense.copy(), dense.copy()
         if self.examples.any():
             central[:, self.examples] = queries @ self.plain.T
-            focused[:, self.examples] = of_length_one(queries @ self.transform) @ self.focused.T
+            turned = queries if self.transform is None else of_length_one(queries @ self.transform)
+            focused[:, self.examples] = turned @ self.focused.T
         return central, focused
 
 

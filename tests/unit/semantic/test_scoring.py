@@ -148,3 +148,11 @@ def test_a_resource_without_examples_is_compared_by_its_passages_alone() -> None
 def test_only_the_best_of_each_sentence_are_looked_at_closely() -> None:
     known = evidence([[0.9, 0.8, 0.7, 0.1]])
     assert rank(known, BY_DENSE, top_k=2).resources.tolist() == [0, 1]
+
+
+def test_vectors_that_are_too_wide_are_compared_without_a_transform() -> None:
+    vectors = np.eye(2, 1200, dtype=np.float32)
+    centres = Centres.of(vectors, np.array([0, 1], np.intp), np.ones(2, np.bool_))
+    central, focused = centres.compare(vectors[:1], np.zeros((1, 2), np.float32))
+    assert centres.transform is None
+    assert focused.tolist() == central.tolist() == [[1.0, 0.0]]
