@@ -22,6 +22,7 @@ from gateway.errors import (
 )
 from gateway.settings import Limits
 from gateway.upstreams.base import Upstream, UpstreamReply, UpstreamRequest
+from gateway.upstreams.relay import is_events, media_type
 from gateway.upstreams.sse import complete
 
 PREFIX = "/v1"
@@ -90,7 +91,7 @@ class PassThrough:
     async def _relay(self, reply: UpstreamReply, send: Send) -> None:
         piece = await reply.read()  # before the head is sent, so that an early failure is still an error of its own
         await send({"type": "http.response.start", "status": reply.status, "headers": downward(reply.headers)})
-        if _media(reply) == "text/event-stream":
+        if is_events(reply):
             await self._relay_events(piece, reply, send)
             return
         try:
@@ -139,9 +140,5 @@ def _outgoing(scope: Scope, path: str, body: bytes, bearer: str | None) -> Upstr
 def _check(upstream: Upstream, reply: UpstreamReply) -> None:
     if reply.status in (401, 403) and not upstream.passes_bearer:
         raise UpstreamAuth(f"Upstream {upstream.name!r} refuses the gateway's key (HTTP {reply.status}).")
-    if _media(reply) == "text/html":
+    if media_type(reply) == "text/html":
         raise UpstreamInvalid(f"Upstream {upstream.name!r} answered with a web page.")
-
-
-def _media(reply: UpstreamReply) -> str:
-    return reply.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -60,20 +60,7 @@ class View:
     def evidence(self, sentences: Sequence[str], vectors: Floats) -> Evidence:
         """What speaks for each resource, sentence by sentence."""
         dense = best_per_owner(self.indexed.index.scores_for(vectors, self.rows), self.owners)
-        central, focused = self.centres.compare(vectors, dense)
-        queries = [terms(sentence) for sentence in sentences]
-        matches = [self.words.match(query) for query in queries]
-        return Evidence(
-            dense=dense,
-            central=central,
-            focused=focused,
-            lexical=np.stack([match.score for match in matches]),
-            coverage=np.stack([match.coverage for match in matches]),
-            ceilings=np.array([match.ceiling for match in matches], np.float32),
-            query_terms=np.array([len(query) for query in queries], np.intp),
-            foreign=np.array([foreignness(sentence) for sentence in sentences], np.float32),
-            examples=self.centres.examples,
-        )
+        return evidence_of(sentences, vectors, dense, self.centres, self.words)
 
     def passages(self, sentences: Sequence[str], vectors: Floats) -> list[str]:
         """The passages that answer best, whatever resource they are of; examples are questions, not answers."""
@@ -84,3 +71,21 @@ class View:
         scores = (self.indexed.index.scores_for(vectors, self.rows) + 0.2 * shares).max(0)
         order = np.argsort(-scores, kind="stable")
         return [texts[place].text for place in order if not texts[place].example]
+
+
+def evidence_of(sentences: Sequence[str], vectors: Floats, dense: Floats, centres: Centres, words: Scoped) -> Evidence:
+    """The same evidence in a request and in training: what a calibration was fitted on is what it judges."""
+    central, focused = centres.compare(vectors, dense)
+    queries = [terms(sentence) for sentence in sentences]
+    matches = [words.match(query) for query in queries]
+    return Evidence(
+        dense=dense,
+        central=central,
+        focused=focused,
+        lexical=np.stack([match.score for match in matches]),
+        coverage=np.stack([match.coverage for match in matches]),
+        ceilings=np.array([match.ceiling for match in matches], np.float32),
+        query_terms=np.array([len(query) for query in queries], np.intp),
+        foreign=np.array([foreignness(sentence) for sentence in sentences], np.float32),
+        examples=centres.examples,
+    )

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.sources import Item, LabelledSet, Question
-from gateway.semantic.languages import foreignness
 from gateway.semantic.lexical import Lexical, terms
 from gateway.semantic.model_files import locate
 from gateway.semantic.onnx_model import OnnxModel
 from gateway.semantic.passages import pieces
 from gateway.semantic.scoring import Centres, Evidence, best_per_owner, features, hybrid, shortlist
+from gateway.semantic.view import evidence_of
 
 Floats = NDArray[np.float32]
 
@@ -78,21 +78,9 @@ def evidence(items: Sequence[Item], questions: Sequence[str], vectors: Vectors) 
     examples = np.array([bool(item.examples) for item in items])
     dense = best_per_owner(asked @ matrix.T, owners)
     taught = examples[owners]
-    central, focused = Centres.of(matrix[taught], owners[taught], examples).compare(asked, dense)
-    scoped = Lexical.build([terms("\n".join(own)) for own in texts]).within(np.arange(len(items)))
-    words = [terms(question) for question in questions]
-    matches = [scoped.match(question) for question in words]
-    return Evidence(
-        dense=dense,
-        central=central,
-        focused=focused,
-        lexical=np.stack([match.score for match in matches]),
-        coverage=np.stack([match.coverage for match in matches]),
-        ceilings=np.array([match.ceiling for match in matches], np.float32),
-        query_terms=np.array([len(question) for question in words]),
-        foreign=np.array([foreignness(question) for question in questions], np.float32),
-        examples=examples,
-    )
+    centres = Centres.of(matrix[taught], owners[taught], examples)
+    words = Lexical.build([terms("\n".join(own)) for own in texts]).within(np.arange(len(items)))
+    return evidence_of(questions, asked, dense, centres, words)
 
 
 def tabulate(labelled: LabelledSet, questions: Sequence[Question], strangers: Sequence[str], vectors: Vectors) -> Table:
