@@ -143,9 +143,10 @@ class UpstreamTimeout(UpstreamError):
 class Fault(Exception):
     """One thing wrong in a file that a person wrote, with the place to look at."""
 
-    def __init__(self, file: str, line: int, path: str, message: str) -> None:
+    def __init__(self, file: str, line: int, path: str, message: str, keys: tuple[str | int, ...] = ()) -> None:
         super().__init__(f"{file}:{line}: {path}: {message}")
         self.file, self.line, self.path, self.message = file, line, path, message
+        self.keys = keys  # the way to the value, where the file has an inside
 
 
 class Faults(Exception):
@@ -158,6 +159,14 @@ class Faults(Exception):
 
 class StoreError(Exception):
     """A store could not do what was asked; callers degrade or refuse, they never guess."""
+
+
+class VersionConflict(StoreError):
+    """A write expected another version of an object than the store holds; nothing was changed."""
+
+    def __init__(self, key: tuple[str, str, str], actual: int) -> None:
+        super().__init__(f"{key[1]} {key[2]!r} is at version {actual}.")
+        self.key, self.actual = key, actual  # 0: there is no such object
 
 
 class CorruptStore(StoreError):

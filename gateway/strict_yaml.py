@@ -42,7 +42,7 @@ class Document:
         return self.lines.get(keys, 1)
 
     def fault(self, keys: Keys, message: str) -> Fault:
-        return Fault(self.name, self.line(keys), dotted(keys), message)
+        return Fault(self.name, self.line(keys), dotted(keys), message, keys)
 
 
 def dotted(keys: Keys) -> str:

@@ -1,6 +1,34 @@
 """Who is asking."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+ANY_GROUP = "*"
+
+
+class Role(StrEnum):
+    """What a key may do, each including what stands before it."""
+
+    CHAT = "chat"
+    EDITOR = "editor"
+    ADMIN = "admin"
+
+    def covers(self, needed: "Role") -> bool:
+        return _ORDER.index(self) >= _ORDER.index(needed)
+
+
+_ORDER = tuple(Role)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """What a key may use up per minute; None: as much as it likes."""
+
+    requests: int | None = None
+    tokens: int | None = None  # of prompt and completion, as upstreams report them
+
+
+UNLIMITED = KeyLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,9 +40,15 @@ class Principal:
     agents: frozenset[str] | None = None  # None: any agent of the workspace
     agent: str | None = None  # used when the request names none; cannot be switched off
     rights: frozenset[str] = frozenset()  # "act_as_user", "admin"
+    role: Role = Role.CHAT
+    groups: frozenset[str] = frozenset()  # for reader lists; "*" belongs to every group
+    tier: str | None = None
+    limits: KeyLimits = UNLIMITED
+    key: str | None = None  # id of the key; None: anonymous
 
     def may_use(self, agent: str) -> bool:
         return self.agents is None or agent in self.agents or agent == self.agent
 
 
-ANONYMOUS = Principal("anonymous")
+# Without keys only this machine can reach the gateway: whoever does may manage it, but not act for others.
+ANONYMOUS = Principal("anonymous", role=Role.ADMIN)

@@ -1,0 +1,72 @@
+"""A record: one stored object in one of its versions."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Key(NamedTuple):
+    """Which object, in words that a person chose."""
+
+    workspace: str
+    kind: str  # "contexts", "agents", …, a draft as "draft:contexts"
+    alias: str  # unique within workspace and kind; it never changes
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One version of a stored object. Versions count from 1 and go on after a deletion."""
+
+    key: Key
+    id: str  # made when the object was; one that was deleted and made anew has another
+    version: int
+    body: bytes | None  # JSON; None: this version deleted the object
+    at: float  # seconds since 1970
+    by: str
+    action: str  # "create", "update", "delete", "rollback", "publish", "import" …
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One change that is wanted."""
+
+    key: Key
+    body: bytes | None  # None: delete
+    expected: int | None = None  # the version that it replaces; 0: there is none; None: whatever is there
+    id: str | None = None  # for an object that does not exist yet; a new one is made when absent
+    changes: bytes = b"[]"  # JSON for the audit: what differs from the former version
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who changes something, and as what it is to be remembered."""
+
+    by: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One line of the audit: who did what, when."""
+
+    number: int  # grows with time within a store
+    key: Key
+    version: int
+    at: float
+    by: str
+    action: str
+    changes: bytes
+
+
+class Position(NamedTuple):
+    """A point in a store's history. Another `epoch` means another history: the store was emptied or replaced."""
+
+    epoch: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Records as they stood at a point of the history."""
+
+    position: Position
+    records: tuple[Record, ...]
