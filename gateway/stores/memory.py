@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gateway.errors import StoreError
+from gateway.stores.encoding import counted, encoded
 
 ENTRY_OVERHEAD = 256  # bytes that an entry costs besides its key and value, roughly
 
@@ -48,6 +49,23 @@ class MemoryStore:
         now = self._clock()
         found = ((key, self._entries.get(key)) for key in keys)
         return {key: entry.value for key, entry in found if entry is not None and entry.live(now)}
+
+    async def add(self, key: str, amount: int, ttl: float) -> int:
+        now = self._clock()
+        self._forget_expired(now)
+        former = self._entries.get(key)
+        total = amount + (counted(key, former.value) if former else 0)
+        self._keep(key, b"%d" % total, former.expires if former else now + ttl)
+        return total
+
+    async def lease(self, key: str, owner: str, ttl: float) -> bool:
+        now, value = self._clock(), encoded(owner)
+        self._forget_expired(now)
+        former = self._entries.get(key)
+        if former is not None and former.value != value:
+            return False
+        self._keep(key, value, now + ttl)
+        return True
 
     async def close(self) -> None:
         self._entries.clear()

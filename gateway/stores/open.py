@@ -1,29 +1,48 @@
 """One URL chooses the engine."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.errors import StoreError
-from gateway.stores.base import EphemeralStore
+from gateway.stores.base import EphemeralStore, RecordStore
 from gateway.stores.memory import MemoryStore
+from gateway.stores.memory_records import MemoryRecords
 from gateway.stores.sqlite import SqliteStore
 
 
-async def open_store(url: str) -> EphemeralStore:
-    """The store behind `url`: `memory:`, `sqlite:///relative/file.db`, `sqlite:////absolute/file.db` or `redis://host`.
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What one URL stands for: both stores live in the same file or on the same server."""
+
+    ephemeral: EphemeralStore
+    records: RecordStore
+
+    async def close(self) -> None:
+        """Release files, threads and connections; neither store is used afterwards."""
+        await self.ephemeral.close()
+
+
+async def open_stores(url: str) -> Stores:
+    """The stores behind `memory:`, `sqlite:///relative/file.db`, `sqlite:////absolute/file.db` or `redis://host`.
 
     Raises StoreError for any other URL and when a file cannot be opened; a Redis server may also come up later.
     """
     scheme, _, rest = url.partition(":")
     match scheme.lower():
         case "memory":
-            return MemoryStore()
+            return Stores(MemoryStore(), MemoryRecords())
         case "sqlite":
-            return await SqliteStore.open(_path(rest))
+            return Stores(await SqliteStore.open(_path(rest)), MemoryRecords())
         case known if known in SCHEMES:
-            return await _redis(url)
+            return Stores(await _redis(url), MemoryRecords())
     # Only the scheme is repeated: the rest of a URL may hold a password.
     raise StoreError(f"There is no store of kind {scheme!r}; use memory:, sqlite:///./data/gateway.db or redis://host.")
+
+
+async def open_store(url: str) -> EphemeralStore:
+    """Only the ephemeral store behind `url`."""
+    return (await open_stores(url)).ephemeral
 
 
 def _path(rest: str) -> Path:

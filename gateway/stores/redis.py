@@ -15,6 +15,7 @@ from redis.exceptions import TimeoutError as NoReply
 from gateway.domain.redis_address import RedisAddress
 from gateway.errors import StoreError
 from gateway.stores.breaker import ProbingBreaker
+from gateway.stores.encoding import encoded
 
 OPERATION_SECONDS = 0.1  # how long a caller waits, for a connection and for the answer
 SUSPECT_SHARE = 0.4  # of that, after a call without answer: a chat makes two calls, which may cost it 150 ms at most
@@ -24,6 +25,13 @@ CONNECTIONS = 16
 KEYS_PER_QUERY = 500
 PREFIX = b"gateway:"
 SHARED = "The secret that all gateways share is kept there: start it, or set `secret` in the configuration."
+
+LEASE = """
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
 
 # The builtin TimeoutError, of asyncio.timeout, is an OSError.
 NO_ANSWER = (NoConnection, NoReply, OSError)
@@ -38,6 +46,7 @@ class RedisStore:
 
     def __init__(self, client: Redis, name: str, budget: float) -> None:
         self._client, self._name, self._budget = client, name, budget
+        self._lease = client.register_script(LEASE)
         self._breaker = ProbingBreaker(f"the store {name}", self.reachable, pause=PROBE_SECONDS)
 
     @classmethod
@@ -50,7 +59,7 @@ class RedisStore:
 
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
         # Without a deadline SET also removes that of the former value.
-        deadline = None if ttl is None else max(1, math.ceil(ttl * 1000))
+        deadline = None if ttl is None else milliseconds(ttl)
         await self._call(lambda: self._client.set(named(key), value, px=deadline))
 
     async def put_new(self, key: str, value: bytes) -> bytes:
@@ -80,6 +89,28 @@ class RedisStore:
 
         values = await self._call(work) if wanted else []
         return {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
+
+    async def add(self, key: str, amount: int, ttl: float) -> int:
+        name, deadline = named(key), milliseconds(ttl)
+
+        async def work() -> int:
+            async with self._client.pipeline(transaction=True) as steps:
+                # Only the first addition sets the deadline; INCRBY leaves it as it is.
+                steps.set(name, 0, px=deadline, nx=True)
+                steps.incrby(name, amount)
+                total: Any = (await steps.execute())[1]
+            return int(total)
+
+        return await self._call(work)
+
+    async def lease(self, key: str, owner: str, ttl: float) -> bool:
+        words = [encoded(owner), milliseconds(ttl)]
+        return bool(await self._call(lambda: self._lease(keys=[named(key)], args=words)))
+
+    @property
+    def breaker_open(self) -> bool:
+        """Whether the server is left alone because it does not answer."""
+        return self._breaker.open
 
     async def close(self) -> None:
         await self._breaker.close()
@@ -128,7 +159,12 @@ def silence(error: Exception, seconds: float) -> str:
 
 def named(key: str) -> bytes:
     """The key as the server knows it; bytes, because a JSON string may hold lone surrogates."""
-    return PREFIX + key.encode("utf-8", "surrogatepass")
+    return PREFIX + encoded(key)
+
+
+def milliseconds(ttl: float) -> int:
+    """A deadline as the server takes it; zero is none to it."""
+    return max(1, math.ceil(ttl * 1000))
 
 
 def pool_of(address: RedisAddress) -> BlockingConnectionPool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from gateway.errors import CorruptStore, StoreError
+from gateway.stores.encoding import counted, encoded
 from gateway.stores.migrations import migrate
 
 BUSY_SECONDS = 1.0  # how long one statement waits for another process's write lock
@@ -24,6 +25,8 @@ PUT = """INSERT INTO ephemeral (key, value, expires) VALUES (?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires = excluded.expires"""
 PUT_NEW = """INSERT INTO ephemeral (key, value, expires) VALUES (?, ?, NULL)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires = NULL WHERE ephemeral.expires <= ?"""
+LEASE = PUT + " WHERE ephemeral.value = excluded.value OR ephemeral.expires <= ?"
+LIVE = "SELECT value, expires FROM ephemeral WHERE key = ? AND (expires IS NULL OR expires > ?)"
 SWEEP = "DELETE FROM ephemeral WHERE key IN (SELECT key FROM ephemeral WHERE expires <= ? ORDER BY expires LIMIT ?)"
 
 DAMAGED = "The store {path} is damaged ({error}). It was left as it is: restore a copy of it, or move it away."
@@ -114,7 +117,7 @@ class SqliteStore:
 
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
         now = self._clock()
-        row = (_encoded(key), value, None if ttl is None else now + ttl)
+        row = (encoded(key), value, None if ttl is None else now + ttl)
 
         def work(connection: sqlite3.Connection) -> None:
             with transaction(connection):
@@ -124,7 +127,7 @@ class SqliteStore:
         await self._writes.run(work)
 
     async def put_new(self, key: str, value: bytes) -> bytes:
-        name, now = _encoded(key), self._clock()
+        name, now = encoded(key), self._clock()
 
         def work(connection: sqlite3.Connection) -> bytes:
             with transaction(connection):
@@ -137,9 +140,32 @@ class SqliteStore:
     async def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         if not keys:
             return {}
-        names, now = {_encoded(key): key for key in keys}, self._clock()
+        names, now = {encoded(key): key for key in keys}, self._clock()
         rows = await self._reads.run(lambda connection: _select(connection, list(names), now))
         return {names[name]: value for name, value in rows}
+
+    async def add(self, key: str, amount: int, ttl: float) -> int:
+        name, now = encoded(key), self._clock()
+
+        def work(connection: sqlite3.Connection) -> int:
+            with transaction(connection):
+                value, expires = connection.execute(LIVE, (name, now)).fetchone() or (b"0", now + ttl)
+                total = counted(key, value) + amount
+                connection.execute(PUT, (name, b"%d" % total, expires))
+                self._sweep(connection, now)
+            return total
+
+        return await self._writes.run(work)
+
+    async def lease(self, key: str, owner: str, ttl: float) -> bool:
+        now = self._clock()
+        row = (encoded(key), encoded(owner), now + ttl, now)
+
+        def work(connection: sqlite3.Connection) -> bool:
+            with transaction(connection):
+                return connection.execute(LEASE, row).rowcount == 1
+
+        return await self._writes.run(work)
 
     async def close(self) -> None:
         await self._reads.close()
@@ -207,10 +233,6 @@ def _select(connection: sqlite3.Connection, names: list[bytes], now: float) -> l
         query = f"SELECT key, value FROM ephemeral WHERE key IN ({marks}) AND (expires IS NULL OR expires > ?)"
         rows += connection.execute(query, (*some, now))
     return rows
-
-
-def _encoded(key: str) -> bytes:
-    return key.encode("utf-8", "surrogatepass")
 
 
 def _primary_code(error: sqlite3.Error) -> int:

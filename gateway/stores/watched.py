@@ -25,6 +25,12 @@ class WatchedStore:
     async def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         return await self._noted(self._store.get_many(keys))
 
+    async def add(self, key: str, amount: int, ttl: float) -> int:
+        return await self._noted(self._store.add(key, amount, ttl))
+
+    async def lease(self, key: str, owner: str, ttl: float) -> bool:
+        return await self._noted(self._store.lease(key, owner, ttl))
+
     async def close(self) -> None:
         await self._store.close()
 
