@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from gateway.app import Gateway
-from gateway.domain.resource import Mode
 from gateway.errors import Unavailable
 from gateway.semantic.service import SemanticService
 from gateway.settings import Settings
@@ -53,7 +52,7 @@ async def indexed(gateway: Gateway, show: Callable[["Progress"], None]) -> Async
     service = gateway.semantic
     if service is None:
         raise Unavailable("The search by meaning is switched off: semantic.enabled is false.")
-    if not any(resource.mode is Mode.SEMANTIC for resource in gateway.policies.current.resources.values()):
+    if not service.worthwhile:
         yield service  # nothing is embedded before somebody searches
         return
     running, settling = asyncio.create_task(service.run()), asyncio.create_task(service.settled())

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 EXACT_LIMIT = 30_000  # rows; beyond, reading every vector takes longer than 5 ms
-SCAN_SHARE = 5  # scanning all rows costs as much as copying out a fifth of them
 FEW = 100  # rows that are ranked without choosing among them first
 SHORTLIST = 400  # rows whose true scores are looked at, or …
 SHORTLIST_SHARE = 100  # … one in so many: .99 of the neighbours at a cosine of .37, all of them at .6
-BLOCK = 4096  # rows that are coded at once, which keeps what they need in the cache
-WIDENED = 512  # rows that are widened and compared at once, for the same reason
+CODED = 4096  # rows that are coded at once, which keeps what they need in the cache
+BLOCK = 512  # rows that are compared at once, for the same reason
 
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.intp]
@@ -47,7 +46,7 @@ def build_index(vectors: NDArray[np.float16]) -> Index:
     """An index of these rows, each of length 1 or, where there is no vector yet, 0."""
     if len(vectors) <= EXACT_LIMIT:
         return ExactIndex(widened(vectors))
-    blocks = [codes(widened(vectors[start : start + BLOCK])) for start in range(0, len(vectors), BLOCK)]
+    blocks = [codes(widened(vectors[start : start + CODED])) for start in range(0, len(vectors), CODED)]
     return CodedIndex(vectors, np.concatenate(blocks, axis=1))
 
 
@@ -70,12 +69,10 @@ class ExactIndex:
         return _ranked(self, queries, [allowed[_largest(line, k)] for line in scores], k)
 
     def scores_for(self, queries: Vectors, rows: Rows) -> Vectors:
-        if len(rows) * SCAN_SHARE < len(self) or not len(rows):
-            return queries @ self.vectors_of(rows).reshape(len(rows), queries.shape[1]).T
-        return (queries @ self.vectors.T)[:, rows]
+        return _in_blocks(self, queries, rows)
 
     def vectors_of(self, rows: Rows) -> Vectors:
-        return self.vectors[rows]
+        return self.vectors[_span(rows)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,14 +97,10 @@ class CodedIndex:
         return _ranked(self, queries, found, k)
 
     def scores_for(self, queries: Vectors, rows: Rows) -> Vectors:
-        scores = np.empty((len(queries), len(rows)), np.float32)
-        for start in range(0, len(rows), WIDENED):
-            block = slice(start, start + WIDENED)
-            np.matmul(queries, self.vectors_of(rows[block]).T, out=scores[:, block])
-        return scores
+        return _in_blocks(self, queries, rows)
 
     def vectors_of(self, rows: Rows) -> Vectors:
-        return widened(self.vectors[rows])
+        return widened(self.vectors[_span(rows)])
 
 
 def widened(half: NDArray[np.float16]) -> Vectors:
@@ -121,6 +114,25 @@ def widened(half: NDArray[np.float16]) -> Vectors:
     wide = bits.view(np.float32)
     wide *= np.float32(2.0**112)
     return wide
+
+
+def _in_blocks(index: Index, queries: Vectors, rows: Rows) -> Vectors:
+    """Every score, block by block of the rows that are asked for.
+
+    The shape of a product decides its last bits: so it depends on those rows alone, whatever lies around them.
+    """
+    scores = np.empty((len(queries), len(rows)), np.float32)
+    for start in range(0, len(rows), BLOCK):
+        block = slice(start, start + BLOCK)
+        np.matmul(queries, index.vectors_of(rows[block]).T, out=scores[:, block])
+    return scores
+
+
+def _span(rows: Rows) -> Rows | slice:
+    """Rows that follow each other as a slice, which need not be copied."""
+    if len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
+        return slice(rows[0], rows[-1] + 1)
+    return rows
 
 
 def _nothing(queries: Vectors) -> tuple[Vectors, Rows]:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gateway.domain.agent import SelectionSettings
@@ -15,6 +16,7 @@ from gateway.domain.resource import Mode, Resource
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError
 from gateway.semantic.base import Embedder, SemanticError
+from gateway.semantic.holdings import Holdings, id_of
 from gateway.settings import Semantic
 from gateway.stores.vectors import MemoryVectors, SqliteVectors, VectorStore
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 WARM_UP = "warm up"
 RETRY_SECONDS = 30.0  # until an embedder that could not be used is opened again
 SWEEP_SECONDS = 86_400.0
+NO_WORKSPACES: Mapping[str, Snapshot] = MappingProxyType({})
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +38,8 @@ class SemanticService:
     def __init__(self, settings: Semantic, vectors: Callable[[], Awaitable[VectorStore]]) -> None:
         self._settings = settings
         self._open_vectors = vectors
-        self._wanted: Snapshot | None = None
-        self._submitted: dict[int, Mapping[str, Resource]] = {}  # by generation: those wanted and those that serve
+        self._wanted = Holdings(0, {}, {})
+        self._submitted: dict[int, Mapping[str, Resource]] = {}  # by number: those wanted and those that serve
         self._needed = asyncio.Event()
         self._ready = asyncio.Event()
         self._changed = asyncio.Event()
@@ -46,17 +49,23 @@ class SemanticService:
         self.engine: SemanticEngine | None = None
         self.indexer: Indexer | None = None
 
-    def submit(self, snapshot: Snapshot) -> None:
-        """Index these policies from now on; called on the loop, returns at once."""
-        self._wanted = snapshot
+    def submit(self, base: Snapshot, workspaces: Mapping[str, Snapshot] = NO_WORKSPACES) -> None:
+        """Index these policies from now on: those of the files, and of each workspace that stores some of its own.
+
+        Called on the loop, returns at once. A resource of a workspace is its own unless it equals the files'.
+        """
+        self._wanted = wanted = Holdings.of(self._wanted.number + 1, base, workspaces)
         serving = self.engine.generation if self.engine is not None else None
         self._submitted = {number: kept for number, kept in self._submitted.items() if number == serving}
-        self._submitted[snapshot.generation] = snapshot.resources
-        if any(resource.mode is Mode.SEMANTIC for resource in snapshot.resources.values()):
+        self._submitted[wanted.number] = wanted.resources
+        if self.worthwhile:
             self._needed.set()
-        if self.indexer is not None and self.embedder is not None:
-            self.indexer.submit(snapshot.generation, self.embedder, snapshot.resources.values())
-            self._changed.set()
+        self._pass_on()
+
+    @property
+    def worthwhile(self) -> bool:
+        """Whether there is something to find without anybody asking for it."""
+        return any(resource.mode is Mode.SEMANTIC for resource in self._wanted.resources.values())
 
     async def run(self) -> None:
         """Build the engine once something can be found, then keep its index up to date, until cancelled."""
@@ -87,21 +96,24 @@ class SemanticService:
     ) -> Found:
         if self.engine is None:
             return Found(reason="unavailable" if self.error else None, pending=frozenset(resources))
-        edited = self._edited(resources)
-        found = await self.engine.find(workspace, question, resources, settings)
-        return replace(found, pending=found.pending | edited) if edited else found
+        keys = self._wanted.keys(workspace, resources)
+        edited = self._edited(keys)
+        found = await self.engine.find(workspace, question, keys, settings)
+        pending = found.pending | edited
+        return replace(found, pending=frozenset(map(id_of, pending))) if pending else found
 
     async def rank(self, workspace: str, query: str, resources: Sequence[str]) -> list[str] | None:
         if self.engine is None:
             self._needed.set()  # a model searches: from now on it is worth it
             return None
-        return await self.engine.rank(workspace, query, resources)
+        return await self.engine.rank(workspace, query, self._wanted.keys(workspace, resources))
 
     async def passages(self, workspace: str, query: str, resource: str) -> list[str]:
         if self.engine is None:
             self._needed.set()
             return []
-        return await self.engine.passages(workspace, query, resource)
+        (key,) = self._wanted.keys(workspace, [resource])
+        return await self.engine.passages(workspace, query, key)
 
     async def close(self) -> None:
         if self.embedder is not None:
@@ -109,14 +121,20 @@ class SemanticService:
         if self._vectors is not None:
             await self._vectors.close()
 
-    def _edited(self, resources: Sequence[str]) -> frozenset[str]:
+    def _pass_on(self) -> None:
+        """Let the indexer have what is wanted, once there is one."""
+        if self.indexer is not None and self.embedder is not None and self._wanted.number:
+            self.indexer.submit(self._wanted.number, self.embedder, self._wanted.resources.values())
+            self._changed.set()
+
+    def _edited(self, keys: Sequence[str]) -> frozenset[str]:
         """What has changed since the index that serves was made: it may be found by what it no longer says."""
         assert self.engine is not None
         serving, wanted = self.engine.generation, self._wanted
-        if serving is None or wanted is None or serving == wanted.generation:
+        if serving is None or serving == wanted.number:
             return frozenset()
         former = self._submitted.get(serving, {})
-        return frozenset(name for name in resources if former.get(name) != wanted.resources.get(name))
+        return frozenset(key for key in keys if former.get(key) != wanted.resources.get(key))
 
     async def _build_patiently(self) -> None:
         """Build the engine, again and again while its parts cannot be used; why is said once."""
@@ -144,8 +162,7 @@ class SemanticService:
         self.embedder, self._vectors = embedder, await self._open_vectors()
         self.indexer = indexer_of(self._vectors)
         self.engine = engine_of(self.indexer, self._settings)
-        if self._wanted is not None:
-            self.submit(self._wanted)
+        self._pass_on()
         self._ready.set()
 
     async def _follow(self) -> None:

@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 
+from gateway.semantic.holdings import id_of
 from gateway.semantic.indexed import Indexed
 from gateway.semantic.languages import foreignness
 from gateway.semantic.lexical import Lexical, Scoped, terms
@@ -20,13 +21,15 @@ class Words:
     indexed: Indexed
     numbers: dict[str, int]  # of the documents, by resource
     lexical: Lexical
+    tools: frozenset[str]  # those of the resources that are something to call
 
     @classmethod
     def of(cls, indexed: Indexed) -> Self:
         by_resource = groupby(indexed.passages, key=lambda passage: passage.resource)
         texts = {name: [word for one in group for word in terms(one.text)] for name, group in by_resource}
         numbers = {name: number for number, name in enumerate(texts)}
-        return cls(indexed, numbers, Lexical.build(list(texts.values())))
+        tools = frozenset(passage.resource for passage in indexed.passages if passage.tool)
+        return cls(indexed, numbers, Lexical.build(list(texts.values())), tools)
 
     def within(self, resources: Sequence[str]) -> Scoped:
         return self.lexical.within(np.array([self.numbers[name] for name in resources], np.intp))
@@ -37,7 +40,7 @@ class View:
     """The visible resources as columns, their passages and examples as rows grouped by column."""
 
     indexed: Indexed
-    resources: tuple[str, ...]  # by column
+    resources: tuple[str, ...]  # by column: ids, as the caller's workspace knows them
     rows: Rows  # of the index
     owners: Rows  # by row: its column, ascending
     centres: Centres
@@ -45,7 +48,7 @@ class View:
 
     @classmethod
     def build(cls, indexed: Indexed, resources: Sequence[str], words: Words) -> Self:
-        """What can be seen of an index; a resource without any vector is not among the columns."""
+        """What can be seen of an index, by key; a resource without any vector is not among the columns."""
         rows = indexed.rows(resources)
         passages = [indexed.passages[row] for row in rows]
         columns = tuple(name for name, _ in groupby(passage.resource for passage in passages))
@@ -55,7 +58,7 @@ class View:
         examples[[numbers[passage.resource] for passage in passages if passage.example]] = True
         exemplified = examples[owners]
         centres = Centres.of(indexed.index.vectors_of(rows[exemplified]), owners[exemplified], examples)
-        return cls(indexed, columns, rows, owners, centres, words.within(columns))
+        return cls(indexed, tuple(map(id_of, columns)), rows, owners, centres, words.within(columns))
 
     def evidence(self, sentences: Sequence[str], vectors: Floats) -> Evidence:
         """What speaks for each resource, sentence by sentence."""

@@ -1,0 +1,234 @@
+"""Several workspaces in one index: each finds its own and the files' resources, as if it were alone."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from searching import BY_COSINE, Bag, resource
+
+from gateway.domain.agent import SelectionSettings
+from gateway.domain.pick import Found, Question
+from gateway.domain.resource import Mode, Resource
+from gateway.domain.snapshot import Snapshot
+from gateway.semantic import index as index_module
+from gateway.semantic import service as service_module
+from gateway.semantic.calibration import Calibration
+from gateway.semantic.holdings import Holdings, id_of
+from gateway.semantic.index import ExactIndex, Rows, Vectors
+from gateway.semantic.onnx_model import normalised
+from gateway.semantic.service import SemanticService
+from gateway.settings import Semantic
+from gateway.stores.vectors import MemoryVectors, VectorStore
+
+FILE = resource("help/password", "reset forgotten password account")
+A_FEES = resource("own/fees", "fees of a transfer abroad")
+B_FEES = resource("own/fees", "holiday calendar of every office")
+B_ONLY = resource("own/secret", "plans of the new factory")
+WORDS = ("invoice", "refund", "password", "parcel", "holiday", "office", "billing", "mail", "transfer", "fees", "plan")
+QUESTIONS = (
+    "reset forgotten password",
+    "fees of a transfer. And the plans of the factory? Forgotten account.",
+    "invoice billing parcel refund. Where is the holiday plan of the office? Which fees has a transfer by mail?",
+)
+
+
+def snapshot(*resources: Resource) -> Snapshot:
+    return Snapshot("0" * 64, 1, {}, {}, {}, {}, {}, {}, {one.id: one for one in resources})
+
+
+Policies = tuple[Snapshot, Mapping[str, Snapshot]]
+
+
+@pytest.fixture(autouse=True)
+def bag(monkeypatch: pytest.MonkeyPatch) -> Bag:
+    made = Bag()
+    monkeypatch.setattr(Calibration, "load", lambda: BY_COSINE)
+    monkeypatch.setattr(service_module, "open_embedder", lambda settings: made)
+    return made
+
+
+@asynccontextmanager
+async def serving(policies: Policies, **settings: Any) -> AsyncGenerator[SemanticService]:
+    async def vectors() -> VectorStore:
+        return MemoryVectors()
+
+    service = SemanticService(Semantic.model_validate({"milliseconds": 5000, **settings}), vectors)
+    service.submit(*policies)
+    running = asyncio.create_task(service.run())
+    try:
+        await settle(service)
+        yield service
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await service.close()
+
+
+async def settle(service: SemanticService) -> None:
+    async with asyncio.timeout(10):
+        await service.settled()
+
+
+async def find(service: SemanticService, workspace: str, text: str, among: Sequence[str]) -> Found:
+    return await service.find(workspace, Question(text), among, SelectionSettings())
+
+
+TWO = (snapshot(FILE), {"a": snapshot(FILE, A_FEES), "b": snapshot(FILE, B_FEES, B_ONLY)})
+
+
+async def test_the_same_id_is_another_resource_in_another_workspace() -> None:
+    async with serving(TWO) as service:
+        for workspace, theirs, others in (("a", A_FEES, B_FEES), ("b", B_FEES, A_FEES)):
+            found = await find(service, workspace, theirs.name, ["help/password", "own/fees"])
+            assert [pick.resource for pick in found.picks] == ["own/fees"]
+            found = await find(service, workspace, others.name, ["help/password", "own/fees"])
+            assert (found.picks, found.pending) == ((), frozenset())
+            assert await service.rank(workspace, theirs.name, ["own/fees"]) == ["own/fees"]
+            assert await service.passages(workspace, "fees", "own/fees") == [theirs.name]
+
+
+async def test_what_the_files_hold_is_found_in_every_workspace_and_indexed_once() -> None:
+    async with serving(TWO) as service:
+        for workspace in ("a", "b", "never heard of"):
+            found = await find(service, workspace, "reset forgotten password", ["help/password"])
+            assert [pick.resource for pick in found.picks] == ["help/password"]
+        assert service.indexer is not None
+        assert service.indexer.progress.total == 4
+
+
+@pytest.mark.parametrize("workspace", ["a", "never heard of", ""])
+async def test_an_id_of_another_workspace_is_an_unknown_one(workspace: str) -> None:
+    async with serving(TWO) as service:
+        found = await find(service, workspace, B_ONLY.name, ["own/secret"])
+        assert found == Found(pending=frozenset({"own/secret"}))
+        assert await service.rank(workspace, B_ONLY.name, ["own/secret"]) is None
+        assert await service.passages(workspace, B_ONLY.name, "own/secret") == []
+
+
+async def test_an_edit_in_one_workspace_is_pending_there_alone(bag: Bag) -> None:
+    base, workspaces = TWO
+    async with serving(TWO) as service:
+        bag.gate.clear()
+        edited = resource("own/fees", "opening hours of the canteen")
+        service.submit(base, {**workspaces, "a": snapshot(FILE, edited)})
+        bag.passages.clear()
+        async with asyncio.timeout(5):
+            while not bag.passages:  # noqa: ASYNC110, what is awaited here is not ours to signal
+                await asyncio.sleep(0.001)
+        bag.gate.set()  # for the questions; the index waits for them
+        ours, theirs = [await find(service, name, B_FEES.name, ["own/fees"]) for name in ("a", "b")]
+        assert (ours.picks, ours.pending) == ((), {"own/fees"})
+        assert ([pick.resource for pick in theirs.picks], theirs.pending) == (["own/fees"], frozenset())
+        await settle(service)
+        found = await find(service, "a", "opening hours of the canteen", ["own/fees"])
+        assert [pick.resource for pick in found.picks] == ["own/fees"]
+        assert bag.passages == ["opening hours of the canteen"]
+
+
+async def test_the_reason_of_an_expansion_names_resources_as_the_workspace_knows_them() -> None:
+    near = resource("own/near", "transfer abroad takes three working days")
+    policies = (snapshot(FILE), {"a": snapshot(FILE, A_FEES, near)})
+    async with serving(policies, expansion={"depth": 1, "threshold": 0.3}, top_n=1) as service:
+        found = await find(service, "a", A_FEES.name, ["help/password", "own/fees", "own/near"])
+        assert [(pick.resource, pick.via) for pick in found.picks][1:] == [("own/near", "expansion")]
+        assert "near to own/fees" in found.picks[1].why
+
+
+async def test_semantic_resources_of_one_workspace_alone_are_worth_an_engine(bag: Bag) -> None:
+    manual = replace(FILE, mode=Mode.ON_DEMAND)
+    async with serving((snapshot(manual), {"a": snapshot(manual, A_FEES)})) as service:
+        assert service.worthwhile
+        assert (await find(service, "a", A_FEES.name, ["own/fees"])).picks
+
+
+class Blurred(Bag):
+    """The same meanings in fewer dimensions, all of them in use: sums of such numbers depend on how they are made."""
+
+    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
+        projection = np.random.default_rng(0).standard_normal((self.width, 64)).astype(np.float32)
+        return normalised(await super().embed(texts, within) @ projection)
+
+
+@pytest.fixture
+def blurred(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_module, "open_embedder", lambda settings: Blurred())
+
+
+def drawn(seed: int, context: str, count: int) -> list[Resource]:
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(WORDS, rng.integers(2, 7))) for _ in range(count)]
+    asked = [[" ".join(rng.choice(WORDS, 3))] * int(rng.integers(0, 2)) for _ in range(count)]
+    return [
+        resource(f"{context}/{n}", text, examples=more) for n, (text, more) in enumerate(zip(texts, asked, strict=True))
+    ]
+
+
+def exactly(found: Found) -> list[tuple[str, str]]:
+    """Scores to their last bit."""
+    told = [(pick.resource, pick.score) for pick in found.picks] + list(found.scores)
+    return [(name, float(score).hex()) for name, score in told]
+
+
+async def results(policies: Policies, among: Sequence[str]) -> list[object]:
+    async with serving(policies, preset="aggressive", top_n=100, top_k=100) as service:
+        founds = [await find(service, "a", text, among) for text in QUESTIONS]
+        assert [found.reason for found in founds] == [None] * len(QUESTIONS)
+        ranked = [await service.rank("a", text, among) for text in QUESTIONS]
+        return [*map(exactly, founds), *ranked, await service.passages("a", QUESTIONS[1], "own/3")]
+
+
+def rivals(count: int) -> Policies:
+    """Workspace a with 40 resources of its own beside 30 of files, and b with so many."""
+    files, own = drawn(1, "help", 30), drawn(2, "own", 40)
+    workspaces = {"b": snapshot(*files, *drawn(3, "own", count))} if count else {}
+    return snapshot(*files), {**workspaces, "a": snapshot(*files, *own)}
+
+
+AMONG = [*(f"help/{n}" for n in range(30)), *(f"own/{n}" for n in range(40))]
+
+
+@pytest.mark.usefixtures("blurred")
+@pytest.mark.parametrize("count", [1, 35, 700])
+@pytest.mark.parametrize("exact", [30_000, 60], ids=["exact", "coded"])
+async def test_what_another_workspace_stores_changes_no_bit(
+    monkeypatch: pytest.MonkeyPatch, count: int, exact: int
+) -> None:
+    alone = await results(rivals(0), AMONG)
+    monkeypatch.setattr(index_module, "EXACT_LIMIT", exact)
+    assert await results(rivals(count), AMONG) == alone
+
+
+def by_id(cls: type[Holdings], number: int, base: Snapshot, workspaces: Mapping[str, Snapshot]) -> Holdings:
+    """The mutant: stored resources are indexed under their ids alone."""
+    every = [base, *reversed(workspaces.values())]
+    return Holdings(number, {name: one for each in every for name, one in each.resources.items()}, {})
+
+
+def at_once(self: ExactIndex, queries: Vectors, rows: Rows) -> Vectors:
+    """The mutant: one product over everything there is."""
+    scores: Vectors = (queries @ self.vectors.T)[:, rows]
+    return scores
+
+
+@pytest.mark.usefixtures("blurred")
+@pytest.mark.parametrize(
+    ("part", "name", "mutant"), [(Holdings, "of", classmethod(by_id)), (ExactIndex, "scores_for", at_once)]
+)
+async def test_an_influence_of_others_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch, part: type, name: str, mutant: object
+) -> None:
+    monkeypatch.setattr(part, name, mutant)
+    assert await results(rivals(35), AMONG) != await results(rivals(0), AMONG)
+
+
+def test_keys_tell_workspaces_apart_and_lead_back_to_ids() -> None:
+    held = Holdings.of(1, *TWO)
+    assert list(held.resources) == ["help/password", "a\0own/fees", "b\0own/fees", "b\0own/secret"]
+    assert list(held.keys("b", ["own/fees", "help/password"])) == ["b\0own/fees", "help/password"]
+    assert list(held.keys("a", ["own/secret"])) == ["own/secret"]
+    assert [id_of(key) for key in held.resources] == ["help/password", "own/fees", "own/fees", "own/secret"]
