@@ -2,15 +2,14 @@
 
 import argparse
 import asyncio
-import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import orjson
-import uvicorn
 import uvloop
 
 from gateway.app import Gateway, check_policies
@@ -19,14 +18,16 @@ from gateway.commands.index import Shown, build_index, patient, searchable
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import Principal
 from gateway.edge.logs import configure_logging
-from gateway.edge.server import build_server
 from gateway.errors import Fault, Faults, GatewayError, StoreError
 from gateway.evaluation.cases import Targets
 from gateway.preview import as_text, preview
 from gateway.settings import Overrides, Settings, load_settings
+from gateway.supervisor import Supervisor
+from gateway.worker import serve_alone
 
 OK, FAULT = 0, 1  # argparse exits with 2 by itself
 CONFIG = Path("config.yaml")
+MOST_WORKERS = 64
 HEADERS = (
     *("session", "agent", "profile", "prompt", "content", "task", "user"),
     *("language", "type", "budget", "include", "exclude", "inject"),
@@ -60,7 +61,8 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--port", type=int)
         command.add_argument("--policies", type=Path)
         command.set_defaults(run=serve)
-    serve_.add_argument("--workers", type=int, choices=[1], default=1, help="one process, for now")
+    serve_.add_argument("--workers", type=workers, default=1, metavar="N", help="processes that share the address")
+    demo.set_defaults(workers=1)
 
     check_ = commands.add_parser("check", help="validate configuration and policies")
     check_.add_argument("--config", type=Path, default=likely_config())
@@ -104,6 +106,12 @@ def share(text: str) -> float:
     return value
 
 
+def workers(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_WORKERS:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {MOST_WORKERS}")
+    return int(text)
+
+
 def likely_config() -> Path | None:
     """What `serve` would read here; None, the built-in demo, where there is no such file."""
     return CONFIG if CONFIG.is_file() else None
@@ -117,28 +125,17 @@ def settings_for(given: argparse.Namespace) -> Settings:
 def serve(given: argparse.Namespace) -> int:
     settings = settings_for(given)
     configure_logging(settings.log)
-    return uvloop.run(answer_requests(settings))
+    tell = partial(announce, settings)
+    if given.workers > 1:
+        if settings.store == "memory:":
+            message = "memory: is shared by nobody; several workers need a sqlite:/// or redis:// store"
+            raise Faults([Fault(str(given.config), 1, "store", message)])
+        return asyncio.run(Supervisor(settings, given.workers, tell).run())
+    return uvloop.run(serve_alone(settings, tell))
 
 
-async def answer_requests(settings: Settings) -> int:
-    gateway = await Gateway.open(settings)
-    server: uvicorn.Server | None = None
-    app = gateway.router(draining=lambda: server is not None and server.should_exit)
-    server = build_server(app, settings)
-    # After its drain uvicorn raises the signal once more; by then it has done its work.
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    async with gateway.running():
-        announcing = asyncio.create_task(announce(server, settings))
-        await server.serve()
-        announcing.cancel()
-    return OK if server.started else FAULT
-
-
-async def announce(server: uvicorn.Server, settings: Settings) -> None:
+def announce(settings: Settings, host: str, port: int) -> None:
     """Tell a person where the gateway is and how to try it."""
-    while not server.started:  # noqa: ASYNC110  (uvicorn offers no event to wait for)
-        await asyncio.sleep(0.02)
-    host, port = server.servers[0].sockets[0].getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     print(f"Context Gateway listens on {address}", flush=True)
     if not settings.auth.keys:
