@@ -3,14 +3,17 @@
 GatewayError
 ├── InvalidRequest 400 ── InvalidJson, Unknown, AgentConflict, ModelRequired, MissingVariable
 ├── InvalidApiKey 401      ├── Forbidden 403 ── UserNotAllowed, ForbiddenHost
-├── UnknownEndpoint 404    ├── MethodNotAllowed 405   ├── RequestTimeout 408
-├── TooLarge 413           ├── UnsupportedMedia 415   ├── RateLimited 429
-├── HeadersTooLarge 431    ├── NotBuilt 501           ├── Unavailable 503
+├── UnknownEndpoint 404    ├── NotFound 404           ├── MethodNotAllowed 405
+├── RequestTimeout 408     ├── Conflict 409           ├── PreconditionFailed 412
+├── TooLarge 413           ├── UnsupportedMedia 415   ├── Invalid 422
+├── RateLimited 429        ├── HeadersTooLarge 431    ├── NotBuilt 501
+├── Unavailable 503 ── StoreUnavailable               ├── InsufficientStorage 507
 └── UpstreamError 502 ── UpstreamUnreachable, UpstreamInvalid, UpstreamAuth, LoopLimit, UpstreamTimeout (504)
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 
 class GatewayError(Exception):
@@ -78,6 +81,12 @@ class UnknownEndpoint(GatewayError):
     status, code, kind = 404, "unknown_endpoint", "invalid_request_error"
 
 
+class NotFound(GatewayError):
+    """No such object, or none that the caller may see: the two are not told apart."""
+
+    status, code, kind = 404, "not_found", "invalid_request_error"
+
+
 class MethodNotAllowed(GatewayError):
     status, code, kind = 405, "method_not_allowed", "invalid_request_error"
 
@@ -86,12 +95,39 @@ class RequestTimeout(GatewayError):
     status, code, kind = 408, "request_timeout", "invalid_request_error"
 
 
+class Conflict(GatewayError):
+    status, code, kind = 409, "conflict", "invalid_request_error"
+
+
+class PreconditionFailed(GatewayError):
+    status, code, kind = 412, "precondition_failed", "invalid_request_error"
+
+
 class TooLarge(GatewayError):
     status, code, kind = 413, "request_too_large", "invalid_request_error"
 
 
 class UnsupportedMedia(GatewayError):
     status, code, kind = 415, "unsupported_media_type", "invalid_request_error"
+
+
+@dataclass(frozen=True, slots=True)
+class Pointed:
+    """One thing wrong with a request: where in the body, or in which query parameter."""
+
+    pointer: str | None  # JSON pointer (RFC 6901)
+    message: str
+    parameter: str | None = None
+
+
+class Invalid(GatewayError):
+    """A request that can be read but not accepted; `faults` has everything that is wrong with it."""
+
+    status, code, kind = 422, "invalid", "invalid_request_error"
+
+    def __init__(self, message: str, faults: Sequence[Pointed] = ()) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults)
 
 
 class RateLimited(GatewayError):
@@ -108,6 +144,15 @@ class NotBuilt(GatewayError):
 
 class Unavailable(GatewayError):
     status, code, kind = 503, "unavailable", "server_error"
+
+
+class StoreUnavailable(Unavailable):
+    code = "store_unavailable"
+    retry_after = 1.0
+
+
+class InsufficientStorage(GatewayError):
+    status, code, kind = 507, "store_full", "server_error"
 
 
 class UpstreamError(GatewayError):
@@ -167,6 +212,10 @@ class VersionConflict(StoreError):
     def __init__(self, key: tuple[str, str, str], actual: int) -> None:
         super().__init__(f"{key[1]} {key[2]!r} is at version {actual}.")
         self.key, self.actual = key, actual  # 0: there is no such object
+
+
+class StoreFull(StoreError):
+    """There is no room for what should be written; what is there can still be read."""
 
 
 class CorruptStore(StoreError):

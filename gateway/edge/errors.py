@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -51,7 +51,7 @@ def internal(error: Exception) -> GatewayError:
     return GatewayError("The gateway failed to handle this request. The failure is in its log.")
 
 
-def guarded(app: ASGIApp) -> ASGIApp:
+def guarded(app: ASGIApp, answer: Callable[[Send, GatewayError], Awaitable[None]] = send_error) -> ASGIApp:
     """An app in which every exception becomes an answer, or `Broken` once an answer has begun."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,16 +65,12 @@ def guarded(app: ASGIApp) -> ASGIApp:
         except Broken:
             raise
         except Exception as error:
-            await _answer(error, outbox)
+            told = error if isinstance(error, GatewayError) else internal(error)
+            if outbox.started:
+                raise Broken from error
+            await answer(outbox, told)
 
     return serve
-
-
-async def _answer(error: Exception, outbox: "_Outbox") -> None:
-    told = error if isinstance(error, GatewayError) else internal(error)
-    if outbox.started:
-        raise Broken from error
-    await send_error(outbox, told)
 
 
 class _Outbox:

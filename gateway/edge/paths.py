@@ -5,6 +5,7 @@ import re
 from gateway.errors import InvalidRequest
 
 MODELS = b"/v1/models/"
+MANAGEMENT = b"/api/v1/"
 
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})?")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -20,6 +21,8 @@ def normalise(raw_path: bytes) -> str:
         return raw_path.decode(
             "ascii"
         )  # what follows is a model's id, whose slashes come escaped; it is only looked up
+    if raw_path.startswith(MANAGEMENT):
+        return raw_path.decode("ascii")  # its own table reads the rest: ids of nodes have slashes too
     if b"%" in raw_path:
         raw_path = _ESCAPE.sub(_unescape, raw_path)
     if b"//" in raw_path or b"/." in raw_path or raw_path.endswith(b"/"):

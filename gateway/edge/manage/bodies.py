@@ -1,0 +1,83 @@
+"""Query strings and bodies become validated models, or a 422 that points at everything that is wrong."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import orjson
+from pydantic import BaseModel
+
+from gateway.errors import Fault, Invalid, InvalidJson, InvalidRequest, Pointed, UnsupportedMedia
+from gateway.strict_yaml import Document
+from gateway.validation import validated
+
+MAX_DEPTH = 64  # as policy files have it; orjson cannot write what is nested deeper than 254
+MAX_PARAMETERS = 50
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def decode_json(raw: bytes) -> Any:
+    """Any JSON value of a bounded depth."""
+    try:
+        data = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise InvalidJson(f"The body is not valid JSON: {error}.") from error
+    if _too_deep(data):
+        raise InvalidJson(f"The body is nested deeper than {MAX_DEPTH} levels.")
+    return data
+
+
+def parse_body(model: type[Model], raw: bytes) -> Model:
+    """The body as the route's model; raises InvalidJson or Invalid."""
+    shape, faults = validated(model, decode_json(raw), Document("body", None, {}), ())
+    if shape is None:
+        raise Invalid("The body is not what it has to be.", [Pointed(pointer(one.keys), one.message) for one in faults])
+    return shape
+
+
+def parse_query(model: type[Model], raw: bytes) -> Model:
+    """The query string as the route's model; a parameter that is unknown or given twice is a fault."""
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+    except ValueError as error:
+        raise InvalidRequest("The query string cannot be read.") from error
+    given = dict(pairs)
+    twice = sorted({name for name in given if sum(name == other for other, _ in pairs) > 1})
+    shape, faults = validated(model, given, Document("query", None, {}), ())
+    wrong = [Pointed(None, "is given more than once", name) for name in twice]
+    wrong += [Pointed(None, one.message, str(one.keys[0]) if one.keys else "") for one in faults]
+    if shape is None or wrong:
+        raise Invalid("A query parameter is not what it has to be.", wrong)
+    return shape
+
+
+def require_media(headers: Mapping[bytes, bytes], types: Sequence[str]) -> str:
+    """The media type of a body that need not be JSON, which has to be one of `types`."""
+    given = headers.get(b"content-type", b"").split(b";")[0].strip().lower().decode("latin-1")
+    if given not in types:
+        raise UnsupportedMedia(f"Send the body with one of these as its Content-Type: {', '.join(types)}.")
+    return given
+
+
+def pointer(keys: Sequence[str | int]) -> str:
+    """The way to a value as a JSON pointer (RFC 6901)."""
+    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
+
+
+def pointed(faults: Sequence[Fault]) -> list[Pointed]:
+    """Faults of an object as a body has them."""
+    return [Pointed(pointer(fault.keys), fault.message) for fault in faults]
+
+
+def _too_deep(data: Any) -> bool:
+    level = [data]
+    for _ in range(MAX_DEPTH + 1):
+        level = [inner for one in level if isinstance(one, dict | list) for inner in _inside(one)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: dict[str, Any] | list[Any]) -> Sequence[Any]:
+    return list(value.values()) if isinstance(value, dict) else value

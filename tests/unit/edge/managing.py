@@ -1,0 +1,51 @@
+"""A caller of the management API without a socket."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from gateway.domain.principal import ANONYMOUS, Principal
+from gateway.edge.manage.app import Manage
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.raw)
+
+
+async def ask(
+    manage: Manage, method: str, target: str, body: Any = None, principal: Principal = ANONYMOUS, **headers: str
+) -> Answer:
+    """One request. `body` is sent as JSON unless it is bytes; header names are written with `_` for `-`."""
+    path, _, query = target.partition("?")
+    raw = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    if body is not None:
+        named.setdefault("content-type", "application/json")
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": b"/api/v1" + path.encode(),
+        "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+    }
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": raw, "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await manage.serve(scope, receive, send, principal)
+    start, *rest = sent
+    found = {name.decode(): value.decode() for name, value in start["headers"]}
+    return Answer(start["status"], found, b"".join(part["body"] for part in rest))
