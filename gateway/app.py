@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 import secrets
 import signal
 from collections.abc import AsyncGenerator, Callable
@@ -10,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway.collectors.contexts import merging
+from gateway.control.key_shape import KIND as KEYS
 from gateway.domain.snapshot import Snapshot
-from gateway.edge.auth import Authenticator
+from gateway.edge.auth import Authenticator, Freshness
 from gateway.edge.chat import Chat
 from gateway.edge.health import Health
 from gateway.edge.hosts import HostCheck
@@ -26,15 +28,16 @@ from gateway.resources.extract import DocumentCache
 from gateway.resources.registry import Registry, default_registry
 from gateway.semantic.service import SemanticService, open_vectors
 from gateway.semantic.tokens import BpeCounter
-from gateway.settings import Settings
+from gateway.settings import Settings, is_loopback
+from gateway.stores.compile_resources import Source
 from gateway.stores.links import LinkCache
 from gateway.stores.materials import PolicyMaterials
 from gateway.stores.memory import MemoryStore
-from gateway.stores.open import open_store
+from gateway.stores.open import Stores, open_stores
 from gateway.stores.policies import load_policies
-from gateway.stores.snapshot import SnapshotHolder
 from gateway.stores.watch import fingerprint, watch
 from gateway.stores.watched import WatchedStore
+from gateway.stores.workspaces import Policies
 from gateway.upstreams.base import Upstream
 from gateway.upstreams.demo import DemoUpstream
 from gateway.upstreams.litellm import LitellmUpstream
@@ -51,10 +54,10 @@ class Gateway:
     """A gateway that is ready to answer; `open` builds it, `running` keeps its background work going."""
 
     settings: Settings
+    stores: Stores
     store: WatchedStore
-    policies: SnapshotHolder
+    policies: Policies
     links: LinkCache
-    materials: PolicyMaterials
     upstreams: dict[str, Upstream]
     routes: Routes
     counter: BpeCounter
@@ -62,16 +65,34 @@ class Gateway:
     pipeline: Pipeline
     metrics: Metrics = field(default_factory=Metrics)
     exchanges: ExchangeLog = field(default_factory=ExchangeLog)
+    auth: Authenticator = field(init=False)
+
+    def __post_init__(self) -> None:
+        fresh = Freshness(self.settings.auth.stale_seconds, self._contact)
+        self.auth = Authenticator(self.settings.auth, loopback=is_loopback(self.settings.listen.host), fresh=fresh)
+
+    def _contact(self) -> float:
+        """When the store was last heard from, in monotonic seconds."""
+        return self.policies.contact if self.policies.loaded else -math.inf
 
     @classmethod
     async def open(cls, settings: Settings) -> "Gateway":
         """Build everything; raises Faults for bad policies and StoreError for an unusable store."""
-        store = WatchedStore(await open_store(settings.store))
+        stores = await open_stores(settings.store)
+        try:
+            return await cls._built(settings, stores)
+        except BaseException:
+            await stores.close()
+            raise
+
+    @classmethod
+    async def _built(cls, settings: Settings, stores: Stores) -> "Gateway":
+        store = WatchedStore(stores.ephemeral)
         registry = known_types(settings)
         links = LinkCache(store, settings.links)
         materials = PolicyMaterials(DocumentCache(settings.documents), links)
-        policies = SnapshotHolder(loader(settings, registry, materials))
-        await first_load(policies, links, materials)
+        policies = Policies(Source(Path(settings.policies), registry, materials), stores.records)
+        await first_load(policies, links)
         upstreams = build_upstreams(settings)
         routes = Routes(settings, upstreams)
         counter = BpeCounter()
@@ -79,21 +100,30 @@ class Gateway:
         semantic = None
         if settings.semantic.enabled:
             semantic = SemanticService(settings.semantic, lambda: open_vectors(settings.store))
-            semantic.submit(policies.current)
         pipeline = Pipeline(routes, store, counter, merging(registry), secret, settings.defaults, semantic)
-        return cls(settings, store, policies, links, materials, upstreams, routes, counter, semantic, pipeline)
+        gateway = cls(settings, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline)
+        policies.watch(gateway._swapped)
+        gateway._swapped()
+        return gateway
+
+    def _swapped(self) -> None:
+        """Other policies serve from now on: what depends on them follows."""
+        self.auth.update(self.policies.stored(KEYS))
+        self.links.track(one for uses in self.policies.links().values() for _, _, one in uses)
+        if self.semantic is not None:
+            self.semantic.submit(*self.policies.snapshots())
 
     def router(self, draining: Callable[[], bool]) -> Router:
         """The ASGI app."""
         limits, metrics, semantic = self.settings.limits, self.metrics, self.semantic
-        auth = Authenticator(self.settings.auth)
+        self.auth.require_keys()
         metrics.watch_generation(lambda: self.policies.generation)
         metrics.watch_breakers(self.routes.breakers)
         if semantic is not None:
             metrics.watch_counts("semantic_cache", lambda: semantic.cache_counts)
         return Router(
-            auth=auth,
-            hosts=HostCheck(self.settings.hosts, auth.keyed),
+            auth=self.auth,
+            hosts=HostCheck(self.settings.hosts, lambda: self.auth.keyed),
             policies=self.policies,
             chat=Chat(self.pipeline, limits, metrics, self.exchanges if self.settings.log.exchanges else None),
             models=ModelList(self._enabled(), self.policies),
@@ -108,9 +138,6 @@ class Gateway:
     async def reload(self) -> None:
         """Read the policies again; a faulty set changes nothing and is reported."""
         if await self.policies.reload():
-            self.links.track(self.materials.wanted)
-            if self.semantic is not None:
-                self.semantic.submit(self.policies.current)
             log.info("policies reloaded, generation %d", self.policies.generation)
         else:
             self.metrics.reload_failed()
@@ -123,6 +150,7 @@ class Gateway:
         directory = Path(self.settings.policies)
         jobs = [
             watch(directory, self.reload, since=fingerprint(directory)),
+            self.policies.follow(),
             self.links.run(self.reload),
             self.exchanges.run(),
             asyncio.to_thread(self.counter.count, "warm up", self.settings.defaults.model or ""),
@@ -146,7 +174,7 @@ class Gateway:
             await upstream.close()
         if self.semantic is not None:
             await self.semantic.close()
-        await self.store.close()
+        await self.stores.close()
 
 
 def known_types(settings: Settings) -> Registry:
@@ -156,30 +184,21 @@ def known_types(settings: Settings) -> Registry:
         raise Faults([Fault("config", 1, "resources", str(error))]) from error
 
 
-def loader(settings: Settings, registry: Registry, materials: PolicyMaterials) -> Callable[[int], Snapshot]:
-    def load(generation: int) -> Snapshot:
-        materials.wanted = []
-        return load_policies(Path(settings.policies), registry, materials, generation)
-
-    return load
-
-
 def check_policies(settings: Settings) -> Snapshot:
     """The snapshot that the policies give; raises Faults. Links stay unfetched."""
     links = LinkCache(MemoryStore(), settings.links)
     materials = PolicyMaterials(DocumentCache(settings.documents), links)
-    return loader(settings, known_types(settings), materials)(1)
+    return load_policies(Path(settings.policies), known_types(settings), materials, 1)
 
 
-async def first_load(policies: SnapshotHolder, links: LinkCache, materials: PolicyMaterials) -> None:
+async def first_load(policies: Policies, links: LinkCache) -> None:
     """Load the policies; once more if an earlier run left copies of the links they name."""
-    await asyncio.to_thread(policies.start)
-    urls = {link.url for link in materials.wanted}
+    await policies.start()
+    urls = set(policies.links())
     if urls:
         await links.load(urls)
         if any(links.copy(url) is not None for url in urls):
             await policies.reload()
-    links.track(materials.wanted)
 
 
 def build_upstreams(settings: Settings) -> dict[str, Upstream]:

@@ -21,7 +21,7 @@ class UnfetchedLinks:
     def file(self, path: Path) -> str:
         return path.read_text()
 
-    def link(self, url: str, interval: float) -> str | None:
+    def link(self, url: str) -> str | None:
         return None
 
 

@@ -14,3 +14,5 @@ class Context:
     default: bool  # used when no level yields a context
     mandatory: bool  # applies to every chat request of the workspace
     resources: tuple[Resource, ...]
+    valid_from: float | None = None  # seconds since 1970; None: ever since
+    valid_until: float | None = None  # from this moment on it is gone; None: for good

@@ -1,6 +1,6 @@
 """A resource: one typed entry of a context."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -43,4 +43,6 @@ class Resource:
     truncate: str  # "extractive", "keep_start", "keep_end" or "none"
     data: Any  # the validated data model of its type
     text: str | None  # rendered; None while its material (a link) has never been fetched
-    version: int = 1
+    valid_from: float | None = None  # seconds since 1970; None: ever since
+    valid_until: float | None = None  # from this moment on it is gone; None: for good
+    version: int = field(default=1, compare=False)  # of its context; 1 in policy files

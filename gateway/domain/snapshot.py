@@ -24,6 +24,7 @@ class Snapshot:
     resources: dict[str, Resource]  # by id
     default: str | None = None  # alias of the global default context
     mandatory: tuple[str, ...] = ()  # aliases of the contexts that always apply
+    valid_until: float | None = None  # when something begins or ends to be valid; None: never
     # Work that depends on nothing but the snapshot and a scope; lives and dies with it.
     memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 

@@ -10,9 +10,10 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.domain.exchange import Exchange, Forwarded, Reply
 from gateway.domain.principal import Principal
-from gateway.domain.snapshot import Snapshot
+from gateway.domain.snapshot import EMPTY
 from gateway.edge.errors import error_event, internal, send_error
 from gateway.edge.forwarding import downward, upward
+from gateway.edge.health import Policies
 from gateway.edge.logs import ExchangeLog
 from gateway.edge.metrics import Metrics
 from gateway.edge.requests import ClientGone, headers_of, read_body, require_json
@@ -35,17 +36,17 @@ class Chat:
         self._log = log
 
     async def serve(
-        self, scope: Scope, receive: Receive, send: Send, caller: tuple[Principal, str | None], snapshot: Snapshot
+        self, scope: Scope, receive: Receive, send: Send, caller: tuple[Principal, str | None], policies: Policies
     ) -> None:
         """Answer one chat request; `caller` is who asks, with the bearer that is its own."""
         began = time.perf_counter()
         principal, bearer = caller
         headers = scope["headers"]
         up = upward(headers)
-        exchange = Exchange(new_id(), principal, snapshot, headers, Forwarded(up.first, up.later, bearer))
+        exchange = Exchange(new_id(), principal, EMPTY, headers, Forwarded(up.first, up.later, bearer))
         status = 0
         try:
-            status = await self._answer(exchange, scope, receive, send)
+            status = await self._answer(exchange, scope, receive, send, policies)
         except BaseException as gone:
             if not exchange.complete:
                 exchange.status = "aborted"
@@ -54,8 +55,9 @@ class Chat:
         finally:
             self._account(exchange, status, time.perf_counter() - began)
 
-    async def _answer(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> int:
+    async def _answer(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send, policies: Policies) -> int:
         try:
+            exchange.snapshot = policies.of(exchange.principal.workspace)
             require_json(headers_of(scope))
             body = await read_body(scope, receive, self._limits)
             prepared = await self._pipeline.prepare(exchange, body)

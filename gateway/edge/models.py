@@ -63,7 +63,7 @@ class ModelList:
         await send_json(send, 200, orjson.dumps(cards[wanted]), _degraded(listing))
 
     def _agents(self, principal: Principal) -> list[Card]:
-        aliases = self._policies.current.agents
+        aliases = self._policies.of(principal.workspace).agents
         return [_card(AGENT + alias, "context-gateway") for alias in aliases if principal.may_use(alias)]
 
     async def _current(self) -> Listing:

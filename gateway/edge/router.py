@@ -9,10 +9,12 @@ from gateway.edge.chat import Chat
 from gateway.edge.errors import guarded
 from gateway.edge.health import Health, Policies
 from gateway.edge.hosts import HostCheck
+from gateway.edge.manage.app import Manage
+from gateway.edge.manage.problems import send_problem
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelList
 from gateway.edge.passthrough import PassThrough
-from gateway.edge.paths import normalise
+from gateway.edge.paths import MANAGEMENT, normalise
 from gateway.errors import MethodNotAllowed
 
 CHAT = "/v1/chat/completions"
@@ -31,13 +33,17 @@ class Router:
     passthrough: PassThrough
     health: Health
     metrics: Metrics
+    manage: Manage | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await live(receive, send)
         self.metrics.running += 1
         try:
-            await guarded(self._serve)(scope, receive, send)
+            if self.manage is not None and scope["raw_path"].startswith(MANAGEMENT):
+                await guarded(self._manage, send_problem)(scope, receive, send)
+            else:
+                await guarded(self._serve)(scope, receive, send)
         finally:
             self.metrics.running -= 1
 
@@ -55,7 +61,7 @@ class Router:
         if path == CHAT:
             require(scope, "POST")
             caller = principal, self.auth.client_bearer(headers)
-            return await self.chat.serve(scope, receive, send, caller, self.policies.current)
+            return await self.chat.serve(scope, receive, send, caller, self.policies)
         if path == MODELS or path.startswith(MODELS + "/"):
             require(scope, "GET")
             wanted = path[len(MODELS) + 1 :]
@@ -63,6 +69,12 @@ class Router:
                 return await self.models.serve_one(send, principal, wanted)
             return await self.models.serve_list(send, principal)
         await self.passthrough.serve(scope, receive, send, path, self.auth.client_bearer(headers))
+
+    async def _manage(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.hosts.check(scope["headers"])
+        principal = self.auth.authenticate(scope["headers"])
+        if self.manage is not None:
+            await self.manage.serve(scope, receive, send, principal)
 
 
 def require(scope: Scope, method: str) -> None:

@@ -21,6 +21,13 @@ class LinkMaterial:
     interval: float  # seconds between refreshes
 
 
+@dataclass(frozen=True, slots=True)
+class BlobMaterial:
+    """Text of a document that was uploaded, known by the hash of its bytes."""
+
+    sha256: str
+
+
 class ResourceType:
     """A kind of resource: its data model and how it becomes text for a model."""
 
@@ -30,7 +37,7 @@ class ResourceType:
     data: ClassVar[type[BaseModel]]
     clash_key: ClassVar[str | None] = None  # default key; resources of one (type, key) exclude each other
 
-    def material(self, data: Any) -> FileMaterial | LinkMaterial | None:
+    def material(self, data: Any) -> FileMaterial | LinkMaterial | BlobMaterial | None:
         """What has to be read or fetched before `render` can be called, if anything."""
         return None
 

@@ -11,7 +11,8 @@ def assignments(scope: Scope, snapshot: Snapshot) -> tuple[Assignment, ...]:
     always = tuple(Assignment(Level.GLOBAL, "", alias) for alias in snapshot.mandatory)
     if not scope.takes_part:
         return always
-    found = own_levels(scope, snapshot)
+    # A context that is not valid now is not there at all.
+    found = [one for one in own_levels(scope, snapshot) if one.context in snapshot.contexts]
     if not found and snapshot.default is not None and snapshot.default not in snapshot.mandatory:
         found.append(Assignment(Level.GLOBAL, "", snapshot.default))
     return (*always, *found)
@@ -36,7 +37,7 @@ def content_level(node: Node, snapshot: Snapshot) -> list[Assignment]:
     """The nearest node with an assignment wins; one that merges adds the next above it."""
     found: list[Assignment] = []
     for above in snapshot.ancestry(node):
-        if not above.contexts:
+        if not any(alias in snapshot.contexts for alias in above.contexts):
             continue
         found = [Assignment(Level.CONTENT, above.path, alias) for alias in above.contexts] + found
         if not above.merge:

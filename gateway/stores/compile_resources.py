@@ -1,14 +1,16 @@
 """Compiles contexts: their resources are validated by type, given their material and rendered once."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from gateway.domain.context import Context
 from gateway.domain.resource import Kind, Mode, Resource
 from gateway.errors import Fault
-from gateway.resources.base import FileMaterial, LinkMaterial, ResourceType
-from gateway.stores.policy_files import Entry, Place, entries
+from gateway.resources.base import BlobMaterial, FileMaterial, LinkMaterial, ResourceType
+from gateway.stores.policy_files import Entry, entries
 from gateway.stores.policy_models import ContextShape, ResourceShape, alias_fault
 from gateway.validation import nearest, validated
 
@@ -32,20 +34,29 @@ class Materials(Protocol):
         """The text of a document; raises ValueError with a sentence for the policy's author."""
         ...
 
-    def link(self, url: str, interval: float) -> str | None:
-        """The last good copy of a page (None: never fetched), which is kept fresh from now on."""
+    def link(self, url: str) -> str | None:
+        """The last good copy of a page; None: never fetched."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class ContextCompiler:
-    """Turns the entries of `contexts` into contexts; faults are gathered, not raised."""
+class Source:
+    """What entries are compiled with."""
 
     directory: Path
     types: Types
     materials: Materials
+
+
+@dataclass(frozen=True, slots=True)
+class ContextCompiler:
+    """Turns one entry of `contexts` into a context; faults are gathered, not raised."""
+
+    source: Source
+    documents: Mapping[str, str]  # texts of uploaded documents by hash
     faults: list[Fault] = field(default_factory=list)
-    linked: set[str] = field(default_factory=set)  # ids of resources whose text comes from a link
+    links: dict[str, LinkMaterial] = field(default_factory=dict)  # by the id of the resource
+    uploads: set[str] = field(default_factory=set)  # hashes of the documents that it needs
 
     def context(self, entry: Entry) -> Context | None:
         self._check_alias(entry)
@@ -63,6 +74,8 @@ class ContextCompiler:
             default=shape.default,
             mandatory=shape.mandatory,
             resources=tuple(resource for resource in resources if resource is not None),
+            valid_from=_seconds(shape.valid_from),
+            valid_until=_seconds(shape.valid_until),
         )
 
     def _resource(self, context: str, entry: Entry) -> Resource | None:
@@ -80,7 +93,7 @@ class ContextCompiler:
             return None
         identity = f"{context}/{entry.alias}"
         try:
-            text = self._text(identity, kind, data, place)
+            text = self._text(identity, kind, data, entry)
         except ValueError as error:
             self.faults.append(place.fault(str(error)))
             return None
@@ -90,22 +103,36 @@ class ContextCompiler:
         alias = entry.data.get("type") if isinstance(entry.data, dict) else None
         if not isinstance(alias, str):
             return None  # the shape has reported it
-        kind = self.types.get(alias)
+        kind = self.source.types.get(alias)
         if kind is None:
-            hint = nearest(alias, self.types.aliases())
+            hint = nearest(alias, self.source.types.aliases())
             self.faults.append((entry.place / "type").fault(f"there is no resource type {alias!r}{hint}"))
         return kind
 
-    def _text(self, identity: str, kind: ResourceType, data: Any, place: Place) -> str | None:
+    def _text(self, identity: str, kind: ResourceType, data: Any, entry: Entry) -> str | None:
         material = kind.material(data)
         if isinstance(material, FileMaterial):
-            path = document_path(self.directory, Path(place.document.name).parent, material.path)
-            return kind.render(data, self.materials.file(path))
+            return kind.render(data, self._file(material.path, entry))
+        if isinstance(material, BlobMaterial):
+            return kind.render(data, self._upload(material.sha256))
         if isinstance(material, LinkMaterial):
-            self.linked.add(identity)
-            text = self.materials.link(material.url, material.interval)
+            self.links[identity] = material
+            text = self.source.materials.link(material.url)
             return None if text is None else kind.render(data, text)
         return kind.render(data, None)
+
+    def _file(self, written: str, entry: Entry) -> str:
+        # What is stored has no lines. Whoever may use the API must not read the server's files by it.
+        if not entry.place.document.lines:
+            raise ValueError("only policy files can name a path; upload the document and give its sha256")
+        folder = Path(entry.place.document.name).parent
+        return self.source.materials.file(document_path(self.source.directory, folder, written))
+
+    def _upload(self, sha256: str) -> str:
+        self.uploads.add(sha256)
+        if sha256 not in self.documents:
+            raise ValueError(f"there is no uploaded document {sha256!r}")
+        return self.documents[sha256]
 
     def _check_alias(self, entry: Entry) -> None:
         wrong = alias_fault(entry.alias)
@@ -133,7 +160,13 @@ def _resource(identity: str, shape: ResourceShape, kind: ResourceType, data: Any
         truncate=shape.truncate,
         data=data,
         text=text,
+        valid_from=_seconds(shape.valid_from),
+        valid_until=_seconds(shape.valid_until),
     )
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return None if moment is None else moment.timestamp()
 
 
 def document_path(directory: Path, folder: Path, written: str) -> Path:

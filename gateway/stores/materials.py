@@ -2,23 +2,20 @@
 
 from pathlib import Path
 
-from gateway.resources.base import LinkMaterial
 from gateway.resources.extract import DocumentCache
 from gateway.stores.links import LinkCache
 
 
 class PolicyMaterials:
-    """Gives the compiler its texts and notes which links to keep fresh."""
+    """Gives the compiler its texts."""
 
     def __init__(self, documents: DocumentCache, links: LinkCache) -> None:
         self._documents = documents
         self._links = links
-        self.wanted: list[LinkMaterial] = []  # the links that the latest load asked for
 
     def file(self, path: Path) -> str:
         return self._documents.text(path)
 
-    def link(self, url: str, interval: float) -> str | None:
-        self.wanted.append(LinkMaterial(url, interval))
+    def link(self, url: str) -> str | None:
         copy = self._links.copy(url)
         return copy.text if copy is not None else None

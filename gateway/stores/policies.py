@@ -1,93 +1,65 @@
 """A directory of YAML files becomes one immutable Snapshot, or a list of everything that is wrong with it."""
 
-import hashlib
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
-import orjson
-from pydantic import BaseModel
-
-from gateway.domain.context import Context
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults
-from gateway.stores.compile import Compiler
-from gateway.stores.compile_resources import ContextCompiler, Materials, Types
-from gateway.stores.policy_files import Entry, Sections, read_sections
+from gateway.stores.assemble import PolicySet, assemble
+from gateway.stores.compile_nodes import tree_of_files
+from gateway.stores.compile_resources import Materials, Source, Types
+from gateway.stores.parts import NAMED, part_of
+from gateway.stores.policy_files import Sections, read_sections
+from gateway.stores.policy_models import DocumentShape
+from gateway.validation import validated
 
-__all__ = ["Materials", "Types", "load_policies"]
+__all__ = ["FilePolicies", "Materials", "Types", "load_policies", "read_policies"]
 
-Built = TypeVar("Built")
+
+@dataclass(frozen=True, slots=True)
+class FilePolicies:
+    """What the policy files say, compiled but not yet a snapshot."""
+
+    sections: Sections
+    policies: PolicySet
+    documents: dict[str, str]  # texts by hash
 
 
 def load_policies(directory: Path, registry: Types, materials: Materials, generation: int) -> Snapshot:
     """Read, validate and compile all policy files below a directory; raises Faults with every fault found."""
-    sections, faults = read_sections(directory)
-    bundles = ContextCompiler(directory, registry, materials)
-    others = Compiler(sections)
-    contexts = _built(sections["contexts"], bundles.context)
-    profiles = _built(sections["profiles"], others.profile)
-    agents = _built(sections["agents"], others.agent)
-    prompts = _built(sections["prompts"], others.prompt)
-    nodes, ids = others.nodes(sections["content"].values())
-    faults += [*bundles.faults, *others.faults, *_default_faults(contexts, sections)]
-    if faults:
-        raise Faults(sorted(faults, key=lambda fault: (fault.file, fault.line)))
-    snapshot = Snapshot(
-        hash="",
-        generation=generation,
-        contexts=contexts,
-        profiles=profiles,
-        agents=agents,
-        prompts=prompts,
-        nodes=nodes,
-        node_ids=ids,
-        resources={resource.id: resource for context in contexts.values() for resource in context.resources},
-        default=next((context.alias for context in contexts.values() if context.default), None),
-        mandatory=tuple(context.alias for context in contexts.values() if context.mandatory),
-    )
-    return replace(snapshot, hash=policy_hash(snapshot, bundles.linked))
+    files = read_policies(Source(directory, registry, materials))
+    return assemble(files.policies, generation, time.time())
 
 
-def policy_hash(snapshot: Snapshot, linked: set[str]) -> str:
-    """The SHA-256 of what the policies say, whatever files, spacing and comments they say it in.
-
-    Order counts where it matters to a request: resources in a context, nodes in a tree, the mandatory contexts. The
-    texts of links are left out: they change by themselves, and every node of a cluster must see the same hash.
-    """
-    form = {
-        "contexts": [_without_links(snapshot.contexts[alias], linked) for alias in sorted(snapshot.contexts)],
-        "profiles": [snapshot.profiles[alias] for alias in sorted(snapshot.profiles)],
-        "agents": [snapshot.agents[alias] for alias in sorted(snapshot.agents)],
-        "prompts": [snapshot.prompts[alias] for alias in sorted(snapshot.prompts)],
-        "nodes": sorted(snapshot.nodes.values(), key=lambda node: node.path.partition("/")[0]),
-        "mandatory": snapshot.mandatory,
+def read_policies(source: Source) -> FilePolicies:
+    """Read and compile all policy files; raises Faults for those that cannot be read at all."""
+    sections, unreadable = read_sections(source.directory)
+    documents, wrong = _documents(sections)
+    parts = {
+        kind: {alias: part_of(kind, entry, source, documents) for alias, entry in sections[kind].items()}
+        for kind in NAMED
     }
-    return hashlib.sha256(orjson.dumps(form, default=_plain)).hexdigest()
+    files = FilePolicies(sections, PolicySet(parts, tree_of_files(sections["content"].values())), documents)
+    if unreadable or wrong:
+        # What else is wrong is told along with it, so that a person corrects everything at once.
+        raise Faults(sorted([*unreadable, *wrong, *_faults(files.policies)], key=lambda one: (one.file, one.line)))
+    return files
 
 
-def _without_links(context: Context, linked: set[str]) -> Context:
-    return replace(
-        context,
-        resources=tuple(replace(one, text=None) if one.id in linked else one for one in context.resources),
-    )
+def _documents(sections: Sections) -> tuple[dict[str, str], list[Fault]]:
+    documents: dict[str, str] = {}
+    faults: list[Fault] = []
+    for sha256, entry in sections["documents"].items():
+        shape, wrong = validated(DocumentShape, entry.data, entry.place.document, entry.place.keys)
+        faults += wrong
+        documents[sha256] = shape.text if shape is not None else ""
+    return documents, faults
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__name__} has no canonical form")
-
-
-def _built(entries: dict[str, Entry], build: Callable[[Entry], Built | None]) -> dict[str, Built]:
-    made = {alias: build(entry) for alias, entry in entries.items()}
-    return {alias: one for alias, one in made.items() if one is not None}
-
-
-def _default_faults(contexts: dict[str, Context], sections: Sections) -> Iterable[Fault]:
-    """All but the first of several global defaults."""
-    defaults = [alias for alias, context in contexts.items() if context.default]
-    for alias in defaults[1:]:
-        place = sections["contexts"][alias].place / "default"
-        yield place.fault(f"{defaults[0]!r} is the global default already; there can be only one")
+def _faults(policies: PolicySet) -> list[Fault]:
+    try:
+        assemble(policies, 0, 0)
+    except Faults as found:
+        return found.faults
+    return []

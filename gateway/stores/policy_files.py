@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gateway.domain.record import Record
 from gateway.errors import Fault, Faults
 from gateway.strict_yaml import Document, Keys, load
 from gateway.validation import nearest
 
 SUFFIXES = (".yaml", ".yml")
-SECTIONS = ("contexts", "profiles", "agents", "prompts", "content")
+SECTIONS = ("contexts", "profiles", "agents", "prompts", "content", "documents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Entry:
     alias: str
     place: Place
     data: Any
+    record: Record | None = None  # where it is stored; None: in a file
 
 
 Sections = dict[str, dict[str, Entry]]

@@ -1,15 +1,17 @@
 """The shape of policy files. Unknown keys are errors; what refers to other objects is checked by the compiler."""
 
 import re
+from datetime import UTC, date, datetime, time
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from gateway.domain.agent import Placement
 from gateway.domain.resource import Kind, Mode
 from gateway.domain.template import parse_template
 
 ALIAS = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 NODE_KEY = re.compile(r"[a-z0-9_.][a-z0-9_.-]{0,63}")
 RESERVED = frozenset({"global", "order", "resolve", "versions"})  # paths of the management API
 
@@ -49,7 +51,15 @@ def _check_model(model: str) -> str:
     return model
 
 
+def _as_moment(value: Any) -> Any:
+    """A bare date means its first moment in UTC."""
+    if isinstance(value, str) and DATE.fullmatch(value):
+        return datetime.combine(date.fromisoformat(value), time(tzinfo=UTC))
+    return value
+
+
 Text = Annotated[str, Field(min_length=1)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_as_moment)]
 Strings = Annotated[list[Text], BeforeValidator(_as_list)]  # a single string may stand for a list of one
 Model = Annotated[Text, AfterValidator(_check_model)]
 Score = Annotated[float, Field(ge=0, le=1)]
@@ -66,15 +76,32 @@ class BudgetShape(Shape):
     max: int | None = Field(None, ge=0)
 
 
-class SelectionShape(Shape):
-    preset: Literal["conservative", "normal", "aggressive"] | None = None
+class ThresholdsShape(Shape):
     include_score: Score | None = None
     min_score: Score | None = None
     top_k: int | None = Field(None, ge=1)
     top_n: int | None = Field(None, ge=0)
 
 
-class ResourceShape(Shape):
+class SelectionShape(ThresholdsShape):
+    preset: Literal["conservative", "normal", "aggressive"] | None = None
+    kinds: dict[Literal["reference", "tool"], ThresholdsShape] = {}
+
+
+class Limited(Shape):
+    """What may be valid for some time only."""
+
+    valid_from: Moment | None = None
+    valid_until: Moment | None = None
+
+    @model_validator(mode="after")
+    def _lasts(self) -> "Limited":
+        if self.valid_from is not None and self.valid_until is not None and self.valid_until <= self.valid_from:
+            raise ValueError("valid_until must come after valid_from")
+        return self
+
+
+class ResourceShape(Limited):
     type: Text
     name: Text | None = None
     mode: Mode = Mode.ALWAYS
@@ -91,7 +118,7 @@ class ResourceShape(Shape):
     data: Any = Field(default_factory=dict)  # checked against the model of its type
 
 
-class ContextShape(Shape):
+class ContextShape(Limited):
     name: Text | None = None
     default: bool = False
     mandatory: bool = False
@@ -140,3 +167,19 @@ class NodeShape(Shape):
     readers: Strings = []
     links: Strings = []
     children: Any = Field(default_factory=dict)  # each is checked by itself, so that all faults are found
+
+
+class StoredNodeShape(NodeShape):
+    """A node that is stored by itself and names its parent."""
+
+    key: Text | None = None  # the last segment of its path; default: its id
+    parent: Text | None = None  # the parent's id; null: a root
+
+
+class DocumentShape(Shape):
+    """An uploaded document: its text was extracted when it came."""
+
+    name: str = ""
+    media_type: str = "text/plain"
+    size: int = Field(0, ge=0)
+    text: str

@@ -26,6 +26,20 @@ class FakePolicies:
     current: Snapshot = LOADED
     error: str | None = None
 
+    @property
+    def loaded(self) -> bool:
+        return self.current.generation > 0
+
+    @property
+    def generation(self) -> int:
+        return self.current.generation
+
+    def of(self, workspace: str) -> Snapshot:
+        return self.current
+
+    def snapshots(self) -> tuple[Snapshot, dict[str, Snapshot]]:
+        return self.current, {}
+
 
 class FakeUpstream:
     """An upstream that lists what it is given, fails or never answers."""

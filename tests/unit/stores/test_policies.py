@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.agent import Budget, Placement, SelectionSettings
+from gateway.domain.agent import Budget, Placement, SelectionSettings, Thresholds
 from gateway.domain.resource import Kind, Mode
 from gateway.errors import Faults
 from gateway.resources.registry import default_registry
@@ -14,7 +14,7 @@ class FakeMaterials:
 
     def __init__(self, **copies: str) -> None:
         self.copies = copies
-        self.asked: list[tuple[str, float]] = []
+        self.asked: list[str] = []
 
     def file(self, path: Path) -> str:
         try:
@@ -22,8 +22,8 @@ class FakeMaterials:
         except FileNotFoundError:
             raise ValueError(f"there is no file {path.name}") from None
 
-    def link(self, url: str, interval: float) -> str | None:
-        self.asked.append((url, interval))
+    def link(self, url: str) -> str | None:
+        self.asked.append(url)
         return self.copies.get(url.rsplit("/")[-1])
 
 
@@ -88,7 +88,7 @@ def test_agents_profiles_and_prompts_are_compiled(folder) -> None:
     snapshot = folder.load()
     one, two = snapshot.agents["one"], snapshot.agents["two"]
     assert (one.contexts, one.profile, one.defaults.model, one.inject) == (("b", "a"), "calm", "gpt-4o", False)
-    assert (one.placement, one.selection) == (Placement.TURN_USER, SelectionSettings(preset="normal", top_n=3))
+    assert (one.placement, one.selection) == (Placement.TURN_USER, SelectionSettings("normal", Thresholds(top_n=3)))
     assert (one.budget, two.budget) == (Budget(300, 300), Budget(10, 20))
     assert (two.name, two.inject, two.max_turns) == ("Two", None, None)
     assert (snapshot.profiles["calm"].budget, snapshot.profiles["wide"].budget) == (Budget(500, None), Budget(1, 9))
@@ -183,8 +183,8 @@ def test_all_faults_of_all_files_come_at_once(folder) -> None:
         "underscores and dots",
         "b.yaml:18: content.q.children.s.inherit: input should be 'merge' or 'nearest'",
         "b.yaml:18: content.q.id: 'b' is the path of another node",
-        "b.yaml:19: content.t.contexts: there is no context 'crop'; did you mean 'corp'?",
         "b.yaml:19: content.t.children: must be a mapping",
+        "b.yaml:19: content.t.contexts: there is no context 'crop'; did you mean 'corp'?",
         "b.yaml:20: agent: is not a known key; did you mean 'agents'?",
     ]
 

@@ -15,7 +15,7 @@ class Files:
     def file(self, path: Path) -> str:
         return path.read_text()
 
-    def link(self, url: str, interval: float) -> str | None:
+    def link(self, url: str) -> str | None:
         raise AssertionError("the example must not need the network")
 
 

@@ -1,0 +1,143 @@
+"""Parts become a snapshot: what they refer to is checked, what is not valid now is left out."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from gateway.domain.agent import Agent, Profile, Prompt
+from gateway.domain.context import Context
+from gateway.domain.resource import Resource
+from gateway.domain.snapshot import Snapshot
+from gateway.errors import Fault, Faults
+from gateway.stores.compile_nodes import Tree
+from gateway.stores.parts import Part, Parts, digest_of
+from gateway.stores.policy_files import Entry, Place
+from gateway.validation import nearest
+
+Built = TypeVar("Built")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """Everything that one workspace's policies are made of."""
+
+    parts: Parts
+    tree: Tree
+
+    def entries(self) -> Iterator[Entry]:
+        yield from (part.entry for parts in self.parts.values() for part in parts.values())
+        yield from self.tree.entries.values()
+
+
+def assemble(policies: PolicySet, generation: int, now: float) -> Snapshot:
+    """The snapshot of a set as it is valid `now`; raises Faults with every fault of the set."""
+    faults = [*_part_faults(policies), *_reference_faults(policies), *_default_faults(policies)]
+    if faults:
+        raise Faults(sorted(faults, key=lambda fault: (fault.file, fault.line)))
+    every = _built(policies, "contexts", Context)
+    contexts = {alias: current for alias, one in every.items() if (current := as_of(one, now)) is not None}
+    mandatory = tuple(context.alias for context in contexts.values() if context.mandatory)
+    return Snapshot(
+        hash=_hash(policies, contexts, mandatory),
+        generation=generation,
+        contexts=contexts,
+        profiles=_built(policies, "profiles", Profile),
+        agents=_built(policies, "agents", Agent),
+        prompts=_built(policies, "prompts", Prompt),
+        nodes=policies.tree.nodes,
+        node_ids=policies.tree.ids,
+        resources={resource.id: resource for context in contexts.values() for resource in context.resources},
+        default=next((context.alias for context in contexts.values() if context.default), None),
+        mandatory=mandatory,
+        valid_until=min((moment for one in every.values() for moment in _moments(one) if moment > now), default=None),
+    )
+
+
+def as_of(context: Context, now: float) -> Context | None:
+    """The context with what is valid now; None if itself is not."""
+    if not _valid(context, now):
+        return None
+    if all(_valid(resource, now) for resource in context.resources):
+        return context
+    return replace(context, resources=tuple(one for one in context.resources if _valid(one, now)))
+
+
+def _valid(limited: Context | Resource, now: float) -> bool:
+    begun = limited.valid_from is None or limited.valid_from <= now
+    return begun and (limited.valid_until is None or now < limited.valid_until)
+
+
+def _moments(context: Context) -> Iterator[float]:
+    """When something in a context begins or ends to be valid."""
+    limited: list[Context | Resource] = [context, *context.resources]
+    for one in limited:
+        yield from (moment for moment in (one.valid_from, one.valid_until) if moment is not None)
+
+
+def _hash(policies: PolicySet, contexts: dict[str, Context], mandatory: tuple[str, ...]) -> str:
+    """The SHA-256 of what the policies say now, whatever files or stores they say it in.
+
+    Order counts where it matters to a request: resources in a context, the mandatory contexts.
+    """
+    total = hashlib.sha256()
+    for kind, parts in policies.parts.items():
+        total.update(kind.encode())
+        for alias in sorted(parts):
+            if kind != "contexts":
+                total.update(parts[alias].digest)
+            elif alias in contexts:
+                total.update(_digest_now(parts[alias], contexts[alias]))
+    nodes = policies.tree.nodes
+    total.update(digest_of([nodes[path] for path in sorted(nodes)]))
+    total.update(digest_of(mandatory))
+    return total.hexdigest()
+
+
+def _digest_now(part: Part, current: Context) -> bytes:
+    """A context counts with the resources that are valid."""
+    if not any(_moments(current)) and current is part.built:
+        return part.digest
+    return part.digest + digest_of([resource.id for resource in current.resources])
+
+
+def _built(policies: PolicySet, kind: str, noun: type[Built]) -> dict[str, Built]:
+    return {alias: part.built for alias, part in policies.parts[kind].items() if isinstance(part.built, noun)}
+
+
+def _part_faults(policies: PolicySet) -> Iterator[Fault]:
+    for parts in policies.parts.values():
+        for part in parts.values():
+            yield from part.faults
+    yield from policies.tree.faults
+
+
+def _reference_faults(policies: PolicySet) -> Iterator[Fault]:
+    """Looks at the data as written, so that unknown aliases are found in an entry with other faults too.
+
+    An object that could not be built still counts as known, so that one mistake is not reported twice.
+    """
+    for entry in policies.entries():
+        if not isinstance(entry.data, dict):
+            continue
+        contexts = entry.data.get("contexts")
+        if isinstance(contexts, list):
+            for position, alias in enumerate(contexts):
+                yield from _unknown(policies, "context", alias, entry.place / "contexts" / position)
+        yield from _unknown(policies, "context", contexts, entry.place / "contexts")
+        yield from _unknown(policies, "profile", entry.data.get("profile"), entry.place / "profile")
+
+
+def _unknown(policies: PolicySet, noun: str, alias: Any, place: Place) -> Iterable[Fault]:
+    known = policies.parts[f"{noun}s"]
+    if isinstance(alias, str) and alias not in known:
+        yield place.fault(f"there is no {noun} {alias!r}{nearest(alias, known)}")
+
+
+def _default_faults(policies: PolicySet) -> Iterator[Fault]:
+    """All but the first of several global defaults."""
+    parts = policies.parts["contexts"].values()
+    defaults = [part for part in parts if isinstance(part.built, Context) and part.built.default]
+    for part in defaults[1:]:
+        place = part.entry.place / "default"
+        yield place.fault(f"{defaults[0].entry.alias!r} is the global default already; there can be only one")

@@ -1,0 +1,78 @@
+"""A part: one entry of the policies, compiled by itself and kept until the entry changes."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from pydantic import BaseModel
+
+from gateway.domain.agent import Agent, Profile, Prompt
+from gateway.domain.context import Context
+from gateway.errors import Fault
+from gateway.resources.base import LinkMaterial
+from gateway.stores.compile import Compiler
+from gateway.stores.compile_resources import ContextCompiler, Source
+from gateway.stores.policy_files import Entry
+
+NAMED = ("contexts", "profiles", "agents", "prompts")  # the kinds that are compiled one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What came of an entry; `built` is None if it is too faulty to be used."""
+
+    entry: Entry
+    built: Context | Profile | Agent | Prompt | None
+    digest: bytes  # of what it says, whatever spacing, comments and version it says it in
+    faults: tuple[Fault, ...] = ()
+    links: Mapping[str, LinkMaterial] | None = None  # by the id of the resource; a context only
+    uploads: frozenset[str] = frozenset()  # uploaded documents that it needs
+
+    @property
+    def lasting(self) -> bool:
+        """Whether compiling the entry again would give the same: its texts come from nowhere else."""
+        return not self.links and not self.uploads and not self.faults
+
+
+Parts = dict[str, dict[str, Part]]  # kind → alias → part
+
+
+def part_of(kind: str, entry: Entry, source: Source, documents: Mapping[str, str]) -> Part:
+    """Compile one entry."""
+    if kind == "contexts":
+        return _context(entry, source, documents)
+    compiler = Compiler()
+    build = {"profiles": compiler.profile, "agents": compiler.agent, "prompts": compiler.prompt}[kind]
+    built: Profile | Agent | Prompt | None = build(entry)
+    return Part(entry, built, digest_of(built), tuple(compiler.faults))
+
+
+def _context(entry: Entry, source: Source, documents: Mapping[str, str]) -> Part:
+    compiler = ContextCompiler(source, documents)
+    built = compiler.context(entry)
+    # The texts of links change by themselves, and every node of a cluster must see the same hash.
+    digest = digest_of(built and without_texts(built, compiler.links))
+    if built is not None and entry.record is not None:
+        versioned = tuple(replace(one, version=entry.record.version) for one in built.resources)
+        built = replace(built, resources=versioned)
+    return Part(entry, built, digest, tuple(compiler.faults), compiler.links, frozenset(compiler.uploads))
+
+
+def without_texts(context: Context, linked: Mapping[str, LinkMaterial]) -> Context:
+    if not linked:
+        return context
+    resources = (replace(one, text=None) if one.id in linked else one for one in context.resources)
+    return replace(context, resources=tuple(resources))
+
+
+def digest_of(thing: Any) -> bytes:
+    """The SHA-256 of a domain object's canonical form."""
+    return hashlib.sha256(orjson.dumps(thing, default=_plain)).digest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} has no canonical form")

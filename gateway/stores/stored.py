@@ -1,0 +1,150 @@
+"""What a workspace has stored, compiled on top of the policy files."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from gateway.domain.record import Key, Record
+from gateway.domain.snapshot import EMPTY, Snapshot
+from gateway.stores.assemble import PolicySet, assemble
+from gateway.stores.compile_nodes import Tree, with_stored
+from gateway.stores.compile_resources import Source
+from gateway.stores.parts import NAMED, Part, Parts, part_of
+from gateway.stores.policies import FilePolicies
+from gateway.stores.policy_files import SECTIONS, Entry, Place, Sections
+from gateway.strict_yaml import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The current records of all workspaces, parsed once each."""
+
+    records: Mapping[Key, Record] = field(default_factory=dict)
+    parsed: Mapping[str, Mapping[Key, Entry]] = field(default_factory=dict)  # by workspace; policies only
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> "Stored":
+        return cls().with_changes(records)
+
+    @property
+    def workspaces(self) -> list[str]:
+        return list(self.parsed)
+
+    def with_changes(self, changed: Iterable[Record]) -> "Stored":
+        """The state after changes; workspaces that they do not touch are shared with this one."""
+        records, parsed = dict(self.records), dict(self.parsed)
+        touched: dict[str, dict[Key, Entry]] = {}
+        for record in changed:
+            own = touched.setdefault(record.key.workspace, dict(parsed.get(record.key.workspace, {})))
+            if record.body is None:
+                records.pop(record.key, None)
+                own.pop(record.key, None)
+            else:
+                records[record.key] = record
+                if record.key.kind in SECTIONS:
+                    own[record.key] = entry_of(record.key.kind, record.key.alias, orjson.loads(record.body), record)
+        return Stored(records, parsed | touched)
+
+    def of_kind(self, kind: str) -> Iterable[Record]:
+        return [record for key, record in self.records.items() if key.kind == kind]
+
+    def entries(self, workspace: str) -> Sections:
+        """By kind and alias, in the order in which they were made: it is the same on every node."""
+        sections: Sections = {section: {} for section in SECTIONS}
+        entries = self.parsed.get(workspace, {}).values()
+        for entry in sorted(entries, key=lambda one: one.record.id if one.record is not None else ""):
+            assert entry.record is not None
+            sections[entry.record.key.kind][entry.alias] = entry
+        return sections
+
+    def tried(self, workspace: str, changes: Mapping[tuple[str, str], Any | None]) -> Sections:
+        """The entries with changes laid over them."""
+        sections = self.entries(workspace)
+        for (kind, alias), data in changes.items():
+            if data is None:
+                sections[kind].pop(alias, None)
+            else:
+                sections[kind][alias] = entry_of(kind, alias, data, None)
+        return sections
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """One workspace: its own parts, and its snapshot once they have been put together with the files'."""
+
+    contexts: Mapping[str, Part]  # its own, without those of files
+    own: Sections
+    policies: PolicySet
+    snapshot: Snapshot = EMPTY
+
+    @classmethod
+    def build(cls, own: Sections, files: FilePolicies, source: Source, former: "Workspace | None") -> "Workspace":
+        """Compile what is stored; a part that the `former` state holds is taken from there if nothing can differ."""
+        documents = {**_texts(own), **files.documents}
+        mine: Parts = {}
+        for kind in NAMED:
+            known = former.policies.parts[kind] if former is not None else {}
+            shared = files.policies.parts[kind]
+            # An alias that a file has taken is the file's, whoever had it before.
+            mine[kind] = {
+                alias: _reused(known.get(alias), entry) or part_of(kind, entry, source, documents)
+                for alias, entry in own[kind].items()
+                if alias not in shared
+            }
+        parts = {kind: {**files.policies.parts[kind], **mine[kind]} for kind in NAMED}
+        return cls(mine["contexts"], own, PolicySet(parts, _tree(own, files)))
+
+    @property
+    def empty(self) -> bool:
+        return not any(self.own.values())
+
+    def assembled(self, generation: int, now: float) -> "Workspace":
+        """With its snapshot; raises Faults."""
+        return Workspace(self.contexts, self.own, self.policies, assemble(self.policies, generation, now))
+
+    def entries(self, files: FilePolicies) -> Sections:
+        """Every object by kind and alias, nodes one by one under their id."""
+        sections: Sections = {
+            kind: {alias: part.entry for alias, part in self.policies.parts[kind].items()} for kind in NAMED
+        }
+        sections["documents"] = {**self.own["documents"], **files.sections["documents"]}
+        sections["content"] = {node.id: self._node(path) for path, node in self.policies.tree.nodes.items()}
+        return sections
+
+    def _node(self, path: str) -> Entry:
+        tree = self.policies.tree
+        node, entry = tree.nodes[path], tree.entries[path]
+        data = {
+            "id": node.id,
+            "key": path.rpartition("/")[2],
+            "parent": None if node.parent is None else tree.nodes[node.parent].id,
+            "title": node.title,
+            "type": node.type,
+            "body": node.body,
+            "contexts": list(node.contexts),
+            "inherit": "merge" if node.merge else "nearest",
+            "readers": list(node.readers),
+            "links": list(node.links),
+        }
+        return Entry(node.id, entry.place, data, entry.record)
+
+
+def entry_of(kind: str, alias: str, data: Any, record: Record | None) -> Entry:
+    """Something stored, as the compiler wants it; its faults are told by kind and alias."""
+    return Entry(alias, Place(Document(f"{kind}/{alias}", data, {}), ()), data, record)
+
+
+def _reused(known: Part | None, entry: Entry) -> Part | None:
+    return known if known is not None and known.entry is entry and known.lasting else None
+
+
+def _texts(own: Sections) -> dict[str, str]:
+    return {sha256: str(entry.data.get("text", "")) for sha256, entry in own["documents"].items()}
+
+
+def _tree(own: Sections, files: FilePolicies) -> Tree:
+    taken = files.policies.tree.ids
+    stored = [entry for entry in own["content"].values() if entry.alias not in taken]
+    return with_stored(files.policies.tree, stored) if stored else files.policies.tree

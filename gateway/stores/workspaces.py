@@ -1,0 +1,269 @@
+"""The policies of every workspace: files that all share, and what each has stored."""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gateway.domain.record import Author, Position, Record, Records, Write
+from gateway.domain.snapshot import EMPTY, Snapshot
+from gateway.errors import Faults, StoreError, Unavailable, VersionConflict
+from gateway.resources.base import LinkMaterial
+from gateway.stores.assemble import assemble
+from gateway.stores.base import RecordStore
+from gateway.stores.compile_resources import Source
+from gateway.stores.policies import FilePolicies, read_policies
+from gateway.stores.policy_files import Sections
+from gateway.stores.stored import Stored, Workspace
+
+POLL_SECONDS = 0.5
+DEFAULT = "default"
+RESTORER = Author("gateway", "restore")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Everything that serves at one moment; it is swapped as a whole."""
+
+    number: int = 0
+    files: FilePolicies | None = None
+    base: Snapshot = EMPTY  # for workspaces that have stored nothing
+    stored: Stored = field(default_factory=Stored)
+    workspaces: Mapping[str, Workspace] = field(default_factory=dict)
+    broken: Mapping[str, str] = field(default_factory=dict)  # why a workspace kept its former policies, or has none
+
+
+class Policies:
+    """What new requests work with. Readers take `of(workspace)` once per request; it never changes under them."""
+
+    def __init__(self, source: Source, store: RecordStore, *, clock: Callable[[], float] = time.time) -> None:
+        self._source = source
+        self._store = store
+        self._clock = clock
+        self._now = Generation()
+        self._position: Position | None = None
+        self._turn = asyncio.Lock()
+        self._watchers: list[Callable[[], Awaitable[None] | None]] = []
+        self._file_error: str | None = None
+        self.contact = time.monotonic()  # when the store answered last
+        self.store_error: str | None = None
+
+    @property
+    def generation(self) -> int:
+        return self._now.number
+
+    @property
+    def current(self) -> Snapshot:
+        """Of the workspace that callers without one belong to."""
+        return self.of(DEFAULT)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether both the files and the store have been read: before that nobody can be answered."""
+        return self._now.number > 0 and self._position is not None
+
+    @property
+    def error(self) -> str | None:
+        """Why the latest change is not in use."""
+        broken = (f"workspace {name!r}: {why}" for name, why in self._now.broken.items())
+        return self._file_error or next(broken, None)
+
+    def of(self, workspace: str) -> Snapshot:
+        """The policies of a workspace; raises Unavailable while they are not known or were faulty from the start."""
+        known = self._now.workspaces.get(workspace)
+        if known is not None:
+            return known.snapshot
+        if self._position is None or workspace in self._now.broken:
+            raise Unavailable("The policies of this workspace cannot be used now. The gateway's log says why.")
+        return self._now.base
+
+    def snapshots(self) -> tuple[Snapshot, dict[str, Snapshot]]:
+        """What the files give, and what each workspace that stores something has."""
+        return self._now.base, {name: one.snapshot for name, one in self._now.workspaces.items()}
+
+    def entries(self, workspace: str) -> Sections:
+        """Every object of a workspace by kind and alias; those of files have no record."""
+        assert self._now.files is not None
+        known = self._now.workspaces.get(workspace) or self._workspace(self._now, workspace)
+        return known.entries(self._now.files)
+
+    def stored(self, kind: str) -> Iterable[Record]:
+        """The stored objects of a kind in all workspaces."""
+        return self._now.stored.of_kind(kind)
+
+    def links(self) -> dict[str, list[tuple[str, str, LinkMaterial]]]:
+        """The links that policies name, by URL, each with the workspaces and resources that use it ("": all)."""
+        found: dict[str, list[tuple[str, str, LinkMaterial]]] = {}
+        shared = {} if self._now.files is None else self._now.files.policies.parts["contexts"]
+        groups = [("", shared), *((name, one.contexts) for name, one in self._now.workspaces.items())]
+        for workspace, parts in groups:
+            for part in parts.values():
+                for resource, link in (part.links or {}).items():
+                    found.setdefault(link.url, []).append((workspace, resource, link))
+        return found
+
+    def watch(self, notify: Callable[[], Awaitable[None] | None]) -> None:
+        """Call `notify` after every swap, before whoever caused it goes on."""
+        self._watchers.append(notify)
+
+    async def start(self) -> None:
+        """The first load; Faults of the files pass, because a server without its policies must not start.
+
+        A store that does not answer yet is asked again by `follow`; until then nobody is answered.
+        """
+        files = await asyncio.to_thread(read_policies, self._source)
+        base = await asyncio.to_thread(assemble, files.policies, 1, self._clock())
+        self._now = Generation(1, files, base)
+        with contextlib.suppress(StoreError):
+            await self.refresh()
+        gc.freeze()
+
+    async def reload(self) -> bool:
+        """Read the files again; True if what they say is in use now, else `error` says why not."""
+        async with self._turn:
+            try:
+                files = await asyncio.to_thread(read_policies, self._source)
+                await self._swap(await asyncio.to_thread(self._rebuilt, files))
+            except Faults as faults:
+                self._file_error = str(faults)
+                return False
+            self._file_error = None
+            return True
+
+    async def refresh(self) -> None:
+        """Take over what has changed in the store; raises StoreError if it does not answer."""
+        async with self._turn:
+            try:
+                await self._take_over()
+            except StoreError as error:
+                self._note(str(error))
+                raise
+            self._note(None)
+
+    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+        """Store changes; they are in use on this node before it returns. Raises VersionConflict and StoreError."""
+        began = new_id()
+        numbered = [
+            write if write.id is not None else replace(write, id=f"{began}{place:04x}")
+            for place, write in enumerate(writes)
+        ]
+        records = await self._store.commit(numbered, author)
+        with contextlib.suppress(StoreError):  # it is stored; this node follows as soon as the store answers again
+            await self.refresh()
+        return records
+
+    def trial(self, workspace: str, changes: Mapping[tuple[str, str], Any | None]) -> Snapshot:
+        """The snapshot that changes would give, by kind and alias, None meaning deleted; raises Faults.
+
+        It takes milliseconds of CPU: not on the loop.
+        """
+        now = self._now
+        assert now.files is not None
+        entries = now.stored.tried(workspace, changes)
+        tried = Workspace.build(entries, now.files, self._source, now.workspaces.get(workspace))
+        return tried.assembled(now.number, self._clock()).snapshot
+
+    async def follow(self, interval: float = POLL_SECONDS) -> None:
+        """Take over what others change, and what begins or ends to be valid, until cancelled."""
+        while True:
+            await asyncio.sleep(interval)
+            with contextlib.suppress(StoreError):
+                await self.refresh()
+            if self._moment_passed():
+                async with self._turn:
+                    assert self._now.files is not None
+                    await self._swap(await asyncio.to_thread(self._rebuilt, self._now.files))
+
+    def _moment_passed(self) -> bool:
+        base, others = self.snapshots()
+        moments = (one.valid_until for one in (base, *others.values()))
+        return any(moment is not None and moment <= self._clock() for moment in moments)
+
+    def _note(self, error: str | None) -> None:
+        if error is None:
+            self.contact = time.monotonic()
+        elif self.store_error is None:
+            log.warning("policies cannot be compared with the store: %s", error)
+        self.store_error = error
+
+    async def _take_over(self) -> None:
+        if self._position is not None:
+            changed = await self._store.changes(self._position)
+            if changed is not None:
+                if changed.records:
+                    stored = self._now.stored.with_changes(changed.records)
+                    touched = {record.key.workspace for record in changed.records}
+                    await self._swap(await asyncio.to_thread(self._changed, stored, touched))
+                self._position = changed.position
+                return
+        loaded = await self._store.load()
+        if not loaded.records and self._position is not None and self._now.stored.records:
+            loaded = await self._refill()
+        stored = Stored.of(loaded.records)
+        if not stored.records and not self._now.stored.records:
+            self._position = loaded.position
+            return
+        touched = {key.workspace for key in (*stored.records, *self._now.stored.records)}
+        await self._swap(await asyncio.to_thread(self._changed, stored, touched))
+        self._position = loaded.position
+
+    async def _refill(self) -> Records:
+        """A store that was emptied gets back what this node still holds; nobody is locked out meanwhile."""
+        log.error("the store was emptied; what this node holds of it is written back, without former versions")
+        held = sorted(self._now.stored.records.values(), key=lambda record: record.id)
+        writes = [Write(record.key, record.body, 0, record.id) for record in held]
+        with contextlib.suppress(VersionConflict):  # another node was faster
+            await self._store.commit(writes, RESTORER)
+        return await self._store.load()
+
+    def _rebuilt(self, files: FilePolicies) -> Generation:
+        """Everything anew, with other files; raises their Faults. A workspace with faults keeps what it had."""
+        number = self._now.number + 1
+        base = assemble(files.policies, number, self._clock())
+        fresh = replace(self._now, number=number, files=files, base=base)
+        return self._with_workspaces(fresh, self._now.stored.workspaces)
+
+    def _changed(self, stored: Stored, touched: Iterable[str]) -> Generation:
+        return self._with_workspaces(replace(self._now, number=self._now.number + 1, stored=stored), touched)
+
+    def _with_workspaces(self, fresh: Generation, touched: Iterable[str]) -> Generation:
+        built = dict(fresh.workspaces)
+        broken = dict(fresh.broken)
+        for name in touched:
+            broken.pop(name, None)
+            try:
+                workspace = self._workspace(fresh, name)
+                if not workspace.empty:
+                    built[name] = workspace.assembled(fresh.number, self._clock())
+                else:
+                    built.pop(name, None)
+            except Faults as faults:
+                broken[name] = str(faults)
+                log.error("the stored policies of workspace %r cannot be used:\n%s", name, faults)
+        return replace(fresh, workspaces=built, broken=broken)
+
+    def _workspace(self, generation: Generation, name: str) -> Workspace:
+        assert generation.files is not None
+        entries = generation.stored.entries(name)
+        return Workspace.build(entries, generation.files, self._source, generation.workspaces.get(name))
+
+    async def _swap(self, fresh: Generation) -> None:
+        self._now = fresh
+        # A full collection would walk the whole snapshot and stop the loop for it (35 ms for a big one).
+        gc.freeze()
+        for notify in self._watchers:
+            told = notify()
+            if told is not None:
+                await told
+
+
+def new_id() -> str:
+    """An id in the order of time: what is made in one order keeps it."""
+    return f"{time.time_ns() // 1000:013x}{secrets.token_hex(3)}"
