@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.domain.candidate import BREADTH, Assignment, Candidate, Level
+from gateway.domain.principal import reads
 from gateway.domain.resource import Mode, Resource
 from gateway.domain.scope import Scope
 from gateway.domain.selection import Left
@@ -89,7 +90,7 @@ def named(scope: Scope, snapshot: Snapshot) -> Iterable[Candidate]:
 
 
 def may_read(resource: Resource, readers: frozenset[str]) -> bool:
-    return not resource.readers or not readers.isdisjoint(resource.readers)
+    return reads(readers, resource.readers)
 
 
 def speaks(languages: tuple[str, ...], asked: str | None) -> bool:

@@ -1,9 +1,10 @@
 """Who is asking."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-ANY_GROUP = "*"
+ANY_GROUP = "*"  # belongs to every group
 
 
 class Role(StrEnum):
@@ -45,9 +46,21 @@ class Principal:
     tier: str | None = None
     limits: KeyLimits = UNLIMITED
     key: str | None = None  # id of the key; None: anonymous
+    reader: str | None = None  # what reader lists call it; None: by its name
+    expires: float | None = None  # seconds since 1970; None: never
 
     def may_use(self, agent: str) -> bool:
         return self.agents is None or agent in self.agents or agent == self.agent
+
+    def readers(self, user: str | None = None) -> frozenset[str]:
+        """The identities that reader lists are checked against, with the user that it acts for."""
+        # Somebody who is called "*" is nobody special.
+        return self.groups.union({self.reader or self.name, user or ""} - {"", ANY_GROUP})
+
+
+def reads(readers: frozenset[str], allowed: Collection[str]) -> bool:
+    """Whether one of a caller's identities is on a reader list; an empty list is open to everyone."""
+    return not allowed or not readers.isdisjoint(allowed) or ANY_GROUP in readers
 
 
 # Without keys only this machine can reach the gateway: whoever does may manage it, but not act for others.

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from gateway.domain.agent import Agent, Profile
 from gateway.domain.node import Node
-from gateway.domain.principal import Principal
+from gateway.domain.principal import Principal, reads
 from gateway.domain.scope import Asked, Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import AgentConflict, ModelRequired, Unavailable, Unknown, UserNotAllowed
@@ -17,7 +17,7 @@ def build_scope(asked: Asked, model: str | None, principal: Principal, snapshot:
     """Who asks about what; raises Unknown, AgentConflict or UserNotAllowed."""
     if asked.user is not None and "act_as_user" not in principal.rights:
         raise UserNotAllowed("This key may not act for users.", param=asked.where("user"))
-    readers = frozenset(filter(None, (principal.name, asked.user)))
+    readers = principal.readers(asked.user)
     agent = find_agent(asked, model, principal, snapshot)
     profile = find_profile(asked, agent, snapshot)
     return Scope(
@@ -86,7 +86,7 @@ def find_node(content: str, readers: frozenset[str], snapshot: Snapshot, param: 
 
 def may_read(node: Node, readers: frozenset[str], snapshot: Snapshot) -> bool:
     """A reader of a node must be a reader of everything above it."""
-    return all(not above.readers or readers.intersection(above.readers) for above in snapshot.ancestry(node))
+    return all(reads(readers, above.readers) for above in snapshot.ancestry(node))
 
 
 def takes_part(agent: Agent | None, profile: Profile | None) -> bool:
