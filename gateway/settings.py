@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from gateway.domain.agent import Placement
+from gateway.domain.principal import Role
 from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.errors import Faults
 from gateway.expansion import expanded
@@ -81,6 +82,13 @@ class Route(Section):
     fallbacks: list[str] = []
 
 
+class KeyUse(Section):
+    """What a key may use up per minute; absent: as much as it likes."""
+
+    requests: int | None = Field(None, ge=1)
+    tokens: int | None = Field(None, ge=1)
+
+
 class Key(Section):
     name: str | None = None
     sha256: str = Field(pattern=r"^[0-9a-fA-F]{64}$")
@@ -88,10 +96,16 @@ class Key(Section):
     agents: list[str] | None = None
     agent: str | None = None
     rights: list[Literal["act_as_user", "admin"]] = []
+    role: Role | None = None  # absent: admin for those with that right, else chat
+    groups: list[str] = []  # for reader lists; "*" belongs to every group
+    tier: Said = None
+    limits: KeyUse = KeyUse()
+    expires_at: AwareDatetime | None = None
 
 
 class Auth(Section):
     keys: list[Key] = []
+    stale_seconds: Seconds = 300  # how long stored keys are believed after the last contact with the store
 
 
 class Defaults(Section):
@@ -252,8 +266,6 @@ def _contradictions(settings: Settings) -> Iterator[tuple[Keys, str]]:
     """What is well-formed key by key and yet cannot work."""
     yield from _route_faults(settings)
     yield from _key_faults(settings.auth.keys)
-    if not settings.auth.keys and not _is_loopback(settings.listen.host):
-        yield ("listen", "host"), "is reachable from other machines: add auth.keys or listen on 127.0.0.1"
     if wrong := _wrong_store(settings.store):
         yield ("store",), wrong
 
@@ -292,11 +304,14 @@ def _key_faults(keys: list[Key]) -> Iterator[tuple[Keys, str]]:
             yield ("auth", "keys", position, "name"), f"another key is called {key.name!r}"
         if key.sha256.lower() in hashes:
             yield ("auth", "keys", position, "sha256"), "another key has the same hash"
+        if "admin" in key.rights and key.role not in (None, Role.ADMIN):
+            yield ("auth", "keys", position, "role"), "contradicts the right admin; leave out one of them"
         names |= {key.name} if key.name is not None else set()
         hashes.add(key.sha256.lower())
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address to listen on."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

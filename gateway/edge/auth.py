@@ -1,35 +1,96 @@
 """Who is asking: API keys, known to the gateway by their SHA-256 only."""
 
-from collections.abc import Sequence
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
+from math import inf
 
+from gateway.control.key_shape import configured_principal, shape_of, stored_principal
+from gateway.control.keys import PREFIX
 from gateway.domain.principal import ANONYMOUS, Principal
-from gateway.errors import InvalidApiKey
-from gateway.settings import Auth, Key
+from gateway.domain.record import Key, Record
+from gateway.errors import Fault, Faults, InvalidApiKey, Unavailable
+from gateway.settings import Auth
 
 Headers = Sequence[tuple[bytes, bytes]]
+Principals = dict[bytes, Principal]  # by the SHA-256 of the key
+
+RETRY_SECONDS = 5.0
+NO_KEYS = (
+    "is reachable from other machines: make a key with `gateway keys create`, add auth.keys or listen on 127.0.0.1"
+)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How long stored keys are believed without hearing from the store."""
+
+    seconds: float = inf
+    contact: Callable[[], float] = time.monotonic  # when the store was last heard from; -inf: never
+    monotonic: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = time.time  # for keys that expire
+
+    @property
+    def lost(self) -> bool:
+        return self.monotonic() - self.contact() > self.seconds
+
+    @property
+    def never(self) -> bool:
+        return self.contact() == -inf
 
 
 class Authenticator:
-    """Finds the principal behind a request's key."""
+    """Finds the principal behind a request's key. Keys of the configuration win over stored ones."""
 
-    def __init__(self, auth: Auth) -> None:
-        self._principals = {bytes.fromhex(key.sha256): _principal(key) for key in auth.keys}
+    def __init__(self, auth: Auth, *, loopback: bool = True, fresh: Freshness | None = None) -> None:
+        self._fresh = fresh or Freshness()
+        self._loopback = loopback  # only this machine can reach the gateway
+        self._configured: Principals = {bytes.fromhex(key.sha256): configured_principal(key) for key in auth.keys}
+        self._compiled: dict[Key, tuple[Record, bytes, Principal] | None] = {}
+        self._principals: Principals = {}
+        self._had_stored = False
+        self._until = inf  # when the next key expires
+        self._rebuild()
 
     @property
     def keyed(self) -> bool:
         """Whether callers need a key at all."""
-        return bool(self._principals)
+        # Keys that have all expired do not let everybody in, nor does a store that was never heard from.
+        known = self._principals or self._configured or self._compiled
+        return bool(known) or not self._loopback or self._fresh.never
+
+    def update(self, records: Iterable[Record]) -> None:
+        """Take over the stored keys of all workspaces; only those that changed are looked at."""
+        current = {record.key: record for record in records if record.body is not None}
+        self._compiled = {key: self._compile(record) for key, record in current.items()}
+        self._had_stored = self._had_stored or bool(current)
+        self._rebuild()
+
+    def require_keys(self) -> None:
+        """Raise Faults if nobody could use the gateway: others can reach it, and there is no key."""
+        if not self._loopback and not self._principals and not self._fresh.never:
+            raise Faults([Fault("config", 1, "listen.host", NO_KEYS)])
 
     def authenticate(self, headers: Headers) -> Principal:
-        """The caller by `x-context-key`, else by bearer; anonymous where no keys are configured."""
-        if not self._principals:
+        """The caller by `x-context-key`, else by bearer; anonymous on loopback where there are no keys."""
+        if self._until is not inf and self._fresh.clock() >= self._until:
+            self._rebuild()
+        if not self._principals and not self.keyed:
             return ANONYMOUS
         own, bearer = _credentials(headers)
         given = own if own is not None else bearer
         if not given:
+            if not self._principals:
+                self._require_contact()
             raise InvalidApiKey("No API key was given. Send it as 'Authorization: Bearer <key>'.")
-        principal = self._principals.get(sha256(given).digest())
+        digest = sha256(given).digest()
+        principal = self._principals.get(digest)
+        if (self._had_stored or principal is None) and digest not in self._configured:
+            self._require_contact()
         if principal is None:
             raise InvalidApiKey("The API key is not known to this gateway.")
         return principal
@@ -37,19 +98,37 @@ class Authenticator:
     def client_bearer(self, headers: Headers) -> str | None:
         """The bearer that is the client's own, for upstreams that pass it through; never a key of ours."""
         own, bearer = _credentials(headers)
-        if bearer is None or (self._principals and (own is None or sha256(bearer).digest() in self._principals)):
+        if bearer is None or bearer.startswith(PREFIX.encode()):
+            return None
+        if self._principals and (own is None or sha256(bearer).digest() in self._principals):
             return None
         return bearer.decode("latin-1")
 
+    def _require_contact(self) -> None:
+        """Nobody is told that a key is wrong, or let in with one, while that cannot be known."""
+        if self._fresh.never or (self._had_stored and self._fresh.lost):
+            error = Unavailable("Keys cannot be checked: the gateway has lost its store. Try again soon.")
+            error.retry_after = RETRY_SECONDS
+            raise error
 
-def _principal(key: Key) -> Principal:
-    return Principal(
-        name=key.name or f"key-{key.sha256[:8].lower()}",
-        workspace=key.workspace,
-        agents=None if key.agents is None else frozenset(key.agents),
-        agent=key.agent,
-        rights=frozenset(key.rights),
-    )
+    def _rebuild(self) -> None:
+        now = self._fresh.clock()
+        stored = {entry[1]: entry[2] for entry in self._compiled.values() if entry is not None}
+        every = stored | self._configured
+        self._principals = {digest: one for digest, one in every.items() if one.expires is None or one.expires > now}
+        self._until = min((one.expires for one in self._principals.values() if one.expires is not None), default=inf)
+
+    def _compile(self, record: Record) -> tuple[Record, bytes, Principal] | None:
+        known = self._compiled.get(record.key)
+        if known is not None and known[0] is record:
+            return known
+        try:
+            shape = shape_of(record)
+        except ValueError:
+            log.error("key %s cannot be read from the store and is refused", record.key.alias)
+            return None
+        principal = stored_principal(record.key.alias, record.key.workspace, shape)
+        return record, bytes.fromhex(shape.sha256), principal
 
 
 def _credentials(headers: Headers) -> tuple[bytes | None, bytes | None]:

@@ -4,7 +4,7 @@ A web page can reach an unauthenticated loopback server through a name that it c
 then sends that name as Host, and its own as Origin.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ipaddress import ip_address
 
 from gateway.errors import ForbiddenHost, InvalidRequest
@@ -15,25 +15,24 @@ REMEMBERED = 1024  # verdicts kept; clients could otherwise fill the memory with
 class HostCheck:
     """Accepts requests by the host they were sent to."""
 
-    def __init__(self, hosts: Iterable[str], keyed: bool) -> None:
+    def __init__(self, hosts: Iterable[str], keyed: Callable[[], bool]) -> None:
         self._names = frozenset(host.lower().rstrip(".").encode() for host in hosts)
-        self._keyed = keyed
-        self._any = keyed and not self._names
+        self._keyed = keyed  # whether callers need a key; keys come and go
         self._verdicts: dict[bytes, bool] = {}
 
     def check(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Raise unless the request names exactly one accepted Host and, without keys, no foreign Origin."""
-        host: bytes | None = None
+        host, keyed = None, self._keyed()
         for name, value in headers:
             if name == b"host":
                 if host is not None:
                     raise InvalidRequest("The request has more than one Host header.")
                 host = value
-            elif name == b"origin" and not self._keyed and not self._accepts(value.partition(b"://")[2]):
+            elif name == b"origin" and not keyed and not self._accepts(value.partition(b"://")[2]):
                 raise ForbiddenHost("Web pages of other origins may not use this gateway without a key.")
         if not host:
             raise InvalidRequest("The request has no Host header.")
-        if not self._any and not self._accepts(host):
+        if not (keyed and not self._names) and not self._accepts(host):
             raise ForbiddenHost(
                 "This gateway does not answer to that Host. Its configuration can name it under `hosts`."
             )

@@ -1,6 +1,7 @@
 import re
 import types
 import typing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from pydantic import BaseModel
 
 from gateway import settings as module
 from gateway.errors import Faults
-from gateway.settings import Overrides, Settings, load_settings
+from gateway.settings import Overrides, Settings, is_loopback, load_settings
 from gateway.strict_yaml import parse
 
 MINIMAL = "upstreams: {demo: {kind: demo}}\nroutes: [{model: '*', upstream: demo}]\n"
@@ -143,20 +144,27 @@ def test_two_keys_of_one_name_or_hash_are_faults(write) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.example", ""])
-def test_a_host_that_others_reach_needs_keys(write, host: str) -> None:
-    text = MINIMAL + f'listen: {{host: "{host}"}}\n'
-    message = "3: listen.host: is reachable from other machines: add auth.keys or listen on 127.0.0.1"
-    assert faults_of(write(text)) == [message]
-    assert load_settings(write(text + f"auth: {{keys: [{{sha256: '{'ab' * 32}'}}]}}\n"), {}).listen.host == host
+def test_a_host_that_others_reach_is_told_apart(write, host: str) -> None:
+    assert not is_loopback(load_settings(write(MINIMAL + f'listen: {{host: "{host}"}}\n'), {}).listen.host)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
-def test_loopback_needs_none(write, host: str) -> None:
-    assert load_settings(write(MINIMAL + f"listen: {{host: '{host}'}}\n"), {}).listen.host == host
+def test_a_host_that_only_this_machine_reaches_is_too(write, host: str) -> None:
+    assert is_loopback(load_settings(write(MINIMAL + f"listen: {{host: '{host}'}}\n"), {}).listen.host)
 
 
-def test_a_host_from_the_command_line_needs_keys_too(write) -> None:
-    assert "add auth.keys" in faults_of(write(MINIMAL), overrides=Overrides(host="0.0.0.0"))[0]
+def test_a_key_says_what_it_may(write) -> None:
+    more = "role: editor, groups: [press], tier: pro, limits: {requests: 5}, expires_at: '2099-01-31T00:00:00Z'"
+    text = MINIMAL + f"auth: {{keys: [{{sha256: '{'ab' * 32}', {more}}}]}}\n"
+    (key,) = load_settings(write(text), {}).auth.keys
+    assert (key.role, key.groups, key.tier) == ("editor", ["press"], "pro")
+    assert (key.limits.requests, key.limits.tokens) == (5, None)
+    assert key.expires_at == datetime(2099, 1, 31, tzinfo=UTC)
+
+
+def test_a_role_that_contradicts_the_rights_is_a_fault(write) -> None:
+    text = MINIMAL + f"auth: {{keys: [{{sha256: '{'ab' * 32}', rights: [admin], role: chat}}]}}\n"
+    assert faults_of(write(text)) == ["3: auth.keys.0.role: contradicts the right admin; leave out one of them"]
 
 
 @pytest.mark.parametrize("store", ["postgres://user:word@x", "sqlite:x.db", "sqlite:///", "memory:x", "x"])

@@ -11,6 +11,14 @@ def request(host: str, origin: str | None = None) -> list[tuple[bytes, bytes]]:
     return headers if origin is None else [*headers, (b"origin", origin.encode())]
 
 
+def keyed() -> bool:
+    return True
+
+
+def unkeyed() -> bool:
+    return False
+
+
 LOOPBACK = [
     "localhost",
     "LOCALHOST:8080",
@@ -41,19 +49,19 @@ FOREIGN = [
 
 @pytest.mark.parametrize("host", LOOPBACK)
 def test_without_keys_loopback_names_are_accepted(host):
-    HostCheck([], keyed=False).check(request(host))
+    HostCheck([], unkeyed).check(request(host))
 
 
 @pytest.mark.parametrize("host", FOREIGN)
 def test_without_keys_other_names_are_refused(host):
-    check = HostCheck([], keyed=False)
+    check = HostCheck([], unkeyed)
     for _ in range(2):
         with pytest.raises(ForbiddenHost):
             check.check(request(host))
 
 
 def test_configured_names_are_accepted_with_any_port():
-    check = HostCheck(["Gateway.Local", "other.local:9000"], keyed=False)
+    check = HostCheck(["Gateway.Local", "other.local:9000"], unkeyed)
     for host in ("gateway.local", "GATEWAY.local:1234", "other.local:9000", "localhost"):
         check.check(request(host))
     with pytest.raises(ForbiddenHost):
@@ -61,40 +69,52 @@ def test_configured_names_are_accepted_with_any_port():
 
 
 def test_with_keys_any_host_is_accepted_unless_names_are_configured():
-    HostCheck([], keyed=True).check(request("anything.example:1"))
-    check = HostCheck(["gateway.example"], keyed=True)
+    HostCheck([], keyed).check(request("anything.example:1"))
+    check = HostCheck(["gateway.example"], keyed)
     for host in ("gateway.example:443", "localhost"):
         check.check(request(host))
     with pytest.raises(ForbiddenHost):
         check.check(request("other.example"))
 
 
-@pytest.mark.parametrize("keyed", [True, False])
+@pytest.mark.parametrize("needed", [True, False])
 @pytest.mark.parametrize("headers", [[], [(b"host", b"")], [(b"host", b"localhost"), (b"host", b"localhost")]])
-def test_exactly_one_host_is_required(keyed, headers):
+def test_exactly_one_host_is_required(needed, headers):
     with pytest.raises(InvalidRequest):
-        HostCheck([], keyed=keyed).check(headers)
+        HostCheck([], lambda: needed).check(headers)
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1:8080", "https://gateway.local"])
 def test_without_keys_pages_of_accepted_hosts_are_accepted(origin):
-    HostCheck(["gateway.local"], keyed=False).check(request("localhost", origin))
+    HostCheck(["gateway.local"], unkeyed).check(request("localhost", origin))
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "", "http://", "http://localhost.evil.example"])
 def test_without_keys_pages_of_other_origins_are_refused(origin):
     with pytest.raises(ForbiddenHost):
-        HostCheck([], keyed=False).check(request("localhost", origin))
+        HostCheck([], unkeyed).check(request("localhost", origin))
 
 
 def test_with_keys_the_origin_does_not_matter():
-    HostCheck([], keyed=True).check(request("gateway.example", "https://app.example"))
+    HostCheck([], keyed).check(request("gateway.example", "https://app.example"))
 
 
 def test_made_up_names_do_not_fill_the_memory():
-    check = HostCheck([], keyed=False)
+    check = HostCheck([], unkeyed)
     for number in range(REMEMBERED + 10):
         with pytest.raises(ForbiddenHost):
             check.check(request(f"h{number}.example"))
     assert len(check._verdicts) == REMEMBERED
     check.check(request("localhost"))
+
+
+def test_the_rule_follows_keys_as_they_come_and_go():
+    keys: list[str] = []
+    check = HostCheck([], lambda: bool(keys))
+    with pytest.raises(ForbiddenHost):
+        check.check(request("gateway.example"))
+    keys.append("first")
+    check.check(request("gateway.example", "https://app.example"))
+    keys.clear()
+    with pytest.raises(ForbiddenHost):
+        check.check(request("gateway.example"))
