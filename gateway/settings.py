@@ -164,6 +164,15 @@ class Expansion(Section):
     top_n: int = Field(3, ge=0, le=50)  # per pass
 
 
+class KindSettings(Section):
+    """What one kind of resource has instead of what holds for all; absent: the same."""
+
+    include_score: float | None = Field(None, ge=0, le=1)
+    min_score: float | None = Field(None, ge=0, le=1)
+    top_k: int | None = Field(None, ge=1, le=1000)
+    top_n: int | None = Field(None, ge=0, le=100)
+
+
 class Semantic(Section):
     enabled: bool = True
     embedder: EmbedderSettings = EmbedderSettings()
@@ -173,6 +182,7 @@ class Semantic(Section):
     min_score: float | None = Field(None, ge=0, le=1)
     top_k: int = Field(20, ge=1, le=1000)  # resources per sentence that are looked at closely
     top_n: int | None = Field(None, ge=0, le=100)
+    kinds: dict[Literal["reference", "tool"], KindSettings] = {}
     calibration: Said = None  # a file that `gateway eval --fit` wrote; absent: the one that comes along
     expansion: Expansion = Expansion()
 

@@ -19,6 +19,7 @@ class Pick:
     score: float  # the calibrated probability that it is relevant
     via: str = "semantic"  # or "expansion"
     why: str = ""
+    needs: float = 0.0  # worth its place where more than this share of the budget is left
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,16 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class SelectionBody(Strict):
-    preset: Literal["conservative", "normal", "aggressive"] | None = None
+class ThresholdsBody(Strict):
     include_score: Score | None = None
     min_score: Score | None = None
-    top_k: Count | None = None
+    top_k: Annotated[int, Field(ge=1, le=1000)] | None = None
     top_n: Count | None = None
+
+
+class SelectionBody(ThresholdsBody):
+    preset: Literal["conservative", "normal", "aggressive"] | None = None
+    kinds: dict[Literal["reference", "tool"], ThresholdsBody] = {}
 
 
 class HintsBody(Strict):
@@ -129,7 +133,7 @@ def asked_from(given: dict[str, str], body: ContextBody) -> Asked:
         inject=on_or_off(given["inject"]) if "inject" in given else body.inject != "off",
         include=tuple(dict.fromkeys(split(given["include"]) if "include" in given else body.include)),
         exclude=frozenset(split(given["exclude"]) if "exclude" in given else body.exclude),
-        selection=SelectionSettings(**body.selection.model_dump()) if body.selection else SelectionSettings(),
+        selection=SelectionSettings.of(body.selection.model_dump()) if body.selection else SelectionSettings(),
         refs=body.refs,
         vars={name: text_of(value) for name, value in body.vars.items()},
         hints=body.hints.model_dump() if body.hints else {},

@@ -1,14 +1,14 @@
 """Candidates become a Selection: what is placed, what is offered, what is dropped."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.domain.candidate import Assignment, Candidate
-from gateway.domain.pick import Found
+from gateway.domain.pick import Found, Pick
 from gateway.domain.resource import Mode
 from gateway.domain.scope import Scope
 from gateway.domain.selection import Left, Selection
-from gateway.selection.budget import Cost, fill
+from gateway.selection.budget import Cost, fill, is_fixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,11 @@ def with_picks(selection: Selection, found: Found, cost: Cost) -> Selection:
         for left in (*selection.catalogue, *selection.dropped)
         if left.findable
     }
-    picked = [
-        replace(reachable[pick.resource], score=pick.score, via=pick.via, why=pick.why)
-        for pick in found.picks
-        if pick.resource in reachable
-    ]
-    filled = fill(picked, 0 if full else max(0, selection.budget - spent), "semantic", cost)
+    room = 0 if full else max(0, selection.budget - spent)
+    picked, spare = worthwhile(found.picks, reachable, room / selection.budget if selection.budget else 0)
+    filled = fill(picked, room, "semantic", cost)
     placed = {one.candidate.resource.id for one in filled.placed}
-    reasons = {left.candidate.resource.id: left.reason for left in filled.left}
+    reasons = {left.candidate.resource.id: left.reason for left in filled.left} | dict.fromkeys(spare, "over_budget")
     scores = {**dict(found.scores), **{pick.resource: pick.score for pick in found.picks}}
 
     def explained(left: Left) -> Left:
@@ -96,6 +93,26 @@ def with_picks(selection: Selection, found: Found, cost: Cost) -> Selection:
         warnings=(*selection.warnings, *filled.warnings),
         degraded=selection.degraded | ({"semantic"} if found.reason in ("late", "unavailable") else frozenset()),
     )
+
+
+def worthwhile(
+    picks: Sequence[Pick], reachable: Mapping[str, Candidate], share: float
+) -> tuple[list[Candidate], list[str]]:
+    """What is worth its place where so much of the budget is left, and the ids of what is not.
+
+    The scarcer the room, the fewer come in: a good one whole says more than several cut short.
+    """
+    picked: list[Candidate] = []
+    spare: list[str] = []
+    for pick in picks:
+        candidate = reachable.get(pick.resource)
+        if candidate is None:
+            continue
+        if pick.needs and pick.needs >= share and not is_fixed(candidate):
+            spare.append(pick.resource)
+        else:
+            picked.append(replace(candidate, score=pick.score, via=pick.via, why=pick.why))
+    return picked, spare
 
 
 def in_order(catalogue: Iterable[Left], ranked: Sequence[Candidate]) -> list[Left]:

@@ -1,8 +1,9 @@
 """Which of the ranked resources are injected."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gateway.domain.agent import SelectionSettings
 from gateway.semantic.scoring import Ranking
 
 
@@ -14,6 +15,7 @@ class Rule:
     min_score: float = 0.5  # in while there are fewer than `top_n`
     top_n: int = 5
     fill: bool = False  # take the best up to `top_n`, relevant or not: the seed's rule
+    top_k: int = 20  # resources per sentence that are looked at closely
 
 
 PRESETS = {
@@ -23,6 +25,18 @@ PRESETS = {
 }
 
 
+def rule_for(kind: str, settings: SelectionSettings) -> Rule:
+    """The preset's rule with what the settings say about a kind of resource over it."""
+    preset, own = PRESETS[settings.preset or "normal"], settings.of_kind(kind)
+    return Rule(
+        include_score=preset.include_score if own.include_score is None else own.include_score,
+        min_score=preset.min_score if own.min_score is None else own.min_score,
+        top_n=preset.top_n if own.top_n is None else own.top_n,
+        fill=preset.fill,
+        top_k=preset.top_k if own.top_k is None else own.top_k,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """A resource that is injected, by its place among the visible ones."""
@@ -30,17 +44,23 @@ class Chosen:
     resource: int
     probability: float
     sentence: int
+    needs: float = 0.0  # it comes in where more than this share of the budget is left
 
 
 def choose(ranking: Ranking, rule: Rule) -> list[Chosen]:
-    """What is injected, best first; every sentence with a likely resource is heard before any has a second one."""
+    """What is injected: first what is sure, then every sentence's likeliest, then the others, each best first.
+
+    Whoever comes in as the n-th of `top_n` needs more than (n - 1) / `top_n` of the budget: `top_n` shrinks with what
+    is left of it, and a smaller budget takes a shorter part of the same list.
+    """
     ranked = list(_chosen(ranking))
     sure = [one for one in ranked if one.probability >= rule.include_score]
-    room = max(0, rule.top_n - len(sure))
     likely = [one for one in ranked if one.probability < rule.include_score and _likely(one, rule)]
     heard = {one.sentence for one in sure}
-    picked = sure + _fairly(likely, heard)[:room]
-    return sorted(picked, key=lambda one: -one.probability)
+    seats = range(len(sure), rule.top_n)
+    return sure + [
+        replace(one, needs=seat / rule.top_n) for seat, one in zip(seats, _fairly(likely, heard), strict=False)
+    ]
 
 
 def _chosen(ranking: Ranking) -> Iterator[Chosen]:

@@ -4,18 +4,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gateway.domain.agent import SelectionSettings
-from gateway.domain.pick import Found, Pick, Question
+from gateway.domain.pick import Found, Question
 from gateway.semantic.admission import Admission
 from gateway.semantic.base import EmbedderUnavailable, Late
 from gateway.semantic.calibration import Calibration
-from gateway.semantic.choice import PRESETS, Chosen, Rule, choose
+from gateway.semantic.choice import Rule
 from gateway.semantic.expansion import expand
 from gateway.semantic.indexer import Indexer
+from gateway.semantic.picking import Asked, Domain, Near, domains_of, found_in
 from gateway.semantic.query_cache import QueryCache
-from gateway.semantic.scoring import Floats, Ranking, rank
+from gateway.semantic.scoring import rank
 from gateway.semantic.sentences import searched
 from gateway.semantic.view import View, Words
 from gateway.semantic.views import Views
@@ -28,22 +29,13 @@ BROKEN = (EmbedderUnavailable, ValueError)  # the latter for vectors of differen
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One search: the question's sentences and the view that answers them."""
-
-    sentences: list[str]
-    vectors: Floats
-    view: View
-    ranking: Ranking
-
-
 class SemanticEngine:
     """Answers from whatever index there is; while there is none, resources stay on demand."""
 
     def __init__(self, indexer: Indexer, settings: Semantic, calibration: Calibration) -> None:
         self._indexer = indexer
         self._settings = settings
+        self._configured = SelectionSettings.of(settings.model_dump())
         self._calibration = calibration
         self._views = Views(indexer)
         self._admission = Admission()
@@ -68,13 +60,13 @@ class SemanticEngine:
             stuck = self._indexer.current is None and self._indexer.progress.error is not None
             return Found(reason="unavailable" if stuck else None, pending=frozenset(resources))
         pending = self._pending(words, resources)
+        domains = domains_of(resources, words.tools, settings.over(self._configured))
         try:
             async with self._admission.place(self._within):
-                sentences, top_k = searched(question.text, question.earlier), settings.top_k
-                asked = await self._ask(workspace, sentences, resources, words, top_k)
-                if asked is None:
-                    return Found(pending=pending)
-                return replace(await asyncio.to_thread(self._pick, asked, self._rule(settings)), pending=pending)
+                sentences = searched(question.text, question.earlier)
+                asked = await self._ask(workspace, sentences, domains, words)
+                near = await self._near(words, tuple(resources), asked)
+                return replace(await asyncio.to_thread(found_in, asked, near), pending=pending)
         except Late:
             return Found(reason="late", pending=pending)
         except BROKEN as error:
@@ -111,59 +103,40 @@ class SemanticEngine:
         words = self._views.serving
         if words is None or self._pending(words, resources):
             return None
+        everything = Domain(tuple(resources), Rule(top_k=self._settings.top_k))
         try:
             async with self._admission.place(self._within):
-                return await self._ask(workspace, searched(query), resources, words)
+                asked = await self._ask(workspace, searched(query), [everything], words)
         except (Late, *BROKEN):
             return None
+        return asked[0] if asked else None
 
-    async def _ask(
-        self, workspace: str, sentences: list[str], resources: Sequence[str], words: Words, top_k: int | None = None
-    ) -> Asked | None:
+    async def _ask(self, workspace: str, sentences: list[str], domains: Sequence[Domain], words: Words) -> list[Asked]:
+        """Every domain in which there is something to find, ranked."""
         began = time.monotonic()
-        view = await self._views.of(words, tuple(resources))
-        if not sentences or not len(view.rows):
-            return None
+        seen = [(await self._views.of(words, domain.resources), domain.rule) for domain in domains]
+        seen = [(view, rule) for view, rule in seen if len(view.rows)]
+        if not sentences or not seen:
+            return []
         within = max(self._within - (time.monotonic() - began), 0.001)
         vectors = await self.cache.embed(words.indexed.embedder, workspace, sentences, within)
-        closely = top_k or self._settings.top_k
-        ranking = await asyncio.to_thread(lambda: rank(view.evidence(sentences, vectors), self._calibration, closely))
-        return Asked(sentences, vectors, view, ranking)
 
-    def _rule(self, settings: SelectionSettings) -> Rule:
-        """The preset, with what request, agent and configuration say over it."""
-        own = self._settings
-        configured = SelectionSettings(own.preset, own.include_score, own.min_score, top_n=own.top_n)
-        # Whoever names a preset means its thresholds, not those that were configured for another one.
-        wanted = settings.over(SelectionSettings() if settings.preset else configured)
-        rule = PRESETS[wanted.preset or own.preset]
-        return Rule(
-            include_score=rule.include_score if wanted.include_score is None else wanted.include_score,
-            min_score=rule.min_score if wanted.min_score is None else wanted.min_score,
-            top_n=rule.top_n if wanted.top_n is None else wanted.top_n,
-            fill=rule.fill,
-        )
+        def ranked(view: View, rule: Rule) -> Asked:
+            ranking = rank(view.evidence(sentences, vectors), self._calibration, rule.top_k)
+            return Asked(sentences, vectors, view, ranking, rule)
 
-    def _pick(self, asked: Asked, rule: Rule) -> Found:
-        view = asked.view
-        chosen = choose(asked.ranking, rule)
-        picks = [Pick(view.resources[one.resource], one.probability, "semantic", why(one, asked)) for one in chosen]
-        expansion = self._settings.expansion
-        if expansion.depth and picks:
-            picks += expand(view, [one.resource for one in chosen], expansion)
-        taken = {pick.resource for pick in picks}
-        pairs = zip(asked.ranking.resources, asked.ranking.probabilities, strict=True)
-        others = ((view.resources[column], round(float(chance), 4)) for column, chance in pairs)
-        return Found(tuple(picks), scores=tuple(pair for pair in others if pair[0] not in taken))
+        return await asyncio.to_thread(lambda: [ranked(view, rule) for view, rule in seen])
+
+    async def _near(self, words: Words, resources: tuple[str, ...], asked: Sequence[Asked]) -> Near:
+        """How to find what is near to picks: a reference may lead to a tool, so all that is visible is looked at."""
+        settings = self._settings.expansion
+        if not settings.depth or not asked:
+            return lambda picks: []
+        view = asked[0].view if len(asked) == 1 else await self._views.of(words, resources)
+        return lambda picks: expand(view, picks, settings)
 
     def _complain(self, reason: str) -> None:
         """Say once why semantic resources stay on demand."""
         if reason != self._complained:
             self._complained = reason
             log.warning("semantic resources stay on demand: %s", reason)
-
-
-def why(one: Chosen, asked: Asked) -> str:
-    sentence = asked.sentences[one.sentence]
-    shown = sentence if len(sentence) <= 80 else sentence[:79] + "…"
-    return f"relevant with probability {one.probability:.2f} to “{shown}”"

@@ -12,17 +12,20 @@ from gateway.settings import Expansion
 QUERIES = 5  # passages of a picked resource that lead on
 
 
-def expand(view: View, picked: Sequence[int], settings: Expansion) -> list[Pick]:
-    """Further picks, pass by pass; each says which resource led to it."""
-    taken = set(picked)
+def expand(view: View, picks: Sequence[Pick], settings: Expansion) -> list[Pick]:
+    """Further picks, pass by pass; each says which resource led to it, and none is worth more than what led there."""
+    columns = {name: column for column, name in enumerate(view.resources)}
+    frontier = [columns[pick.resource] for pick in picks]
+    taken = set(frontier)
+    needs = max(pick.needs for pick in picks)
     found: list[Pick] = []
-    frontier = list(picked)
     for _ in range(settings.depth):
         near = neighbours(view, frontier, taken)
         chosen = [one for one in near if one[1] >= settings.threshold][: settings.top_n]
-        for column, cosine, origin in chosen:
+        for seat, (column, cosine, origin) in enumerate(chosen):
             why = f"its text is near to {view.resources[origin]} (cosine {cosine:.2f})"
-            found.append(Pick(view.resources[column], cosine, "expansion", why))
+            needs = max(needs, seat / settings.top_n)
+            found.append(Pick(view.resources[column], cosine, "expansion", why, needs))
         frontier = [column for column, _, _ in chosen]
         taken.update(frontier)
         if not frontier:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gateway.domain.resource import Mode, Resource
+from gateway.domain.resource import Kind, Mode, Resource
 
 SIZE = 500  # characters; between 250 and 500 hardly matters for finding, and fewer passages cost less
 INDEXED = (Mode.SEMANTIC, Mode.ON_DEMAND)
@@ -22,6 +22,7 @@ class Passage:
     resource: str  # the resource's id
     text: str
     example: bool = False
+    tool: bool = False  # of something to call: those are chosen among themselves
 
     def key(self, model: str) -> bytes:
         """What its vector is kept under: the same text has the same vector wherever it stands."""
@@ -39,11 +40,12 @@ def is_indexed(resource: Resource) -> bool:
 
 
 def _passages(resource: Resource) -> Iterator[Passage]:
+    tool = resource.kind is Kind.TOOL
     for piece in pieces(whole_text(resource)):
-        yield Passage(resource.id, piece)
+        yield Passage(resource.id, piece, tool=tool)
     for example in resource.examples:
         if example.strip():
-            yield Passage(resource.id, example.strip(), example=True)
+            yield Passage(resource.id, example.strip(), example=True, tool=tool)
 
 
 def whole_text(resource: Resource) -> str:

@@ -107,13 +107,13 @@ class ResourceShape(Limited):
     mode: Mode = Mode.ALWAYS
     kind: Kind | None = None  # a rule when it is always there, else reference material
     description: str = ""
-    languages: Strings = []
+    languages: Strings = Field(default_factory=list)
     key: Text | None = None  # default: the type's own
     priority: int = 100
     required: bool = False
     mandatory: bool = False
-    readers: Strings = []
-    examples: Strings = []
+    readers: Strings = Field(default_factory=list)
+    examples: Strings = Field(default_factory=list)
     truncate: Literal["extractive", "keep_start", "keep_end", "none"] = "extractive"
     data: Any = Field(default_factory=dict)  # checked against the model of its type
 
@@ -129,7 +129,7 @@ class Sampling(Shape):
     """What agents and profiles may say about the upstream request."""
 
     name: Text | None = None
-    contexts: Strings = []
+    contexts: Strings = Field(default_factory=list)
     model: Model | None = None
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, ge=0, le=1)
@@ -154,7 +154,7 @@ class AgentShape(Sampling):
 class PromptShape(Shape):
     name: Text | None = None
     template: Annotated[str, AfterValidator(_check_template)] | None = None
-    contexts: Strings = []
+    contexts: Strings = Field(default_factory=list)
 
 
 class NodeShape(Shape):
@@ -162,10 +162,10 @@ class NodeShape(Shape):
     title: Text | None = None
     type: Text = "page"
     body: str = ""
-    contexts: Strings = []
+    contexts: Strings = Field(default_factory=list)
     inherit: Literal["merge", "nearest"] = "nearest"
-    readers: Strings = []
-    links: Strings = []
+    readers: Strings = Field(default_factory=list)
+    links: Strings = Field(default_factory=list)
     children: Any = Field(default_factory=dict)  # each is checked by itself, so that all faults are found
 
 

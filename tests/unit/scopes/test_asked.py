@@ -6,6 +6,7 @@ import orjson
 import pytest
 from msgspec import Raw
 
+from gateway.domain.agent import SelectionSettings, Thresholds
 from gateway.domain.scope import Asked, Item
 from gateway.errors import InvalidRequest
 from gateway.scopes.asked import read_asked
@@ -102,6 +103,8 @@ def test_inject_is_on_or_off_in_both_places_and_the_header_wins() -> None:
 def test_an_unknown_key_of_the_body_is_refused_and_named() -> None:
     assert refused(context={"agnet": "editor"}).param == "context.agnet"
     assert refused(context={"selection": {"depth": 3}}).param == "context.selection.depth"
+    assert "kinds.rule" in str(refused(context={"selection": {"kinds": {"rule": {}}}}).param)
+    assert "kinds.tool.preset" in str(refused(context={"selection": {"kinds": {"tool": {"preset": "normal"}}}}).param)
 
 
 @pytest.mark.parametrize("context", [5, "editor", [], True])
@@ -123,11 +126,16 @@ def test_the_body_may_say_more_than_headers_can() -> None:
             "items": [{"name": "Draft", "text": "Once upon"}],
         }
     )
-    assert (found.selection.preset, found.selection.top_n) == ("normal", 3)
+    assert found.selection == SelectionSettings("normal", Thresholds(top_n=3))
     assert found.refs == {"chapter": "12"}
     assert found.vars == {"who": "buyers", "count": "3", "ratio": "0.5", "formal": "true"}
     assert (found.hints["prioritize_types"], found.hints["max_depth"]) == (["page"], 2)
     assert found.items == (Item("Draft", "Once upon"),)
+
+
+def test_a_kind_of_resource_may_have_thresholds_of_its_own() -> None:
+    found = asked(context={"selection": {"top_n": 5, "kinds": {"tool": {"top_n": 3}}}}).selection
+    assert (found.of_kind("tool").top_n, found.of_kind("reference").top_n) == (3, 5)
 
 
 def test_an_error_names_the_place_where_a_thing_was_said() -> None:

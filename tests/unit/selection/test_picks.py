@@ -1,6 +1,7 @@
 """What a search by meaning adds to a selection, and what it never touches."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,6 +72,55 @@ def test_picks_take_only_the_room_that_is_left() -> None:
     assert names(chosen.volatile) == ["b"]
     assert reasons(chosen.catalogue) == [("a", "over_budget"), ("b", None)]
     assert chosen.catalogue[0].candidate.score == pytest.approx(0.8)
+
+
+def needy(**needs: float) -> Found:
+    return Found(tuple(Pick(f"c/{name}", 0.6, "semantic", "", share) for name, share in needs.items()))
+
+
+def test_the_less_of_the_budget_is_left_the_fewer_come_in() -> None:
+    def placed(always: int) -> list[str]:
+        before = selection_of(
+            candidate("always", always, Mode.ALWAYS), *(candidate(name, 5) for name in "abc"), budget=100
+        )
+        return names(after(before, needy(a=0, b=1 / 3, c=2 / 3)).volatile)
+
+    assert [placed(0), placed(40), placed(70), placed(94)] == [["a", "b", "c"], ["a", "b"], ["a"], ["a"]]
+
+
+def test_what_is_not_worth_its_place_says_that_the_budget_is_why_and_keeps_its_score() -> None:
+    before = selection_of(candidate("always", 90, Mode.ALWAYS), candidate("a", 1), candidate("b", 1), budget=100)
+    chosen = after(before, needy(a=0, b=0.5))
+    assert reasons(chosen.catalogue) == [("a", None), ("b", "over_budget")]
+    assert chosen.catalogue[1].candidate.score == 0.6
+
+
+def test_a_required_pick_comes_in_however_little_is_left() -> None:
+    required = candidate("b", 1)
+    required = replace(required, resource=replace(required.resource, required=True))
+    before = selection_of(candidate("always", 90, Mode.ALWAYS), candidate("a", 1), required, budget=100)
+    assert names(after(before, needy(a=0, b=0.5)).volatile) == ["a", "b"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.floats(0, 0.99)), min_size=1, max_size=6),
+    st.integers(0, 60),
+    st.integers(0, 300),
+    st.integers(0, 100),
+)
+def test_a_larger_budget_never_drops_a_pick(
+    picks: list[tuple[int, float]], always: int, budget: int, more: int
+) -> None:
+    needs = sorted(share for _, share in picks)
+    found = needy(**{f"r{number}": share for number, share in enumerate(needs)})
+
+    def kept(budget: int) -> list[str]:
+        everyone = [candidate(f"r{number}", size) for number, (size, _) in enumerate(picks)]
+        before = selection_of(candidate("always", always, Mode.ALWAYS), *everyone, budget=budget)
+        return names(after(before, found).volatile)
+
+    smaller, larger = kept(budget), kept(budget + more)
+    assert larger[: len(smaller)] == smaller
 
 
 def test_after_the_first_pick_that_does_not_fit_nothing_more_is_placed() -> None:

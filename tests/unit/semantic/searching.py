@@ -63,12 +63,14 @@ def vector(text: str, width: int = WIDTH) -> NDArray[np.float32]:
     return counts / np.linalg.norm(counts)
 
 
-def resource(name: str, text: str = "", mode: Mode = Mode.SEMANTIC, examples: Sequence[str] = ()) -> Resource:
+def resource(
+    name: str, text: str = "", mode: Mode = Mode.SEMANTIC, examples: Sequence[str] = (), kind: Kind = Kind.REFERENCE
+) -> Resource:
     """A resource of any context (`name` is its id) that is found by its text alone."""
     facts: dict[str, Any] = {"languages": (), "clash_key": None, "priority": 100, "required": False}
     more: dict[str, Any] = {"readers": (), "truncate": "none", "data": None, "description": "", "mandatory": False}
     return Resource(
-        id=name, context=name.split("/")[0], type="text", name=text, mode=mode, kind=Kind.REFERENCE, text="",
+        id=name, context=name.split("/")[0], type="text", name=text, mode=mode, kind=kind, text="",
         examples=tuple(examples), **facts, **more,
     )  # fmt: skip
 
@@ -97,7 +99,7 @@ class Searching:
         self, text: str, *earlier: str, among: Sequence[str] | None = None, workspace: str = "w", **settings: Any
     ) -> Found:
         names = self.names if among is None else among
-        return await self.engine.find(workspace, Question(text, earlier), names, SelectionSettings(**settings))
+        return await self.engine.find(workspace, Question(text, earlier), names, SelectionSettings.of(settings))
 
     async def picks(self, text: str, *earlier: str, **more: Any) -> list[str]:
         return [pick.resource for pick in (await self.find(text, *earlier, **more)).picks]

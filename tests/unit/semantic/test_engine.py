@@ -9,6 +9,7 @@ import pytest
 from searching import WIDTH, Bag, Searching, resource, searching
 
 from gateway.domain.pick import Found
+from gateway.domain.resource import Kind
 from gateway.semantic import views as views_module
 from gateway.semantic.indexed import Indexed
 from gateway.semantic.view import View, Words
@@ -68,6 +69,65 @@ async def test_presets_and_thresholds_of_request_and_configuration(
 ) -> None:
     async with searching(GRADED, **configured) as search:
         assert await search.picks(QUESTION, **asked) == expected
+
+
+TOOLS = (
+    resource("g/near-tool", "alpha beta gamma delta", kind=Kind.TOOL),
+    resource("g/middle-tool", "alpha beta gamma one two three four six", kind=Kind.TOOL),
+)
+APART = (*GRADED, *TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("configured", "asked", "expected"),
+    [
+        ({}, {}, ["g/near", "g/near-tool", "g/middle", "g/middle-tool"]),
+        ({"top_n": 1}, {}, ["g/near", "g/near-tool"]),
+        ({"kinds": {"tool": {"top_n": 1}}}, {}, ["g/near", "g/near-tool", "g/middle"]),
+        ({"kinds": {"reference": {"min_score": 0.9}}}, {}, ["g/near", "g/near-tool", "g/middle-tool"]),
+        ({}, {"kinds": {"tool": {"include_score": 1.0, "min_score": 1.0}}}, ["g/near", "g/middle"]),
+        ({"kinds": {"tool": {"top_n": 0, "include_score": 1.0}}}, {}, ["g/near", "g/middle"]),
+        # What a request says of all kinds goes before what is configured for one.
+        ({"kinds": {"tool": {"top_n": 1}}}, {"top_n": 2}, ["g/near", "g/near-tool", "g/middle", "g/middle-tool"]),
+        (
+            {"kinds": {"tool": {"top_n": 1}}},
+            {"preset": "normal"},
+            ["g/middle", "g/middle-tool", "g/near", "g/near-tool"],
+        ),
+        # Only the best of a domain is looked at.
+        ({"kinds": {"tool": {"top_k": 1}}}, {"preset": "normal"}, ["g/near", "g/near-tool", "g/middle"]),
+    ],
+)
+async def test_tools_and_references_are_chosen_apart_each_by_its_own_settings(
+    configured: dict[str, Any], asked: dict[str, Any], expected: list[str]
+) -> None:
+    async with searching(APART, **configured) as search:
+        assert sorted(await search.picks(QUESTION, **asked)) == sorted(expected)
+
+
+async def test_references_score_the_same_with_and_without_tools_beside_them() -> None:
+    async with searching(APART) as search:
+        apart = await search.find(QUESTION)
+        alone = await search.find(QUESTION, among=[one.id for one in GRADED])
+    tools = {one.id for one in TOOLS}
+    assert [pick for pick in apart.picks if pick.resource not in tools] == list(alone.picks)
+    assert [pair for pair in apart.scores if pair[0] not in tools] == list(alone.scores)
+
+
+async def test_a_rule_is_chosen_among_the_references() -> None:
+    rule = resource("g/rule", "alpha beta gamma one two three four five six", kind=Kind.RULE)
+    async with searching([*GRADED, rule], top_n=2, kinds={"tool": {"top_n": 0}}) as search:
+        assert await search.picks(QUESTION) == ["g/near", "g/middle"]
+
+
+async def test_a_reference_leads_to_a_tool_that_its_text_speaks_of() -> None:
+    tool = resource("help/mail", "password account settings by mail", kind=Kind.TOOL)
+    async with searching([*HELP, tool], expansion={"depth": 1, "threshold": 0.5}) as search:
+        found = await search.find("reset forgotten", preset="conservative")
+    assert [(pick.resource, pick.via) for pick in found.picks] == [
+        ("help/password", "semantic"),
+        ("help/mail", "expansion"),
+    ]
 
 
 async def test_every_sentence_is_heard_before_any_gets_a_second_resource() -> None:

@@ -29,7 +29,8 @@ def view(*resources: Resource) -> View:
 
 
 def expanded(shown: View, *picked: int, depth: int = 1, threshold: float = 0.7, top_n: int = 3) -> list[Pick]:
-    return expand(shown, picked, Expansion(depth=depth, threshold=threshold, top_n=top_n))
+    picks = [Pick(shown.resources[column], 1.0) for column in picked]
+    return expand(shown, picks, Expansion(depth=depth, threshold=threshold, top_n=top_n))
 
 
 def names(picks: list[Pick]) -> list[str]:

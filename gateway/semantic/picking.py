@@ -1,0 +1,65 @@
+"""What a search comes to: chosen in each domain by its own rule, then what is near to that, and what was passed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gateway.domain.agent import SelectionSettings
+from gateway.domain.pick import Found, Pick
+from gateway.domain.resource import Kind
+from gateway.semantic.choice import Chosen, Rule, choose, rule_for
+from gateway.semantic.scoring import Floats, Ranking
+from gateway.semantic.view import View
+
+SHOWN = 80  # characters of a sentence in a reason
+
+Near = Callable[[Sequence[Pick]], list[Pick]]
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Resources that are chosen among themselves, and by which rule."""
+
+    resources: tuple[str, ...]  # by the keys of the index
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """One domain searched: the question's sentences, and how the view that answers them ranks its resources."""
+
+    sentences: list[str]
+    vectors: Floats
+    view: View
+    ranking: Ranking
+    rule: Rule
+
+
+def domains_of(resources: Sequence[str], tools: frozenset[str], settings: SelectionSettings) -> list[Domain]:
+    """Something to know and something to call never take each other's place; a rule counts as something to know."""
+    apart = {
+        Kind.REFERENCE: tuple(name for name in resources if name not in tools),
+        Kind.TOOL: tuple(name for name in resources if name in tools),
+    }
+    return [Domain(names, rule_for(kind, settings)) for kind, names in apart.items() if names]
+
+
+def found_in(every: Sequence[Asked], near: Near) -> Found:
+    """The picks in the order in which a budget takes them, and the scores of what was looked at besides."""
+    picks = [_pick(one, asked) for asked in every for one in choose(asked.ranking, asked.rule)]
+    picks.sort(key=lambda pick: (pick.needs, -pick.score))
+    picks += near(picks) if picks else []
+    taken = {pick.resource for pick in picks}
+    passed = [pair for asked in every for pair in _scores(asked) if pair[0] not in taken]
+    return Found(tuple(picks), scores=tuple(sorted(passed, key=lambda pair: -pair[1])))
+
+
+def _pick(one: Chosen, asked: Asked) -> Pick:
+    sentence = asked.sentences[one.sentence]
+    shown = sentence if len(sentence) <= SHOWN else sentence[: SHOWN - 1] + "…"
+    why = f"relevant with probability {one.probability:.2f} to “{shown}”"
+    return Pick(asked.view.resources[one.resource], one.probability, "semantic", why, one.needs)
+
+
+def _scores(asked: Asked) -> list[tuple[str, float]]:
+    pairs = zip(asked.ranking.resources, asked.ranking.probabilities, strict=True)
+    return [(asked.view.resources[column], round(float(chance), 4)) for column, chance in pairs]
