@@ -53,15 +53,19 @@ def dotted(keys: Keys) -> str:
 def load(path: Path, name: str | None = None) -> Document:
     """Read and parse one file; raises Faults."""
     name = name or str(path)
+    return parse(read(path, name), name)
+
+
+def read(path: Path, name: str) -> bytes:
+    """The bytes of a regular file, one more than is allowed at the most; raises Faults."""
     try:
         # A pipe or a device would block or never end.
         if not stat.S_ISREG(path.stat().st_mode):
             raise Faults([Fault(name, 1, "(file)", "is not a regular file")])
         with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+            return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise Faults([Fault(name, 1, "(file)", f"cannot be read: {error.strerror}")]) from error
-    return parse(raw, name)
 
 
 def parse(raw: bytes | str, name: str) -> Document:

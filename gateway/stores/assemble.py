@@ -35,8 +35,7 @@ def assemble(policies: PolicySet, generation: int, now: float) -> Snapshot:
     faults = [*_part_faults(policies), *_reference_faults(policies), *_default_faults(policies)]
     if faults:
         raise Faults(sorted(faults, key=lambda fault: (fault.file, fault.line)))
-    every = _built(policies, "contexts", Context)
-    contexts = {alias: current for alias, one in every.items() if (current := as_of(one, now)) is not None}
+    contexts = _contexts(policies, now)
     mandatory = tuple(context.alias for context in contexts.values() if context.mandatory)
     return Snapshot(
         hash=_hash(policies, contexts, mandatory),
@@ -50,8 +49,22 @@ def assemble(policies: PolicySet, generation: int, now: float) -> Snapshot:
         resources={resource.id: resource for context in contexts.values() for resource in context.resources},
         default=next((context.alias for context in contexts.values() if context.default), None),
         mandatory=mandatory,
-        valid_until=min((moment for one in every.values() for moment in _moments(one) if moment > now), default=None),
+        valid_until=min((moment for moment in _moments(policies) if moment > now), default=None),
     )
+
+
+def _contexts(policies: PolicySet, now: float) -> dict[str, Context]:
+    found: dict[str, Context] = {}
+    for alias, part in policies.parts["contexts"].items():
+        current = as_of(part.built, now) if part.moments and isinstance(part.built, Context) else part.built
+        if isinstance(current, Context):
+            found[alias] = current
+    return found
+
+
+def _moments(policies: PolicySet) -> Iterator[float]:
+    for part in policies.parts["contexts"].values():
+        yield from part.moments
 
 
 def as_of(context: Context, now: float) -> Context | None:
@@ -66,13 +79,6 @@ def as_of(context: Context, now: float) -> Context | None:
 def _valid(limited: Context | Resource, now: float) -> bool:
     begun = limited.valid_from is None or limited.valid_from <= now
     return begun and (limited.valid_until is None or now < limited.valid_until)
-
-
-def _moments(context: Context) -> Iterator[float]:
-    """When something in a context begins or ends to be valid."""
-    limited: list[Context | Resource] = [context, *context.resources]
-    for one in limited:
-        yield from (moment for moment in (one.valid_from, one.valid_until) if moment is not None)
 
 
 def _hash(policies: PolicySet, contexts: dict[str, Context], mandatory: tuple[str, ...]) -> str:
@@ -96,7 +102,7 @@ def _hash(policies: PolicySet, contexts: dict[str, Context], mandatory: tuple[st
 
 def _digest_now(part: Part, current: Context) -> bytes:
     """A context counts with the resources that are valid."""
-    if not any(_moments(current)) and current is part.built:
+    if not part.moments:
         return part.digest
     return part.digest + digest_of([resource.id for resource in current.resources])
 

@@ -56,7 +56,7 @@ class ContextCompiler:
     documents: Mapping[str, str]  # texts of uploaded documents by hash
     faults: list[Fault] = field(default_factory=list)
     links: dict[str, LinkMaterial] = field(default_factory=dict)  # by the id of the resource
-    uploads: set[str] = field(default_factory=set)  # hashes of the documents that it needs
+    borrowed: set[str] = field(default_factory=set)  # ids of resources whose text lies outside the entry
 
     def context(self, entry: Entry) -> Context | None:
         self._check_alias(entry)
@@ -111,6 +111,8 @@ class ContextCompiler:
 
     def _text(self, identity: str, kind: ResourceType, data: Any, entry: Entry) -> str | None:
         material = kind.material(data)
+        if material is not None:
+            self.borrowed.add(identity)
         if isinstance(material, FileMaterial):
             return kind.render(data, self._file(material.path, entry))
         if isinstance(material, BlobMaterial):
@@ -129,7 +131,6 @@ class ContextCompiler:
         return self.source.materials.file(document_path(self.source.directory, folder, written))
 
     def _upload(self, sha256: str) -> str:
-        self.uploads.add(sha256)
         if sha256 not in self.documents:
             raise ValueError(f"there is no uploaded document {sha256!r}")
         return self.documents[sha256]

@@ -1,7 +1,7 @@
 """A part: one entry of the policies, compiled by itself and kept until the entry changes."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
+from gateway.domain.resource import Resource
 from gateway.errors import Fault
 from gateway.resources.base import LinkMaterial
 from gateway.stores.compile import Compiler
@@ -28,15 +29,27 @@ class Part:
     digest: bytes  # of what it says, whatever spacing, comments and version it says it in
     faults: tuple[Fault, ...] = ()
     links: Mapping[str, LinkMaterial] | None = None  # by the id of the resource; a context only
-    uploads: frozenset[str] = frozenset()  # uploaded documents that it needs
+    lasting: bool = True  # compiling the entry again would give the same: its texts come from nowhere else
+    moments: tuple[float, ...] = ()  # when something in it begins or ends to be valid
 
-    @property
-    def lasting(self) -> bool:
-        """Whether compiling the entry again would give the same: its texts come from nowhere else."""
-        return not self.links and not self.uploads and not self.faults
+    def serves(self, entry: Entry) -> bool:
+        """Whether it is what compiling `entry` would give."""
+        own = self.entry
+        return self.lasting and own.data is entry.data and own.record is entry.record and own.place == entry.place
 
 
 Parts = dict[str, dict[str, Part]]  # kind → alias → part
+
+
+def parts_of(
+    kind: str, entries: Mapping[str, Entry], source: Source, documents: Mapping[str, str], former: Mapping[str, Part]
+) -> dict[str, Part]:
+    """Every entry compiled; what came of it before is taken again where nothing can differ."""
+    made: dict[str, Part] = {}
+    for alias, entry in entries.items():
+        known = former.get(alias)
+        made[alias] = known if known is not None and known.serves(entry) else part_of(kind, entry, source, documents)
+    return made
 
 
 def part_of(kind: str, entry: Entry, source: Source, documents: Mapping[str, str]) -> Part:
@@ -46,7 +59,7 @@ def part_of(kind: str, entry: Entry, source: Source, documents: Mapping[str, str
     compiler = Compiler()
     build = {"profiles": compiler.profile, "agents": compiler.agent, "prompts": compiler.prompt}[kind]
     built: Profile | Agent | Prompt | None = build(entry)
-    return Part(entry, built, digest_of(built), tuple(compiler.faults))
+    return Part(entry, built, digest_of(built), tuple(compiler.faults), lasting=not compiler.faults)
 
 
 def _context(entry: Entry, source: Source, documents: Mapping[str, str]) -> Part:
@@ -54,10 +67,19 @@ def _context(entry: Entry, source: Source, documents: Mapping[str, str]) -> Part
     built = compiler.context(entry)
     # The texts of links change by themselves, and every node of a cluster must see the same hash.
     digest = digest_of(built and without_texts(built, compiler.links))
-    if built is not None and entry.record is not None:
+    if built is not None and entry.record is not None and entry.record.version > 1:
         versioned = tuple(replace(one, version=entry.record.version) for one in built.resources)
         built = replace(built, resources=versioned)
-    return Part(entry, built, digest, tuple(compiler.faults), compiler.links, frozenset(compiler.uploads))
+    lasting = not (compiler.borrowed or compiler.faults)
+    moments = () if built is None else tuple(moments_of(built))
+    return Part(entry, built, digest, tuple(compiler.faults), compiler.links, lasting, moments)
+
+
+def moments_of(context: Context) -> Iterator[float]:
+    """When something in a context begins or ends to be valid."""
+    limited: list[Context | Resource] = [context, *context.resources]
+    for one in limited:
+        yield from (moment for moment in (one.valid_from, one.valid_until) if moment is not None)
 
 
 def without_texts(context: Context, linked: Mapping[str, LinkMaterial]) -> Context:

@@ -9,12 +9,12 @@ from gateway.errors import Fault, Faults
 from gateway.stores.assemble import PolicySet, assemble
 from gateway.stores.compile_nodes import tree_of_files
 from gateway.stores.compile_resources import Materials, Source, Types
-from gateway.stores.parts import NAMED, part_of
-from gateway.stores.policy_files import Sections, read_sections
+from gateway.stores.parts import NAMED, Parts, parts_of
+from gateway.stores.policy_files import PolicyFiles, Sections
 from gateway.stores.policy_models import DocumentShape
 from gateway.validation import validated
 
-__all__ = ["FilePolicies", "Materials", "Types", "load_policies", "read_policies"]
+__all__ = ["FilePolicies", "Materials", "PolicyReader", "Types", "load_policies"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +28,29 @@ class FilePolicies:
 
 def load_policies(directory: Path, registry: Types, materials: Materials, generation: int) -> Snapshot:
     """Read, validate and compile all policy files below a directory; raises Faults with every fault found."""
-    files = read_policies(Source(directory, registry, materials))
+    files = PolicyReader(Source(directory, registry, materials)).read()
     return assemble(files.policies, generation, time.time())
 
 
-def read_policies(source: Source) -> FilePolicies:
-    """Read and compile all policy files; raises Faults for those that cannot be read at all."""
-    sections, unreadable = read_sections(source.directory)
-    documents, wrong = _documents(sections)
-    parts = {
-        kind: {alias: part_of(kind, entry, source, documents) for alias, entry in sections[kind].items()}
-        for kind in NAMED
-    }
-    files = FilePolicies(sections, PolicySet(parts, tree_of_files(sections["content"].values())), documents)
-    if unreadable or wrong:
-        # What else is wrong is told along with it, so that a person corrects everything at once.
-        raise Faults(sorted([*unreadable, *wrong, *_faults(files.policies)], key=lambda one: (one.file, one.line)))
-    return files
+class PolicyReader:
+    """Reads a policy directory again and again; what has not changed is neither parsed nor compiled anew."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._files = PolicyFiles(source.directory)
+        self._former: Parts = {kind: {} for kind in NAMED}
+
+    def read(self) -> FilePolicies:
+        """What the files say now; raises Faults if one of them cannot be read."""
+        sections, unreadable = self._files.read()
+        documents, wrong = _documents(sections)
+        parts = {kind: parts_of(kind, sections[kind], self._source, documents, self._former[kind]) for kind in NAMED}
+        self._former = parts
+        files = FilePolicies(sections, PolicySet(parts, tree_of_files(sections["content"].values())), documents)
+        if unreadable or wrong:
+            # What else is wrong is told along with it, so that a person corrects everything at once.
+            raise Faults(sorted([*unreadable, *wrong, *_faults(files.policies)], key=lambda one: (one.file, one.line)))
+        return files
 
 
 def _documents(sections: Sections) -> tuple[dict[str, str], list[Fault]]:

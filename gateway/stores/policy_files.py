@@ -1,5 +1,6 @@
 """Reads a directory of policy files as one set: every entry with the place it came from."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from typing import Any
 
 from gateway.domain.record import Record
 from gateway.errors import Fault, Faults
-from gateway.strict_yaml import Document, Keys, load
+from gateway.strict_yaml import Document, Keys, parse, read
 from gateway.validation import nearest
 
 SUFFIXES = (".yaml", ".yml")
@@ -62,23 +63,40 @@ def files_below(directory: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(files) if not name.startswith("."))
 
 
-def read_sections(directory: Path) -> tuple[Sections, list[Fault]]:
-    """Every entry of every file by section and alias, and what is wrong with the files as such."""
-    faults: list[Fault] = []
-    sections: Sections = {section: {} for section in SECTIONS}
-    if not directory.is_dir():
-        return sections, [Fault(str(directory), 1, "(file)", "there is no such policy directory")]
-    try:
-        paths = [path for path in files_below(directory) if path.suffix in SUFFIXES]
-    except OSError as error:
-        where = str(error.filename or directory)
-        return sections, [Fault(where, 1, "(file)", f"cannot be read: {error.strerror}")]
-    for path in paths:
+class PolicyFiles:
+    """The files below a directory; one whose bytes have not changed is not parsed again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._parsed: dict[str, tuple[bytes, Document]] = {}  # path → hash of its bytes
+
+    def read(self) -> tuple[Sections, list[Fault]]:
+        """Every entry of every file by section and alias, and what is wrong with the files as such."""
+        faults: list[Fault] = []
+        sections: Sections = {section: {} for section in SECTIONS}
+        if not self._directory.is_dir():
+            return sections, [Fault(str(self._directory), 1, "(file)", "there is no such policy directory")]
         try:
-            faults += _add(sections, load(path))
-        except Faults as broken:
-            faults += broken.faults
-    return sections, faults
+            paths = [path for path in files_below(self._directory) if path.suffix in SUFFIXES]
+        except OSError as error:
+            where = str(error.filename or self._directory)
+            return sections, [Fault(where, 1, "(file)", f"cannot be read: {error.strerror}")]
+        self._parsed = {name: known for name, known in self._parsed.items() if Path(name) in set(paths)}
+        for path in paths:
+            try:
+                faults += _add(sections, self._document(path))
+            except Faults as broken:
+                faults += broken.faults
+        return sections, faults
+
+    def _document(self, path: Path) -> Document:
+        name = str(path)
+        raw = read(path, name)
+        digest = hashlib.sha256(raw).digest()
+        known = self._parsed.get(name)
+        if known is None or known[0] != digest:
+            known = self._parsed[name] = digest, parse(raw, name)
+        return known[1]
 
 
 def _refuse(error: OSError) -> None:

@@ -11,7 +11,7 @@ from gateway.domain.snapshot import EMPTY, Snapshot
 from gateway.stores.assemble import PolicySet, assemble
 from gateway.stores.compile_nodes import Tree, with_stored
 from gateway.stores.compile_resources import Source
-from gateway.stores.parts import NAMED, Part, Parts, part_of
+from gateway.stores.parts import NAMED, Part, Parts, parts_of
 from gateway.stores.policies import FilePolicies
 from gateway.stores.policy_files import SECTIONS, Entry, Place, Sections
 from gateway.strict_yaml import Document
@@ -88,11 +88,8 @@ class Workspace:
             known = former.policies.parts[kind] if former is not None else {}
             shared = files.policies.parts[kind]
             # An alias that a file has taken is the file's, whoever had it before.
-            mine[kind] = {
-                alias: _reused(known.get(alias), entry) or part_of(kind, entry, source, documents)
-                for alias, entry in own[kind].items()
-                if alias not in shared
-            }
+            free = {alias: entry for alias, entry in own[kind].items() if alias not in shared}
+            mine[kind] = parts_of(kind, free, source, documents, known)
         parts = {kind: {**files.policies.parts[kind], **mine[kind]} for kind in NAMED}
         return cls(mine["contexts"], own, PolicySet(parts, _tree(own, files)))
 
@@ -134,10 +131,6 @@ class Workspace:
 def entry_of(kind: str, alias: str, data: Any, record: Record | None) -> Entry:
     """Something stored, as the compiler wants it; its faults are told by kind and alias."""
     return Entry(alias, Place(Document(f"{kind}/{alias}", data, {}), ()), data, record)
-
-
-def _reused(known: Part | None, entry: Entry) -> Part | None:
-    return known if known is not None and known.entry is entry and known.lasting else None
 
 
 def _texts(own: Sections) -> dict[str, str]:

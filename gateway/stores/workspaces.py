@@ -17,7 +17,7 @@ from gateway.resources.base import LinkMaterial
 from gateway.stores.assemble import assemble
 from gateway.stores.base import RecordStore
 from gateway.stores.compile_resources import Source
-from gateway.stores.policies import FilePolicies, read_policies
+from gateway.stores.policies import FilePolicies, PolicyReader
 from gateway.stores.policy_files import Sections
 from gateway.stores.stored import Stored, Workspace
 
@@ -45,6 +45,7 @@ class Policies:
 
     def __init__(self, source: Source, store: RecordStore, *, clock: Callable[[], float] = time.time) -> None:
         self._source = source
+        self._reader = PolicyReader(source)
         self._store = store
         self._clock = clock
         self._now = Generation()
@@ -118,7 +119,7 @@ class Policies:
 
         A store that does not answer yet is asked again by `follow`; until then nobody is answered.
         """
-        files = await asyncio.to_thread(read_policies, self._source)
+        files = await asyncio.to_thread(self._reader.read)
         base = await asyncio.to_thread(assemble, files.policies, 1, self._clock())
         self._now = Generation(1, files, base)
         with contextlib.suppress(StoreError):
@@ -129,7 +130,7 @@ class Policies:
         """Read the files again; True if what they say is in use now, else `error` says why not."""
         async with self._turn:
             try:
-                files = await asyncio.to_thread(read_policies, self._source)
+                files = await asyncio.to_thread(self._reader.read)
                 await self._swap(await asyncio.to_thread(self._rebuilt, files))
             except Faults as faults:
                 self._file_error = str(faults)
