@@ -1,0 +1,74 @@
+"""`/search`: finds objects by the words in them."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal, Protocol
+
+from pydantic import BaseModel, Field
+
+from gateway.control.search import KINDS, search
+from gateway.domain.principal import Role
+from gateway.domain.snapshot import Snapshot
+from gateway.edge.manage.calls import Call, Reply, ok
+from gateway.edge.manage.routes import Paging, Route
+
+Kind = Literal["contexts", "resources", "profiles", "agents", "prompts", "content"]
+
+
+class Policies(Protocol):
+    """What a workspace has."""
+
+    def of(self, workspace: str) -> Snapshot:
+        """What is served; raises Unavailable."""
+        ...
+
+
+class SearchQuery(Paging):
+    """What is looked for."""
+
+    q: Annotated[str, Field(min_length=1, max_length=400, description="Every word of it has to be there.")]
+    kind: Annotated[Kind | None, Field(description="Only things of this kind.")] = None
+
+
+class HitView(BaseModel):
+    """Something that was found."""
+
+    kind: Kind
+    id: str
+    name: str
+    snippet: str
+    score: float = Field(ge=0, le=1)
+
+
+class HitPage(BaseModel):
+    """A part of what was found, best first."""
+
+    items: list[HitView]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The search of an editor, in what is served now."""
+
+    policies: Policies
+
+    def routes(self) -> Iterator[Route]:
+        yield Route(
+            method="GET",
+            path="/search",
+            handler=self.search,
+            role=Role.EDITOR,
+            tag="search",
+            summary="Find objects by their words",
+            query=SearchQuery,
+            responses={200: HitPage},
+        )
+
+    async def search(self, call: Call[SearchQuery, None]) -> Reply:
+        wish = call.query
+        kinds = KINDS if wish.kind is None else (wish.kind,)
+        found = await asyncio.to_thread(search, wish.q, self.policies.of(call.workspace), kinds)
+        page = found[wish.skip :][: wish.take]
+        return ok(HitPage(items=[HitView(**asdict(hit)) for hit in page], total=len(found)))
