@@ -23,6 +23,7 @@ from gateway.edge.models import ModelList
 from gateway.edge.passthrough import Allowed, PassThrough
 from gateway.edge.router import Router
 from gateway.errors import Fault, Faults
+from gateway.management import Parts, management
 from gateway.pipeline import Pipeline
 from gateway.resources.extract import DocumentCache
 from gateway.resources.registry import Registry, default_registry
@@ -54,6 +55,7 @@ class Gateway:
     """A gateway that is ready to answer; `open` builds it, `running` keeps its background work going."""
 
     settings: Settings
+    types: Registry
     stores: Stores
     store: WatchedStore
     policies: Policies
@@ -101,7 +103,9 @@ class Gateway:
         if settings.semantic.enabled:
             semantic = SemanticService(settings.semantic, lambda: open_vectors(settings.store))
         pipeline = Pipeline(routes, store, counter, merging(registry), secret, settings.defaults, semantic)
-        gateway = cls(settings, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline)
+        gateway = cls(
+            settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline
+        )
         policies.watch(gateway._swapped)
         gateway._swapped()
         return gateway
@@ -130,6 +134,18 @@ class Gateway:
             passthrough=PassThrough(self.routes, Allowed(self.settings.passthrough), limits),
             health=Health(self.policies, lambda: self.store.ok, draining),
             metrics=metrics,
+            manage=management(self._parts()),
+        )
+
+    def _parts(self) -> Parts:
+        return Parts(
+            settings=self.settings,
+            types=self.types,
+            policies=self.policies,
+            records=self.stores.records,
+            store=self.store,
+            links=self.links,
+            pipeline=self.pipeline,
         )
 
     def _enabled(self) -> dict[str, Upstream]:
@@ -158,6 +174,8 @@ class Gateway:
             *(up.prepare() for up in self._enabled().values() if isinstance(up, LitellmUpstream)),
         ]
         tasks = [loop.create_task(job) for job in jobs]
+        for task in tasks:
+            task.add_done_callback(complain)
         reloads: set[asyncio.Task[None]] = set()
         loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(self.reload())))
         try:
@@ -175,6 +193,12 @@ class Gateway:
         if self.semantic is not None:
             await self.semantic.close()
         await self.stores.close()
+
+
+def complain(task: asyncio.Task[None]) -> None:
+    """Background work does not end by itself; if it breaks, somebody has to know."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("background work has ended: %r", error, exc_info=error)
 
 
 def known_types(settings: Settings) -> Registry:

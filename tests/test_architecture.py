@@ -23,6 +23,7 @@ ROWS = (
     {"evaluation", "preview"},
     {"control"},
     {"edge"},
+    {"management"},
     {"app"},
     {"worker"},
     {"supervisor"},
