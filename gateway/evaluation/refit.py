@@ -13,6 +13,7 @@ from gateway.evaluation.run import Injected, Missing, Outcome, Runner
 from gateway.semantic.calibration import Calibration
 from gateway.semantic.calibration.fit import refit
 from gateway.semantic.indexed import Indexed
+from gateway.semantic.picking import apart
 from gateway.semantic.scoring import Floats, features, hybrid, shortlist
 from gateway.semantic.sentences import searched
 from gateway.semantic.view import View, Words
@@ -92,16 +93,20 @@ async def judge(runner: Runner, cases: Sequence[Case], indexed: Indexed, prior: 
     found = []
     for case in cases:
         reachable = (await runner.prepare(case)).injection.findable
-        view = View.build(indexed, reachable, words)
+        domains = [View.build(indexed, names, words) for names in apart(reachable, words.tools).values()]
+        seen = [view for view in domains if len(view.rows)]
         sentences = searched(case.question, case.earlier[::-1])
-        if sentences and len(view.rows):
+        if sentences and seen:
             vectors = await indexed.embedder.embed(sentences)
-            found.append(_judged(case, view, sentences, vectors, prior))
+            parts = [_known(view, sentences, vectors, prior) for view in seen]
+            names = tuple(name for part, _ in parts for name in part)
+            right = np.array([name in case.expect for name in names])
+            found.append(Judged(case, names, np.concatenate([rows for _, rows in parts]), right))
     return found
 
 
-def _judged(case: Case, view: View, sentences: Sequence[str], vectors: Floats, prior: Calibration) -> Judged:
-    """Each resource by the sentence that speaks for it most, as far as the prior can tell."""
+def _known(view: View, sentences: Sequence[str], vectors: Floats, prior: Calibration) -> tuple[tuple[str, ...], Floats]:
+    """Each resource with its features by the sentence that speaks for it most, as far as the prior can tell."""
     evidence = view.evidence(sentences, vectors)
     score = hybrid(evidence)
     columns = shortlist(score)
@@ -112,5 +117,4 @@ def _judged(case: Case, view: View, sentences: Sequence[str], vectors: Floats, p
         row, at = np.unravel_index(place, chances.shape)
         best[int(columns[row, at])] = int(row), int(at)
     names = tuple(view.resources[column] for column in best)
-    rows = np.stack([known[cell] for cell in best.values()])
-    return Judged(case, names, rows, np.array([name in case.expect for name in names]))
+    return names, np.stack([known[cell] for cell in best.values()])

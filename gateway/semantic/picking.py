@@ -34,13 +34,17 @@ class Asked:
     rule: Rule
 
 
-def domains_of(resources: Sequence[str], tools: frozenset[str], settings: SelectionSettings) -> list[Domain]:
+def apart(resources: Sequence[str], tools: frozenset[str]) -> dict[Kind, tuple[str, ...]]:
     """Something to know and something to call never take each other's place; a rule counts as something to know."""
-    apart = {
+    domains = {
         Kind.REFERENCE: tuple(name for name in resources if name not in tools),
         Kind.TOOL: tuple(name for name in resources if name in tools),
     }
-    return [Domain(names, rule_for(kind, settings)) for kind, names in apart.items() if names]
+    return {kind: names for kind, names in domains.items() if names}
+
+
+def domains_of(resources: Sequence[str], tools: frozenset[str], settings: SelectionSettings) -> list[Domain]:
+    return [Domain(names, rule_for(kind, settings)) for kind, names in apart(resources, tools).items()]
 
 
 def found_in(every: Sequence[Asked], near: Near) -> Found:
