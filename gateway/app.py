@@ -17,6 +17,7 @@ from gateway.edge.auth import Authenticator, Freshness
 from gateway.edge.chat import Chat
 from gateway.edge.health import Health
 from gateway.edge.hosts import HostCheck
+from gateway.edge.limits import Limiter
 from gateway.edge.logs import ExchangeLog
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelList
@@ -121,6 +122,8 @@ class Gateway:
         """The ASGI app."""
         limits, metrics, semantic = self.settings.limits, self.metrics, self.semantic
         self.auth.require_keys()
+        limiter = Limiter(self.store)
+        metrics.watch_counts("limited", lambda: limiter.refused)
         metrics.watch_generation(lambda: self.policies.generation)
         metrics.watch_breakers(self.routes.breakers)
         if semantic is not None:
@@ -129,11 +132,12 @@ class Gateway:
             auth=self.auth,
             hosts=HostCheck(self.settings.hosts, lambda: self.auth.keyed),
             policies=self.policies,
-            chat=Chat(self.pipeline, limits, metrics, self.exchanges if self.settings.log.exchanges else None),
+            chat=Chat(self.pipeline, limits, limiter, metrics, self.exchanges if self.settings.log.exchanges else None),
             models=ModelList(self._enabled(), self.policies),
             passthrough=PassThrough(self.routes, Allowed(self.settings.passthrough), limits),
             health=Health(self.policies, lambda: self.store.ok, draining),
             metrics=metrics,
+            limiter=limiter,
             manage=management(self._parts()),
         )
 

@@ -9,12 +9,14 @@ from contextlib import aclosing
 from starlette.types import Receive, Scope, Send
 
 from gateway.domain.exchange import Exchange, Forwarded, Reply
-from gateway.domain.principal import Principal
+from gateway.domain.principal import UNLIMITED, Principal
 from gateway.domain.snapshot import EMPTY
 from gateway.edge.errors import error_event, internal, send_error
 from gateway.edge.forwarding import downward, upward
 from gateway.edge.health import Policies
+from gateway.edge.limits import Limiter
 from gateway.edge.logs import ExchangeLog
+from gateway.edge.meter import Meter
 from gateway.edge.metrics import Metrics
 from gateway.edge.requests import ClientGone, headers_of, read_body, require_json
 from gateway.edge.respond import send_body
@@ -29,9 +31,12 @@ ROUTE = "chat"
 class Chat:
     """Reads a request, has it walked through the pipeline, writes the reply and its account."""
 
-    def __init__(self, pipeline: Pipeline, limits: Limits, metrics: Metrics, log: ExchangeLog | None) -> None:
+    def __init__(
+        self, pipeline: Pipeline, limits: Limits, limiter: Limiter, metrics: Metrics, log: ExchangeLog | None
+    ) -> None:
         self._pipeline = pipeline
         self._limits = limits
+        self._limiter = limiter
         self._metrics = metrics
         self._log = log
 
@@ -44,9 +49,10 @@ class Chat:
         headers = scope["headers"]
         up = upward(headers)
         exchange = Exchange(new_id(), principal, EMPTY, headers, Forwarded(up.first, up.later, bearer))
+        meter = None if principal.limits is UNLIMITED else Meter(exchange)
         status = 0
         try:
-            status = await self._answer(exchange, scope, receive, send, policies)
+            status = await self._answer(exchange, scope, receive, send, policies, meter)
         except BaseException as gone:
             if not exchange.complete:
                 exchange.status = "aborted"
@@ -54,14 +60,21 @@ class Chat:
                 raise
         finally:
             self._account(exchange, status, time.perf_counter() - began)
+            if meter is not None:
+                await self._limiter.settle(meter)
 
-    async def _answer(self, exchange: Exchange, scope: Scope, receive: Receive, send: Send, policies: Policies) -> int:
+    async def _answer(
+        self,
+        exchange: Exchange,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        policies: Policies,
+        meter: Meter | None,
+    ) -> int:
         try:
             exchange.snapshot = policies.of(exchange.principal.workspace)
-            require_json(headers_of(scope))
-            body = await read_body(scope, receive, self._limits)
-            prepared = await self._pipeline.prepare(exchange, body)
-            reply = await self._pipeline.converse(exchange, prepared)
+            reply = await self._reply(exchange, scope, receive, meter)
         except GatewayError as error:
             exchange.status = failed_as(error)
             await send_error(send, error, context_headers(exchange))
@@ -84,6 +97,15 @@ class Chat:
                 if reply.close is not None:
                     await reply.close()
         return reply.status
+
+    async def _reply(self, exchange: Exchange, scope: Scope, receive: Receive, meter: Meter | None) -> Reply:
+        if meter is not None:
+            await self._limiter.admit(exchange.principal, exchange.degraded)
+        require_json(headers_of(scope))
+        body = await read_body(scope, receive, self._limits)
+        prepared = await self._pipeline.prepare(exchange, body)
+        reply = await self._pipeline.converse(exchange, prepared)
+        return reply if meter is None else meter.over(reply, len(body))
 
     async def _stream(self, exchange: Exchange, reply: Reply, stream: AsyncGenerator[bytes], send: Send) -> None:
         await send({"type": "http.response.start", "status": reply.status, "headers": head(reply, exchange)})

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 from starlette.types import Receive, Scope, Send
 
+from gateway.domain.principal import UNLIMITED
 from gateway.edge.auth import Authenticator
 from gateway.edge.chat import Chat
 from gateway.edge.errors import guarded
 from gateway.edge.health import Health, Policies
 from gateway.edge.hosts import HostCheck
+from gateway.edge.limits import Limiter
 from gateway.edge.manage.app import Manage
 from gateway.edge.manage.problems import send_problem
 from gateway.edge.metrics import Metrics
@@ -33,6 +35,7 @@ class Router:
     passthrough: PassThrough
     health: Health
     metrics: Metrics
+    limiter: Limiter
     manage: Manage | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,6 +71,8 @@ class Router:
             if wanted:
                 return await self.models.serve_one(send, principal, wanted)
             return await self.models.serve_list(send, principal)
+        if principal.limits is not UNLIMITED:
+            await self.limiter.admit(principal, set(), tokens=False)
         await self.passthrough.serve(scope, receive, send, path, self.auth.client_bearer(headers))
 
     async def _manage(self, scope: Scope, receive: Receive, send: Send) -> None:

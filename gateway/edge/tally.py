@@ -20,6 +20,7 @@ COUNTERS = {
     "injected": ("gateway_injected_resources", "Resources placed", ()),
     "tokens": ("gateway_context_tokens", "Tokens of context placed", ()),
     "reload_failures": ("gateway_reload_failures", "Reloads that kept the old", ()),
+    "limited": ("gateway_limited", "Requests refused by a limit of their key", ("limit",)),
     "semantic_cache": ("gateway_semantic_cache", "Sentences looked up in the cache of vectors", ("outcome",)),
 }
 

@@ -1,0 +1,132 @@
+"""What a key may use up per minute: requests, and the tokens that upstreams report.
+
+Counted in slices of 5 s, of which the current one and the 12 before it are added up: in no 60 s can a key have more
+than it may, and it waits at most one slice too long. The counts are in the store, so that all workers of a machine, or
+all nodes on one Redis, share them.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, MutableSet, Sequence
+from hashlib import sha256
+
+from gateway.domain.exchange import Exchange
+from gateway.domain.principal import Principal
+from gateway.edge.meter import Meter
+from gateway.errors import RateLimited, StoreError
+from gateway.stores.base import EphemeralStore
+from gateway.stores.encoding import counted
+from gateway.stores.memory import MemoryStore
+
+SLICE = 5.0
+SLICES = 12  # a minute
+KEPT = (SLICES + 4) * SLICE  # how long a slice is needed, and somewhat longer: clocks differ
+REMEMBERED = 50_000  # slices that are over, and refusals
+
+REQUESTS, TOKENS = "requests", "tokens"
+Degraded = MutableSet[str]
+
+
+class Limiter:
+    """Refuses requests of keys that have used up what they may."""
+
+    def __init__(self, store: EphemeralStore, clock: Callable[[], float] = time.time) -> None:
+        self._store = store
+        self._clock = clock
+        self._local = MemoryStore()  # counts here while the store fails
+        self._until: dict[tuple[str, str, int], float] = {}  # refused at least until then
+        self._former: dict[str, int] = {}  # what slices came to that are over
+        self._settling: set[asyncio.Task[None]] = set()
+        self.refused: Counter[tuple[str, ...]] = Counter()
+
+    async def admit(self, principal: Principal, degraded: Degraded, *, tokens: bool = True) -> None:
+        """Count a request; raises RateLimited if it is one too many, or if the tokens are used up."""
+        limits, now = principal.limits, self._clock()
+        for kind, limit in ((TOKENS, limits.tokens if tokens else None), (REQUESTS, limits.requests)):
+            if limit is None:
+                continue
+            account = account_of(principal, kind)
+            known = self._until.get((account, kind, limit), 0.0)
+            wait = known - now if known > now else await self._wait(account, kind, limit, degraded)
+            if wait > 0:
+                if len(self._until) > REMEMBERED:
+                    self._until.clear()
+                self._until[account, kind, limit] = now + wait
+                self.refused[(kind,)] += 1
+                raise refusal(kind, limit, wait)
+
+    async def settle(self, meter: Meter) -> None:
+        """Charge what an exchange has cost; also when its client has left and this task is being cancelled."""
+        spent = meter.spent() if meter.exchange.principal.limits.tokens is not None else 0
+        if spent:
+            task = asyncio.create_task(self._charge(meter.exchange, spent))
+            self._settling.add(task)
+            task.add_done_callback(self._settling.discard)
+            await asyncio.shield(task)
+
+    async def _charge(self, exchange: Exchange, spent: int) -> None:
+        account = account_of(exchange.principal, TOKENS)
+        await self._add(f"{account}:{int(self._clock() // SLICE)}", spent, exchange.degraded)
+
+    async def _wait(self, account: str, kind: str, limit: int, degraded: Degraded) -> float:
+        """Seconds until one more request fits; 0: it fits, and is counted if requests are."""
+        number, elapsed = divmod(self._clock(), SLICE)
+        names = [f"{account}:{int(number) - back}" for back in range(SLICES, -1, -1)]
+        current = names.pop()
+        former = await self._closed(names, degraded)
+        if kind == TOKENS:
+            now = await self._read([current], degraded)
+            return waiting([*former, *now], limit - 1, elapsed)
+        used = await self._add(current, 1, degraded)
+        wait = waiting([*former, used - 1], limit - 1, elapsed)
+        if wait > 0:
+            await self._add(current, -1, degraded)
+        return wait
+
+    async def _closed(self, names: list[str], degraded: Degraded) -> list[int]:
+        """What slices came to that are over; each is asked for once."""
+        missing = [name for name in names if name not in self._former]
+        if missing:
+            if len(self._former) > REMEMBERED:
+                self._former.clear()
+                missing = names
+            self._former.update(zip(missing, await self._read(missing, degraded), strict=True))
+        return [self._former[name] for name in names]
+
+    async def _read(self, names: list[str], degraded: Degraded) -> list[int]:
+        try:
+            found = await self._store.get_many(names)
+        except StoreError:
+            degraded.add("store")
+            found = await self._local.get_many(names)
+        return [counted(name, found[name]) if name in found else 0 for name in names]
+
+    async def _add(self, name: str, amount: int, degraded: Degraded) -> int:
+        try:
+            return await self._store.add(name, amount, KEPT)
+        except StoreError:
+            degraded.add("store")
+            return await self._local.add(name, amount, KEPT)
+
+
+def waiting(counts: Sequence[int], room: int, elapsed: float) -> float:
+    """Seconds until the sum of the slices, oldest first, is at most `room`, if nothing else comes; 0: it is now."""
+    total = sum(counts)
+    leaving = 0
+    while total > room:
+        total -= counts[leaving]
+        leaving += 1
+    return leaving * SLICE - elapsed if leaving else 0.0
+
+
+def account_of(principal: Principal, kind: str) -> str:
+    """Under which name a key's use is counted; nothing that a person wrote stands in it."""
+    who = f"{principal.workspace}\0{principal.key or principal.name}"
+    return f"limit:{kind}:{sha256(who.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def refusal(kind: str, limit: int, wait: float) -> RateLimited:
+    error = RateLimited(f"This key may use {limit} {kind} a minute. Try again in {max(1, round(wait))} s.")
+    error.retry_after = max(1.0, wait)
+    return error
