@@ -114,6 +114,19 @@ async def test_references_score_the_same_with_and_without_tools_beside_them() ->
     assert [pair for pair in apart.scores if pair[0] not in tools] == list(alone.scores)
 
 
+async def test_picks_stand_in_the_order_in_which_a_shrinking_budget_gives_them_up() -> None:
+    tool = resource("g/tool", "alpha beta gamma one two three four five six", kind=Kind.TOOL)
+    related = resource("g/related", "one two three four five six")
+    settings = {"include_score": 1.0, "min_score": 0.3, "expansion": {"depth": 1, "threshold": 0.5}}
+    async with searching([*GRADED, tool, related], **settings) as search:
+        picks = (await search.find(QUESTION)).picks
+    # The first tool needs less than the second reference, although it is less likely.
+    assert [(pick.resource, pick.needs) for pick in picks[:3]] == [("g/near", 0), ("g/tool", 0), ("g/middle", 0.2)]
+    assert picks[1].score < picks[2].score
+    assert {pick.resource for pick in picks[3:]} == {"g/related", "g/far"}
+    assert [pick.needs for pick in picks] == sorted(pick.needs for pick in picks)
+
+
 async def test_a_rule_is_chosen_among_the_references() -> None:
     rule = resource("g/rule", "alpha beta gamma one two three four five six", kind=Kind.RULE)
     async with searching([*GRADED, rule], top_n=2, kinds={"tool": {"top_n": 0}}) as search:
