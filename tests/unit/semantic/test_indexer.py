@@ -15,7 +15,7 @@ from gateway.semantic import indexer as module
 from gateway.semantic.base import EmbedderUnavailable
 from gateway.semantic.indexer import CHUNK, Indexer
 from gateway.semantic.onnx_model import normalised
-from gateway.stores.vectors import MemoryVectors
+from gateway.stores.vectors import UNUSED_SECONDS, MemoryVectors
 
 
 class Hashing:
@@ -235,3 +235,33 @@ async def test_nothing_to_index_is_an_empty_index(start: Start) -> None:
     await settle(indexer)
     assert indexer.current is not None
     assert best(indexer, "anything", ["c/a"]) == []
+
+
+async def test_what_another_gateway_embeds_meanwhile_is_not_embedded_again(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0)
+    store, many = MemoryVectors(), [resource(f"r{n}") for n in range(4 * CHUNK)]
+    slow, first = Hashing(), start(store)
+    slow.gate.clear()
+    first.submit(1, slow, many)
+    await until(lambda: len(slow.texts) == CHUNK)
+    second = start(store)
+    second.submit(1, Hashing(), many)
+    await settle(second)
+    slow.gate.set()
+    await settle(first)
+    assert (len(slow.texts), first.embedded) == (CHUNK, CHUNK)
+    assert (first.progress.done, first.progress.total) == (True, 4 * CHUNK)
+
+
+async def test_vectors_in_use_are_marked_so_that_no_sweep_takes_them(start: Start) -> None:
+    now = [0.0]
+    store = MemoryVectors(clock=lambda: now[0])
+    indexer = start(store)
+    indexer.submit(1, Hashing(), [resource("a"), resource("b")])
+    await settle(indexer)
+    await store.put_many({b"gone": b"1"})
+    now[0] = UNUSED_SECONDS + 1
+    await indexer.use()
+    assert await store.sweep() == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis_server import running_redis
 from searching import BY_COSINE, Bag, resource
 
 from gateway.domain.agent import SelectionSettings
@@ -205,6 +206,18 @@ async def test_a_restart_embeds_nothing(opened: Opened, tmp_path: Path) -> None:
             await settle(service)
             assert names(await find(service, "reset forgotten password", PASSWORD, INVOICE)) == ["help/password"]
     assert [len(bag.passages) for bag in opened] == [3, 1]  # each has warmed up
+
+
+async def test_a_new_node_on_the_same_server_embeds_nothing_and_one_without_it_embeds_itself(opened: Opened) -> None:
+    with running_redis() as server:
+        for _ in range(2):
+            async with serving(PASSWORD, INVOICE, vectors=lambda: open_vectors(server.url)) as service:
+                await settle(service)
+        server.kill()
+        async with serving(PASSWORD, INVOICE, vectors=lambda: open_vectors(server.url)) as service:
+            await settle(service)
+            assert names(await find(service, "reset forgotten password", PASSWORD, INVOICE)) == ["help/password"]
+    assert [len(bag.passages) for bag in opened] == [3, 1, 3]  # each has warmed up
 
 
 async def test_a_sweep_that_fails_stops_nothing(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
