@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 
+from gateway.control.keys import Keys
 from gateway.edge.manage.app import Manage
+from gateway.edge.manage.keys import KeyNoun
 from gateway.edge.manage.resource_types import ResourceTypes
+from gateway.edge.manage.routes import Noun
 from gateway.pipeline import Pipeline
 from gateway.resources.registry import Registry
 from gateway.settings import Settings
@@ -27,5 +30,8 @@ class Parts:
 
 def management(parts: Parts) -> Manage:
     """The app below `/api/v1`."""
-    nouns = (ResourceTypes(parts.types),)
+    nouns: tuple[Noun, ...] = (
+        ResourceTypes(parts.types),
+        KeyNoun(Keys(parts.policies, parts.settings.auth.keys)),
+    )
     return Manage(nouns, parts.settings.limits)

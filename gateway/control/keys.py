@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from gateway.control.grants import require_within
+from gateway.control.grants import ACT, require_within
 from gateway.control.key_shape import (
     KIND,
     KeyShape,
@@ -27,6 +27,8 @@ from gateway.settings import Key as ConfiguredKey
 
 PREFIX = "cgw_"
 SECRET_BYTES = 32  # 43 characters of base64
+
+Tags = frozenset[str] | None  # of which a key must have one; "*": any; None: whatever it has
 
 
 class Book(Protocol):
@@ -51,6 +53,34 @@ class Held:
     @property
     def id(self) -> str:
         return self.principal.key or ""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Everything that may be told about it, as JSON has it."""
+        holder, record = self.principal, self.record
+        return {
+            "id": self.id,
+            "name": holder.name,
+            "workspace": holder.workspace,
+            "role": holder.role.value,
+            "agents": None if holder.agents is None else sorted(holder.agents),
+            "agent": holder.agent,
+            "groups": sorted(holder.groups),
+            "tier": holder.tier,
+            "limits": {"requests": holder.limits.requests, "tokens": holder.limits.tokens},
+            "act_for_users": ACT in holder.rights,
+            "expires_at": told(holder.expires),
+            "source": "config" if record is None else "store",
+            "version": 0 if record is None else record.version,
+            "updated_at": None if record is None else told(record.at),
+            "updated_by": None if record is None else record.by,
+        }
+
+    @property
+    def tag(self) -> str:
+        """Changes with everything that a reader sees."""
+        data = self.data
+        return f"{data['version']}-{sha256(orjson.dumps(data)).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,53 +113,53 @@ class Keys:
                 return held
         raise NotFound(f"There is no key {id!r}.")
 
-    async def create(self, caller: Principal, wish: KeyWish) -> Made:
+    async def create(self, caller: Principal, wish: KeyWish, workspace: str | None = None) -> Made:
         """A new key in the caller's workspace; raises Forbidden for more than the caller has."""
-        wish = self._granted(caller, wish)
+        wish = self._granted(caller, wish, workspace or caller.workspace)
         self._require_free(caller.workspace, wish.name, None)
         secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
         key = Key(caller.workspace, KIND, f"key-{secrets.token_hex(6)}")
-        body = KeyShape(**dict(wish), sha256=sha256(secret.encode()).hexdigest())
+        body = _body(wish, sha256(secret.encode()).hexdigest())
         write = Write(key, _encoded(body), expected=0, changes=_changes(None, wish))
         (record,) = await self._book.commit([write], Author(caller.name, "create"))
         return Made(_held(record, body), secret)
 
-    async def update(self, caller: Principal, id: str, wish: KeyWish, expected: int | None = None) -> Held:
-        """Replace what a key may do; its secret stays."""
-        record = self._own(caller, id, expected)
-        wish = self._granted(caller, wish, id)
+    async def update(self, caller: Principal, id: str, wish: KeyWish, tags: Tags = None) -> Held:
+        """Replace what a key may do; its secret and its workspace stay."""
+        record = self._own(caller, id, tags)
+        wish = self._granted(caller, wish, caller.workspace)
         self._require_free(caller.workspace, wish.name, id)
         former = shape_of(record)
-        body = KeyShape(**dict(wish), sha256=former.sha256)
+        body = _body(wish, former.sha256)
         write = Write(record.key, _encoded(body), expected=record.version, changes=_changes(former, wish))
-        (record,) = await self._commit(write, Author(caller.name, "update"))
+        (record,) = await self._commit(write, Author(caller.name, "update"), tags)
         return _held(record, body)
 
-    async def revoke(self, caller: Principal, id: str, expected: int | None = None) -> None:
+    async def revoke(self, caller: Principal, id: str, tags: Tags = None) -> None:
         """End a key for good."""
-        record = self._own(caller, id, expected)
+        record = self._own(caller, id, tags)
         write = Write(record.key, None, expected=record.version, changes=_changes(shape_of(record), None))
-        await self._commit(write, Author(caller.name, "delete"))
+        await self._commit(write, Author(caller.name, "delete"), tags)
 
     def _stored(self, workspace: str) -> Iterable[Held]:
         for record in self._book.stored(KIND):
             if record.key.workspace == workspace and record.body is not None:
                 yield _held(record, shape_of(record))
 
-    def _own(self, caller: Principal, id: str, expected: int | None) -> Record:
-        """A stored key that is no more powerful than the caller, at the expected version."""
+    def _own(self, caller: Principal, id: str, tags: Tags) -> Record:
+        """A stored key that is no more powerful than the caller and has one of the tags."""
         held = self.get(caller.workspace, id)
         if held.record is None:
             raise Conflict(f"The key {id!r} stands in the configuration under auth.keys; change it there.")
         require_within(caller, held.principal)
-        if expected is not None and held.record.version != expected:
-            raise PreconditionFailed(f"The key {id!r} is at version {held.record.version}.")
+        if tags is not None and not tags & {held.tag, "*"}:
+            raise PreconditionFailed(f"The key {id!r} is at version {held.record.version} by now. Read it again.")
         return held.record
 
-    def _granted(self, caller: Principal, wish: KeyWish, id: str = "") -> KeyWish:
+    def _granted(self, caller: Principal, wish: KeyWish, workspace: str) -> KeyWish:
         """The wish with everything unsaid filled in from the caller; raises Forbidden for more than it has."""
         wish = filled(caller, wish)
-        wanted = stored_principal(id, caller.workspace, wish)
+        wanted = stored_principal("", workspace, wish)
         if wanted.expires is not None and wanted.expires <= self._clock():
             message = "must lie in the future"
             raise Invalid(f"expires_at {message}.", [Pointed("/expires_at", message)])
@@ -142,11 +172,12 @@ class Keys:
         if name is not None and (name in taken or name == ANONYMOUS.name):
             raise Conflict(f"Another key is called {name!r}.")
 
-    async def _commit(self, write: Write, author: Author) -> list[Record]:
+    async def _commit(self, write: Write, author: Author, tags: Tags) -> list[Record]:
         try:
             return await self._book.commit([write], author)
         except VersionConflict as conflict:
-            raise Conflict("Somebody else changed this key at the same moment. Look at it again.") from conflict
+            message = "Somebody else changed this key at the same moment. Read it again."
+            raise (Conflict if tags is None else PreconditionFailed)(message) from conflict
 
 
 def filled(caller: Principal, wish: KeyWish) -> KeyWish:
@@ -167,8 +198,18 @@ def filled(caller: Principal, wish: KeyWish) -> KeyWish:
     return wish.model_copy(update=changes)
 
 
+def told(seconds: float | None) -> str | None:
+    """A moment in RFC 3339."""
+    at = moment(seconds)
+    return None if at is None else at.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 def _held(record: Record, wish: KeyWish) -> Held:
     return Held(stored_principal(record.key.alias, record.key.workspace, wish), record)
+
+
+def _body(wish: KeyWish, digest: str) -> KeyShape:
+    return KeyShape(**{name: getattr(wish, name) for name in KeyWish.model_fields}, sha256=digest)
 
 
 def _encoded(body: KeyShape) -> bytes:
@@ -185,4 +226,4 @@ def _changes(former: KeyWish | None, wish: KeyWish | None) -> bytes:
 
 
 def _told(wish: KeyWish) -> dict[str, Any]:
-    return wish.model_dump(mode="json", exclude={"sha256"})
+    return wish.model_dump(mode="json", include=set(KeyWish.model_fields))
