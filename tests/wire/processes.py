@@ -1,0 +1,141 @@
+"""A real `gateway serve` in processes of its own, and what it says on stderr."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+from upstream import wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+START_SECONDS = 60
+TONE = "Be kind."
+QUESTION = {"model": "demo", "messages": [{"role": "user", "content": "Which tone?"}]}
+
+
+def policies(tone: str = TONE) -> dict[str, Any]:
+    resources = {"tone": {"type": "text", "name": "Tone", "data": {"content": tone}}}
+    return {"contexts": {"plain": {"default": True, "resources": resources}}}
+
+
+def configure(directory: Path, base_url: str = "http://127.0.0.1:9", **changes: Any) -> Path:
+    """Write policies and a configuration with a demo model and, for `m-large`, a scripted one."""
+    (directory / "policies").mkdir(exist_ok=True)
+    (directory / "policies" / "all.yaml").write_text(yaml.safe_dump(policies()))
+    data = {
+        "listen": {"port": 0},
+        "policies": "policies",
+        "store": "sqlite:///data.db",
+        "upstreams": {"demo": {"kind": "demo"}, "scripted": {"kind": "openai", "base_url": base_url}},
+        "routes": [{"model": "m-large", "upstream": "scripted"}, {"model": "*", "upstream": "demo"}],
+        "semantic": {"enabled": False},
+        "log": {"exchanges": False},
+        **changes,
+    }
+    config = directory / "config.yaml"
+    config.write_text(yaml.safe_dump(data))
+    return config
+
+
+@dataclass
+class Running:
+    """A supervisor and its workers."""
+
+    process: subprocess.Popen[str]
+    directory: Path
+    address: str = ""
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        lines = (self.directory / "stderr").read_text().splitlines()
+        return [orjson.loads(line) for line in lines if line.startswith("{")]
+
+    def said(self, pattern: str) -> list[tuple[float, re.Match[str]]]:
+        """When and what the log says."""
+        found = ((line, re.search(pattern, line.get("message", ""))) for line in self.log)
+        return [(datetime.fromisoformat(line["time"]).timestamp(), match) for line, match in found if match]
+
+    @property
+    def workers(self) -> list[int]:
+        """The processes that are alive."""
+        started = [int(match[1]) for _, match in self.said(r"started as process (\d+)")]
+        return [pid for pid in started if alive(pid)]
+
+    async def ask(self) -> str:
+        """One chat, as from a client that tries once more when a connection breaks."""
+        for attempt in (1, 2):
+            try:
+                return await self._ask()
+            except aiohttp.ClientConnectionError:
+                if attempt == 2:
+                    raise
+        raise AssertionError
+
+    async def _ask(self) -> str:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(20)) as session,
+            session.post(f"{self.address}/v1/chat/completions", json=QUESTION) as response,
+        ):
+            assert response.status == 200
+            return str((await response.json())["choices"][0]["message"]["content"])
+
+    async def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        async with aiohttp.ClientSession() as session, session.get(f"{self.address}/metrics") as response:
+            text = await response.text()
+        families = text_string_to_metric_families(text)
+        return sum(sample.value for family in families for sample in family.samples if sample.name == name)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that is gone and not yet waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """A worker that does nothing for a while, so that somebody else has to."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def spawned(config: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "gateway", "serve", "--config", str(config), *arguments]
+    with (config.parent / "stderr").open("w") as errors:
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
+
+
+@contextmanager
+def serving(config: Path, workers: int = 2) -> Iterator[Running]:
+    """Several workers that have all started."""
+    process = spawned(config, "--workers", str(workers))
+    running = Running(process, config.parent)
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert "listens on" in said, (config.parent / "stderr").read_text()
+        running.address = said.rpartition(" ")[2].strip()
+        wait_for(lambda: len(running.said("Application startup complete")) == workers, START_SECONDS)
+        time.sleep(0.1)  # uvicorn says so a moment before it accepts
+        yield running
+    finally:
+        process.terminate()
+        process.communicate(timeout=START_SECONDS)

@@ -1,0 +1,166 @@
+"""Several workers behind one address: real processes, real signals."""
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+from harness import read
+from processes import QUESTION, Running, alive, configure, frozen, policies, serving, spawned
+from redis_server import running_redis
+from upstream import Gate, Upstream, chunks, raw_events, sse, wait_for
+
+from gateway.cli import main
+
+REQUESTS = "gateway_requests_total"
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(configure(tmp_path_factory.mktemp("workers"))) as running:
+        yield running
+
+
+async def until(running: Running, name: str, value: float, seconds: float = 5) -> float:
+    """The metric once it has the value, or what it was last."""
+    now = await running.metric(name)
+    for _ in range(round(seconds * 10)):
+        if now == value:
+            break
+        await asyncio.sleep(0.1)
+        now = await running.metric(name)
+    return now
+
+
+async def test_either_worker_answers_alone_and_either_shows_the_sum(workers: Running) -> None:
+    first, second = workers.workers
+    before = await workers.metric(REQUESTS)
+    with frozen(first):
+        assert "Be kind." in await workers.ask()
+        await workers.ask()
+        assert await until(workers, REQUESTS, before + 2) == before + 2
+    with frozen(second):
+        await asyncio.gather(*(workers.ask() for _ in range(5)))
+        assert await until(workers, REQUESTS, before + 7) == before + 7
+    with frozen(first):
+        assert await until(workers, REQUESTS, before + 7) == before + 7
+    assert await workers.metric("gateway_workers") == 2
+    assert await workers.metric("gateway_request_seconds_count") == before + 7
+
+
+async def test_a_killed_worker_is_replaced_and_what_it_counted_stays(workers: Running) -> None:
+    before, former = await workers.metric(REQUESTS), workers.workers
+    with frozen(former[1]):
+        for _ in range(5):
+            await workers.ask()
+        assert await until(workers, REQUESTS, before + 5) == before + 5
+    os.kill(former[0], signal.SIGKILL)
+    await replaced(workers, former[0])
+    assert await workers.metric(REQUESTS) == before + 5
+    with frozen(former[1]):
+        assert "Be kind." in await workers.ask()
+
+
+async def test_no_client_that_tries_again_notices_when_a_worker_is_killed(workers: Running) -> None:
+    victim = workers.workers[0]
+
+    async def keep_asking(until: float) -> int:
+        asked = 0
+        while time.monotonic() < until:
+            await workers.ask()
+            asked += 1
+        return asked
+
+    asking = [asyncio.create_task(keep_asking(time.monotonic() + 2)) for _ in range(4)]
+    await asyncio.sleep(0.5)
+    os.kill(victim, signal.SIGKILL)
+    assert sum(await asyncio.gather(*asking)) > 20
+    await replaced(workers, victim)
+
+
+async def replaced(running: Running, victim: int) -> None:
+    await asyncio.to_thread(wait_for, lambda: victim not in running.workers and len(running.workers) == 2)
+    assert await until(running, "gateway_workers", 2, 30) == 2
+
+
+async def test_a_changed_policy_reaches_every_worker_within_two_seconds(workers: Running) -> None:
+    seen, changed = len(workers.said("policies reloaded")), time.time()
+    (workers.directory / "policies" / "all.yaml").write_text(yaml.safe_dump(policies("Be brief.")))
+    wait_for(lambda: len(workers.said("policies reloaded")) == seen + 2)
+    assert max(when for when, _ in workers.said("policies reloaded")) - changed < 2
+    for idle in workers.workers:
+        with frozen(idle):
+            assert "Be brief." in await workers.ask()
+
+
+def test_sighup_makes_every_worker_read_the_policies_again(workers: Running) -> None:
+    seen = len(workers.said("policies reloaded"))
+    workers.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: len(workers.said("policies reloaded")) == seen + 2)
+
+
+async def test_sigterm_lets_a_running_stream_finish(tmp_path: Path, upstream: Upstream) -> None:
+    gate = Gate()
+    first, second, last = chunks({"content": "one "}, {"content": "two"}, {}, finish_reason="stop")
+    upstream.will(raw_events([first, gate, second, last, sse(b"[DONE]")]))
+    with serving(configure(tmp_path, upstream.base_url)) as running:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(20)) as session,
+            session.post(
+                f"{running.address}/v1/chat/completions", json=QUESTION | {"model": "m-large", "stream": True}
+            ) as response,
+        ):
+            await asyncio.to_thread(gate.reached.wait, 10)
+            running.process.send_signal(signal.SIGTERM)
+            await asyncio.to_thread(wait_for, lambda: refused(running.address))
+            gate.open()
+            answered = await read(response)
+        assert (answered.text, answered.done, answered.broken) == ("one two", True, False)
+        assert await asyncio.to_thread(running.process.wait, 10) == 0
+        assert running.workers == []
+
+
+def refused(address: str) -> bool:
+    host, _, port = address.removeprefix("http://").partition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+async def test_workers_share_a_redis_server_and_end_with_their_supervisor(tmp_path: Path) -> None:
+    with running_redis() as server, serving(configure(tmp_path, store=server.url)) as running:
+        workers = running.workers
+        for idle in workers:
+            with frozen(idle):
+                assert "Be kind." in await running.ask()
+        running.process.kill()
+        await asyncio.to_thread(wait_for, lambda: not any(map(alive, workers)))
+
+
+def test_what_is_wrong_with_the_policies_is_told_once(tmp_path: Path) -> None:
+    config = configure(tmp_path)
+    (tmp_path / "policies" / "all.yaml").write_text("agents: {editor: {contexts: [hous]}}")
+    process = spawned(config, "--workers", "3")
+    out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (1, "")
+    assert (tmp_path / "stderr").read_text().count("there is no context 'hous'") == 1
+
+
+def test_an_address_that_is_taken_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["serve", "--config", str(configure(tmp_path)), "--port", port, "--workers", "2"]) == 1
+    assert capsys.readouterr().err.count("Address already in use") == 1
+
+
+def test_workers_cannot_share_what_is_in_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--config", str(configure(tmp_path, store="memory:")), "--workers", "2"]) == 1
+    assert "store: memory: is shared by nobody" in capsys.readouterr().err
