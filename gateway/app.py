@@ -127,7 +127,8 @@ class Gateway:
         metrics.watch_generation(lambda: self.policies.generation)
         metrics.watch_breakers(self.routes.breakers)
         if semantic is not None:
-            metrics.watch_counts("semantic_cache", lambda: semantic.cache_counts)
+            metrics.watch_counts("selection_cache", lambda: self.pipeline.lookups.by_outcome)
+            metrics.watch_counts("vector_cache", lambda: semantic.cache_counts)
         return Router(
             auth=self.auth,
             hosts=HostCheck(self.settings.hosts, lambda: self.auth.keyed),

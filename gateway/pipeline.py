@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 from msgspec import Raw
@@ -12,6 +12,7 @@ from gateway.domain.agent import Placement, SelectionSettings
 from gateway.domain.chat import ChatRequest
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.injection import Injection
+from gateway.domain.memo import Lookups
 from gateway.domain.scope import Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.tools import ClientTools, OwnTools
@@ -29,6 +30,7 @@ from gateway.scopes.question import question_of
 from gateway.scopes.scope import build_scope, outgoing_model
 from gateway.selection.select import Terms, budget_of, select, with_picks
 from gateway.semantic.finding import Engine, WorkspaceFinder
+from gateway.semantic.sentences import searched
 from gateway.semantic.tokens import TokenCounter
 from gateway.settings import Defaults
 from gateway.stores.base import EphemeralStore
@@ -40,8 +42,6 @@ from gateway.upstreams.routes import Routes
 from gateway.upstreams.turns import LoopPlan
 from gateway.upstreams.turns_reply import ReplyLoop
 from gateway.upstreams.turns_stream import StreamLoop
-
-MEMO = 4096  # injections kept per snapshot
 
 _encode = msgspec.json.Encoder().encode
 
@@ -97,6 +97,7 @@ class Pipeline:
     secret: bytes
     defaults: Defaults
     engine: Engine | None = None  # None: semantic resources are only offered through the tools
+    lookups: Lookups = field(default_factory=Lookups)  # of selections that were made for the same question before
 
     async def prepare(self, exchange: Exchange, body: bytes) -> Prepared:
         """From bytes to the exact outgoing request."""
@@ -192,8 +193,10 @@ class Pipeline:
         question = question_of(ask.messages)
         if question is None:
             return injection
-        key = (*key, question, ask.settings)
+        # By what is searched for, not by the whole conversation: a question that stands alone is the same in each.
+        key = (*key, *searched(question.text, question.earlier), ask.settings)
         known = recall(exchange.snapshot, key)
+        self.lookups.count(known is not None)
         if known is not None:
             return known
         workspace = exchange.principal.workspace
@@ -283,9 +286,8 @@ def recall(snapshot: Snapshot, key: tuple[Hashable, ...]) -> Injection | None:
 
 def remember(snapshot: Snapshot, key: tuple[Hashable, ...], injection: Injection) -> None:
     """Keep an injection as long as its snapshot lives, within bounds."""
-    if len(snapshot.memo) >= MEMO:
-        snapshot.memo.clear()
-    snapshot.memo[key] = injection
+    selection = injection.selection
+    snapshot.memo.put(key, injection, 1 + len(selection.catalogue) + len(selection.dropped))
 
 
 def scope_key(scope: Scope) -> tuple[Hashable, ...]:

@@ -1,10 +1,10 @@
 """The immutable form of all policies that a request works with."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
+from gateway.domain.memo import Memo
 from gateway.domain.node import Node
 from gateway.domain.resource import Resource
 
@@ -26,7 +26,7 @@ class Snapshot:
     mandatory: tuple[str, ...] = ()  # aliases of the contexts that always apply
     valid_until: float | None = None  # when something begins or ends to be valid; None: never
     # Work that depends on nothing but the snapshot and a scope; lives and dies with it.
-    memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    memo: Memo = field(default_factory=Memo, compare=False, repr=False)
 
     def ancestry(self, node: Node) -> list[Node]:
         """The node and its ancestors, nearest first."""

@@ -21,7 +21,8 @@ COUNTERS = {
     "tokens": ("gateway_context_tokens", "Tokens of context placed", ()),
     "reload_failures": ("gateway_reload_failures", "Reloads that kept the old", ()),
     "limited": ("gateway_limited", "Requests refused by a limit of their key", ("limit",)),
-    "semantic_cache": ("gateway_semantic_cache", "Sentences looked up in the cache of vectors", ("outcome",)),
+    "selection_cache": ("gateway_selection_cache", "Questions looked up among selections made before", ("outcome",)),
+    "vector_cache": ("gateway_vector_cache", "Sentences looked up among vectors made before", ("outcome",)),
 }
 
 # The same, and which gauges of several workers are added; of the others the highest counts.

@@ -135,16 +135,34 @@ async def test_a_selection_is_remembered_by_question_scope_and_settings(
     assert len(searches) == 4
 
 
-async def test_the_cache_of_vectors_shows_in_the_metrics(gateway: Client, upstream: Upstream) -> None:
-    def counts(exposition: str) -> dict[str, float]:
-        lines = (line for line in exposition.splitlines() if line.startswith("gateway_semantic_cache_total{"))
-        return {line.split('"')[1]: float(line.split()[-1]) for line in lines}
+def cached(gateway: Client, what: str) -> dict[str, float]:
+    shown = gateway.app.metrics.exposition().decode()
+    lines = (line for line in shown.splitlines() if line.startswith(f"gateway_{what}_cache_total{{"))
+    return {line.split('"')[1]: float(line.split()[-1]) for line in lines}
 
-    before = counts(gateway.app.metrics.exposition().decode())
-    for agent in ("helper", "eager"):  # another scope: the selection is not remembered, the vector is
+
+async def test_both_caches_show_in_the_metrics(gateway: Client, upstream: Upstream) -> None:
+    before = {what: cached(gateway, what) for what in ("selection", "vector")}
+    # Another scope: the selection is not remembered, the vector is. The same again: not even the vector is looked up.
+    for agent in ("helper", "eager", "eager", "eager"):
         await injected(gateway, upstream, "Is there a discount for large orders?", agent=agent)
-    after = counts(gateway.app.metrics.exposition().decode())
-    assert {name: after[name] - before.get(name, 0) for name in after} == {"hit": 1, "miss": 1}
+
+    def since(what: str) -> dict[str, float]:
+        return {name: count - before[what].get(name, 0) for name, count in cached(gateway, what).items()}
+
+    assert (since("selection"), since("vector")) == ({"hit": 2, "miss": 2}, {"hit": 1, "miss": 1})
+
+
+async def test_a_question_that_stands_alone_is_known_whatever_was_said_before(
+    gateway: Client, upstream: Upstream
+) -> None:
+    asked = "How long does it take until a refund for a parcel arrives?"
+    before = cached(gateway, "selection")
+    for earlier in ("Hello there!", "What about the weather in Lisbon today?"):
+        turns = [{"role": "user", "content": earlier}, {"role": "assistant", "content": "Yes?"}]
+        await injected(gateway, upstream, [*turns, {"role": "user", "content": asked}])
+    after = cached(gateway, "selection")
+    assert (after["hit"] - before["hit"], after["miss"] - before["miss"]) == (1, 1)
 
 
 async def test_agents_without_semantic_resources_search_nothing(gateway: Client, upstream: Upstream) -> None:
