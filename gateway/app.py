@@ -37,6 +37,7 @@ from gateway.stores.materials import PolicyMaterials
 from gateway.stores.memory import MemoryStore
 from gateway.stores.open import Stores, open_stores
 from gateway.stores.policies import load_policies
+from gateway.stores.retention import forget
 from gateway.stores.watch import fingerprint, watch
 from gateway.stores.watched import WatchedStore
 from gateway.stores.workspaces import Policies
@@ -172,6 +173,7 @@ class Gateway:
         jobs = [
             watch(directory, self.reload, since=fingerprint(directory)),
             self.policies.follow(),
+            forget(self.stores.records, self.store, self.settings.versions),
             self.links.run(self.reload),
             self.exchanges.run(),
             asyncio.to_thread(self.counter.count, "warm up", self.settings.defaults.model or ""),

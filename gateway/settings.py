@@ -187,6 +187,11 @@ class Semantic(Section):
     expansion: Expansion = Expansion()
 
 
+class Versions(Section):
+    keep: int = Field(50, ge=1, le=10_000)  # of each stored object
+    audit_days: int = Field(365, ge=1, le=36_500)
+
+
 class Resources(Section):
     exclude: list[str] = []  # resource types that policies may not use
 
@@ -208,6 +213,7 @@ class Settings(Section):
     links: Links = Links()
     documents: Documents = Documents()
     resources: Resources = Resources()
+    versions: Versions = Versions()
     semantic: Semantic = Semantic()
     log: Log = Log()
 

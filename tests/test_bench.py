@@ -115,3 +115,13 @@ def test_a_figure_is_judged_by_itself_or_by_what_stands_beside_it(
     from benchmark.semantic_figures import Figure
 
     assert Figure("line", ours, "ms", beside, "control", target, sign).passed is passed
+
+
+def test_changes_of_the_policies_are_measured_too(tmp_path: Path) -> None:
+    file = tmp_path / "control.json"
+    done = bench("--control", "--quick", "--scale", "0.02", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    figures = {figure["name"]: figure["ours"] for figure in json.loads(file.read_text())}
+    assert len(figures) == 7
+    assert all(figure > 0 for name, figure in figures.items() if "lag" not in name)
+    assert figures["snapshot of 20 × 10 made from nothing"] < 300

@@ -9,11 +9,12 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmark import semantic, subjects
+from benchmark import control, semantic, subjects
 from benchmark.cells import CELLS
 from benchmark.measure import Measured, Plan, load, measure
 from benchmark.peers import peers
 from benchmark.report import as_document, as_text, verdicts
+from benchmark.semantic_figures import Figure
 
 BUILD = Path(__file__).resolve().parents[2] / "build"  # ignored by git, like everything that can be made again
 
@@ -22,6 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser().parse_args(arguments)
     if given.semantic:
         return search_by_meaning(given)
+    if given.control:
+        return control_plane(given)
     plan = plan_of(given)
     if not plan.cells:
         print(f"No line's name holds {given.only!r}.", file=sys.stderr)
@@ -57,6 +60,17 @@ def search_by_meaning(given: argparse.Namespace) -> int:
         print(f"No part's name holds {given.only!r}.", file=sys.stderr)
         return 2
     print(semantic.as_text(figures))
+    return judged(figures, given)
+
+
+def control_plane(given: argparse.Namespace) -> int:
+    """What changes of the policies cost."""
+    figures = [figure for _, some in control.measured(given.quick, given.scale) for figure in some]
+    print(control.as_text(figures))
+    return judged(figures, given)
+
+
+def judged(figures: Sequence[Figure], given: argparse.Namespace) -> int:
     if given.json:
         given.json.write_text(json.dumps(list(map(asdict, figures)), indent=2, ensure_ascii=False) + "\n")
     return 1 if given.check and not all(figure.passed for figure in figures) else 0
@@ -66,6 +80,7 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="scripts/bench", description="CPU per request, next to bare relays.")
     root.add_argument("--quick", action="store_true", help="two short passes, for a first look")
     root.add_argument("--semantic", action="store_true", help="measure the search by meaning instead")
+    root.add_argument("--control", action="store_true", help="measure changes of the policies instead")
     root.add_argument("--peers", action="store_true", help="add litellm's proxy, and nginx if it is installed")
     root.add_argument("--json", type=Path, metavar="FILE", help="write every sample there")
     root.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")

@@ -1,0 +1,161 @@
+"""How long a snapshot takes to be made, how late the loop is meanwhile, and what a scope costs; prints JSON."""
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import uvloop
+
+from benchmark.processes import line_from, module, running
+from benchmark.semantic_figures import Figure, tell
+from benchmark.semantic_lag import at, lags
+from gateway.app import Gateway
+from gateway.collectors.contexts import collect, merging
+from gateway.domain.exchange import Exchange
+from gateway.domain.principal import ANONYMOUS
+from gateway.domain.record import Author, Key, Record, Write
+from gateway.scopes.asked import read_asked
+from gateway.scopes.levels import assignments
+from gateway.scopes.scope import build_scope
+from gateway.settings import Settings
+from gateway.stores.memory_records import MemoryRecords
+from gateway.stores.workspaces import Policies
+
+AUTHOR = Author("bench", "create")
+RESOURCES = 10
+SENTENCE = "Every product name is written as its owner writes it. "
+
+
+def context(number: int, edition: int = 0) -> bytes:
+    texts = {
+        f"r-{place}": {
+            "type": "text",
+            "mode": "always" if place < 2 else "on_demand",
+            "description": f"Rules {place} of area {number}",
+            "data": {"content": f"Edition {edition}, area {number}, rule {place}. {SENTENCE * 8}"},
+        }
+        for place in range(RESOURCES)
+    }
+    return orjson.dumps({"name": f"Area {number}", "resources": texts})
+
+
+def everything(contexts: int) -> list[Write]:
+    return [
+        *(Write(Key("default", "contexts", f"area-{number}"), context(number)) for number in range(contexts)),
+        *(
+            Write(Key("default", "agents", f"agent-{number}"), orjson.dumps({"contexts": [f"area-{number}"]}))
+            for number in range(contexts)
+        ),
+    ]
+
+
+async def gateway_in(directory: Path) -> Gateway:
+    data: dict[str, Any] = {
+        "policies": str(directory),
+        "store": "memory:",
+        "secret": "s",
+        "upstreams": {"demo": {"kind": "demo"}},
+        "routes": [{"model": "*", "upstream": "demo"}],
+        "semantic": {"enabled": False},
+    }
+    return await Gateway.open(Settings.model_validate(data))
+
+
+async def seconds(work: Callable[[], Awaitable[object]]) -> float:
+    began = time.perf_counter()
+    await work()
+    return time.perf_counter() - began
+
+
+async def rebuilt(policies: Policies, rounds: int) -> tuple[float, float]:
+    """Milliseconds of a snapshot made from nothing, and after one edit."""
+    records = list(policies.stored("contexts")) + list(policies.stored("agents"))
+    cold = [await from_nothing(policies, records) for _ in range(max(3, rounds // 4))]
+    warm = []
+    for edition in range(rounds):
+        write = Write(Key("default", "contexts", "area-0"), context(0, edition + 1))
+        warm.append(await seconds(lambda write=write: policies.commit([write], AUTHOR)))  # type: ignore[misc]
+    return statistics.median(cold) * 1000, statistics.median(warm) * 1000
+
+
+async def from_nothing(policies: Policies, records: list[Record]) -> float:
+    """Seconds of another node's first load of the same records."""
+    store = MemoryRecords()
+    await store.commit([Write(one.key, one.body, 0, one.id) for one in records], AUTHOR)
+    other = Policies(policies._source, store)
+    took = await seconds(other.start)
+    assert len(other.current.contexts) == len(policies.current.contexts)
+    return took
+
+
+async def late(policies: Policies, duration: float) -> tuple[list[float], list[float]]:
+    """How late the loop is while snapshots are made one after another, and while another process burns as much."""
+
+    async def edit() -> None:
+        for edition in range(1_000_000):
+            await policies.commit([Write(Key("default", "contexts", "area-1"), context(1, edition))], AUTHOR)
+
+    editing = asyncio.create_task(edit())
+    inside = await lags(duration)
+    editing.cancel()
+    await asyncio.gather(editing, return_exceptions=True)
+    with running(module("control_burn")) as process:
+        await asyncio.to_thread(line_from, process)
+        outside = await lags(duration)
+    return inside, outside
+
+
+async def scopes(gateway: Gateway, rounds: int) -> tuple[float, float]:
+    """Microseconds to resolve one scope: everything anew, and all of `prepare` when it was resolved before."""
+    snapshot, merge = gateway.policies.current, merging(gateway.types)
+    headers = [(b"x-context-agent", b"agent-7")]
+
+    def resolve() -> None:
+        scope = build_scope(read_asked(headers, None), "m", ANONYMOUS, snapshot)
+        collect(scope, assignments(scope, snapshot), snapshot, merge)
+
+    body = b'{"model":"m","messages":[{"role":"user","content":"Hello"}]}'
+
+    async def prepare() -> None:
+        await gateway.pipeline.prepare(Exchange("x", ANONYMOUS, snapshot, headers), body)
+
+    await prepare()
+    fresh, warm = [], []
+    for _ in range(rounds * 50):
+        began = time.perf_counter()
+        resolve()
+        middle = time.perf_counter()
+        await prepare()
+        fresh.append(middle - began)
+        warm.append(time.perf_counter() - middle)
+    return statistics.median(fresh) * 1e6, statistics.median(warm) * 1e6
+
+
+async def measure(contexts: int, rounds: int) -> list[Figure]:
+    with tempfile.TemporaryDirectory() as directory:
+        gateway = await gateway_in(Path(directory))
+        await gateway.policies.commit(everything(contexts), AUTHOR)
+        cold, warm = await rebuilt(gateway.policies, rounds)
+        inside, outside = await late(gateway.policies, 0.3 * rounds)
+        fresh, prepared = await scopes(gateway, rounds)
+        await gateway.close()
+    size = f"{contexts:,} × {RESOURCES}"
+    return [
+        Figure(f"snapshot of {size} made from nothing", cold, "ms", target=300),
+        Figure(f"snapshot of {size} after one edit", warm, "ms", target=300),
+        Figure("loop's lag while snapshots are made, p50", at(inside, 50), "ms", at(outside, 50), "control"),
+        Figure("loop's lag while snapshots are made, p99", at(inside, 99), "ms", at(outside, 99), "control"),
+        Figure("loop's lag while snapshots are made, worst", inside[-1], "ms", outside[-1], "control"),
+        Figure("a scope resolved anew", fresh, "µs", target=100),
+        Figure("a whole request prepared, its scope known", prepared, "µs", target=100),
+    ]
+
+
+if __name__ == "__main__":
+    tell(uvloop.run(measure(int(sys.argv[1]), int(sys.argv[2]))))
