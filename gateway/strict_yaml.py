@@ -68,11 +68,11 @@ def read(path: Path, name: str) -> bytes:
         raise Faults([Fault(name, 1, "(file)", f"cannot be read: {error.strerror}")]) from error
 
 
-def parse(raw: bytes | str, name: str) -> Document:
+def parse(raw: bytes | str, name: str, max_bytes: int = MAX_BYTES) -> Document:
     """Parse the text of one file; raises Faults with everything that is wrong in it."""
     raw = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
-    if len(raw) > MAX_BYTES:
-        raise Faults([Fault(name, 1, "(file)", f"is larger than {MAX_BYTES} bytes; split it into several files")])
+    if len(raw) > max_bytes:
+        raise Faults([Fault(name, 1, "(file)", f"is larger than {max_bytes} bytes; split it into several files")])
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
 import orjson
 from pydantic import BaseModel, Field
@@ -26,9 +26,9 @@ class Book(Protocol):
 class AuditQuery(Paging):
     """Which lines are wanted."""
 
-    kind: Annotated[str | None, Field(max_length=64, description="Only changes of this kind of object.")] = None
-    alias: Annotated[str | None, Field(max_length=512, description="Only changes of this object.")] = None
-    by: Annotated[str | None, Field(max_length=200, description="Only changes by this key or person.")] = None
+    kind: str | None = Field(None, max_length=64, description="Only changes of this kind of object.")
+    alias: str | None = Field(None, max_length=512, description="Only changes of this object.")
+    by: str | None = Field(None, max_length=200, description="Only changes by this key or person.")
 
 
 class AuditView(BaseModel):

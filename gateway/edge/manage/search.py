@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal, Protocol
+from typing import Literal, Protocol
 
 from pydantic import BaseModel, Field
 
@@ -27,8 +27,8 @@ class Policies(Protocol):
 class SearchQuery(Paging):
     """What is looked for."""
 
-    q: Annotated[str, Field(min_length=1, max_length=400, description="Every word of it has to be there.")]
-    kind: Annotated[Kind | None, Field(description="Only things of this kind.")] = None
+    q: str = Field(min_length=1, max_length=400, description="Every word of it has to be there.")
+    kind: Kind | None = Field(None, description="Only things of this kind.")
 
 
 class HitView(BaseModel):

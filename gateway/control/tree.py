@@ -1,0 +1,95 @@
+"""The content tree of a workspace at one moment, for whoever looks at it."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gateway.control.base import Object
+from gateway.domain.candidate import Assignment
+from gateway.domain.node import Node
+from gateway.domain.snapshot import Snapshot
+from gateway.errors import NotFound
+from gateway.scopes.levels import content_level
+from gateway.stores.policy_files import Entry
+
+KIND = "content"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A node as it is served, and where it comes from."""
+
+    node: Node
+    entry: Entry
+    children: int
+
+    @property
+    def object(self) -> Object:
+        file = None if self.entry.record is not None else str(self.entry.place)
+        return Object(KIND, self.node.id, self.entry.data, self.entry.record, file)
+
+    @property
+    def parent(self) -> str | None:
+        """The id of its parent."""
+        parent: str | None = self.entry.data["parent"]
+        return parent
+
+    @property
+    def in_file(self) -> str:
+        """Which file it stands in, ready to be appended to a sentence; empty for one that is stored."""
+        return f" in the file {self.object.file}" if self.object.file is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The nodes of a workspace."""
+
+    snapshot: Snapshot
+    entries: Mapping[str, Entry]  # by id
+
+    def every(self) -> list[Found]:
+        """All nodes, in the order of their paths."""
+        nodes = self.snapshot.nodes
+        counts = Counter(node.parent for node in nodes.values())
+        ordered = sorted(nodes.values(), key=lambda node: node.path.split("/"))
+        return [self.found(node, counts[node.path]) for node in ordered]
+
+    def found(self, node: Node, children: int = 0) -> Found:
+        return Found(node, self.entries[node.id], children)
+
+    def find(self, name: str) -> Found:
+        """A node by id or path; raises NotFound."""
+        path = self._path(name)
+        if path is None:
+            raise NotFound(f"There is no node {name!r}.")
+        children = sum(other.parent == path for other in self.snapshot.nodes.values())
+        return self.found(self.snapshot.nodes[path], children)
+
+    def identity(self, name: str) -> str | None:
+        """The id of what is named by id or path; None if there is no such node."""
+        path = self._path(name)
+        return None if path is None else self.snapshot.nodes[path].id
+
+    def below(self, path: str) -> Iterator[Node]:
+        """The node and everything under it."""
+        return (node for node in self.snapshot.nodes.values() if f"{node.path}/".startswith(f"{path}/"))
+
+    def effective(self, node: Node) -> list[Assignment]:
+        """The contexts that apply to a node, and which nodes they come from."""
+        return [one for one in content_level(node, self.snapshot) if one.context in self.snapshot.contexts]
+
+    def linked(self, node: Node) -> Iterator[tuple[str, Node | None]]:
+        """The links of a node as written, each with the node that it means, if there is one."""
+        for written in node.links:
+            path = self._path(written)
+            yield written, None if path is None else self.snapshot.nodes[path]
+
+    def backlinks(self, node: Node) -> list[Node]:
+        """The nodes that link to it, by its id or its path."""
+        return [
+            other for other in self.snapshot.nodes.values() if any(self._path(to) == node.path for to in other.links)
+        ]
+
+    def _path(self, name: str) -> str | None:
+        bare = name.strip("/")
+        return self.snapshot.node_ids.get(name) or (bare if bare in self.snapshot.nodes else None)
