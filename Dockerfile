@@ -27,5 +27,5 @@ VOLUME /etc/gateway/data
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=3s --start-period=15s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/livez', timeout=2)"]
-# Listening beyond loopback needs keys in the configuration; without them the gateway refuses to start and says so.
+# Listening beyond loopback needs a key, stored or configured; without one the gateway refuses to start and says so.
 CMD ["gateway", "serve", "--config", "/etc/gateway/config.yaml", "--host", "0.0.0.0"]

@@ -1,4 +1,4 @@
-"""The `gateway` command: serve, demo, check, resolve, index, eval."""
+"""The `gateway` command: serve, demo, check, resolve, index, eval, keys."""
 
 import argparse
 import asyncio
@@ -13,15 +13,17 @@ import orjson
 import uvloop
 
 from gateway.app import Gateway, check_policies
+from gateway.commands import keys
 from gateway.commands.evaluate import Wish, evaluate, shown_as_text
 from gateway.commands.index import Shown, build_index, patient, searchable
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import Principal
+from gateway.edge.auth import NO_KEYS
 from gateway.edge.logs import configure_logging
 from gateway.errors import Fault, Faults, GatewayError, StoreError
 from gateway.evaluation.cases import Targets
 from gateway.preview import as_text, preview
-from gateway.settings import Overrides, Settings, load_settings
+from gateway.settings import Overrides, Settings, is_loopback, load_settings
 from gateway.supervisor import Supervisor
 from gateway.worker import serve_alone
 
@@ -96,6 +98,12 @@ def parser() -> argparse.ArgumentParser:
     eval_.add_argument("--json", action="store_true")
     eval_.add_argument("cases", type=Path, metavar="CASES")
     eval_.set_defaults(run=evaluation)
+
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--config", type=Path, default=likely_config())
+    shared.add_argument("--json", action="store_true")
+    for action, command in keys.add_parser(commands, shared).items():
+        command.set_defaults(run={"create": create_key, "list": list_keys, "revoke": revoke_key}[action])
     return root
 
 
@@ -138,7 +146,7 @@ def announce(settings: Settings, host: str, port: int) -> None:
     """Tell a person where the gateway is and how to try it."""
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     print(f"Context Gateway listens on {address}", flush=True)
-    if not settings.auth.keys:
+    if not settings.auth.keys and is_loopback(settings.listen.host):
         print("No API keys are configured: only this machine can reach it.", flush=True)
     print(f"Try it:\n\n{example(address, settings.defaults.model or 'demo')}\n", flush=True)
 
@@ -165,6 +173,9 @@ def check(given: argparse.Namespace) -> int:
         print(orjson.dumps({"ok": True, "snapshot": snapshot.hash[:12], "faults": [], **counts}).decode())
     else:
         print(f"ok: {', '.join(f'{number} {noun}' for noun, number in counts.items())}")
+    if not settings.auth.keys and not is_loopback(settings.listen.host):
+        # Whether there is a stored key cannot be known here.
+        print(f"note: listen.host {NO_KEYS}", file=sys.stderr)
     return OK
 
 
@@ -201,6 +212,24 @@ def evaluation(given: argparse.Namespace) -> int:
     shown = uvloop.run(evaluate(settings_for(given), Wish(given.cases, targets, given.model, given.fit)))
     print(orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode() if given.json else shown_as_text(shown))
     return OK if shown["ok"] else FAULT
+
+
+def create_key(given: argparse.Namespace) -> int:
+    made = uvloop.run(keys.create(settings_for(given), keys.wish_of(given), given.workspace))
+    print(orjson.dumps(made.held.data | {"key": made.secret}).decode() if given.json else keys.made_as_text(made))
+    return OK
+
+
+def list_keys(given: argparse.Namespace) -> int:
+    held = uvloop.run(keys.listed(settings_for(given), given.workspace))
+    print(orjson.dumps([one.data for one in held]).decode() if given.json else keys.table(held))
+    return OK
+
+
+def revoke_key(given: argparse.Namespace) -> int:
+    uvloop.run(keys.revoke(settings_for(given), given.id))
+    print(orjson.dumps({"revoked": given.id}).decode() if given.json else f"{given.id} is revoked.")
+    return OK
 
 
 def report(faults: list[Fault], given: argparse.Namespace) -> None:

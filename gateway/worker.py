@@ -47,7 +47,11 @@ async def answer_requests(settings: Settings, beside: Beside, sockets: list[sock
     """Serve until a signal comes, with what runs `beside` it; an exit status."""
     gateway = await Gateway.open(settings)
     server: uvicorn.Server | None = None
-    app = gateway.router(draining=lambda: server is not None and server.should_exit)
+    try:
+        app = gateway.router(draining=lambda: server is not None and server.should_exit)
+    except Faults:
+        await gateway.close()
+        raise
     server = build_server(app, settings)
     # After its drain uvicorn raises the signal once more; by then it has done its work.
     signal.signal(signal.SIGTERM, lambda *_: None)

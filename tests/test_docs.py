@@ -151,14 +151,16 @@ def metric_names() -> list[str]:
 
 
 def commands() -> dict[str, list[str]]:
-    """Each command of the command line with its flags and arguments."""
-    subparsers = next(a for a in cli.parser()._actions if isinstance(a, argparse._SubParsersAction))
-    return {
-        name: [
-            action.option_strings[-1] if action.option_strings else str(action.metavar) for action in command._actions
-        ]
-        for name, command in subparsers.choices.items()
-    }
+    """Each command of the command line, those inside others too, with its flags and arguments."""
+    return dict(commands_in(cli.parser()))
+
+
+def commands_in(parser: argparse.ArgumentParser, before: str = "") -> Iterator[tuple[str, list[str]]]:
+    for subparsers in (action for action in parser._actions if isinstance(action, argparse._SubParsersAction)):
+        for name, command in subparsers.choices.items():
+            said = command._actions
+            yield before + name, [one.option_strings[-1] if one.option_strings else str(one.metavar) for one in said]
+            yield from commands_in(command, f"{before}{name} ")
 
 
 def slug(heading: str) -> str:
@@ -359,6 +361,7 @@ DOCTORED: tuple[tuple[Rule, str, str, str], ...] = (
     (log_fields_are_described, OPERATIONS, "| `tools_run` |", "| `tools` |"),
     (commands_are_described, OPERATIONS, "### `gateway demo`", "### The demo"),
     (commands_are_described, OPERATIONS, "| `--workers` |", "| `--processes` |"),
+    (commands_are_described, OPERATIONS, "| `--act-for-users` |", "| `--act` |"),
     (policy_keys_are_described, POLICIES, "| `truncate` |", "| truncate |"),
     (resource_types_are_described, POLICIES, "### `glossary`", "### Glossaries"),
     (presets_are_the_real_ones, SEMANTIC, "| `normal` | 0.7 | 0.5 |", "| `normal` | 0.7 | 0.4 |"),

@@ -1,0 +1,171 @@
+"""`gateway keys`: makes, lists and revokes keys in the configured store, whether or not a gateway runs on it."""
+
+import argparse
+import re
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from gateway.control.key_shape import KeyWish, Label
+from gateway.control.keys import Held, Keys, Made
+from gateway.domain.principal import ANY_GROUP, Principal, Role
+from gateway.domain.record import Author, Record, Write
+from gateway.errors import Faults, NotFound, StoreError
+from gateway.settings import Settings
+from gateway.stores.base import RecordStore
+from gateway.stores.open import open_stores
+from gateway.stores.policy_models import Moment
+from gateway.strict_yaml import Document
+from gateway.validation import validated
+
+SPAN = re.compile(r"([1-9][0-9]{0,4})([mhd])")
+UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+COLUMNS = ("id", "name", "workspace", "role", "agents", "groups", "tier", "limits", "expires_at", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKeys:
+    """What a store holds at the moment, for the service that a running gateway uses too."""
+
+    store: RecordStore
+    records: tuple[Record, ...]
+
+    def stored(self, kind: str) -> Iterable[Record]:
+        return (record for record in self.records if record.key.kind == kind)
+
+    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+        return await self.store.commit(writes, author)
+
+
+def operator(workspace: str) -> Principal:
+    """Whoever can write the store: may grant everything in any workspace."""
+    rights, groups = frozenset({"act_as_user"}), frozenset({ANY_GROUP})
+    return Principal("operator", workspace, rights=rights, role=Role.ADMIN, groups=groups)
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncGenerator[StoredKeys]:
+    """The configured store; raises StoreError if it cannot be used or would forget at once."""
+    if settings.store == "memory:":
+        raise StoreError("The store is memory:, which ends with the process. Configure a store to keep keys in.")
+    stores = await open_stores(settings.store)
+    try:
+        yield StoredKeys(stores.records, (await stores.records.load()).records)
+    finally:
+        await stores.close()
+
+
+async def create(settings: Settings, wish: KeyWish, workspace: str) -> Made:
+    """Make a key."""
+    async with opened(settings) as book:
+        return await Keys(book, settings.auth.keys).create(operator(workspace), wish)
+
+
+async def listed(settings: Settings, workspace: str | None) -> list[Held]:
+    """The keys of a workspace, or of all."""
+    async with opened(settings) as book:
+        keys = Keys(book, settings.auth.keys)
+        known = {key.workspace for key in settings.auth.keys} | {one.key.workspace for one in book.stored("keys")}
+        wanted = sorted(known) if workspace is None else [workspace]
+        return [held for name in wanted for held in keys.of(name)]
+
+
+async def revoke(settings: Settings, id: str) -> None:
+    """End a key, in whichever workspace it is; raises NotFound."""
+    async with opened(settings) as book:
+        found = next((one for one in book.stored("keys") if one.key.alias == id), None)
+        configured = Keys(book, settings.auth.keys)
+        workspaces = [found.key.workspace] if found else [key.workspace for key in settings.auth.keys]
+        for workspace in workspaces:
+            if any(held.id == id for held in configured.of(workspace)):
+                return await configured.revoke(operator(workspace), id)
+    raise NotFound(f"There is no key {id!r}.")
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The command's own words; `common` has what every one of them takes."""
+    keys = commands.add_parser("keys", help="make, list and revoke keys in the configured store")
+    actions = keys.add_subparsers(required=True, metavar="ACTION")
+    made = actions.add_parser("create", help="make a key and show it this once", parents=[common])
+    made.add_argument("--name", help="how logs and lists call it; its id when absent")
+    made.add_argument("--workspace", type=label, default="default", help="the tenant that it belongs to")
+    made.add_argument("--role", choices=[role.value for role in Role], default=Role.CHAT.value)
+    made.add_argument("--agents", type=words, metavar="A,B", help="the agents it may use; all when absent")
+    made.add_argument("--agent", help="the agent of requests that name none")
+    made.add_argument("--groups", type=words, metavar="A,B", help='for reader lists; "*": every group')
+    made.add_argument("--tier")
+    made.add_argument("--requests", type=int, metavar="N", help="requests per minute")
+    made.add_argument("--tokens", type=int, metavar="N", help="tokens per minute")
+    made.add_argument("--act-for-users", action="store_true", help="may send x-context-user")
+    made.add_argument("--expires", type=expiry, metavar="WHEN", help="90d, 12h, 2030-01-31 or a full RFC 3339 time")
+    shown = actions.add_parser("list", help="list keys; never the keys themselves", parents=[common])
+    shown.add_argument("--workspace", help="of one workspace only")
+    ended = actions.add_parser("revoke", help="end a key; running gateways follow within two seconds", parents=[common])
+    ended.add_argument("id", metavar="ID")
+    return {"create": made, "list": shown, "revoke": ended}
+
+
+def wish_of(given: argparse.Namespace) -> KeyWish:
+    """What the command line asks for; raises Faults."""
+    said = {"name": given.name, "role": given.role, "agents": given.agents, "agent": given.agent}
+    said |= {"groups": given.groups or [], "tier": given.tier, "act_for_users": given.act_for_users}
+    said |= {"limits": {"requests": given.requests, "tokens": given.tokens}, "expires_at": given.expires}
+    wish, faults = validated(KeyWish, said, Document("(command line)", None, {}), ())
+    if wish is None:
+        raise Faults(faults)
+    return wish
+
+
+def label(text: str) -> str:
+    try:
+        return TypeAdapter(Label).validate_python(text)
+    except ValidationError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not 1 to 64 printable characters") from None
+
+
+def words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def expiry(text: str) -> datetime:
+    """A moment, or a span from now."""
+    span = SPAN.fullmatch(text)
+    if span is not None:
+        return datetime.now(UTC).replace(microsecond=0) + timedelta(**{UNITS[span[2]]: int(span[1])})
+    try:
+        return TypeAdapter(Moment).validate_python(text)
+    except (ValidationError, ValueError):
+        message = f"{text!r} is neither a span (90d, 12h) nor a time with its zone (2030-01-31T12:00:00Z)"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def made_as_text(made: Made) -> str:
+    """The new key for a person."""
+    data = made.held.data
+    return (
+        f"Key {data['id']} of workspace {data['workspace']}, role {data['role']}:\n\n{made.secret}\n\n"
+        "It is shown only this once: the store keeps its SHA-256 and nothing else of it."
+    )
+
+
+def table(held: Iterable[Held]) -> str:
+    """Keys as lines with aligned columns."""
+    rows = [COLUMNS, *(tuple(cell(one.data[name]) for name in COLUMNS) for one in held)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(COLUMNS))]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def cell(value: Any) -> str:
+    match value:
+        case None | [] | "":
+            return "-"
+        case dict():
+            return cell(",".join(f"{name}={number}" for name, number in value.items() if number is not None))
+        case list():
+            return ",".join(value)
+        case _:
+            return str(value)
