@@ -310,7 +310,7 @@ def scope_key(scope: Scope) -> tuple[Hashable, ...]:
 
 def owner_of(exchange: Exchange, scope: Scope) -> Owner:
     principal = exchange.principal
-    return Owner(principal.workspace, principal.name, scope.asked.session or "")
+    return Owner(principal.workspace, principal.key or principal.name, scope.asked.session or "")
 
 
 def asks_usage(request: ChatRequest) -> bool:
