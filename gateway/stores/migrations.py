@@ -7,12 +7,32 @@ from gateway.errors import CorruptStore
 
 APPLICATION_ID = 0x43544757  # "CTGW" in the file's header: tells our files from those of other programs
 
-# Keys are bytes, because SQLite cannot bind the lone surrogates that a JSON string may hold.
+# Keys and names are bytes, because SQLite cannot bind the lone surrogates that a JSON string may hold.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         f"PRAGMA application_id = {APPLICATION_ID}",
         "CREATE TABLE ephemeral (key BLOB PRIMARY KEY, value BLOB NOT NULL, expires REAL)",
         "CREATE INDEX ephemeral_expires ON ephemeral (expires) WHERE expires IS NOT NULL",
+    ),
+    (
+        "CREATE TABLE history (epoch TEXT NOT NULL, number INTEGER NOT NULL)",
+        "INSERT INTO history VALUES (lower(hex(randomblob(16))), 0)",
+        # `number` is that of the last change: read in its order, the table is the change feed.
+        """CREATE TABLE objects (
+            object INTEGER PRIMARY KEY, workspace BLOB NOT NULL, kind BLOB NOT NULL, alias BLOB NOT NULL,
+            id BLOB NOT NULL, live INTEGER NOT NULL, version INTEGER NOT NULL, oldest INTEGER NOT NULL,
+            number INTEGER NOT NULL, UNIQUE (workspace, kind, alias))""",
+        "CREATE INDEX objects_number ON objects (number)",
+        "CREATE INDEX objects_kept ON objects (version - oldest)",
+        """CREATE TABLE versions (
+            object INTEGER NOT NULL, version INTEGER NOT NULL, id BLOB NOT NULL, body BLOB, at REAL NOT NULL,
+            author BLOB NOT NULL, action BLOB NOT NULL, UNIQUE (object, version))""",
+        """CREATE TABLE audit (
+            number INTEGER PRIMARY KEY, workspace BLOB NOT NULL, kind BLOB NOT NULL, alias BLOB NOT NULL,
+            version INTEGER NOT NULL, at REAL NOT NULL, author BLOB NOT NULL, action BLOB NOT NULL,
+            changes BLOB NOT NULL)""",
+        "CREATE INDEX audit_object ON audit (workspace, kind, alias)",
+        "CREATE INDEX audit_at ON audit (at)",
     ),
 )
 

@@ -9,6 +9,7 @@ from gateway.stores.base import EphemeralStore, RecordStore
 from gateway.stores.memory import MemoryStore
 from gateway.stores.memory_records import MemoryRecords
 from gateway.stores.sqlite import SqliteStore
+from gateway.stores.sqlite_records import SqliteRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ async def open_stores(url: str) -> Stores:
         case "memory":
             return Stores(MemoryStore(), MemoryRecords())
         case "sqlite":
-            return Stores(await SqliteStore.open(_path(rest)), MemoryRecords())
+            store = await SqliteStore.open(_path(rest))
+            return Stores(store, SqliteRecords(store.lanes))
         case known if known in SCHEMES:
             return Stores(await _redis(url), MemoryRecords())
     # Only the scheme is repeated: the rest of a URL may hold a password.

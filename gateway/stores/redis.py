@@ -104,7 +104,7 @@ class RedisStore:
         return await self._call(work)
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
-        words = [encoded(owner), milliseconds(ttl)]
+        words: list[bytes | int] = [encoded(owner), milliseconds(ttl)]
         return bool(await self._call(lambda: self._lease(keys=[named(key)], args=words)))
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from gateway.errors import CorruptStore, StoreError
 from gateway.stores.encoding import counted, encoded
@@ -93,12 +93,19 @@ class Lane:
                 time.sleep(0.02)
 
 
+class Lanes(NamedTuple):
+    """The two ways into one file; a process has one writer, whatever it writes."""
+
+    writes: Lane
+    reads: Lane
+
+
 class SqliteStore:
     """An EphemeralStore in a file; reads have their own lane, so that they go on while writes wait for a lock."""
 
-    def __init__(self, writes: Lane, reads: Lane, clock: Callable[[], float]) -> None:
-        self._writes = writes
-        self._reads = reads
+    def __init__(self, lanes: Lanes, clock: Callable[[], float]) -> None:
+        self.lanes = lanes
+        self._writes, self._reads = lanes
         self._clock = clock
         self._next_sweep = 0.0
 
@@ -106,14 +113,14 @@ class SqliteStore:
     async def open(cls, path: Path, *, clock: Callable[[], float] = time.time) -> Self:
         """Open the file, made when absent; raises CorruptStore for a damaged, newer or foreign one."""
         await asyncio.to_thread(create_file, path)
-        writes, reads = Lane(path, "writes"), Lane(path, "reads")
-        await writes.open(_prepare_writes)
+        lanes = Lanes(Lane(path, "writes"), Lane(path, "reads"))
+        await lanes.writes.open(_prepare_writes)
         try:
-            await reads.open(_prepare_reads)
+            await lanes.reads.open(_prepare_reads)
         except BaseException:
-            await writes.close()
+            await lanes.writes.close()
             raise
-        return cls(writes, reads, clock)
+        return cls(lanes, clock)
 
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
         now = self._clock()
