@@ -3,9 +3,16 @@
 from dataclasses import dataclass
 
 from gateway.control.keys import Keys
+from gateway.control.services import Services
+from gateway.edge.manage.agents import agents
 from gateway.edge.manage.app import Manage
+from gateway.edge.manage.contexts import contexts
+from gateway.edge.manage.drafts import DraftList
 from gateway.edge.manage.keys import KeyNoun
+from gateway.edge.manage.profiles import profiles
+from gateway.edge.manage.prompts import prompts
 from gateway.edge.manage.resource_types import ResourceTypes
+from gateway.edge.manage.resources import Resources
 from gateway.edge.manage.routes import Noun
 from gateway.pipeline import Pipeline
 from gateway.resources.registry import Registry
@@ -30,8 +37,15 @@ class Parts:
 
 def management(parts: Parts) -> Manage:
     """The app below `/api/v1`."""
+    services = Services.over(parts.policies, parts.records)
     nouns: tuple[Noun, ...] = (
         ResourceTypes(parts.types),
+        *contexts(services),
+        Resources(services.objects, services.contexts),
+        *profiles(services),
+        *agents(services),
+        *prompts(services),
+        DraftList(services.drafts),
         KeyNoun(Keys(parts.policies, parts.settings.auth.keys)),
     )
     return Manage(nouns, parts.settings.limits)

@@ -1,5 +1,6 @@
 """What the services of the control plane work on."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,7 +14,10 @@ from gateway.errors import Conflict, PreconditionFailed
 from gateway.stores.policy_files import Entry
 
 Tags = frozenset[str] | None  # of which an object must have one; "*": any; None: whatever it has
+CLOCKS_APART = 60.0  # seconds that the clocks of two nodes may differ
 DRAFTED = "-d"  # ends the tag of an object that has a draft
+
+_TIMED = re.compile(r"[0-9a-f]{19}")
 
 
 class Book(Protocol):
@@ -58,6 +62,14 @@ class Object:
     @property
     def version(self) -> int:
         return 0 if self.record is None else self.record.version
+
+    @property
+    def created(self) -> float | None:
+        """When it was made, in seconds since 1970, as far as its id tells: ids begin with the time."""
+        if self.record is None or not _TIMED.match(self.record.id):
+            return None
+        made = int(self.record.id[:13], 16) / 1e6
+        return made if made < self.record.at + CLOCKS_APART else None
 
     @property
     def tag(self) -> str:

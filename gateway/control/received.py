@@ -74,7 +74,7 @@ def alias_of(sent: Any) -> str:
 
 def require_alias(alias: str, sent: Any) -> None:
     """Raise Invalid if what was sent has another alias: an alias never changes."""
-    if isinstance(sent, dict) and sent.get("alias", alias) != alias:
+    if isinstance(sent, dict) and sent.get("alias") not in (None, alias):
         message = f"an alias never changes; this is {alias!r}"
         raise Invalid("The alias cannot be changed.", [Pointed("/alias", message)])
 

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.domain.principal import Principal, Role
 from gateway.edge.errors import internal
-from gateway.edge.manage.bodies import parse_body, parse_query, require_media
+from gateway.edge.manage.bodies import decode_json, parse_body, parse_query, require_media
 from gateway.edge.manage.calls import Call, Reply, ok
 from gateway.edge.manage.openapi import document
 from gateway.edge.manage.patterns import segments
@@ -80,7 +80,8 @@ class Manage:
             return None
         if not isinstance(route.body, Media):
             require_json(headers_of(scope))
-            return parse_body(route.body, await read_body(scope, receive, self._limits))
+            raw = await read_body(scope, receive, self._limits)
+            return decode_json(raw) if route.plain else parse_body(route.body, raw)
         require_media(headers_of(scope), route.body.types)
         limits = self._limits
         if route.body.max_bytes is not None:

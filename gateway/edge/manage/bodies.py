@@ -7,7 +7,8 @@ from urllib.parse import parse_qsl
 import orjson
 from pydantic import BaseModel
 
-from gateway.errors import Fault, Invalid, InvalidJson, InvalidRequest, Pointed, UnsupportedMedia
+from gateway.control.pointers import pointer
+from gateway.errors import Invalid, InvalidJson, InvalidRequest, Pointed, UnsupportedMedia
 from gateway.strict_yaml import Document
 from gateway.validation import validated
 
@@ -58,16 +59,6 @@ def require_media(headers: Mapping[bytes, bytes], types: Sequence[str]) -> str:
     if given not in types:
         raise UnsupportedMedia(f"Send the body with one of these as its Content-Type: {', '.join(types)}.")
     return given
-
-
-def pointer(keys: Sequence[str | int]) -> str:
-    """The way to a value as a JSON pointer (RFC 6901)."""
-    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
-
-
-def pointed(faults: Sequence[Fault]) -> list[Pointed]:
-    """Faults of an object as a body has them."""
-    return [Pointed(pointer(fault.keys), fault.message) for fault in faults]
 
 
 def _too_deep(data: Any) -> bool:

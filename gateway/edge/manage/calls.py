@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
@@ -13,6 +13,7 @@ Q = TypeVar("Q")  # the route's query model, None without one
 B = TypeVar("B")  # the route's body model, bytes for a Media body, None without one
 
 Header = tuple[bytes, bytes]
+Shown: TypeAlias = BaseModel | Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +46,24 @@ class Reply:
     """What goes back. `body` is a model, plain JSON data, or bytes together with their `media` type."""
 
     status: int
-    body: BaseModel | Mapping[str, Any] | bytes | None = None
+    body: Shown | bytes | None = None
     headers: tuple[Header, ...] = ()
     media: str = "application/json"
 
 
-def ok(body: BaseModel | Mapping[str, Any], etag: str | None = None) -> Reply:
+def ok(body: Shown, etag: str | None = None) -> Reply:
     """200 with a body, and its tag if it has one."""
     return Reply(200, body, _tagged(etag))
 
 
-def found(call: Call[Any, Any], body: BaseModel, etag: str) -> Reply:
+def found(call: Call[Any, Any], body: Shown, etag: str) -> Reply:
     """200, or 304 when the caller has this version already."""
     if call.if_none_match & {etag, "*"}:
         return Reply(304, headers=_tagged(etag))
     return ok(body, etag)
 
 
-def created(location: str, body: BaseModel, etag: str | None = None) -> Reply:
+def created(location: str, body: Shown, etag: str | None = None) -> Reply:
     """201 with the path of what was made, below `/api/v1`."""
     return Reply(201, body, (*_tagged(etag), (b"location", f"/api/v1{location}".encode())))
 

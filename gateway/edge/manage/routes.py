@@ -40,6 +40,7 @@ class Route:
     summary: str  # one line for the reader of the OpenAPI document
     query: type[BaseModel] | None = None
     body: Content = None
+    plain: bool = False  # the handler gets any JSON value and judges it; `body` only describes it
     responses: Mapping[int, Content]
     errors: tuple[type[GatewayError], ...] = ()  # beyond those that every route of its form has
     conditional: bool = False  # GET: If-None-Match and 304; others: If-Match and 412; both send an ETag

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from jsonschema import Draft202012Validator
 
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.edge.manage.app import Manage
@@ -49,3 +50,16 @@ async def ask(
     start, *rest = sent
     found = {name.decode(): value.decode() for name, value in start["headers"]}
     return Answer(start["status"], found, b"".join(part["body"] for part in rest))
+
+
+def conforms(document: dict[str, Any], method: str, template: str, answer: Answer) -> None:
+    """Raise unless the OpenAPI document promises this answer to this operation."""
+    operation = document["paths"][template][method.lower()]
+    assert str(answer.status) in operation["responses"], f"{method} {template} does not declare {answer.status}"
+    promised = operation["responses"][str(answer.status)].get("content", {})
+    if not promised:
+        assert answer.raw == b""
+        return
+    schema = promised[answer.headers["content-type"]]["schema"]
+    resolved = {**schema, "components": document["components"]}
+    Draft202012Validator(resolved, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(answer.json)

@@ -1,0 +1,27 @@
+"""The services of the control plane over one gateway's policies, sharing one desk."""
+
+from dataclasses import dataclass
+
+from gateway.control.base import Book
+from gateway.control.contexts import Contexts
+from gateway.control.desk import Desk
+from gateway.control.drafts import Drafts
+from gateway.control.objects import Objects
+from gateway.control.versions import History, Versions
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the API and the command line manage policies with."""
+
+    desk: Desk
+    objects: Objects
+    versions: Versions
+    drafts: Drafts
+    contexts: Contexts
+
+    @classmethod
+    def over(cls, book: Book, history: History) -> "Services":
+        desk = Desk(book)
+        objects = Objects(book, desk)
+        return cls(desk, objects, Versions(objects, history, desk), Drafts(objects, desk), Contexts(objects, desk))
