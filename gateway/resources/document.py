@@ -1,11 +1,11 @@
-"""document: the text of a file, or text with a media type written in the policy."""
+"""document: the text of a file, of an upload, or text with a media type written in the policy."""
 
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.resources import formats
-from gateway.resources.base import FileMaterial, ResourceType
+from gateway.resources.base import BlobMaterial, FileMaterial, ResourceType
 from gateway.resources.markup import html_to_text
 
 MediaType = Literal[
@@ -22,14 +22,17 @@ class DocumentData(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    path: str | None = Field(None, pattern=r"\S", description="The file, relative to the policy file.")
+    path: str | None = Field(None, pattern=r"\S", description="The file, relative to the policy file; files only.")
     content: str | None = Field(None, pattern=r"\S", description="The text itself, in place of a file.")
+    sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="The document that was uploaded.")
     mime_type: MediaType | None = Field(None, description="The format; it must agree with the path's suffix.")
 
     @model_validator(mode="after")
     def _one_source(self) -> "DocumentData":
-        if (self.path is None) == (self.content is None):
-            raise ValueError("give exactly one of path and content")
+        if sum(source is not None for source in (self.path, self.content, self.sha256)) != 1:
+            raise ValueError("give exactly one of path, content and sha256")
+        if self.sha256 is not None and self.mime_type is not None:
+            raise ValueError("an uploaded document has a format already; leave mime_type out")
         if self.content is not None and self.mime_type is not None and not self.mime_type.startswith("text/"):
             raise ValueError(f"content is text; {self.mime_type} needs a path")
         if self.path is not None and self.mime_type is not None:
@@ -47,7 +50,9 @@ class Document(ResourceType):
     description = "The text of a text, Markdown, HTML, PDF or DOCX file"
     data = DocumentData
 
-    def material(self, data: DocumentData) -> FileMaterial | None:
+    def material(self, data: DocumentData) -> FileMaterial | BlobMaterial | None:
+        if data.sha256 is not None:
+            return BlobMaterial(data.sha256)
         return None if data.path is None else FileMaterial(data.path)
 
     def render(self, data: DocumentData, material: str | None) -> str:

@@ -28,6 +28,16 @@ def extract_html(content: bytes, limits: Documents, charset: str | None = None) 
     return _parse(Format.HTML, content, limits, charset)
 
 
+def extract_content(content: bytes, form: Format, limits: Documents, charset: str | None = None) -> str:
+    """The text of a document that is at hand; ValueError says in a sentence why there is none."""
+    if form is not Format.TEXT:
+        return _parse(form, content, limits, charset)
+    try:
+        return formats.decode_text(content, charset)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not {charset or 'UTF-8'} text (byte {error.start})") from error
+
+
 class DocumentCache:
     """Extracts once per content, so that a reload parses only what has changed."""
 
@@ -70,9 +80,7 @@ def _format(path: Path, content: bytes) -> Format:
 def _extract(path: Path, content: bytes, limits: Documents) -> str:
     form = _format(path, content)
     try:
-        return formats.decode_text(content) if form is Format.TEXT else _parse(form, content, limits)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path.name}: it is not UTF-8 text (byte {error.start})") from error
+        return extract_content(content, form, limits)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
 
