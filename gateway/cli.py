@@ -85,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
     index_ = commands.add_parser("index", help="embed what the search by meaning has no vector of yet")
     index_.add_argument("--config", type=Path, default=likely_config())
     index_.add_argument("--policies", type=Path)
+    index_.add_argument("--all", action="store_true", help="on-demand resources too where nothing is semantic")
     index_.set_defaults(run=index)
 
     eval_ = commands.add_parser("eval", help="try questions and compare what is injected with what is expected")
@@ -203,7 +204,7 @@ async def show(settings: Settings, given: argparse.Namespace) -> int:
 
 
 def index(given: argparse.Namespace) -> int:
-    print(uvloop.run(build_index(settings_for(given), sys.stderr)).as_text())
+    print(uvloop.run(build_index(settings_for(given), sys.stderr, given.all)).as_text())
     return OK
 
 

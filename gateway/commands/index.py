@@ -33,10 +33,15 @@ class Counts:
         return done if self.kept else f"{done}; the store keeps nothing, so the next start embeds them again"
 
 
-async def build_index(settings: Settings, stream: TextIO) -> Counts:
-    """Embed whatever is missing; raises Unavailable when that is not possible."""
+async def build_index(settings: Settings, stream: TextIO, everything: bool = False) -> Counts:
+    """Embed whatever is missing; raises Unavailable when that is not possible.
+
+    Where nothing is semantic a gateway embeds on-demand resources once a model searches them; `everything` does so now.
+    """
     gateway = await Gateway.open(settings)
     try:
+        if everything and gateway.semantic is not None:
+            gateway.semantic.begin()
         async with indexed(gateway, Shown(stream)) as service:
             if service.indexer is None:
                 return Counts()
@@ -52,7 +57,7 @@ async def indexed(gateway: Gateway, show: Callable[["Progress"], None]) -> Async
     service = gateway.semantic
     if service is None:
         raise Unavailable("The search by meaning is switched off: semantic.enabled is false.")
-    if not service.worthwhile:
+    if not service.wanted:
         yield service  # nothing is embedded before somebody searches
         return
     running, settling = asyncio.create_task(service.run()), asyncio.create_task(service.settled())

@@ -59,14 +59,18 @@ class SemanticService:
         serving = self.engine.generation if self.engine is not None else None
         self._submitted = {number: kept for number, kept in self._submitted.items() if number == serving}
         self._submitted[wanted.number] = wanted.resources
-        if self.worthwhile:
-            self._needed.set()
+        if any(resource.mode is Mode.SEMANTIC for resource in wanted.resources.values()):
+            self.begin()
         self._pass_on()
 
     @property
-    def worthwhile(self) -> bool:
-        """Whether there is something to find without anybody asking for it."""
-        return any(resource.mode is Mode.SEMANTIC for resource in self._wanted.resources.values())
+    def wanted(self) -> bool:
+        """Whether the engine is built, now or as soon as it can be."""
+        return self._needed.is_set()
+
+    def begin(self) -> None:
+        """Build the engine although nobody has searched yet."""
+        self._needed.set()
 
     async def run(self) -> None:
         """Build the engine once something can be found, then keep its index up to date, until cancelled."""
@@ -105,13 +109,13 @@ class SemanticService:
 
     async def rank(self, workspace: str, query: str, resources: Sequence[str]) -> list[str] | None:
         if self.engine is None:
-            self._needed.set()  # a model searches: from now on it is worth it
+            self.begin()  # a model searches: from now on it is worth it
             return None
         return await self.engine.rank(workspace, query, self._wanted.keys(workspace, resources))
 
     async def passages(self, workspace: str, query: str, resource: str) -> list[str]:
         if self.engine is None:
-            self._needed.set()
+            self.begin()
             return []
         (key,) = self._wanted.keys(workspace, [resource])
         return await self.engine.passages(workspace, query, key)

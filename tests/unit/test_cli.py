@@ -260,6 +260,18 @@ def test_index_embeds_what_is_missing_and_nothing_twice(searched: str, capsys: p
     assert capsys.readouterr().out == "2 passages: 0 embedded now, 2 at hand\n"
 
 
+@needs_model
+def test_index_embeds_on_demand_resources_only_when_asked_for_all(
+    searched: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offered = yaml.safe_dump(SEARCHED, sort_keys=False).replace("mode: semantic", "mode: on_demand")
+    Path("policies/all.yaml").write_text(offered)
+    assert main(["index", "--config", searched]) == 0
+    assert capsys.readouterr().out == "0 passages: 0 embedded now, 0 at hand\n"
+    assert main(["index", "--config", searched, "--all"]) == 0
+    assert capsys.readouterr().out == "2 passages: 2 embedded now, 0 at hand\n"
+
+
 def test_index_of_policies_without_anything_to_find(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("policies/all.yaml").write_text("contexts: {a: {}}")
     assert main(["index", "--config", config]) == 0

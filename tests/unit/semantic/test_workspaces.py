@@ -142,7 +142,7 @@ async def test_the_reason_of_an_expansion_names_resources_as_the_workspace_knows
 async def test_semantic_resources_of_one_workspace_alone_are_worth_an_engine(bag: Bag) -> None:
     manual = replace(FILE, mode=Mode.ON_DEMAND)
     async with serving((snapshot(manual), {"a": snapshot(manual, A_FEES)})) as service:
-        assert service.worthwhile
+        assert service.wanted
         assert (await find(service, "a", A_FEES.name, ["own/fees"])).picks
 
 
