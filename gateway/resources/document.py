@@ -22,10 +22,17 @@ class DocumentData(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    path: str | None = Field(None, pattern=r"\S", description="The file, relative to the policy file; files only.")
+    # What only says where the text comes from is not dumped: two gateways with the same text have the same hash.
+    path: str | None = Field(
+        None, pattern=r"\S", exclude=True, description="The file, relative to the policy file; files only."
+    )
     content: str | None = Field(None, pattern=r"\S", description="The text itself, in place of a file.")
-    sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$", description="The document that was uploaded.")
-    mime_type: MediaType | None = Field(None, description="The format; it must agree with the path's suffix.")
+    sha256: str | None = Field(
+        None, pattern=r"^[0-9a-f]{64}$", exclude=True, description="The document that was uploaded."
+    )
+    mime_type: MediaType | None = Field(
+        None, exclude=True, description="The format; it must agree with the path's suffix."
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> "DocumentData":
