@@ -2,19 +2,28 @@
 
 from dataclasses import dataclass
 
+from gateway.control.content import Content
+from gateway.control.imports import Importer
 from gateway.control.keys import Keys
 from gateway.control.services import Services
 from gateway.edge.manage.agents import agents
 from gateway.edge.manage.app import Manage
+from gateway.edge.manage.audit import Audit
+from gateway.edge.manage.bundle import Bundles
+from gateway.edge.manage.content import ContentNoun
 from gateway.edge.manage.contexts import contexts
 from gateway.edge.manage.drafts import DraftList
 from gateway.edge.manage.keys import KeyNoun
 from gateway.edge.manage.profiles import profiles
 from gateway.edge.manage.prompts import prompts
+from gateway.edge.manage.resolve import Resolve
 from gateway.edge.manage.resource_types import ResourceTypes
 from gateway.edge.manage.resources import Resources
 from gateway.edge.manage.routes import Noun
+from gateway.edge.manage.search import Search
+from gateway.edge.manage.usage import Usage
 from gateway.pipeline import Pipeline
+from gateway.resources.extract import DocumentCache
 from gateway.resources.registry import Registry
 from gateway.settings import Settings
 from gateway.stores.base import EphemeralStore, RecordStore
@@ -38,6 +47,7 @@ class Parts:
 def management(parts: Parts) -> Manage:
     """The app below `/api/v1`."""
     services = Services.over(parts.policies, parts.records)
+    files = DocumentCache(parts.settings.documents)
     nouns: tuple[Noun, ...] = (
         ResourceTypes(parts.types),
         *contexts(services),
@@ -46,6 +56,12 @@ def management(parts: Parts) -> Manage:
         *agents(services),
         *prompts(services),
         DraftList(services.drafts),
+        ContentNoun(Content(parts.policies, services.desk)),
+        Resolve(parts.pipeline, parts.policies, services.objects),
+        Usage(parts.policies),
+        Search(parts.policies),
+        Bundles(parts.policies, Importer(parts.policies, services.desk, files), files),
+        Audit(parts.records),
         KeyNoun(Keys(parts.policies, parts.settings.auth.keys)),
     )
     return Manage(nouns, parts.settings.limits)
