@@ -34,6 +34,11 @@ class Document:
     name: str
     data: Any
     lines: dict[Keys, int] = field(repr=False)
+    folder: str = ""  # where people know it to be; they are told the name below it
+
+    @property
+    def short_name(self) -> str:
+        return self.name.removeprefix(self.folder).lstrip("/") if self.folder else self.name
 
     def line(self, keys: Keys) -> int:
         """The line of a value, or of the nearest thing around it that is written in the file."""

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ class Place:
         return self.document.fault(self.keys, message)
 
     def __str__(self) -> str:
-        return f"{self.document.name}:{self.document.line(self.keys)}"
+        return f"{self.document.short_name}:{self.document.line(self.keys)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class PolicyFiles:
         digest = hashlib.sha256(raw).digest()
         known = self._parsed.get(name)
         if known is None or known[0] != digest:
-            known = self._parsed[name] = digest, parse(raw, name)
+            known = self._parsed[name] = digest, replace(parse(raw, name), folder=str(self._directory))
         return known[1]
 
 

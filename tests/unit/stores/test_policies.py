@@ -158,7 +158,7 @@ def test_all_faults_of_all_files_come_at_once(folder) -> None:
         "b.yaml",
     )
     assert folder.faults() == [
-        f"b.yaml:2: contexts.corp: 'corp' is already defined in {folder.path}/a.yaml:2",
+        "b.yaml:2: contexts.corp: 'corp' is already defined in a.yaml:2",
         "b.yaml:3: contexts.Bad: an alias is 1 to 64 lower-case letters, digits and hyphens, "
         "and begins with a letter or digit",
         "b.yaml:3: contexts.Bad.defalt: is not a known key; did you mean 'default'?",
