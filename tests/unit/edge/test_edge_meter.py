@@ -1,0 +1,103 @@
+"""What an exchange costs, reported or estimated."""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from gateway.domain.exchange import Exchange, Reply
+from gateway.domain.principal import ANONYMOUS
+from gateway.domain.snapshot import EMPTY
+from gateway.edge.meter import Meter, total
+
+CHUNK = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
+
+
+def exchange(status: int = 200, **said: Any) -> Exchange:
+    return Exchange("x", ANONYMOUS, EMPTY, [], replies=[("up", status)], **said)
+
+
+class Stream:
+    """A stream of an upstream that notices whether it was closed."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = pieces
+        self.closed = False
+
+    async def __call__(self) -> AsyncGenerator[bytes]:
+        try:
+            for piece in self.pieces:
+                yield piece
+        finally:
+            self.closed = True
+
+
+async def seen(meter: Meter, *pieces: bytes) -> list[bytes]:
+    stream = meter.over(Reply(200, {}, stream=Stream(*pieces)()), 400).stream
+    assert stream is not None
+    return [piece async for piece in stream]
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({"total_tokens": 12, "prompt_tokens": 1, "completion_tokens": 1}, 12),
+        ({"prompt_tokens": 3, "completion_tokens": 4}, 7),
+        ({"prompt_tokens": 3}, 3),
+        ({"total_tokens": "12", "prompt_tokens": None}, 0),
+        ({"total_tokens": -5}, 0),
+        ({}, 0),
+        (None, 0),
+    ],
+)
+def test_usage_is_read_as_far_as_it_goes(usage: dict[str, Any] | None, expected: int) -> None:
+    assert total(usage) == expected
+
+
+def test_what_the_turn_loop_summed_up_is_charged() -> None:
+    meter = Meter(exchange(usage={"total_tokens": 70}))
+    meter.over(Reply(200, {}, b'{"usage": {"total_tokens": 5}}'), 400)
+    assert meter.spent() == 70
+
+
+def test_the_usage_of_a_relayed_reply_is_charged() -> None:
+    meter = Meter(exchange())
+    reply = Reply(200, {}, b'{"choices": [], "usage": {"total_tokens": 5, "details": {"cached": 1}}}')
+    assert meter.over(reply, 400) is reply
+    assert meter.spent() == 5
+
+
+async def test_the_usage_of_a_relayed_stream_is_charged_and_no_byte_changes() -> None:
+    meter = Meter(exchange())
+    pieces = [CHUNK, CHUNK + b'data: {"choices":[],"usage":{"total_tokens":9}}\n\ndata: [DONE]\n\n']
+    assert await seen(meter, *pieces) == pieces
+    assert meter.spent() == 9
+
+
+@pytest.mark.parametrize("last", [b"data: [DONE]\n\n", b'data: {"usage":null}\n\n', b'data: "usage"}\n\n'])
+async def test_a_stream_that_does_not_say_costs_an_estimate(last: bytes) -> None:
+    meter = Meter(exchange())
+    await seen(meter, CHUNK * 3, CHUNK, last)
+    assert meter.spent() == 400 // 4 + 5
+
+
+@pytest.mark.parametrize("body", [b"x" * 40, b'{"usage": null, "text": "' + b"x" * 13 + b'"}', b"[" * 40])
+def test_a_reply_that_does_not_say_costs_an_estimate(body: bytes) -> None:
+    meter = Meter(exchange())
+    meter.over(Reply(200, {}, body), 400)
+    assert meter.spent() == 400 // 4 + 10
+
+
+async def test_a_client_that_leaves_early_pays_for_what_it_saw() -> None:
+    meter, source = Meter(exchange()), Stream(CHUNK, CHUNK, CHUNK)
+    stream = meter.over(Reply(200, {}, stream=source()), 400).stream
+    assert stream is not None
+    await anext(stream)
+    await stream.aclose()
+    assert source.closed
+    assert meter.spent() == 400 // 4 + 1
+
+
+@pytest.mark.parametrize("replies", [[], [("up", 500)], [("up", 429), ("other", 503)]])
+def test_what_no_upstream_answered_costs_nothing(replies: list[tuple[str, int]]) -> None:
+    assert Meter(Exchange("x", ANONYMOUS, EMPTY, [], replies=replies), asked=400).spent() == 0
