@@ -92,8 +92,9 @@ class Policies:
     def entries(self, workspace: str) -> Sections:
         """Every object of a workspace by kind and alias; those of files have no record."""
         assert self._now.files is not None
-        known = self._now.workspaces.get(workspace) or self._workspace(self._now, workspace)
-        return known.entries(self._now.files)
+        # A workspace with faults goes on with former policies; whoever mends it has to see what is stored.
+        known = None if workspace in self._now.broken else self._now.workspaces.get(workspace)
+        return (known or self._workspace(self._now, workspace)).entries(self._now.files)
 
     def stored(self, kind: str) -> Iterable[Record]:
         """The stored objects of a kind in all workspaces."""

@@ -13,6 +13,7 @@ from gateway.strict_yaml import Document
 from gateway.validation import validated
 
 MAX_DEPTH = 64  # as policy files have it; orjson cannot write what is nested deeper than 254
+TOO_LARGE = 2**63  # a whole number from here on, written as 1e30 too, could be read but not written again
 MAX_PARAMETERS = 50
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -24,9 +25,14 @@ def decode_json(raw: bytes) -> Any:
         data = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise InvalidJson(f"The body is not valid JSON: {error}.") from error
-    if _too_deep(data):
-        raise InvalidJson(f"The body is nested deeper than {MAX_DEPTH} levels.")
-    return data
+    level = [data]
+    for _ in range(MAX_DEPTH + 1):
+        if any(isinstance(one, int | float) and abs(one) >= TOO_LARGE for one in level):
+            raise InvalidJson("The body holds a number that is too large.")
+        level = [inner for one in level if isinstance(one, dict | list) for inner in _inside(one)]
+        if not level:
+            return data
+    raise InvalidJson(f"The body is nested deeper than {MAX_DEPTH} levels.")
 
 
 def parse_body(model: type[Model], raw: bytes) -> Model:
@@ -59,15 +65,6 @@ def require_media(headers: Mapping[bytes, bytes], types: Sequence[str]) -> str:
     if given not in types:
         raise UnsupportedMedia(f"Send the body with one of these as its Content-Type: {', '.join(types)}.")
     return given
-
-
-def _too_deep(data: Any) -> bool:
-    level = [data]
-    for _ in range(MAX_DEPTH + 1):
-        level = [inner for one in level if isinstance(one, dict | list) for inner in _inside(one)]
-        if not level:
-            return False
-    return True
 
 
 def _inside(value: dict[str, Any] | list[Any]) -> Sequence[Any]:

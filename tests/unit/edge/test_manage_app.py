@@ -176,7 +176,17 @@ async def test_all_faults_of_a_body_are_pointed_at(manage: Manage) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"{", b"\xff", b'{"name": NaN}', b'{"name": "\\ud800"}', b"[" * 70 + b"]" * 70, b"[" * 900]
+    "raw",
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b'{"name": NaN}',
+        b'{"name": "\\ud800"}',
+        b"[" * 70 + b"]" * 70,
+        b"[" * 900,
+        b'{"size": 1e30}',
+    ],
 )
 async def test_what_is_not_json_is_a_400(manage: Manage, raw: bytes) -> None:
     answer = await ask(manage, "POST", "/things", raw)

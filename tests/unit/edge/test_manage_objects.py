@@ -201,7 +201,9 @@ async def test_faults_that_were_there_before_do_not_stop_their_mending(house: Ma
     await house.policies.reload()
     assert house.policies.error is not None
     assert pointers(await house.ask("PUT", "/agents/one", {"contexts": ["old"]})) == {"/contexts/0"}
-    assert (await house.ask("PUT", "/agents/one", {})).status == 200
+    mended = await house.ask("PUT", "/agents/one", {})
+    assert (mended.status, mended.json["version"], mended.json["contexts"]) == (200, 2, [])
+    assert (await house.ask("PUT", "/agents/one", {"name": "More"})).json["version"] == 3
     assert (await house.ask("DELETE", "/agents/two")).status == 204
     assert house.policies.error is None
 
