@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 from gateway.domain.redis_address import RedisAddress
 from gateway.errors import StoreError
 from gateway.stores.breaker import ProbingBreaker
-from gateway.stores.redis import CONNECT_SECONDS, NO_ANSWER, PROBE_SECONDS, pool_of, silence
+from gateway.stores.redis_link import CONNECT_SECONDS, NO_ANSWER, PROBE_SECONDS, pool_of, silence
 
 CALL_SECONDS = 2.0  # how long one call may take; each moves a few hundred kilobytes at the most
 

@@ -15,7 +15,8 @@ from redis_server import RedisServer, free_port, running_redis
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError
 from gateway.stores.open import open_store
-from gateway.stores.redis import CONNECTIONS, RedisStore, pool_of
+from gateway.stores.redis import RedisStore
+from gateway.stores.redis_link import CONNECTIONS, pool_of
 
 PASSWORD = "correct-horse"
 
@@ -36,7 +37,7 @@ def server(shared: RedisServer) -> Iterator[RedisServer]:
 
 @pytest.fixture
 async def store(shared: RedisServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RedisStore]:
-    monkeypatch.setattr("gateway.stores.redis.PROBE_SECONDS", 0.2)
+    monkeypatch.setattr("gateway.stores.redis_link.PROBE_SECONDS", 0.2)
     with shared.client() as client:
         client.flushall()
     store = await RedisStore.open(redis_address(shared.url))
@@ -193,12 +194,13 @@ async def test_a_wrong_password_is_said_and_not_repeated(
     store = await open_store(url)
     messages = [(await failing(store.put("a", b"")))[0] for _ in range(4)]
     assert "does not accept the user and password" in messages[0]
-    assert "horse" not in " ".join([*messages, *caplog.messages, repr(store), repr(vars(store))])
+    shown = [repr(store), repr(vars(store)), repr(vars(store.link))]
+    assert "horse" not in " ".join([*messages, *caplog.messages, *shown])
     await store.close()
 
 
 async def test_the_password_is_in_no_representation(calm: RedisStore) -> None:
-    assert PASSWORD not in repr(calm) + repr(vars(calm)) + repr(calm._client.connection_pool)
+    assert PASSWORD not in repr(calm) + repr(vars(calm)) + repr(vars(calm.link)) + repr(calm._client.connection_pool)
 
 
 async def test_nobody_listening_is_no_reason_not_to_open(caplog: pytest.LogCaptureFixture) -> None:
@@ -228,7 +230,7 @@ def test_tls_checks_the_server_s_certificate_and_name() -> None:
 
 
 async def test_tls_to_a_plain_server_fails_cleanly(shared: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.stores.redis.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("gateway.stores.redis_link.CONNECT_SECONDS", 0.2)
     store = await open_store(f"rediss://:{PASSWORD}@127.0.0.1:{shared.port}")
     await failing(store.put("a", b""))
     await store.close()

@@ -1,0 +1,107 @@
+"""What the server does in one step. The scripts are constants: names and texts come to them as KEYS and ARGV only."""
+
+# An object is a hash: `version` and `id` of what is current (an empty id: deleted), `oldest` version that is kept, and
+# one field per version, named by its number. A server that was restarted may have lost the end of its history, which
+# then goes on differently: a new epoch tells everybody to load it anew.
+# KEYS: head, changed, kept, audits; per write: object, audit of its workspace.
+# ARGV: a new epoch; per write: name of the object, expected version or nothing, 1 if it deletes, id for a new object,
+# the version's text, the audit line's text, name of the workspace.
+COMMIT = """
+local writes, before = (#KEYS - 4) / 2, {}
+for i = 1, writes do
+  local state = redis.call('HMGET', KEYS[3 + 2 * i], 'version', 'id')
+  local live = state[2] and state[2] ~= ''
+  local actual, expected = live and state[1] or '0', ARGV[7 * i - 4]
+  if expected ~= '' and expected ~= actual then return {0, i, tonumber(actual)} end
+  before[i] = {version = tonumber(state[1] or 0), id = live and state[2]}
+end
+local about = redis.pcall('INFO', 'server')
+local run = type(about) == 'string' and string.match(about, 'run_id:(%w+)') or ''
+local head = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'number')
+if not head[1] or (head[2] and head[2] ~= run) then redis.call('HSET', KEYS[1], 'epoch', ARGV[1]) end
+redis.call('HSET', KEYS[1], 'run', run)
+local number, made = tonumber(head[3] or 0), {1}
+for i = 1, writes do
+  local object, at, id = KEYS[3 + 2 * i], 7 * i - 5, before[i].id
+  local name, deletes = ARGV[at], ARGV[at + 2] == '1'
+  if deletes and not id then
+    made[i + 1] = {0, ''}
+  else
+    id = id or ARGV[at + 3]
+    number = number + 1
+    local version = string.format('%d', before[i].version + 1)
+    redis.call('HSET', object, 'version', version, 'id', deletes and '' or id, version, id .. ' ' .. ARGV[at + 4])
+    redis.call('HSETNX', object, 'oldest', '1')
+    redis.call('ZADD', KEYS[2], number, name)
+    redis.call('ZINCRBY', KEYS[3], 1, name)
+    redis.call('LPUSH', KEYS[4 + 2 * i], string.format('%d ', number) .. version .. ' ' .. ARGV[at + 5])
+    redis.call('ZADD', KEYS[4], 'NX', string.match(ARGV[at + 5], '^%S+'), ARGV[at + 6])
+    made[i + 1] = {tonumber(version), id}
+  end
+end
+redis.call('HSET', KEYS[1], 'number', string.format('%d', number))
+return made
+"""
+
+# KEYS: objects. ARGV: how many bytes are enough; per object: version, or nothing for the current one.
+# Fewer answers than objects: enough has been said; ask again for the rest.
+FETCH = """
+local found, size = {}, 0
+for i = 1, #KEYS do
+  local version = ARGV[i + 1]
+  if version == '' then version = redis.call('HGET', KEYS[i], 'version') or '' end
+  local text = redis.call('HGET', KEYS[i], version) or ''
+  found[i] = {version, text}
+  size = size + #text
+  if size >= tonumber(ARGV[1]) then break end
+end
+return found
+"""
+
+# KEYS: kept; objects. ARGV: how many versions to keep, how many may go at once; names of the objects.
+PRUNE_VERSIONS = """
+local keep, left = tonumber(ARGV[1]), tonumber(ARGV[2])
+local allowed = left
+for i = 2, #KEYS do
+  local state = redis.call('HMGET', KEYS[i], 'version', 'oldest')
+  if state[1] and left > 0 then
+    local version, oldest = tonumber(state[1]), tonumber(state[2])
+    local first = math.max(oldest, math.min(version - keep + 1, oldest + left))
+    for gone = oldest, first - 1 do redis.call('HDEL', KEYS[i], string.format('%d', gone)) end
+    redis.call('HSET', KEYS[i], 'oldest', string.format('%d', first))
+    redis.call('ZADD', KEYS[1], version - first + 1, ARGV[i + 1])
+    left = left - (first - oldest)
+  end
+end
+return allowed - left
+"""
+
+# KEYS: audit of a workspace. ARGV: first, last, how many bytes are enough.
+LINES = """
+local found, size = {}, 0
+for i, line in ipairs(redis.call('LRANGE', KEYS[1], ARGV[1], ARGV[2])) do
+  found[i] = line
+  size = size + #line
+  if size >= tonumber(ARGV[3]) then break end
+end
+return found
+"""
+
+# KEYS: audit of a workspace, audits. ARGV: moment, how many may go at once, name of the workspace.
+PRUNE_AUDIT = """
+local gone, limit = 0, tonumber(ARGV[2])
+while true do
+  local line = redis.call('LINDEX', KEYS[1], -1)
+  if not line then
+    redis.call('ZREM', KEYS[2], ARGV[3])
+    return gone
+  end
+  local at = string.match(line, '^%d+ %d+ (%S+) ')
+  if gone == limit or tonumber(at) >= tonumber(ARGV[1]) then
+    redis.call('ZADD', KEYS[2], at, ARGV[3])
+    return gone
+  end
+  redis.call('RPOP', KEYS[1])
+  gone = gone + 1
+end
+"""
