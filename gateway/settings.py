@@ -326,6 +326,15 @@ def _key_faults(keys: list[Key]) -> Iterator[tuple[Keys, str]]:
         hashes.add(key.sha256.lower())
 
 
+def calm_arithmetic() -> None:
+    """Let a matrix product take one thread, unless the environment says otherwise; works before numpy is imported.
+
+    Its own threads wait for each other: on a busy machine a product of 5 ms then takes a second.
+    """
+    for library in ("OPENBLAS", "MKL", "OMP"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address to listen on."""
     try:

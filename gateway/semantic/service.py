@@ -18,7 +18,7 @@ from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError
 from gateway.semantic.base import Embedder, SemanticError
 from gateway.semantic.holdings import Holdings, id_of
-from gateway.settings import Semantic
+from gateway.settings import Semantic, calm_arithmetic
 from gateway.stores.vectors import MemoryVectors, SqliteVectors, VectorStore
 
 if TYPE_CHECKING:
@@ -194,6 +194,7 @@ def load_engine(
     fitted: str | None,
 ) -> tuple[Callable[[VectorStore], Indexer], Callable[[Indexer, Semantic], SemanticEngine]]:
     """The parts that import numpy; raises SemanticError for a file of coefficients that cannot be used."""
+    calm_arithmetic()
     from gateway.semantic.calibration import Calibration
     from gateway.semantic.engine import SemanticEngine
     from gateway.semantic.indexer import Indexer
@@ -220,10 +221,10 @@ def open_embedder(settings: Semantic) -> Embedder:
 async def open_vectors(store: str) -> VectorStore:
     """Vectors are kept on the store's server, or in a file of their own beside the store's; else in memory."""
     if store.partition(":")[0].lower() in SCHEMES:
-        from gateway.stores.redis_bulk import RedisBulk  # a gateway without Redis never imports its client
-        from gateway.stores.redis_vectors import RedisVectors
+        from gateway.stores.redis_link import RedisLink  # a gateway without Redis never imports its client
+        from gateway.stores.redis_vectors import CALL_SECONDS, RedisVectors
 
-        return RedisVectors(RedisBulk(redis_address(store)))
+        return RedisVectors(await RedisLink.open(redis_address(store), budget=CALL_SECONDS))
     if not store.startswith("sqlite:///"):
         return MemoryVectors()
     path = Path(store.removeprefix("sqlite:///"))

@@ -11,9 +11,10 @@ from redis.asyncio import Redis
 
 from gateway.errors import StoreError
 from gateway.stores.redis import PREFIX
-from gateway.stores.redis_bulk import RedisBulk
+from gateway.stores.redis_link import RedisLink
 from gateway.stores.vectors import TOUCH_SECONDS, UNUSED_SECONDS
 
+CALL_SECONDS = 2.0  # how long one call may take
 KEYS_PER_CALL = 500  # of 768 bytes each with the model that comes along
 KEPT_BACK = 20_000  # vectors that wait for a server to come back; more are made anew after a restart
 RETRY_SECONDS = 5.0
@@ -25,8 +26,8 @@ log = logging.getLogger(__name__)
 class RedisVectors:
     """A VectorStore on a server; the server itself forgets what is not used for a month."""
 
-    def __init__(self, bulk: RedisBulk) -> None:
-        self._bulk = bulk
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link  # of its own: what is large and not urgent never takes a connection that a chat waits for
         self._kept_back: dict[bytes, bytes] = {}
         self._saving: asyncio.Task[None] | None = None
 
@@ -34,11 +35,11 @@ class RedisVectors:
         wanted = list(dict.fromkeys(keys))
         found = {key: self._kept_back[key] for key in wanted if key in self._kept_back}
         for some in _chunks([key for key in wanted if key not in found]):
-            values, lives = await self._bulk.call(partial(_read, keys=some))
+            values, lives = await self._link.call(partial(_read, self._link.client, some))
             there = {key: value for key, value in zip(some, values, strict=True) if value is not None}
             found |= there
             if stale := [key for key, life in zip(some, lives, strict=True) if key in there and life < FRESH]:
-                await self._bulk.call(partial(_prolong, keys=stale))
+                await self._link.call(partial(_prolong, self._link.client, stale))
         return found
 
     async def put_many(self, vectors: Mapping[bytes, bytes]) -> None:
@@ -59,11 +60,11 @@ class RedisVectors:
         if self._saving is not None:
             self._saving.cancel()
             await asyncio.gather(self._saving, return_exceptions=True)
-        await self._bulk.close()
+        await self._link.close()
 
     async def _write(self, vectors: Mapping[bytes, bytes]) -> None:
         for some in _chunks(vectors):
-            await self._bulk.call(partial(_put, vectors={key: vectors[key] for key in some}))
+            await self._link.call(partial(_put, self._link.client, {key: vectors[key] for key in some}))
 
     async def _save(self) -> None:
         """Write what was kept back as soon as the server takes it."""

@@ -10,7 +10,7 @@ from redis_server import RedisServer, running_redis
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError
 from gateway.stores import redis_vectors as module
-from gateway.stores.redis_bulk import RedisBulk
+from gateway.stores.redis_link import RedisLink
 from gateway.stores.redis_vectors import RedisVectors
 
 
@@ -23,19 +23,19 @@ def server() -> Iterator[RedisServer]:
 @pytest.fixture
 async def store(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RedisVectors]:
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.05)
-    monkeypatch.setattr("gateway.stores.redis_bulk.PROBE_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.stores.redis_link.PROBE_SECONDS", 0.05)
     if not server.running:
         server.start()
     with server.client() as client:
         client.flushall()
-    opened = opened_on(server)
+    opened = await opened_on(server)
     yield opened
     server.thaw()
     await opened.close()
 
 
-def opened_on(server: RedisServer) -> RedisVectors:
-    return RedisVectors(RedisBulk(redis_address(server.url), 0.3))
+async def opened_on(server: RedisServer) -> RedisVectors:
+    return RedisVectors(await RedisLink.open(redis_address(server.url), budget=0.3))
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -63,7 +63,7 @@ async def test_what_a_silent_server_does_not_take_is_kept_and_written_when_it_is
         await store.get_many([b"a"])
     server.thaw()
     await until(lambda: kept(server) == 5)
-    other = opened_on(server)
+    other = await opened_on(server)
     assert set(await other.get_many([b"a", b"b", b"c", b"d", b"e"])) == {b"a", b"b", b"c", b"d", b"e"}
     await other.close()
 

@@ -1,6 +1,9 @@
 """The engine as the gateway runs it: built when needed, again after a failure, always behind the newest policies."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -263,3 +266,19 @@ async def test_the_settings_choose_the_embedder(tmp_path: Path) -> None:
     assert isinstance(embedder, RemoteEmbedder)
     with pytest.raises(EmbedderUnavailable, match="cannot be read"):
         open_embedder(Semantic.model_validate({"embedder": {"path": str(tmp_path / "nowhere")}}))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted where Linux lists them")
+def test_matrix_products_bring_no_threads_of_their_own() -> None:
+    code = """
+import os, sys
+from gateway.semantic.service import load_engine
+assert "numpy" not in sys.modules
+load_engine(None)
+import numpy as np
+np.ones((600, 600)) @ np.ones((600, 600))
+print(len(os.listdir("/proc/self/task")))
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
+    assert (ran.stdout.strip(), ran.stderr) == ("1", "")
