@@ -9,34 +9,46 @@ from gateway.resources.base import LinkMaterial
 from gateway.resources.fetch import Fetched, FetchError
 from gateway.resources.guard import Refused
 from gateway.settings import Links
-from gateway.stores.links import CONCURRENCY, FIRST_RETRY, LinkCache, Record, due_at, guarded_fetch, spread
+from gateway.stores import links
+from gateway.stores.lease import Lease
+from gateway.stores.link_news import COUNTER, MOST, LinkNews
+from gateway.stores.link_record import FIRST_RETRY, Record, due_at, key_of, spread
+from gateway.stores.links import CONCURRENCY, LEASE, LinkCache, guarded_fetch
+from gateway.stores.memory import MemoryStore
 
 URL = "https://example.com/rules"
 LIMITS = Links(interval=1000)
 
 
-class Shelf:
-    """An ephemeral store in a dict that can be made to fail."""
+class Shelf(MemoryStore):
+    """A store that can be made to fail, and that counts how much is read from it."""
 
     def __init__(self) -> None:
-        self.values: dict[str, bytes] = {}
+        super().__init__()
         self.broken = False
+        self.read = 0
 
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
-        if self.broken:
-            raise StoreError("disk full")
-        self.values[key] = value
-
-    async def put_new(self, key: str, value: bytes) -> bytes:
-        return self.values.setdefault(key, value)
+        self._fail()
+        await super().put(key, value, ttl)
 
     async def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        self._fail()
+        found = await super().get_many(keys)
+        self.read += sum(map(len, found.values()))
+        return found
+
+    async def add(self, key: str, amount: int, ttl: float) -> int:
+        self._fail()
+        return await super().add(key, amount, ttl)
+
+    async def lease(self, key: str, owner: str, ttl: float) -> bool:
+        self._fail()
+        return await super().lease(key, owner, ttl)
+
+    def _fail(self) -> None:
         if self.broken:
             raise StoreError("gone")
-        return {key: self.values[key] for key in keys if key in self.values}
-
-    async def close(self) -> None:
-        """Nothing is held."""
 
 
 class Web:
@@ -139,8 +151,7 @@ async def test_a_link_that_never_worked_has_no_copy(cache, web):
 async def test_a_copy_survives_a_restart(cache, shelf, web, clock):
     web.pages[URL] = page("One", '"1"')
     await cache.refresh(URL)
-    stored = json.loads(next(iter(shelf.values.values())))
-    assert next(iter(shelf.values)).startswith("link:")
+    stored = json.loads((await shelf.get_many([key_of(URL)]))[key_of(URL)])
     assert set(stored) >= {"text", "fetched_at", "etag", "last_modified", "size", "error", "failures"}
 
     clock.now += 10
@@ -165,7 +176,7 @@ async def test_what_is_in_memory_is_newer_than_what_is_stored(cache, shelf, web)
 async def test_a_stored_copy_that_is_not_readable_is_passed_over(cache, shelf, web):
     web.pages[URL] = page("One")
     await cache.refresh(URL)
-    shelf.values = dict.fromkeys(shelf.values, b'{"text": 5}')
+    await shelf.put(key_of(URL), b'{"text": 5}')
     later = LinkCache(shelf, LIMITS, fetch=web.fetch)
     await later.load([URL])
     assert later.copy(URL) is None
@@ -207,7 +218,7 @@ async def changes(cache):
 
 
 async def settle() -> None:
-    for _ in range(20):
+    for _ in range(50):
         await asyncio.sleep(0)
 
 
@@ -224,7 +235,7 @@ async def test_a_link_is_asked_for_again_only_when_it_is_due(cache, web, clock, 
     web.pages[URL] = page("One")
     cache.track([LinkMaterial(URL, 200), LinkMaterial(URL, 0)])
     await changes.wait()
-    for passed, asked in ((200 * 0.89, 1), (200 * 0.22, 2)):
+    for passed, asked in ((200 * 0.89, 1), (200 * 0.24, 2)):
         clock.now += passed
         cache.track([LinkMaterial(URL, 200)])
         await settle()
@@ -294,3 +305,213 @@ def test_links_are_spread_by_a_tenth():
 async def test_the_default_fetch_stands_behind_the_guard():
     with pytest.raises(Refused, match="not on the public Internet"):
         await guarded_fetch(LIMITS)("http://127.0.0.1:8080/", None, None)
+
+
+class Cluster:
+    """Several nodes on one store and one web, each with its own loop."""
+
+    def __init__(self, shelf: Shelf, web: Web, clock: Clock, nodes: int) -> None:
+        self.shelf, self.web, self.clock = shelf, web, clock
+        self.caches = [LinkCache(shelf, LIMITS, fetch=web.fetch, clock=clock) for _ in range(nodes)]
+        self.heard = [Changes() for _ in self.caches]
+        self.tasks = [asyncio.create_task(one.run(heard)) for one, heard in zip(self.caches, self.heard, strict=True)]
+
+    def track(self, *urls: str) -> None:
+        for cache in self.caches:
+            cache.track([LinkMaterial(url, 0) for url in urls])
+
+    async def until_all_have(self, text: str) -> None:
+        async with asyncio.timeout(3):
+            for cache, heard in zip(self.caches, self.heard, strict=True):
+                while (copy := cache.copy(URL)) is None or copy.text != text:
+                    await heard.wait()
+
+    async def kill(self, node: int) -> None:
+        self.tasks[node].cancel()
+        await asyncio.gather(self.tasks[node], return_exceptions=True)
+
+    async def stop(self) -> None:
+        for node in range(len(self.tasks)):
+            await self.kill(node)
+
+
+@pytest.fixture
+async def cluster(shelf, web, clock, monkeypatch):
+    monkeypatch.setattr(links, "POLL_SECONDS", 0.05)
+    made = Cluster(shelf, web, clock, 3)
+    yield made
+    await made.stop()
+
+
+async def test_of_several_nodes_one_asks_and_all_get_the_copy(cluster, web, clock):
+    web.pages[URL] = page("One")
+    cluster.track(URL)
+    await cluster.until_all_have("One")
+    assert len(web.asked) == 1
+    web.pages[URL] = page("Two")
+    clock.now += 1200
+    cluster.track(URL)
+    await cluster.until_all_have("Two")
+    assert len(web.asked) == 2
+
+
+async def test_a_failure_is_known_everywhere_and_nobody_else_tries(cluster, web):
+    web.pages[URL] = FetchError("it is down")
+    cluster.track(URL)
+    await asyncio.sleep(0.3)
+    assert len(web.asked) == 1
+    assert [cache.status(URL).error for cache in cluster.caches] == ["it is down"] * 3
+
+
+async def test_when_the_one_that_asks_dies_another_takes_over_once_its_lease_has_ended(
+    cluster, shelf, web, clock, monkeypatch
+):
+    stuck = asyncio.Event()
+    answer = web.fetch
+
+    async def hang(url: str, etag: str | None, last_modified: str | None) -> Fetched:
+        if not stuck.is_set():
+            stuck.set()
+            await asyncio.Event().wait()
+        return await answer(url, etag, last_modified)
+
+    for cache in cluster.caches:
+        cache._fetch = hang
+        cache._lease = Lease(shelf, LEASE, cache._owner, 0.3)
+    web.pages[URL] = page("One")
+    cluster.track(URL)
+    await asyncio.wait_for(stuck.wait(), 3)
+    await asyncio.sleep(0.5)
+    assert web.asked == []  # the holder works and keeps its lease
+    (victim,) = [node for node, cache in enumerate(cluster.caches) if cache._attempts]
+    await cluster.kill(victim)
+    del cluster.caches[victim], cluster.heard[victim], cluster.tasks[victim]
+    await cluster.until_all_have("One")
+    assert len(web.asked) == 1
+
+
+async def test_a_refresh_on_demand_reaches_the_other_nodes(cluster, web):
+    web.pages[URL] = page("One")
+    cluster.track(URL)
+    await cluster.until_all_have("One")
+    web.pages[URL] = page("Two")
+    assert await cluster.caches[2].refresh(URL) is True
+    assert cluster.caches[2].copy(URL).text == "Two"
+    await cluster.until_all_have("Two")
+    assert len(web.asked) == 2
+
+
+async def test_a_link_that_is_tracked_later_is_taken_from_the_store(cluster, web):
+    web.pages[URL] = page("One")
+    cluster.caches[0].track([LinkMaterial(URL, 0)])
+    await cluster.heard[0].wait()
+    cluster.caches[1].track([LinkMaterial(URL, 0)])
+    await cluster.heard[1].wait()
+    assert (cluster.caches[1].copy(URL).text, len(web.asked)) == ("One", 1)
+
+
+async def test_nodes_that_wait_do_not_read_the_copies_again(cluster, shelf, web):
+    web.pages[URL] = page("x" * 100_000)
+    cluster.track(URL)
+    await cluster.until_all_have("x" * 100_000)
+    await asyncio.sleep(0.1)
+    before = shelf.read
+    await asyncio.sleep(0.5)
+    assert shelf.read - before < 1000
+
+
+async def test_without_the_store_every_node_waits_and_then_asks_rarely(cluster, shelf, web, clock):
+    shelf.broken = True
+    web.pages[URL] = page("One")
+    cluster.track(URL)
+    await asyncio.sleep(0.2)
+    assert web.asked == []
+    clock.now += 130
+    cluster.track(URL)
+    await cluster.until_all_have("One")
+    assert len(web.asked) == 3
+    clock.now += 1200  # due, but nobody has noticed that the copy is a bit older
+    cluster.track(URL)
+    await asyncio.sleep(0.2)
+    assert len(web.asked) == 3
+    clock.now += 1200
+    cluster.track(URL)
+    await asyncio.sleep(0.2)
+    assert len(web.asked) == 6
+    shelf.broken = False
+    clock.now += 1200
+    web.pages[URL] = page("Two")
+    cluster.track(URL)
+    await cluster.until_all_have("Two")
+    assert len(web.asked) == 7
+
+
+async def test_a_change_that_the_store_could_not_give_is_asked_for_again(cluster, shelf, web):
+    web.pages[URL] = page("One")
+    cluster.track(URL)
+    await cluster.until_all_have("One")
+    web.pages[URL] = page("Two")
+    taken = MemoryStore.get_many
+
+    async def shy(self: MemoryStore, keys: Sequence[str]) -> dict[str, bytes]:
+        if key_of(URL) in keys and shy_for[0]:
+            shy_for[0] -= 1
+            raise StoreError("busy")
+        return await taken(self, keys)
+
+    shy_for = [4]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemoryStore, "get_many", shy)
+        await cluster.caches[0].refresh(URL)
+        await cluster.until_all_have("Two")
+    assert shy_for == [0]
+
+
+async def test_two_who_want_the_same_page_at_once_share_one_attempt(cache, web):
+    web.pages[URL] = page("One")
+    assert await asyncio.gather(cache.refresh(URL), cache.refresh(URL)) == [True, True]
+    assert len(web.asked) == 1
+
+
+async def test_the_status_of_a_link(cache, web, clock):
+    assert cache.status(URL) is None
+    cache.track([LinkMaterial(URL, 200)])
+    unknown = cache.status(URL)
+    assert (unknown.fetched_at, unknown.tried_at, unknown.size, unknown.age) == (None, None, None, None)
+    assert (unknown.error, unknown.failures, unknown.due_at) == (None, 0, clock.now)
+    web.pages[URL] = page("Grüße")
+    await cache.refresh(URL)
+    fetched = clock.now
+    clock.now += 50
+    web.pages[URL] = FetchError("it is down")
+    await cache.refresh(URL)
+    clock.now += 5
+    told = cache.status(URL)
+    assert (told.fetched_at, told.tried_at, told.size, told.age) == (fetched, fetched + 50, 7, 55)
+    assert (told.error, told.failures) == ("it is down", 1)
+    assert fetched + 50 + 0.9 * FIRST_RETRY <= told.due_at <= fetched + 50 + 1.1 * FIRST_RETRY + 4
+
+
+async def test_news_are_heard_once_in_any_order_and_never_lost(shelf):
+    mine, other = LinkNews(shelf), LinkNews(shelf)
+    assert await mine.heard() == set()
+    await other.tell("a")
+    await other.tell("b")
+    assert await mine.heard() == {"a", "b"}
+    assert await mine.heard() == set()
+    await shelf.add(COUNTER, 1, 60)  # somebody took a number and has not said yet what for
+    await other.tell("c")
+    assert await mine.heard() == {"c"}
+    await shelf.put(f"{COUNTER}:3", b"late")
+    assert await mine.heard() == {"late"}
+    assert await mine.heard() == set()
+
+
+async def test_whoever_missed_too_much_or_meets_an_emptied_store_looks_at_everything(shelf):
+    mine = LinkNews(shelf)
+    await mine.heard()
+    await shelf.add(COUNTER, MOST + 1, 60)
+    assert await mine.heard() is None
+    assert await mine.heard() == set()
+    await shelf.close()
+    assert await mine.heard() is None

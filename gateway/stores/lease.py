@@ -1,0 +1,40 @@
+"""A lease in the store: of all nodes, one does the work."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from gateway.errors import StoreError
+from gateway.stores.base import EphemeralStore
+
+log = logging.getLogger(__name__)
+
+
+class Lease:
+    """Taken for `seconds` and prolonged while the work lasts; if its holder dies, another gets it when it ends."""
+
+    def __init__(self, store: EphemeralStore, key: str, owner: str, seconds: float) -> None:
+        self._store, self._key, self._owner, self._seconds = store, key, owner, seconds
+
+    async def taken(self) -> bool:
+        """Whether this node holds it now; raises StoreError."""
+        return await self._store.lease(self._key, self._owner, self._seconds)
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncGenerator[None]:
+        """Prolong it until the block ends."""
+        keeping = asyncio.create_task(self._keep())
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(self._seconds / 3)
+            try:
+                await self.taken()
+            except StoreError as error:  # another node may begin with the same work, which does no harm
+                log.warning("a lease could not be prolonged: %s", error)
