@@ -58,11 +58,6 @@ async def open_stores(url: str) -> Stores:
     raise StoreError(f"There is no store of kind {scheme!r}; use memory:, sqlite:///./data/gateway.db or redis://host.")
 
 
-async def open_store(url: str) -> EphemeralStore:
-    """Only the ephemeral store behind `url`."""
-    return (await open_stores(url)).ephemeral
-
-
 def _path(rest: str) -> Path:
     if not rest.startswith("///") or not rest.strip("/.") or rest.endswith("/"):
         raise StoreError("A SQLite store is written sqlite:///./data/gateway.db, an absolute path with four slashes.")

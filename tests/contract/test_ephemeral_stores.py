@@ -9,6 +9,7 @@ import pytest
 from redis_server import RedisServer, running_redis
 
 from gateway.domain.redis_address import redis_address
+from gateway.errors import StoreError
 from gateway.stores.base import EphemeralStore
 from gateway.stores.memory import MemoryStore
 from gateway.stores.redis import RedisStore
@@ -189,6 +190,70 @@ async def test_a_thousand_keys_come_back_at_once_even_when_asked_twice(store: Ep
     assert await store.get_many([*kept, "absent", *kept]) == kept
 
 
+async def test_a_counter_returns_its_sum(store: EphemeralStore) -> None:
+    assert [await store.add("requests", amount, 60) for amount in (1, 5, 0, -2)] == [1, 6, 6, 4]
+    assert await store.add("tokens", 2**40, 60) == 2**40
+    assert await store.get_many(["requests", "tokens"]) == {"requests": b"4", "tokens": b"%d" % 2**40}
+
+
+async def test_additions_of_many_tasks_sum_exactly(store: EphemeralStore) -> None:
+    sums = await asyncio.gather(*(store.add("c", 3, 60) for _ in range(200)))
+    assert sorted(sums) == [3 * n for n in range(1, 201)]
+
+
+async def test_a_counter_ends_its_ttl_after_its_first_addition(store: EphemeralStore, clock: Clock) -> None:
+    await store.add("c", 1, 60)
+    clock.now += 40
+    assert await store.add("c", 1, 60) == 2  # which does not prolong it
+    clock.now += 19
+    assert await store.add("c", 1, 60) == 3
+    clock.now += 2
+    assert await store.add("c", 1, 60) == 1
+    clock.now += 59
+    assert await store.add("c", 1, 60) == 2
+
+
+async def test_what_is_no_counter_cannot_be_added_to(store: EphemeralStore) -> None:
+    await store.put("a", b"text")
+    with pytest.raises(StoreError):
+        await store.add("a", 1, 60)
+    assert await store.get_many(["a"]) == {"a": b"text"}
+
+
+async def test_a_lease_has_one_owner_who_may_prolong_it(store: EphemeralStore, clock: Clock) -> None:
+    assert await store.lease("leader", "one", 10)
+    assert not await store.lease("leader", "two", 10)
+    clock.now += 8
+    assert await store.lease("leader", "one", 10)
+    clock.now += 8
+    assert not await store.lease("leader", "two", 10)
+    assert await store.lease("another", "two", 10)
+
+
+async def test_a_lease_is_taken_over_after_its_end(store: EphemeralStore, clock: Clock) -> None:
+    await store.lease("leader", "one", 10)
+    clock.now += 10
+    assert await store.lease("leader", "two", 10)
+    assert not await store.lease("leader", "one", 10)
+    clock.now += 9
+    assert not await store.lease("leader", "one", 10)
+
+
+async def test_of_many_who_want_a_lease_one_gets_it(store: EphemeralStore) -> None:
+    owners = [f"worker-{n}" for n in range(50)]
+    granted = await asyncio.gather(*(store.lease("leader", owner, 10) for owner in owners))
+    assert sum(granted) == 1
+    again = await asyncio.gather(*(store.lease("leader", owner, 10) for owner in owners))
+    assert again == granted
+
+
+async def test_owners_of_a_lease_are_any_text(store: EphemeralStore) -> None:
+    for number, owner in enumerate(["", "\ud800", "a\x00b", "A", "a", "ü"]):
+        assert await store.lease(f"lease-{number}", owner, 10)
+        assert not await store.lease(f"lease-{number}", owner + "x", 10)
+        assert await store.lease(f"lease-{number}", owner, 10)
+
+
 class Timeless(RedisStore):
     """A mutant: keeps everything for good."""
 
@@ -211,12 +276,42 @@ class Listing(RedisStore):
         return dict.fromkeys(keys, b"") | await super().get_many(keys)
 
 
+class Prolonging(RedisStore):
+    """A mutant: every addition gives the counter its whole time again."""
+
+    async def add(self, key: str, amount: int, ttl: float) -> int:
+        total = await super().add(key, amount, ttl)
+        await super().put(key, b"%d" % total, ttl)
+        return total
+
+
+class ReadingFirst(RedisStore):
+    """A mutant: reads, adds and writes in three steps."""
+
+    async def add(self, key: str, amount: int, ttl: float) -> int:
+        total = int((await super().get_many([key])).get(key, b"0")) + amount
+        await super().put(key, b"%d" % total, ttl)
+        return total
+
+
+class Yielding(RedisStore):
+    """A mutant: whoever asks last has the lease."""
+
+    async def lease(self, key: str, owner: str, ttl: float) -> bool:
+        await super().put(key, owner.encode(), ttl)
+        return True
+
+
 MUTANTS: list[tuple[type[RedisStore], Callable[..., Awaitable[None]]]] = [
     (Timeless, test_a_value_lives_until_its_ttl_and_no_longer),
     (Timeless, test_a_shorter_deadline_replaces_a_longer_one),
     (Overwriting, test_put_new_keeps_the_first_value_for_good),
     (Overwriting, test_put_new_respects_a_live_value_and_replaces_an_expired_one),
     (Listing, test_later_writes_do_not_revive_what_expired),
+    (Prolonging, test_a_counter_ends_its_ttl_after_its_first_addition),
+    (ReadingFirst, lambda store, _: test_additions_of_many_tasks_sum_exactly(store)),
+    (Yielding, test_a_lease_has_one_owner_who_may_prolong_it),
+    (Yielding, lambda store, _: test_of_many_who_want_a_lease_one_gets_it(store)),
 ]
 
 

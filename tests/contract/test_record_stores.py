@@ -1,7 +1,7 @@
 """What every RecordStore promises, run on each engine."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -515,3 +515,79 @@ async def test_a_conflict_is_a_store_error_that_names_the_version(store: RecordS
     await save(store, put(STYLE))
     with pytest.raises(StoreError, match="'style' is at version 1"):
         await save(store, put(STYLE, b"{}", 5))
+
+
+class LastWins(MemoryRecords):
+    """A mutant: asks for no version."""
+
+    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+        return await super().commit([replace(write, expected=None) for write in writes], author)
+
+
+class Piecemeal(MemoryRecords):
+    """A mutant: makes the changes one by one until one fails."""
+
+    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+        return [record for write in writes for record in await super(Piecemeal, self).commit([write], author)]
+
+
+class Discreet(MemoryRecords):
+    """A mutant: its feed keeps deletions to itself."""
+
+    async def changes(self, since: Position) -> Records | None:
+        found = await super().changes(since)
+        return found and replace(found, records=tuple(r for r in found.records if r.body is not None))
+
+
+class Trusting(MemoryRecords):
+    """A mutant: takes any position for one of its own."""
+
+    async def changes(self, since: Position) -> Records | None:
+        return await super().changes(Position((await self.load()).position.epoch, 0))
+
+
+class Indiscreet(MemoryRecords):
+    """A mutant: shows everybody's audit to everybody."""
+
+    async def audit(self, workspace: str, wanted: AuditFilter, skip: int, take: int) -> Any:
+        found = [await super(Indiscreet, self).audit(name, wanted, skip, take) for name in ("default", "other")]
+        return [line for lines, _ in found for line in lines], sum(total for _, total in found)
+
+
+class Thorough(MemoryRecords):
+    """A mutant: pruning leaves one version less."""
+
+    async def prune(self, keep: int, before: float) -> int:
+        return await super().prune(max(1, keep) - 1, before)
+
+
+class Restarting(MemoryRecords):
+    """A mutant: an object that is made anew begins with version 1."""
+
+    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+        made = await super().commit(writes, author)
+        for record in made:
+            if record.body is None:
+                del self._versions[record.key]
+        return made
+
+
+MUTANTS: list[tuple[type[MemoryRecords], Callable[[RecordStore], Awaitable[None]]]] = [
+    (LastWins, test_a_number_expects_exactly_that_version),
+    (LastWins, test_zero_expects_that_there_is_none),
+    (Piecemeal, test_a_conflict_in_the_last_write_undoes_all),
+    (Discreet, test_the_feed_tells_deletions),
+    (Trusting, test_a_position_of_another_history_asks_for_a_load),
+    (Trusting, test_the_feed_says_nothing_when_nothing_happened),
+    (Indiscreet, test_workspaces_are_apart),
+    (Thorough, test_pruning_keeps_the_newest_versions),
+    (Restarting, test_versions_go_on_after_a_deletion),
+]
+
+
+@pytest.mark.parametrize(("mutant", "promise"), MUTANTS)
+async def test_an_engine_that_breaks_a_promise_is_caught(
+    mutant: type[MemoryRecords], promise: Callable[[RecordStore], Awaitable[None]]
+) -> None:
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        await promise(mutant(clock=Clock()))

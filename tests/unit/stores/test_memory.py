@@ -2,7 +2,7 @@ import pytest
 
 from gateway.errors import StoreError
 from gateway.stores.memory import ENTRY_OVERHEAD, MemoryStore
-from gateway.stores.open import open_store
+from gateway.stores.open import open_stores
 
 ROOM_FOR_THREE = 3 * (ENTRY_OVERHEAD + 101)
 
@@ -50,5 +50,5 @@ async def test_expired_entries_are_dropped_by_the_next_write() -> None:
 
 
 async def test_the_memory_url_opens_it() -> None:
-    assert isinstance(await open_store("memory:"), MemoryStore)
-    assert isinstance(await open_store("memory://"), MemoryStore)
+    assert isinstance((await open_stores("memory:")).ephemeral, MemoryStore)
+    assert isinstance((await open_stores("memory://")).ephemeral, MemoryStore)

@@ -14,7 +14,7 @@ from redis_server import RedisServer, free_port, running_redis
 
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError
-from gateway.stores.open import open_store
+from gateway.stores.open import open_stores
 from gateway.stores.redis import RedisStore
 from gateway.stores.redis_link import CONNECTIONS, pool_of
 
@@ -93,7 +93,7 @@ async def test_the_shortest_deadline_is_a_millisecond(calm: RedisStore) -> None:
 
 
 async def test_a_socket_file_and_a_database_may_be_named(shared: RedisServer) -> None:
-    store = await open_store(shared.socket_url.replace("unix://", f"unix://:{PASSWORD}@"))
+    store = (await open_stores(shared.socket_url.replace("unix://", f"unix://:{PASSWORD}@"))).ephemeral
     await store.put("a", b"one")
     await store.close()
     with shared.client() as client:
@@ -191,7 +191,7 @@ async def test_a_wrong_password_is_said_and_not_repeated(
     shared: RedisServer, login: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = f"redis://{login}127.0.0.1:{shared.port}"
-    store = await open_store(url)
+    store = (await open_stores(url)).ephemeral
     messages = [(await failing(store.put("a", b"")))[0] for _ in range(4)]
     assert "does not accept the user and password" in messages[0]
     shown = [repr(store), repr(vars(store)), repr(vars(store.link))]
@@ -205,7 +205,7 @@ async def test_the_password_is_in_no_representation(calm: RedisStore) -> None:
 
 async def test_nobody_listening_is_no_reason_not_to_open(caplog: pytest.LogCaptureFixture) -> None:
     port = free_port()
-    store = await open_store(f"redis://:{PASSWORD}@127.0.0.1:{port}/0")
+    store = (await open_stores(f"redis://:{PASSWORD}@127.0.0.1:{port}/0")).ephemeral
     assert caplog.messages == [f"the store redis://127.0.0.1:{port}/0 cannot be reached yet"]
     message, _ = await failing(store.put_new("secret", b""))
     assert message.startswith(f"The store redis://127.0.0.1:{port}/0 cannot be reached: ")
@@ -231,7 +231,7 @@ def test_tls_checks_the_server_s_certificate_and_name() -> None:
 
 async def test_tls_to_a_plain_server_fails_cleanly(shared: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.stores.redis_link.CONNECT_SECONDS", 0.2)
-    store = await open_store(f"rediss://:{PASSWORD}@127.0.0.1:{shared.port}")
+    store = (await open_stores(f"rediss://:{PASSWORD}@127.0.0.1:{shared.port}")).ephemeral
     await failing(store.put("a", b""))
     await store.close()
 
@@ -239,7 +239,7 @@ async def test_tls_to_a_plain_server_fails_cleanly(shared: RedisServer, monkeypa
 @pytest.mark.parametrize("url", ["redis://", "unix://", "redis://:pass/horse@host", "postgres://:horse@host"])
 async def test_an_impossible_address_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(StoreError, match="redis://") as caught:
-        await open_store(url)
+        await open_stores(url)
     assert "horse" not in str(caught.value)
 
 

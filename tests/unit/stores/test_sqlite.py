@@ -13,7 +13,7 @@ import pytest
 
 from gateway.errors import CorruptStore, StoreError
 from gateway.stores.migrations import MIGRATIONS, migrate
-from gateway.stores.open import open_store
+from gateway.stores.open import open_stores
 from gateway.stores.sqlite import BUSY_SECONDS, SWEEP_ROWS, SWEEP_SECONDS, SqliteStore
 
 WRITE_FOR_EVER = """
@@ -123,7 +123,7 @@ async def test_a_killed_process_loses_no_acknowledged_write(path: Path) -> None:
 
 async def test_file_and_folder_belong_to_their_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    store = await open_store("sqlite:///./data/gateway.db")
+    store = (await open_stores("sqlite:///./data/gateway.db")).ephemeral
     await store.put("a", b"one")
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "data").iterdir()}
     assert modes == {"gateway.db": 0o600, "gateway.db-wal": 0o600, "gateway.db-shm": 0o600}
@@ -132,7 +132,7 @@ async def test_file_and_folder_belong_to_their_owner_alone(tmp_path: Path, monke
 
 
 async def test_four_slashes_name_an_absolute_path(path: Path) -> None:
-    store = await open_store(f"sqlite:///{path}")
+    store = (await open_stores(f"sqlite:///{path}")).ephemeral
     await store.close()
     assert query(path, "SELECT count(*) FROM ephemeral") == [(0,)]
 
@@ -140,7 +140,7 @@ async def test_four_slashes_name_an_absolute_path(path: Path) -> None:
 @pytest.mark.parametrize("url", ["", "mysql://:hunter2@host", "sqlite://", "sqlite:///", "sqlite:x.db", "sqlite:///./"])
 async def test_a_url_that_names_no_store_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(StoreError) as caught:
-        await open_store(url)
+        await open_stores(url)
     assert "sqlite:///./data/gateway.db" in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
