@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from gateway.control.content import Content
+from gateway.control.documents import Documents
 from gateway.control.imports import Importer
 from gateway.control.keys import Keys
+from gateway.control.links import Links
 from gateway.control.services import Services
 from gateway.edge.manage.agents import agents
 from gateway.edge.manage.app import Manage
@@ -12,8 +14,10 @@ from gateway.edge.manage.audit import Audit
 from gateway.edge.manage.bundle import Bundles
 from gateway.edge.manage.content import ContentNoun
 from gateway.edge.manage.contexts import contexts
+from gateway.edge.manage.documents import DocumentNoun
 from gateway.edge.manage.drafts import DraftList
 from gateway.edge.manage.keys import KeyNoun
+from gateway.edge.manage.links import LinkNoun, LinkTold
 from gateway.edge.manage.profiles import profiles
 from gateway.edge.manage.prompts import prompts
 from gateway.edge.manage.resolve import Resolve
@@ -47,15 +51,18 @@ class Parts:
 def management(parts: Parts) -> Manage:
     """The app below `/api/v1`."""
     services = Services.over(parts.policies, parts.records)
-    files = DocumentCache(parts.settings.documents)
+    limits = parts.settings.documents
+    files = DocumentCache(limits)
     nouns: tuple[Noun, ...] = (
         ResourceTypes(parts.types),
         *contexts(services),
-        Resources(services.objects, services.contexts),
+        Resources(services.objects, services.contexts, LinkTold(parts.links)),
+        LinkNoun(Links(parts.policies, parts.links, services.contexts)),
         *profiles(services),
         *agents(services),
         *prompts(services),
         DraftList(services.drafts),
+        DocumentNoun(Documents(parts.policies, services.desk, parts.store, limits), limits.max_bytes),
         ContentNoun(Content(parts.policies, services.desk)),
         Resolve(parts.pipeline, parts.policies, services.objects),
         Usage(parts.policies),
