@@ -1,4 +1,4 @@
-"""The `gateway` command: serve, demo, check, resolve, index, eval, keys."""
+"""The `gateway` command: serve, demo, check, resolve, index, eval, export, import, keys."""
 
 import argparse
 import asyncio
@@ -13,9 +13,10 @@ import orjson
 import uvloop
 
 from gateway.app import Gateway, check_policies
-from gateway.commands import keys
+from gateway.commands import bundle, keys
 from gateway.commands.evaluate import Wish, evaluate, shown_as_text
 from gateway.commands.index import Shown, build_index, patient, searchable
+from gateway.control.imports import Wish as BundleWish
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import Principal
 from gateway.edge.auth import NO_KEYS
@@ -99,6 +100,10 @@ def parser() -> argparse.ArgumentParser:
     eval_.add_argument("--json", action="store_true")
     eval_.add_argument("cases", type=Path, metavar="CASES")
     eval_.set_defaults(run=evaluation)
+
+    export_, import_ = bundle.add_parsers(commands, likely_config())
+    export_.set_defaults(run=export_bundle)
+    import_.set_defaults(run=import_bundle)
 
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--config", type=Path, default=likely_config())
@@ -230,6 +235,23 @@ def list_keys(given: argparse.Namespace) -> int:
 def revoke_key(given: argparse.Namespace) -> int:
     uvloop.run(keys.revoke(settings_for(given), given.id))
     print(orjson.dumps({"revoked": given.id}).decode() if given.json else f"{given.id} is revoked.")
+    return OK
+
+
+def export_bundle(given: argparse.Namespace) -> int:
+    stored = given.source == "stored"
+    text = uvloop.run(bundle.export(settings_for(given), given.workspace, form=given.format, stored=stored))
+    print(text, end="")
+    return OK
+
+
+def import_bundle(given: argparse.Namespace) -> int:
+    wish = BundleWish(given.replace, given.dry_run)
+    steps = uvloop.run(bundle.take_over(settings_for(given), given.workspace, given.file, wish))
+    if given.json:
+        print(orjson.dumps(bundle.steps_as_data(steps, dry_run=wish.dry_run), option=orjson.OPT_INDENT_2).decode())
+    else:
+        print(bundle.steps_as_text(steps, dry_run=wish.dry_run))
     return OK
 
 

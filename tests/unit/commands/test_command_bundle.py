@@ -1,0 +1,126 @@
+"""`gateway export` and `gateway import` on the configured store."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from gateway.cli import main
+from gateway.strict_yaml import parse
+
+FILES = {
+    "contexts": {"house": {"resources": {"voice": {"type": "text", "data": {"content": "One.\nTwo."}}}}},
+    "agents": {"editor": {"contexts": ["house"]}},
+}
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a configuration, policies and an empty one beside it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "policies" / "all.yaml").write_text(yaml.safe_dump(FILES))
+    config = {
+        "policies": "policies",
+        "store": "sqlite:///gateway.db",
+        "upstreams": {"demo": {"kind": "demo"}},
+        "routes": [{"model": "*", "upstream": "demo"}],
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    return tmp_path
+
+
+def test_a_bundle_goes_out_and_in_again(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export"]) == 0
+    text = capsys.readouterr().out
+    assert parse(text, "bundle").data == FILES
+    assert "content: |-\n            One.\n            Two.\n" in text
+    (house / "bundle.yaml").write_text(text)
+    assert main(["import", "bundle.yaml"]) == 0
+    assert capsys.readouterr().out == "0 created, 0 updated, 0 deleted, 2 unchanged\n"
+    assert main(["import", "bundle.yaml", "--policies", "nothing"]) == 0
+    assert capsys.readouterr().out == (
+        "create contexts/house\ncreate agents/editor\n2 created, 0 updated, 0 deleted, 0 unchanged\n"
+    )
+    assert main(["export", "--policies", "nothing", "--source", "stored", "--format", "json"]) == 0
+    assert orjson.loads(capsys.readouterr().out) == FILES
+
+
+def test_a_dry_run_only_tells(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (house / "a.json").write_bytes(orjson.dumps({"agents": {"mine": {"temperature": 0.5}}}))
+    assert main(["import", "a.json", "--dry-run"]) == 0
+    assert "create agents/mine\n1 created" in (told := capsys.readouterr().out)
+    assert "nothing was changed" in told
+    assert main(["import", "a.json"]) == 0
+    (house / "b.yaml").write_text("agents: {mine: {temperature: 1, instructions: no}}\n")
+    capsys.readouterr()
+    assert main(["import", "b.yaml", "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["update agents/mine", "  /temperature: 0.5 → 1.0", '  /instructions: null → "no"']
+
+
+def test_replace_deletes_what_the_bundle_lacks(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, agents in enumerate(({"a": {}, "b": {}}, {"b": {}})):
+        (house / f"{number}.json").write_bytes(orjson.dumps({"agents": agents}))
+    assert main(["import", "0.json"]) == 0
+    assert main(["import", "1.json", "--replace", "--json"]) == 0
+    told = orjson.loads(capsys.readouterr().out.split("\n", 3)[3])
+    assert [(one["alias"], one["action"]) for one in told["items"]] == [("b", "unchanged"), ("a", "delete")]
+
+
+def test_a_workspace_keeps_what_is_imported_to_itself(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (house / "a.json").write_bytes(orjson.dumps({"agents": {"mine": {}}}))
+    assert main(["import", "a.json", "--workspace", "other"]) == 0
+    capsys.readouterr()
+    for workspace, held in (("other", {"agents": {"mine": {}}}), ("default", {})):
+        assert main(["export", "--source", "stored", "--format", "json", "--workspace", workspace]) == 0
+        assert orjson.loads(capsys.readouterr().out) == held
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("agents:\n  a:\n    contexts: [house, huose]\n", "bundle.yaml:3: /agents/a/contexts/1: there is no context"),
+        ("agents:\n  a: {}\n\nagent: {}\n", "bundle.yaml:4: /agent: is not a known key"),
+        ("agents: &x {}\n", "bundle.yaml:1: agents: anchors are not allowed"),
+    ],
+)
+def test_faults_are_told_with_their_lines(
+    house: Path, capsys: pytest.CaptureFixture[str], text: str, told: str
+) -> None:
+    (house / "bundle.yaml").write_text(text)
+    assert main(["import", "bundle.yaml"]) == 1
+    assert capsys.readouterr().out.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["import", "missing.yaml"], 1),
+        (["import", "owned.json"], 1),
+        (["import", "broken.json"], 1),
+        (["import"], 2),
+        (["export", "--format", "toml"], 2),
+    ],
+)
+def test_what_cannot_be_done_has_its_exit_code(house: Path, arguments: list[str], status: int) -> None:
+    (house / "owned.json").write_bytes(orjson.dumps({"agents": {"editor": {}}}))
+    (house / "broken.json").write_text("{")
+    assert status_of(arguments) == status
+
+
+def test_nothing_is_imported_into_a_store_that_ends_with_the_process(house: Path) -> None:
+    config: dict[str, Any] = yaml.safe_load((house / "config.yaml").read_text()) | {"store": "memory:"}
+    (house / "config.yaml").write_text(yaml.safe_dump(config))
+    (house / "a.json").write_text("{}")
+    assert (status_of(["import", "a.json"]), status_of(["export"])) == (1, 0)
+
+
+def status_of(arguments: list[str]) -> int:
+    try:
+        return main(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
