@@ -30,10 +30,18 @@ def policies(tone: str = TONE) -> dict[str, Any]:
     return {"contexts": {"plain": {"default": True, "resources": resources}}}
 
 
-def configure(directory: Path, base_url: str = "http://127.0.0.1:9", **changes: Any) -> Path:
+def link_policies(url: str) -> dict[str, Any]:
+    """A context with one external link, for the agent `linker`."""
+    resources = {"page": {"type": "external-link", "data": {"url": url}}}
+    return {"contexts": {"linked": {"resources": resources}}, "agents": {"linker": {"contexts": ["linked"]}}}
+
+
+def configure(directory: Path, base_url: str = "http://127.0.0.1:9", link: str = "", **changes: Any) -> Path:
     """Write policies and a configuration with a demo model and, for `m-large`, a scripted one."""
     (directory / "policies").mkdir(exist_ok=True)
     (directory / "policies" / "all.yaml").write_text(yaml.safe_dump(policies()))
+    if link:
+        (directory / "policies" / "links.yaml").write_text(yaml.safe_dump(link_policies(link)))
     data = {
         "listen": {"port": 0},
         "policies": "policies",
@@ -42,6 +50,7 @@ def configure(directory: Path, base_url: str = "http://127.0.0.1:9", **changes: 
         "routes": [{"model": "m-large", "upstream": "scripted"}, {"model": "*", "upstream": "demo"}],
         "semantic": {"enabled": False},
         "log": {"exchanges": False},
+        "links": {"allow": ["127.0.0.1"]},
         **changes,
     }
     config = directory / "config.yaml"
@@ -73,20 +82,21 @@ class Running:
         started = [int(match[1]) for _, match in self.said(r"started as process (\d+)")]
         return [pid for pid in started if alive(pid)]
 
-    async def ask(self) -> str:
+    async def ask(self, **headers: str) -> str:
         """One chat, as from a client that tries once more when a connection breaks."""
+        named = {f"x-context-{name}": value for name, value in headers.items()}
         for attempt in (1, 2):
             try:
-                return await self._ask()
+                return await self._ask(named)
             except aiohttp.ClientConnectionError:
                 if attempt == 2:
                     raise
         raise AssertionError
 
-    async def _ask(self) -> str:
+    async def _ask(self, headers: dict[str, str]) -> str:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(20)) as session,
-            session.post(f"{self.address}/v1/chat/completions", json=QUESTION) as response,
+            session.post(f"{self.address}/v1/chat/completions", json=QUESTION, headers=headers) as response,
         ):
             assert response.status == 200
             return str((await response.json())["choices"][0]["message"]["content"])

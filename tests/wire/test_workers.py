@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 import yaml
 from harness import read
+from pages import Pages, serving_pages
 from processes import QUESTION, Running, alive, configure, frozen, policies, serving, spawned
 from redis_server import running_redis
 from upstream import Gate, Upstream, chunks, raw_events, sse, wait_for
@@ -22,8 +23,15 @@ REQUESTS = "gateway_requests_total"
 
 
 @pytest.fixture(scope="module")
-def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(configure(tmp_path_factory.mktemp("workers"))) as running:
+def pages() -> Iterator[Pages]:
+    with serving_pages() as served:
+        served["/rules"] = "Say please."
+        yield served
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory, pages: Pages) -> Iterator[Running]:
+    with serving(configure(tmp_path_factory.mktemp("workers"), link=f"{pages.address}/rules")) as running:
         yield running
 
 
@@ -103,6 +111,32 @@ def test_sighup_makes_every_worker_read_the_policies_again(workers: Running) -> 
     seen = len(workers.said("policies reloaded"))
     workers.process.send_signal(signal.SIGHUP)
     wait_for(lambda: len(workers.said("policies reloaded")) == seen + 2)
+
+
+async def test_one_worker_asks_for_a_page_and_all_serve_it(workers: Running, pages: Pages) -> None:
+    await said_by_each(workers, "Say please.")
+    assert pages.asked == ["/rules"]
+    pages["/rules"] = "Say thanks."
+    async with aiohttp.ClientSession() as session:
+        refresh = f"{workers.address}/api/v1/contexts/linked/resources/page/refresh"
+        async with session.post(refresh) as response:
+            assert (response.status, (await response.json())["error"]) == (200, None)
+    refreshed = time.monotonic()
+    await said_by_each(workers, "Say thanks.")
+    assert time.monotonic() - refreshed < 3  # two seconds, and a little for asking
+    assert pages.asked == ["/rules"] * 2
+
+
+async def said_by_each(running: Running, text: str) -> None:
+    """Wait until every worker answers with the text of the link."""
+    for idle in running.workers:
+        for _ in range(50):
+            with frozen(idle):
+                if text in await running.ask(agent="linker"):
+                    break
+            await asyncio.sleep(0.1)  # a frozen worker would not hear any news
+        else:
+            raise AssertionError(f"one worker does not say {text!r}")
 
 
 async def test_sigterm_lets_a_running_stream_finish(tmp_path: Path, upstream: Upstream) -> None:
