@@ -12,7 +12,8 @@ from gateway.strict_yaml import INTEGER, resolve
 STEP = "  "
 WIDTH = 100  # a list of words stays on one line as long as that line does not get longer
 # What a plain scalar may look like without a second thought; anything else is quoted.
-PLAIN = re.compile(r"[A-Za-z0-9_/.](?:[^\x00-\x1f\x7f-\xa0:#,\[\]{}\"\ufeff\u2028\u2029\ufffe\uffff]|:(?=\S))*")
+PLAIN = re.compile(r"[A-Za-z0-9_/.](?:[^\x00-\x1f\x7f-\xa0:#\ufeff\u2028\u2029\ufffe\uffff]|:(?=\S))*")
+FLOW = re.compile(r"[,\[\]{}:?\"]")  # means something in a list on one line
 # Characters that YAML refuses, takes for a line break or drops.
 ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029\ufffe\uffff\"\\]")
 # A literal block keeps everything but these; tabs are left to quotes, because readers differ about them.
@@ -29,7 +30,7 @@ def _mapping(data: dict[str, Any], indent: str) -> Iterator[str]:
     for key, value in data.items():
         if not isinstance(key, str):
             raise ValueError(f"{key!r} cannot be a key; keys are text")
-        yield from _entry(f"{indent}{_inline(key)}:", value, indent)
+        yield from _entry(f"{indent}{_in_flow(key)}:", value, indent)
 
 
 def _sequence(data: list[Any], indent: str) -> Iterator[str]:
@@ -60,7 +61,11 @@ def _flow(values: Any) -> str | None:
     """A list of short scalars on one line, if it is one."""
     if any(isinstance(value, dict | list | tuple) or (isinstance(value, str) and "\n" in value) for value in values):
         return None
-    return f"[{', '.join(_scalar(value) for value in values)}]"
+    return f"[{', '.join(_in_flow(value) for value in values)}]"
+
+
+def _in_flow(value: Any) -> str:
+    return _quoted(value) if isinstance(value, str) and FLOW.search(value) else _scalar(value)
 
 
 def _scalar(value: Any) -> str:
@@ -97,6 +102,10 @@ def _inline(text: str) -> str:
     """Text on one line: plain where no reader of YAML could take it for something else, else in quotes."""
     if PLAIN.fullmatch(text) and not text.endswith((" ", ":")) and text == resolve(text) and _is_word(text):
         return text
+    return _quoted(text)
+
+
+def _quoted(text: str) -> str:
     return f'"{ESCAPED.sub(_escape, text)}"'
 
 
