@@ -42,9 +42,9 @@ from gateway.upstreams.breaker import Breaker
 ROOT = Path(__file__).resolve().parent.parent
 README, POLICIES, API = "README.md", "docs/POLICIES.md", "docs/API.md"
 OPERATIONS, ARCHITECTURE, EXAMPLE = "docs/OPERATIONS.md", "docs/ARCHITECTURE.md", "config.example.yaml"
-SEMANTIC = "docs/SEMANTIC.md"
+SEMANTIC, MANAGEMENT = "docs/SEMANTIC.md", "docs/MANAGEMENT.md"
 DECISIONS = sorted(f"docs/decisions/{path.name}" for path in (ROOT / "docs/decisions").glob("*.md"))
-PAGES = [README, POLICIES, API, OPERATIONS, SEMANTIC, ARCHITECTURE, "CHANGELOG.md", *DECISIONS]
+PAGES = [README, POLICIES, API, OPERATIONS, SEMANTIC, MANAGEMENT, ARCHITECTURE, "CHANGELOG.md", *DECISIONS]
 ADDRESS = "http://127.0.0.1:8080"
 START_SECONDS = 30
 

@@ -41,6 +41,10 @@ class Contexts:
             record, former = current.own(), self._objects.default(caller.workspace)
             if former is None or former.alias != current.alias:
                 changes = [Change(KIND, current.alias, {**current.data, "default": True}, record)]
+                if former is not None and former.record is None:
+                    raise Conflict(
+                        f"{former.alias!r} is the global default by the file {former.file}; change it there."
+                    )
                 if former is not None:
                     without = {key: value for key, value in former.data.items() if key != "default"}
                     changes.append(Change(KIND, former.alias, without, former.own()))

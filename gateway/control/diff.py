@@ -45,8 +45,9 @@ def _walk(before: Any, after: Any, keys: Keys) -> Iterator[dict[str, Any]]:
 
 
 def _order(before: list[str], after: list[str]) -> Iterator[dict[str, Any]]:
-    kept = [key for key in before if key in after]
-    if kept != [key for key in after if key in before]:
+    """Tells the order unless it is what anybody would think: the former one, and what is new behind it."""
+    expected = [*(key for key in before if key in after), *(key for key in after if key not in before)]
+    if after != expected:
         yield _difference((ORDERED, "order"), before, after)
 
 
