@@ -1,0 +1,299 @@
+"""Records on a server that freezes, dies, forgets or is full."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from redis_server import RedisServer, running_redis
+
+from gateway.domain.record import Author, Key, Position, Records, Write
+from gateway.domain.redis_address import redis_address
+from gateway.errors import StoreError
+from gateway.stores.base import AuditFilter
+from gateway.stores.open import Stores, open_stores
+from gateway.stores.redis_link import OPERATION_SECONDS, RedisLink
+from gateway.stores.redis_records import COMMIT_SECONDS, RedisRecords
+
+ADA = Author("ada", "update")
+STYLE, TONE = Key("default", "contexts", "style"), Key("default", "contexts", "tone")
+
+
+class Watched(RedisLink):
+    """A link that notes how long each call took, and may do something before the next one."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.seconds: list[float] = []
+        self.budgets: list[float | None] = []
+        self.before: dict[int, Callable[[], object]] = {}  # by the number of the call
+
+    async def call(self, work: Callable[[], Awaitable[Any]], budget: float | None = None) -> Any:
+        self.before.get(len(self.seconds), lambda: None)()
+        begin = time.perf_counter()
+        try:
+            return await super().call(work, budget)
+        finally:
+            self.seconds.append(time.perf_counter() - begin)
+            self.budgets.append(budget)
+
+    def forget(self) -> None:
+        self.seconds.clear()
+        self.budgets.clear()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[RedisServer]:
+    with running_redis() as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared: RedisServer) -> Iterator[RedisServer]:
+    """An empty server, whatever the test does to it."""
+    with shared.client() as client:
+        client.flushall()
+    yield shared
+    shared.kill()
+    (shared.folder / "dump.rdb").unlink(missing_ok=True)
+    shared.start()
+
+
+@pytest.fixture
+async def stores(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stores]:
+    """The stores with the budget that they have in earnest."""
+    monkeypatch.setattr("gateway.stores.redis_link.PROBE_SECONDS", 0.2)
+    stores = await open_stores(server.url)
+    yield stores
+    await stores.close()
+
+
+@pytest.fixture
+async def link(server: RedisServer) -> AsyncIterator[Watched]:
+    """A link with all the time that a busy machine may need."""
+    link = await Watched.open(redis_address(server.url), budget=10)
+    yield link
+    await link.close()
+
+
+@pytest.fixture
+def calm(link: Watched) -> RedisRecords:
+    return RedisRecords(link)
+
+
+def calls(stores: Stores) -> list[Callable[[], Awaitable[object]]]:
+    """Every way to ask for records."""
+    records = stores.records
+    return [
+        records.load,
+        lambda: records.changes(Position("epoch", 1)),
+        lambda: records.commit([Write(STYLE, b"{}")], ADA),
+        lambda: records.versions(STYLE, 0, 10),
+        lambda: records.version(STYLE, 1),
+        lambda: records.audit("default", AuditFilter(), 0, 10),
+        lambda: records.audit("default", AuditFilter(by="ada"), 0, 10),
+        lambda: records.prune(1, 0),
+    ]
+
+
+async def until_it_works(call: Callable[[], Awaitable[object]]) -> float:
+    begin = time.perf_counter()
+    async with asyncio.timeout(6):
+        while True:
+            try:
+                await call()
+            except StoreError:
+                await asyncio.sleep(0.01)
+            else:
+                return time.perf_counter() - begin
+
+
+@pytest.mark.parametrize("number", range(8))
+async def test_a_frozen_server_ends_every_call_within_its_budget(
+    stores: Stores, server: RedisServer, number: int
+) -> None:
+    await stores.records.commit([Write(STYLE, b"{}")], ADA)
+    server.freeze()
+    begin = time.perf_counter()
+    with pytest.raises(StoreError, match="did not answer within"):
+        await calls(stores)[number]()
+    # A busy machine may add to it.
+    assert time.perf_counter() - begin < COMMIT_SECONDS + OPERATION_SECONDS + 0.3
+
+
+async def test_a_server_that_stays_silent_is_left_alone_until_it_answers(stores: Stores, server: RedisServer) -> None:
+    (kept,) = await stores.records.commit([Write(STYLE, b"{}")], ADA)
+    assert not stores.breaker_open
+    server.freeze()
+    for _ in range(3):
+        with pytest.raises(StoreError, match="did not answer within"):
+            await stores.records.load()
+    assert stores.breaker_open
+    begin = time.perf_counter()
+    for call in calls(stores) * 5:
+        with pytest.raises(StoreError, match="used again as soon as it does"):
+            await call()
+    with pytest.raises(StoreError, match="used again"):
+        await stores.ephemeral.get_many(["a"])  # one server, one breaker
+    assert time.perf_counter() - begin < 0.5
+    server.thaw()
+    assert await until_it_works(stores.records.load) < 2
+    assert not stores.breaker_open
+    assert (await stores.records.load()).records == (kept,)
+
+
+async def test_a_server_that_comes_back_empty_has_another_history(stores: Stores, server: RedisServer) -> None:
+    await stores.records.commit([Write(STYLE, b"{}")], ADA)
+    before = (await stores.records.load()).position
+    server.kill()
+    for _ in range(4):
+        with pytest.raises(StoreError):
+            await stores.records.changes(before)
+    server.start()
+    await until_it_works(lambda: stores.records.changes(before))
+    assert await stores.records.changes(before) is None
+    after = await stores.records.load()
+    assert (after.records, after.position.number) == ((), 0)
+    assert after.position.epoch not in ("", before.epoch)
+
+
+async def test_an_emptied_server_has_another_history(calm: RedisRecords, server: RedisServer) -> None:
+    await calm.commit([Write(STYLE, b"{}")], ADA)
+    before = (await calm.load()).position
+    with server.client() as client:
+        client.flushall()
+    assert await calm.changes(before) is None
+    after = await calm.load()
+    assert (after.records, after.position.number) == ((), 0)
+    assert after.position.epoch not in ("", before.epoch)
+    assert await calm.changes(before) is None
+
+
+async def test_a_commit_to_an_emptied_server_is_no_continuation(calm: RedisRecords, server: RedisServer) -> None:
+    await calm.commit([Write(STYLE, b"{}")], ADA)
+    before = (await calm.load()).position
+    with server.client() as client:
+        client.flushall()
+    (made,) = await calm.commit([Write(TONE, b"{}")], ADA)
+    assert await calm.changes(before) is None
+    assert (await calm.load()).records == (made,)
+
+
+async def test_a_server_that_lost_the_end_of_its_history_is_noticed(calm: RedisRecords, server: RedisServer) -> None:
+    await calm.commit([Write(STYLE, b"1")], ADA)
+    with server.client() as client:
+        client.save()
+    await calm.commit([Write(STYLE, b"lost")], ADA)
+    before = (await calm.load()).position
+    server.kill()
+    server.start()
+    await asyncio.sleep(0.05)  # the connections learn that they are closed
+    assert await calm.changes(before) is None
+    # Another gateway writes as much as was lost, and more.
+    for body in (b"2", b"3"):
+        (made,) = await calm.commit([Write(STYLE, body)], ADA)
+    assert (made.version, (await calm.load()).position.number) == (3, 3)
+    assert await calm.changes(before) is None
+    assert (await calm.load()).records == (made,)
+
+
+async def test_a_history_that_begins_anew_during_a_load_is_read_from_its_start(
+    calm: RedisRecords, link: Watched, server: RedisServer
+) -> None:
+    (made,) = await calm.commit([Write(STYLE, b"1")], ADA)
+    since = (await calm.load()).position
+    (made,) = await calm.commit([Write(STYLE, b"2")], ADA)
+
+    def begin_anew() -> None:
+        with server.client() as client:
+            client.hset("gateway-records:head", "epoch", f"another-{len(link.seconds)}")
+
+    link.forget()
+    link.before = {1: begin_anew}
+    assert await calm.load() == Records(Position("another-1", 2), (made,))
+    link.forget()
+    link.before = {1: begin_anew}
+    assert await calm.changes(Position("another-1", since.number)) == Records(Position("another-1", 2), (made,))
+    link.forget()
+    link.before = {2: begin_anew}
+    assert await calm.changes(Position("another-1", since.number)) is None
+    link.forget()
+    link.before = dict.fromkeys(range(100), begin_anew)
+    with pytest.raises(StoreError, match="again and again"):
+        await calm.load()
+
+
+async def test_a_record_that_the_server_evicted_is_no_deletion(calm: RedisRecords, server: RedisServer) -> None:
+    await calm.commit([Write(STYLE, b"{}"), Write(TONE, b"{}")], ADA)
+    with server.client() as client:
+        client.delete(next(client.scan_iter("gateway-records:object:*")))
+    with pytest.raises(StoreError, match="must not evict"):
+        await calm.load()
+
+
+async def test_a_full_server_refuses_the_commit_and_still_reads(calm: RedisRecords, server: RedisServer) -> None:
+    (kept,) = await calm.commit([Write(STYLE, b"1")], ADA)
+    here = (await calm.load()).position
+    with server.client() as client:
+        client.config_set("maxmemory", 1)
+        try:
+            with pytest.raises(StoreError, match="refused"):
+                await calm.commit([Write(STYLE, b"2"), Write(TONE, b"2")], ADA)
+            assert (await calm.load()).records == (kept,)
+        finally:
+            client.config_set("maxmemory", 0)
+    assert await calm.changes(here) == Records(here, ())
+    assert len(await calm.commit([Write(STYLE, b"2", 1), Write(TONE, b"2", 0)], ADA)) == 2
+
+
+async def test_a_server_that_forgot_the_scripts_gets_them_again(calm: RedisRecords, server: RedisServer) -> None:
+    for number in range(2):
+        await calm.commit([Write(STYLE, b"{}", number)], ADA)
+        with server.client() as client:
+            client.script_flush()
+    assert len((await calm.load()).records) == 1
+
+
+async def test_names_on_the_server_hold_no_text_of_users(calm: RedisRecords, server: RedisServer) -> None:
+    await calm.commit([Write(Key("wörk {x}", "kind*", "ali\nas"), b"{}", id="an id")], ADA)
+    digits = "[0-9a-f]{64}"
+    known = rf"gateway-records:(head|changed|kept|audits|object:{digits}|audit:{digits})"
+    with server.client() as client:
+        names = [name.decode() for name in client.scan_iter()]
+        members = [*client.zrange("gateway-records:changed", 0, -1), *client.zrange("gateway-records:audits", 0, -1)]
+    assert len(names) == 6
+    assert [name for name in names if not re.fullmatch(known, name)] == []
+    assert [member for member in members if not re.fullmatch(digits, member.decode())] == []
+
+
+async def test_asking_for_changes_when_there_are_none_is_one_call(calm: RedisRecords, link: Watched) -> None:
+    await calm.commit([Write(STYLE, b"{}")], ADA)
+    here = (await calm.load()).position
+    link.forget()
+    assert await calm.changes(here) == Records(here, ())
+    assert len(link.seconds) == 1
+
+
+async def test_a_large_load_is_many_calls_that_each_fit_the_budget(calm: RedisRecords, link: Watched) -> None:
+    for start in range(0, 1000, 200):
+        keys = [Key("default", "contexts", f"c{n}") for n in range(start, start + 200)]
+        await calm.commit([Write(key, b"x" * 20_000) for key in keys], ADA)
+    link.forget()
+    assert len((await calm.load()).records) == 1000
+    assert len(link.seconds) >= 1000 * 20_000 / 500_000
+    assert set(link.budgets) == {None}
+    # A busy machine may add to some of them.
+    assert sorted(link.seconds)[len(link.seconds) * 9 // 10] < OPERATION_SECONDS / 2
+
+
+async def test_a_large_commit_gets_more_time(server: RedisServer) -> None:
+    link = await Watched.open(redis_address(server.url))
+    records = RedisRecords(link)
+    await records.commit([Write(STYLE, b"{}")], ADA)
+    await records.commit([Write(STYLE, b"x" * 10_000_000)], ADA)
+    await link.close()
+    small, large = link.budgets
+    assert small == pytest.approx(COMMIT_SECONDS, abs=0.01)
+    assert large == pytest.approx(COMMIT_SECONDS + 1, abs=0.01)
