@@ -184,6 +184,8 @@ async def test_another_workspace_sees_nothing(desktop: Desktop) -> None:
     assert (await ask(desktop.manage, "DELETE", f"/documents/{DIGEST}", principal=OTHER)).status == 404
     assert (await desktop.get("/documents", OTHER)).json["total"] == 0
     assert (await desktop.upload(MARKDOWN, principal=OTHER)).status == 201
+    assert (await ask(desktop.manage, "DELETE", f"/documents/{DIGEST}", principal=OTHER)).status == 204
+    assert (await desktop.get(f"/documents/{DIGEST}/content")).raw == MARKDOWN
 
 
 async def test_documents_of_policy_files_are_listed_and_read_only(tmp_path: Path) -> None:
