@@ -371,7 +371,7 @@ DOCTORED: tuple[tuple[Rule, str, str, str], ...] = (
     (links_lead_somewhere, API, "(POLICIES.md#agents)", "(POLICIES.md#agent)"),
     (files_exist, ARCHITECTURE, "`gateway/scopes/levels.py`", "`gateway/scopes/level.py`"),
     (names_are_where_it_says, ARCHITECTURE, "`settle_clashes`", "`settle_clash`"),
-    (names_are_where_it_says, ARCHITECTURE, "`load_policies` in", "`read_policies` in"),
+    (names_are_where_it_says, ARCHITECTURE, "`assemble` in", "`put_together` in"),
 )
 
 
