@@ -50,6 +50,7 @@ class Authenticator:
         self._fresh = fresh or Freshness()
         self._loopback = loopback  # only this machine can reach the gateway
         self._configured: Principals = {bytes.fromhex(key.sha256): configured_principal(key) for key in auth.keys}
+        self._records: dict[Key, Record] = {}
         self._compiled: dict[Key, tuple[Record, bytes, Principal] | None] = {}
         self._principals: Principals = {}
         self._had_stored = False
@@ -66,6 +67,9 @@ class Authenticator:
     def update(self, records: Iterable[Record]) -> None:
         """Take over the stored keys of all workspaces; only those that changed are looked at."""
         current = {record.key: record for record in records if record.body is not None}
+        if current == self._records:  # most swaps are about policies; equal records are one and the same object
+            return
+        self._records = current
         self._compiled = {key: self._compile(record) for key, record in current.items()}
         self._had_stored = self._had_stored or bool(current)
         self._rebuild()
