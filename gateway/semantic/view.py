@@ -10,7 +10,8 @@ import numpy as np
 from gateway.semantic.holdings import id_of
 from gateway.semantic.indexed import Indexed
 from gateway.semantic.languages import foreignness
-from gateway.semantic.lexical import Lexical, Scoped, terms
+from gateway.semantic.lexical import Lexical, Match, Scoped, terms
+from gateway.semantic.nearest import LARGE, Near, dense_of, nearest
 from gateway.semantic.scoring import Centres, Evidence, Floats, Rows, best_per_owner
 
 
@@ -60,10 +61,17 @@ class View:
         centres = Centres.of(indexed.index.vectors_of(rows[exemplified]), owners[exemplified], examples)
         return cls(indexed, tuple(map(id_of, columns)), rows, owners, centres, words.within(columns))
 
-    def evidence(self, sentences: Sequence[str], vectors: Floats) -> Evidence:
-        """What speaks for each resource, sentence by sentence."""
-        dense = best_per_owner(self.indexed.index.scores_for(vectors, self.rows), self.owners)
-        return evidence_of(sentences, vectors, dense, self.centres, self.words)
+    def evidence(self, sentences: Sequence[str], vectors: Floats, near: Near | None = None) -> Evidence:
+        """What speaks for each resource, sentence by sentence; `near` if the nearest were looked up elsewhere."""
+        index, matches = self.indexed.index, matched(sentences, self.words)
+        if near is None and len(self.rows) > LARGE:
+            near = nearest(index, self.rows, vectors)
+        if near is None:
+            dense = best_per_owner(index.scores_for(vectors, self.rows), self.owners)
+        else:
+            lexical = np.stack([match.score for match in matches])
+            dense = dense_of(index, self.rows, self.owners, vectors, near, lexical)
+        return weighed(sentences, vectors, dense, self.centres, matches)
 
     def passages(self, sentences: Sequence[str], vectors: Floats) -> list[str]:
         """The passages that answer best, whatever resource they are of; examples are questions, not answers."""
@@ -78,9 +86,19 @@ class View:
 
 def evidence_of(sentences: Sequence[str], vectors: Floats, dense: Floats, centres: Centres, words: Scoped) -> Evidence:
     """The same evidence in a request and in training: what a calibration was fitted on is what it judges."""
+    return weighed(sentences, vectors, dense, centres, matched(sentences, words))
+
+
+def matched(sentences: Sequence[str], words: Scoped) -> list[Match]:
+    """How the words of each sentence match."""
+    return [words.match(terms(sentence)) for sentence in sentences]
+
+
+def weighed(
+    sentences: Sequence[str], vectors: Floats, dense: Floats, centres: Centres, matches: Sequence[Match]
+) -> Evidence:
+    """Evidence from what is known of meanings and of words."""
     central, focused = centres.compare(vectors, dense)
-    queries = [terms(sentence) for sentence in sentences]
-    matches = [words.match(query) for query in queries]
     return Evidence(
         dense=dense,
         central=central,
@@ -88,7 +106,7 @@ def evidence_of(sentences: Sequence[str], vectors: Floats, dense: Floats, centre
         lexical=np.stack([match.score for match in matches]),
         coverage=np.stack([match.coverage for match in matches]),
         ceilings=np.array([match.ceiling for match in matches], np.float32),
-        query_terms=np.array([len(query) for query in queries], np.intp),
+        query_terms=np.array([len(terms(sentence)) for sentence in sentences], np.intp),
         foreign=np.array([foreignness(sentence) for sentence in sentences], np.float32),
         examples=centres.examples,
     )
