@@ -34,9 +34,9 @@ class Freshness:
     monotonic: Callable[[], float] = time.monotonic
     clock: Callable[[], float] = time.time  # for keys that expire
 
-    @property
-    def lost(self) -> bool:
-        return self.monotonic() - self.contact() > self.seconds
+    def age(self) -> float:
+        """Seconds since the last contact; inf: there was none."""
+        return self.monotonic() - self.contact()
 
     @property
     def never(self) -> bool:
@@ -110,7 +110,8 @@ class Authenticator:
 
     def _require_contact(self) -> None:
         """Nobody is told that a key is wrong, or let in with one, while that cannot be known."""
-        if self._fresh.never or (self._had_stored and self._fresh.lost):
+        age = self._fresh.age()
+        if age == inf or (self._had_stored and age > self._fresh.seconds):
             error = Unavailable("Keys cannot be checked: the gateway has lost its store. Try again soon.")
             error.retry_after = RETRY_SECONDS
             raise error
