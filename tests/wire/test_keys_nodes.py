@@ -1,0 +1,108 @@
+"""Keys on two nodes that have nothing in common but their store."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from harness import Client, Thread, running_gateway
+from redis_server import RedisServer, running_redis
+from upstream import Upstream, say
+
+from gateway.commands.keys import operator
+from gateway.control.key_shape import KeyWish
+from gateway.control.keys import Keys, Made
+
+SEEN_WITHIN = 2.0  # seconds
+CONFIGURED = {"name": "fixed", "sha256": sha256(b"fixed").hexdigest()}
+
+
+@contextmanager
+def following(client: Client) -> Iterator[Client]:
+    """A node that looks at the store as a running one does."""
+    task = asyncio.run_coroutine_threadsafe(client.app.policies.follow(), client.thread.loop)
+    try:
+        yield client
+    finally:
+        task.cancel()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with running_redis() as server:
+        yield server
+
+
+@pytest.fixture(params=["redis", "sqlite"])
+def nodes(
+    request: pytest.FixtureRequest, thread: Thread, scripted: Upstream, tmp_path: Path, server: RedisServer
+) -> Iterator[list[Client]]:
+    server.client().flushall()
+    store = server.url if request.param == "redis" else f"sqlite:///{tmp_path / 'shared.db'}"
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(following(stack.enter_context(one)))
+            for one in (
+                running_gateway(thread, tmp_path / name, scripted.base_url, store=store, auth={"keys": [CONFIGURED]})
+                for name in ("one", "two")
+            )
+        ]
+
+
+def made(client: Client, **said: object) -> Made:
+    keys = Keys(client.app.policies)
+    return client.thread.run(keys.create(operator("default"), KeyWish.model_validate(said)))
+
+
+async def status_of(client: Client, upstream: Upstream, key: str) -> int:
+    upstream.reset()
+    upstream.will(say("Done."))
+    answer = await client.chat(key=key, agent="bare")
+    upstream.reset()
+    return answer.status
+
+
+async def seconds_until(client: Client, upstream: Upstream, key: str, status: int) -> float:
+    began = time.monotonic()
+    while await status_of(client, upstream, key) != status:
+        assert time.monotonic() - began < 3 * SEEN_WITHIN
+        await asyncio.sleep(0.02)
+    return time.monotonic() - began
+
+
+async def test_what_one_node_grants_and_revokes_holds_on_the_other_within_two_seconds(
+    nodes: list[Client], upstream: Upstream
+) -> None:
+    one, two = nodes
+    key = made(one)
+    assert await status_of(one, upstream, key.secret) == 200
+    assert await seconds_until(two, upstream, key.secret, 200) <= SEEN_WITHIN
+    one.thread.run(Keys(one.app.policies).revoke(operator("default"), key.held.id))
+    assert await status_of(one, upstream, key.secret) == 401
+    assert await seconds_until(two, upstream, key.secret, 401) <= SEEN_WITHIN
+
+
+async def test_nodes_share_the_limits_of_a_key(nodes: list[Client], upstream: Upstream) -> None:
+    one, two = nodes
+    key = made(one, limits={"requests": 4})
+    await seconds_until(two, upstream, key.secret, 200)
+    statuses = [await status_of(node, upstream, key.secret) for node in (one, two, one, two, one)]
+    assert statuses == [200, 200, 200, 429, 429]
+
+
+async def test_without_redis_each_node_counts_by_itself_and_says_so(
+    thread: Thread, scripted: Upstream, upstream: Upstream, tmp_path: Path, server: RedisServer
+) -> None:
+    limited = CONFIGURED | {"limits": {"requests": 2}}
+    with running_gateway(thread, tmp_path, scripted.base_url, store=server.url, auth={"keys": [limited]}) as client:
+        server.freeze()
+        try:
+            upstream.will(say("Done."), say("Done."))
+            answers = [await client.chat(key="fixed", agent="bare") for _ in range(3)]
+        finally:
+            server.thaw()
+    assert [answer.status for answer in answers] == [200, 200, 429]
+    assert [answer.headers.get("x-context-degraded") for answer in answers[:2]] == ["store", "store"]
