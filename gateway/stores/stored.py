@@ -1,6 +1,6 @@
 """What a workspace has stored, compiled on top of the policy files."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,14 +101,17 @@ class Workspace:
         """With its snapshot; raises Faults."""
         return Workspace(self.contexts, self.own, self.policies, assemble(self.policies, generation, now))
 
-    def entries(self, files: FilePolicies) -> Sections:
+    def entries(self, files: FilePolicies) -> "Entries":
         """Every object by kind and alias, nodes one by one under their id."""
-        sections: Sections = {
-            kind: {alias: part.entry for alias, part in self.policies.parts[kind].items()} for kind in NAMED
-        }
-        sections["documents"] = {**self.own["documents"], **files.sections["documents"]}
-        sections["content"] = {node.id: self._node(path) for path, node in self.policies.tree.nodes.items()}
-        return sections
+        return Entries(self, files)
+
+    def of_kind(self, kind: str, files: FilePolicies) -> dict[str, Entry]:
+        """The objects of a kind by alias."""
+        if kind == "content":
+            return {node.id: self._node(path) for path, node in self.policies.tree.nodes.items()}
+        if kind == "documents":
+            return {**self.own["documents"], **files.sections["documents"]}
+        return {alias: part.entry for alias, part in self.policies.parts[kind].items()}
 
     def _node(self, path: str) -> Entry:
         tree = self.policies.tree
@@ -126,6 +129,27 @@ class Workspace:
             "links": list(node.links),
         }
         return Entry(node.id, entry.place, data, entry.record)
+
+
+class Entries(Mapping[str, Mapping[str, Entry]]):
+    """A workspace's objects by kind; each kind is gone through when it is asked for, as there may be many nodes."""
+
+    def __init__(self, workspace: Workspace, files: FilePolicies) -> None:
+        self._workspace, self._files = workspace, files
+        self._found: dict[str, dict[str, Entry]] = {}
+
+    def __getitem__(self, kind: str) -> dict[str, Entry]:
+        if kind not in SECTIONS:
+            raise KeyError(kind)
+        if kind not in self._found:
+            self._found[kind] = self._workspace.of_kind(kind, self._files)
+        return self._found[kind]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(SECTIONS)
+
+    def __len__(self) -> int:
+        return len(SECTIONS)
 
 
 def entry_of(kind: str, alias: str, data: Any, record: Record | None) -> Entry:

@@ -18,8 +18,7 @@ from gateway.stores.assemble import assemble
 from gateway.stores.base import RecordStore
 from gateway.stores.compile_resources import Source
 from gateway.stores.policies import FilePolicies, PolicyReader
-from gateway.stores.policy_files import Sections
-from gateway.stores.stored import Stored, Workspace
+from gateway.stores.stored import Entries, Stored, Workspace
 
 POLL_SECONDS = 0.5
 DEFAULT = "default"
@@ -51,6 +50,7 @@ class Policies:
         self._now = Generation()
         self._position: Position | None = None
         self._turn = asyncio.Lock()
+        self._entries: dict[str, Entries] = {}  # of this generation, as far as somebody asked for them
         self._watchers: list[Callable[[], Awaitable[None] | None]] = []
         self._file_error: str | None = None
         self.contact = time.monotonic()  # when the store answered last
@@ -89,12 +89,16 @@ class Policies:
         """What the files give, and what each workspace that stores something has."""
         return self._now.base, {name: one.snapshot for name, one in self._now.workspaces.items()}
 
-    def entries(self, workspace: str) -> Sections:
+    def entries(self, workspace: str) -> Entries:
         """Every object of a workspace by kind and alias; those of files have no record."""
         assert self._now.files is not None
-        # A workspace with faults goes on with former policies; whoever mends it has to see what is stored.
-        known = None if workspace in self._now.broken else self._now.workspaces.get(workspace)
-        return (known or self._workspace(self._now, workspace)).entries(self._now.files)
+        found = self._entries.get(workspace)
+        if found is None:
+            # A workspace with faults goes on with former policies; whoever mends it has to see what is stored.
+            known = None if workspace in self._now.broken else self._now.workspaces.get(workspace)
+            found = (known or self._workspace(self._now, workspace)).entries(self._now.files)
+            self._entries[workspace] = found
+        return found
 
     def stored(self, kind: str) -> Iterable[Record]:
         """The stored objects of a kind in all workspaces."""
@@ -258,6 +262,7 @@ class Policies:
 
     async def _swap(self, fresh: Generation) -> None:
         self._now = fresh
+        self._entries.clear()
         # A full collection would walk the whole snapshot and stop the loop for it (35 ms for a big one).
         gc.freeze()
         for notify in self._watchers:

@@ -26,7 +26,7 @@ VERSION = "1"  # of the API, as in its path
 JSON = "application/json"
 REFERENCE = "#/components/schemas/{model}"
 PARAMETER = {"type": "string", "minLength": 1, "maxLength": 512}
-TAG = {"type": "string", "maxLength": 200}
+TAG = {"type": "string"}
 
 Moded = tuple[type[BaseModel], JsonSchemaMode]
 Schemas = Mapping[Any, Mapping[str, Any]]  # by Moded

@@ -46,6 +46,12 @@ class ResourceBody(ResourceShape):
     link: Any = None
 
 
+class NewResource(ResourceBody):
+    """A resource as it is sent to be made."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["id"]}, {"required": ["alias"]}]})
+
+
 class Order(BaseModel):
     """The ids of all resources of a context in their new order; the list alone is taken, too."""
 

@@ -11,7 +11,7 @@ from gateway.control.objects import Objects
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import Call, Reply, created, no_content, ok
 from gateway.edge.manage.collection import WRITES
-from gateway.edge.manage.resource_models import LinkedView, Order, ResourceBody, ResourcePage
+from gateway.edge.manage.resource_models import LinkedView, NewResource, Order, ResourceBody, ResourcePage
 from gateway.edge.manage.routes import Paging, Route
 from gateway.errors import NotFound
 
@@ -50,7 +50,7 @@ class Resources:
             path=ALL,
             handler=self.add,
             summary="Add a resource behind the others",
-            body=ResourceBody,
+            body=NewResource,
             plain=True,
             responses={201: LinkedView},
         )

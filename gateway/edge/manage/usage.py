@@ -1,7 +1,7 @@
 """`/contexts/{context}/usage`: who uses a context or one of its resources."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal, Protocol
 
@@ -13,7 +13,7 @@ from gateway.domain.snapshot import Snapshot
 from gateway.edge.manage.calls import Call, Reply, ok
 from gateway.edge.manage.routes import Paging, Route
 from gateway.errors import NotFound
-from gateway.stores.policy_files import Sections
+from gateway.stores.policy_files import Entry
 
 
 class Policies(Protocol):
@@ -23,7 +23,7 @@ class Policies(Protocol):
         """What is served; raises Unavailable."""
         ...
 
-    def entries(self, workspace: str) -> Sections:
+    def entries(self, workspace: str) -> Mapping[str, Mapping[str, Entry]]:
         """Every object, valid now or not."""
         ...
 
