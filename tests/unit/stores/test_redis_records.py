@@ -28,10 +28,11 @@ class Watched(RedisLink):
         super().__init__(*arguments)
         self.seconds: list[float] = []
         self.budgets: list[float | None] = []
-        self.before: dict[int, Callable[[], object]] = {}  # by the number of the call
+        self.before: dict[int, Callable[[], Awaitable[object]]] = {}  # by the number of the call
 
     async def call(self, work: Callable[[], Awaitable[Any]], budget: float | None = None) -> Any:
-        self.before.get(len(self.seconds), lambda: None)()
+        if first := self.before.get(len(self.seconds)):
+            await first()
         begin = time.perf_counter()
         try:
             return await super().call(work, budget)
@@ -206,7 +207,7 @@ async def test_a_history_that_begins_anew_during_a_load_is_read_from_its_start(
     since = (await calm.load()).position
     (made,) = await calm.commit([Write(STYLE, b"2")], ADA)
 
-    def begin_anew() -> None:
+    async def begin_anew() -> None:
         with server.client() as client:
             client.hset("gateway-records:head", "epoch", f"another-{len(link.seconds)}")
 
@@ -223,6 +224,26 @@ async def test_a_history_that_begins_anew_during_a_load_is_read_from_its_start(
     link.before = dict.fromkeys(range(100), begin_anew)
     with pytest.raises(StoreError, match="again and again"):
         await calm.load()
+
+
+async def test_changes_show_no_half_of_a_commit_that_comes_in_between(
+    calm: RedisRecords, link: Watched, server: RedisServer
+) -> None:
+    await calm.commit([Write(STYLE, b"1"), Write(TONE, b"1")], ADA)
+    since = (await calm.load()).position
+    await calm.commit([Write(STYLE, b"2")], ADA)
+    other = await RedisLink.open(redis_address(server.url), budget=10)
+
+    async def commit_both() -> None:
+        await RedisRecords(other).commit([Write(STYLE, b"3"), Write(TONE, b"3")], ADA)
+
+    link.forget()
+    link.before = {1: commit_both}  # after the names, before the texts
+    found = await calm.changes(since)
+    assert found is not None
+    assert {record.key: record.body for record in found.records} == {STYLE: b"3", TONE: b"3"}
+    assert found.position.number == since.number + 3
+    await other.close()
 
 
 async def test_a_record_that_the_server_evicted_is_no_deletion(calm: RedisRecords, server: RedisServer) -> None:
