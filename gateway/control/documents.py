@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -23,7 +23,7 @@ from gateway.stores.policy_files import Entry
 KIND = "documents"
 UNKNOWN_TYPE = "application/octet-stream"
 PIECE = 512 * 1024  # bytes; a whole document would not pass through a store's time limit for one call
-MAX_TEXT = 4 * 1024 * 1024  # bytes of text; every node holds it in memory
+MAX_TEXT = 1024 * 1024  # bytes of text; every node reads it in one call of the store, and holds it in memory
 AT_ONCE = 2  # documents that are read at a time: each may take documents.memory_mb
 
 
@@ -149,11 +149,11 @@ class Documents:
         held = Held(digest, name, upload.known_type, size, len(text), (), None)
         write = Write(Key(caller.workspace, KIND, digest), orjson.dumps(body), 0, changes=_changes(None, held))
         try:
-            await self._book.commit([write], Author(caller.name, "create"))
+            (record,) = await self._book.commit([write], Author(caller.name, "create"))
         except VersionConflict:
             await self._book.refresh()  # another node was faster with the same bytes
             return self.get(caller.workspace, digest), False
-        return self.get(caller.workspace, digest), True
+        return replace(held, record=record), True
 
 
 def users_of(contexts: Mapping[str, Entry]) -> dict[str, list[str]]:

@@ -26,7 +26,10 @@ class EphemeralStore(Protocol):
         ...
 
     async def add(self, key: str, amount: int, ttl: float) -> int:
-        """Add to a counter that ends `ttl` seconds after its first addition; return its sum, `amount` included."""
+        """Add to a counter that ends `ttl` seconds after its first addition; return its sum, `amount` included.
+
+        `get_many` shows the sum in decimal digits.
+        """
         ...
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
