@@ -22,7 +22,7 @@ from gateway.stores.redis_link import RedisLink
 from gateway.stores.redis_scripts import COMMIT, FETCH, PRUNE_VERSIONS
 from gateway.stores.redis_texts import CHANGED, HEAD, KEPT
 
-COMMIT_SECONDS = 0.5  # nobody chats meanwhile, and a commit that is given up may have been made all the same
+PATIENCE_SECONDS = 0.5  # for bodies, which no chat waits for; and a commit that is given up may have been made
 BYTES_PER_SECOND = 10_000_000  # what a slow network carries; a large import gets the time for it
 NAMES_AT_ONCE = 500
 PRUNED_AT_ONCE = 1000
@@ -46,6 +46,7 @@ class RedisRecords:
 
     def __init__(self, link: RedisLink, *, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
+        self._patience = max(link.budget, PATIENCE_SECONDS)
         self._audit = RedisAudit(link)
         register = link.client.register_script
         self._commit, self._fetch, self._prune = register(COMMIT), register(FETCH), register(PRUNE_VERSIONS)
@@ -72,7 +73,7 @@ class RedisRecords:
             workspace = texts.workspace_name(write.key.workspace)
             keys += [texts.object_key(texts.object_name(write.key)), texts.audit_key(workspace)]
             words += [*_told(write, author, at), workspace]
-        seconds = max(self._link.budget, COMMIT_SECONDS) + sum(map(len, words)) / BYTES_PER_SECOND
+        seconds = self._patience + sum(map(len, words)) / BYTES_PER_SECOND
         done, *made = await self._call(lambda: self._commit(keys=keys, args=words), seconds)
         if not done:
             raise VersionConflict(writes[made[0] - 1].key, made[1])
@@ -146,7 +147,7 @@ class RedisRecords:
         while len(found) < len(places):
             rest = len(found)
             words = [str(BYTES_AT_ONCE), *versions[rest:]]
-            found += await self._call(partial(self._fetch, keys=places[rest:], args=words))
+            found += await self._call(partial(self._fetch, keys=places[rest:], args=words), self._patience)
         return [texts.parsed_version(number, text) if text else None for number, text in found]
 
     async def _call(self, work: Callable[[], Awaitable[Any]], seconds: float | None = None) -> Any:

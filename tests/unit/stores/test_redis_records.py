@@ -15,7 +15,7 @@ from gateway.errors import StoreError
 from gateway.stores.base import AuditFilter
 from gateway.stores.open import Stores, open_stores
 from gateway.stores.redis_link import OPERATION_SECONDS, RedisLink
-from gateway.stores.redis_records import COMMIT_SECONDS, RedisRecords
+from gateway.stores.redis_records import PATIENCE_SECONDS, RedisRecords
 
 ADA = Author("ada", "update")
 STYLE, TONE = Key("default", "contexts", "style"), Key("default", "contexts", "tone")
@@ -121,7 +121,7 @@ async def test_a_frozen_server_ends_every_call_within_its_budget(
     with pytest.raises(StoreError, match="did not answer within"):
         await calls(stores)[number]()
     # A busy machine may add to it.
-    assert time.perf_counter() - begin < COMMIT_SECONDS + OPERATION_SECONDS + 0.3
+    assert time.perf_counter() - begin < PATIENCE_SECONDS + OPERATION_SECONDS + 0.3
 
 
 async def test_a_server_that_stays_silent_is_left_alone_until_it_answers(stores: Stores, server: RedisServer) -> None:
@@ -304,7 +304,6 @@ async def test_a_large_load_is_many_calls_that_each_fit_the_budget(calm: RedisRe
     link.forget()
     assert len((await calm.load()).records) == 1000
     assert len(link.seconds) >= 1000 * 20_000 / 500_000
-    assert set(link.budgets) == {None}
     # A busy machine may add to some of them.
     assert sorted(link.seconds)[len(link.seconds) * 9 // 10] < OPERATION_SECONDS / 2
 
@@ -316,5 +315,5 @@ async def test_a_large_commit_gets_more_time(server: RedisServer) -> None:
     await records.commit([Write(STYLE, b"x" * 10_000_000)], ADA)
     await link.close()
     small, large = link.budgets
-    assert small == pytest.approx(COMMIT_SECONDS, abs=0.01)
-    assert large == pytest.approx(COMMIT_SECONDS + 1, abs=0.01)
+    assert small == pytest.approx(PATIENCE_SECONDS, abs=0.01)
+    assert large == pytest.approx(PATIENCE_SECONDS + 1, abs=0.01)
