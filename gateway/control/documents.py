@@ -23,7 +23,7 @@ from gateway.stores.policy_files import Entry
 KIND = "documents"
 UNKNOWN_TYPE = "application/octet-stream"
 PIECE = 512 * 1024  # bytes; a whole document would not pass through a store's time limit for one call
-MAX_TEXT = 1024 * 1024  # bytes of text; every node reads it in one call of the store, and holds it in memory
+MAX_TEXT = 2 * 1024 * 1024  # bytes of text; every node reads it in one call of the store, and holds it in memory
 AT_ONCE = 2  # documents that are read at a time: each may take documents.memory_mb
 
 

@@ -24,7 +24,6 @@ from gateway.stores.link_record import LinkCopy, LinkStatus, Record, delay, due_
 CONCURRENCY = 4
 LONGEST_SLEEP = 3600.0
 POLL_SECONDS = 1.0  # between two looks at what other nodes have fetched
-READ_AT_ONCE = 8  # copies per call of the store, each up to links.max_bytes
 LEASE = "lease:links"
 LEASE_SECONDS = 10.0
 ALONE_SECONDS = 60.0  # without the store, a node waits for so long before it asks by itself
@@ -182,12 +181,10 @@ class LinkCache:
 
     async def _read(self, urls: Sequence[str]) -> bool:
         changed = False
-        for start in range(0, len(urls), READ_AT_ONCE):
-            some = urls[start : start + READ_AT_ONCE]
-            found = await self._store.get_many([key_of(url) for url in some])
-            self._unread -= set(some)
-            for url in some:
-                changed |= self._taken(url, found.get(key_of(url)))
+        for url in urls:  # one by one: several large pages would not pass within the time that a call gets
+            found = await self._store.get_many([key_of(url)])
+            self._unread.discard(url)
+            changed |= self._taken(url, found.get(key_of(url)))
         return changed
 
     def _taken(self, url: str, stored: bytes | None) -> bool:
