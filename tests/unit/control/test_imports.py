@@ -234,7 +234,9 @@ def bundles(draw: st.DrawFn) -> dict[str, Any]:
     agent = st.fixed_dictionaries(
         {}, optional={"contexts": names, "instructions": WORDS, "temperature": st.floats(0, 2)}
     )
-    node = st.fixed_dictionaries({}, optional={"title": WORDS, "body": WORDS, "contexts": names, "links": names})
+    said = {"title": WORDS, "body": WORDS, "contexts": names, "links": names}
+    said |= {"id": st.uuids().map(str), "inherit": st.sampled_from(["merge", "nearest"])}
+    node = st.fixed_dictionaries({}, optional=said)
     trees = st.recursive(node, lambda inner: st.builds(branch, node, st.dictionaries(ALIASES, inner)), max_leaves=6)
     return {
         "contexts": contexts,
