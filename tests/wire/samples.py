@@ -1,0 +1,150 @@
+"""One good request for every route of the management API, in the words of a world that it is sent to."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+from worlds import KINDS, World
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A request. Texts may hold `<one>`, `<base>`, `<sha256>` …, which a world gives their values."""
+
+    method: str
+    path: str  # as in the route table
+    body: Any = None
+    query: str = ""
+    media: str = "application/json"
+    status: int = 200
+
+    @property
+    def route(self) -> tuple[str, str]:
+        return self.method, self.path
+
+    @property
+    def label(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def owned(self) -> bool:
+        """Whether its path names something that belongs to a workspace."""
+        return "{" in self.path and "{type}" not in self.path
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes what is stored."""
+        return self.method != "GET" and not self.path.endswith(("/resolve", "/refresh"))
+
+    def target(self, world: World, by_id: bool = False) -> str:
+        """Path and query."""
+        values = world.ids if by_id else world.values
+        if self.path.endswith("/refresh"):
+            values = {**values, "resource": values["link"]}
+        if self.path.endswith("/usage"):
+            values = {**values, "context": world.name("base"), "resource": "rule"}
+        path = self.path
+        for name, value in values.items():
+            path = path.replace(f"{{{name}}}", quote(value, safe="")).replace(f"{{{name}...}}", quote(value))
+        query = quote(filled(self.query, world), safe="=&")
+        return f"{path}?{query}" if query else path
+
+    def payload(self, world: World) -> bytes | None:
+        if self.body is None:
+            return None
+        raw = self.body if isinstance(self.body, bytes) else orjson.dumps(self.body)
+        return filled(raw.decode(), world).encode()
+
+    def headers(self) -> dict[str, str]:
+        return {"content-type": self.media} if self.body is not None else {}
+
+
+def filled(text: str, world: World) -> str:
+    """A text with the names of a world."""
+    for name in ("one", "base", "root", "new"):
+        text = text.replace(f"<{name}>", world.name(name))
+    for place, value in (("sha256", world.sha256), ("mark", world.mark), ("key", world.key)):
+        text = text.replace(f"<{place}>", value)
+    return text
+
+
+TEXT = {"type": "text", "data": {"content": "Be brief."}}
+BODIES: dict[str, dict[str, Any]] = {
+    "contexts": {"name": "Fresh", "resources": [{"id": "a", **TEXT}, {"id": "b", **TEXT}]},
+    "profiles": {"contexts": ["<base>"], "budget": 500},
+    "agents": {"contexts": ["<base>"], "profile": "<one>", "instructions": "Be brief."},
+    "prompts": {"template": "About {input}", "contexts": ["<base>"]},
+}
+
+
+def of_kind(kind: str) -> tuple[Sample, ...]:
+    """What every kind of object can do."""
+    every, one, body = f"/{kind}", f"/{kind}/{{{kind[:-1]}}}", BODIES[kind]
+    return (
+        Sample("GET", every),
+        Sample("POST", every, {"alias": "<new>", **body}, status=201),
+        Sample("GET", one),
+        Sample("PUT", one, body),
+        Sample("DELETE", one, status=204),
+        Sample("GET", f"{one}/versions"),
+        Sample("GET", f"{one}/versions/compare", query="from=1&to=2"),
+        Sample("GET", f"{one}/versions/{{version}}"),
+        Sample("POST", f"{one}/rollback", {"version": 1}),
+        Sample("GET", f"{one}/draft"),
+        Sample("PUT", f"{one}/draft", body),
+        Sample("DELETE", f"{one}/draft", status=204),
+        Sample("POST", f"{one}/publish"),
+    )
+
+
+CONTEXT, RESOURCE, NODE = "/contexts/{context}", "/contexts/{context}/resources/{resource}", "/content/{node...}"
+RESOLVE = {"context": {"agent": "<one>", "content": "<one>"}, "query": "What is it about?"}
+BUNDLE = {"agents": {"<new>": {"instructions": "Be brief."}}}
+
+SAMPLES: tuple[Sample, ...] = (
+    *(sample for kind in KINDS for sample in of_kind(kind)),
+    Sample("GET", "/resource-types"),
+    Sample("GET", "/resource-types/{type}"),
+    Sample("GET", "/contexts/global"),
+    Sample("PUT", f"{CONTEXT}/set-global"),
+    Sample("POST", f"{CONTEXT}/set-global"),
+    Sample("GET", f"{CONTEXT}/usage"),
+    Sample("GET", f"{CONTEXT}/resources"),
+    Sample("POST", f"{CONTEXT}/resources", {"id": "fresh", **TEXT}, status=201),
+    Sample("PUT", f"{CONTEXT}/resources/order", {"order": ["page", "guide", "tone"]}),
+    Sample("GET", RESOURCE),
+    Sample("PUT", RESOURCE, TEXT),
+    Sample("DELETE", RESOURCE, status=204),
+    Sample("GET", f"{RESOURCE}/usage"),
+    Sample("POST", f"{RESOURCE}/refresh"),
+    Sample("GET", "/links"),
+    Sample("GET", "/drafts"),
+    Sample("GET", "/documents"),
+    Sample("POST", "/documents", b"A new upload of <mark>.", media="text/plain", query="name=new.txt", status=201),
+    Sample("GET", "/documents/{sha256}"),
+    Sample("GET", "/documents/{sha256}/content"),
+    Sample("DELETE", "/documents/{sha256}", status=204),
+    Sample("GET", "/content"),
+    Sample("GET", "/content/tree", query="node=<root>"),
+    Sample("POST", "/content", {"id": "<new>", "key": "fresh", "parent": "<root>", "contexts": ["<base>"]}, status=201),
+    Sample("GET", NODE),
+    Sample("PUT", NODE, {"title": "Other", "links": ["<root>"]}),
+    Sample("DELETE", NODE, status=204),
+    Sample("GET", f"{NODE}/context"),
+    Sample("PUT", f"{NODE}/context", {"contexts": ["<base>"], "inherit": "merge"}),
+    Sample("DELETE", f"{NODE}/context", status=204),
+    Sample("GET", f"{NODE}/links"),
+    Sample("POST", "/resolve", RESOLVE),
+    Sample("POST", "/contexts/resolve", RESOLVE),
+    Sample("GET", "/search", query="q=<mark>"),
+    Sample("GET", "/export"),
+    Sample("POST", "/import", BUNDLE),
+    Sample("GET", "/audit"),
+    Sample("GET", "/keys"),
+    Sample("POST", "/keys", {"name": "<new>", "agents": ["<one>"]}, status=201),
+    Sample("GET", "/keys/{key}"),
+    Sample("PUT", "/keys/{key}", {"name": "<new>", "role": "editor"}),
+    Sample("DELETE", "/keys/{key}", status=204),
+    Sample("GET", "/openapi.json"),
+)

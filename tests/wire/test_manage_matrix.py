@@ -1,0 +1,259 @@
+"""Every route × every caller × whose objects: nothing is open that the oracle here does not open."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from http.client import HTTPConnection
+from typing import Any
+
+import pytest
+from harness import Answered, Thread
+from samples import SAMPLES, Sample
+from upstream import Upstream
+from worlds import KINDS, NONE, OURS, THEM, TWIN, Stage, World, staged
+
+from gateway.domain.principal import Principal, Role
+from gateway.edge.manage.app import Manage
+from gateway.edge.manage.routes import Handler, Route
+from gateway.edge.router import Router
+
+Ask = Callable[[str, str, bytes | None, dict[str, str]], Answered]
+
+CALLERS: dict[str, str | None] = {"nobody": None, "wrong": "cg-unknown", **{role: OURS.secret(role) for role in Role}}
+FOR_CHAT = {("POST", "/resolve"), ("POST", "/contexts/resolve"), ("GET", "/openapi.json")}
+FOR_ADMINS = ("/keys", "/audit")
+SHARED = {"/resource-types", "/resource-types/{type}", "/openapi.json"}  # the same for everybody
+FOREIGN_MARKS = (THEM.mark, TWIN.mark)
+GENERATED = re.compile(rb'(?<=")(\d{4}-\d\d-\d\dT[\d:.]+Z|cgw?[-_][\w-]{20,}|key-[0-9a-f]{12}|[0-9a-f]{19,64})(?=")')
+COUNTED = re.compile(rb'"version":\d+|"snapshot":"[0-9a-f]{12}"')
+TAGS = re.compile(r'"\d+-[0-9a-f]{8}"|key-[0-9a-f]{12}|[0-9a-f]{64}')
+
+
+def needed(method: str, path: str) -> Role:
+    """Who may use a route, by the rules of the house and not by the route table."""
+    if (method, path) in FOR_CHAT:
+        return Role.CHAT
+    return Role.ADMIN if path.startswith(FOR_ADMINS) else Role.EDITOR
+
+
+def expected(sample: Sample, caller: str, whose: World) -> int:
+    """The status that a request has to have."""
+    if caller in ("nobody", "wrong"):
+        return 401
+    if list(Role).index(Role(caller)) < list(Role).index(needed(*sample.route)):
+        return 403
+    if whose is not OURS and sample.owned and not (sample.method == "PUT" and sample.path.endswith("/draft")):
+        return 404
+    return sample.status
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Sends samples and notes everything that is not as it has to be."""
+
+    ask: Ask
+    stage: Stage
+
+    def deviations(self, sample: Sample) -> Iterator[str]:
+        for caller in reversed(CALLERS):
+            for by_id in (False, True):
+                yield from self._own(sample, caller, by_id)
+                if sample.target(THEM) != sample.target(NONE):
+                    yield from self._foreign(sample, caller, by_id)
+            if sample.payload(THEM) != sample.payload(NONE):
+                yield from self._named_inside(sample, caller)
+
+    def _own(self, sample: Sample, caller: str, by_id: bool) -> Iterator[str]:
+        answer, touched = self._sent(sample, caller, OURS, OURS, by_id)
+        wanted, where = expected(sample, caller, OURS), f"{caller}: {sample.label}"
+        if answer.status != wanted:
+            yield f"{where} answers {answer.status} instead of {wanted}"
+        if "ours" in touched and wanted >= 400:
+            yield f"{where} changes something although it is refused"
+        if wanted < 300 and sample.writes and "ours" not in touched:
+            yield f"{where} changes nothing"
+        yield from (f"{where} shows {mark}" for mark in FOREIGN_MARKS if mark.encode() in answer.raw)
+        # The audit of a workspace tells what was asked for there, by whatever name.
+        if b"them-" in answer.raw and sample.path != "/audit":
+            yield f"{where} shows names of another workspace"
+        if wanted < 300 and sample.method == "GET" and sample.path not in SHARED and not shows_own(answer):
+            yield f"{where} shows nothing of its own workspace"
+        yield from changed_others(where, touched)
+
+    def _foreign(self, sample: Sample, caller: str, by_id: bool) -> Iterator[str]:
+        """A path or query that leads into another workspace."""
+        answer, touched = self._sent(sample, caller, THEM, OURS, by_id)
+        unknown, _ = self._sent(sample, caller, NONE, OURS, by_id)
+        wanted, where = expected(sample, caller, THEM), f"{caller} about another workspace: {sample.label}"
+        if sample.owned and answer.status != wanted:
+            yield f"{where} answers {answer.status} instead of {wanted}"
+        if told(answer, THEM) != told(unknown, NONE):
+            yield f"{where} is answered unlike an unknown one: {answer.raw!r} and {unknown.raw!r}"
+        yield from changed_others(where, touched)
+
+    def _named_inside(self, sample: Sample, caller: str) -> Iterator[str]:
+        """A body that names objects of another workspace."""
+        answer, touched = self._sent(sample, caller, OURS, THEM)
+        unknown, _ = self._sent(sample, caller, OURS, NONE)
+        where = f"{caller} with another workspace in the body: {sample.label}"
+        if told(answer, THEM) != told(unknown, NONE):
+            yield f"{where} is answered unlike an unknown one: {answer.raw!r} and {unknown.raw!r}"
+        yield from changed_others(where, touched)
+
+    def _sent(
+        self, sample: Sample, caller: str, path: World, body: World, by_id: bool = False
+    ) -> tuple[Answered, set[str]]:
+        """The answer, and the workspaces that have changed."""
+        self.stage.restore()
+        before = {name: self.stage.held(name) for name in ("ours", "them", "twin")}
+        headers = sample.headers()
+        if CALLERS[caller] is not None:
+            headers["authorization"] = f"Bearer {CALLERS[caller]}"
+        answer = self.ask(sample.method, sample.target(path, by_id), sample.payload(body), headers)
+        return answer, {name for name, held in before.items() if self.stage.held(name) != held}
+
+
+def changed_others(where: str, touched: set[str]) -> Iterator[str]:
+    return (f"{where} changes the workspace {name}" for name in sorted(touched - {"ours"}))
+
+
+def shows_own(answer: Answered) -> bool:
+    """Whether an answer that has to be about our workspace is."""
+    return any(word in answer.raw for word in (OURS.mark.encode(), b"ours-", OURS.sha256.encode(), b'"version":'))
+
+
+def told(answer: Answered, world: World) -> Any:
+    """An answer without the names of the world that it was asked about, and without what is made up anew each time."""
+    ids = (world.id(kind) for kind in KINDS)
+    names = re.compile("|".join((world.mark, world.sha256, world.key, *ids, world.prefix)).encode(), re.IGNORECASE)
+    raw = names.sub(b"@", answer.raw)
+    headers = {name: value for name, value in answer.headers.items() if name not in ("date", "content-length")}
+    shown = {name: TAGS.sub("@", value.replace(world.prefix, "@")) for name, value in headers.items()}
+    return answer.status, shown, COUNTED.sub(b"@", GENERATED.sub(b"@", raw))
+
+
+@pytest.fixture(scope="module")
+def stage(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with staged(thread, tmp_path_factory.mktemp("matrix"), scripted.base_url) as set_up:
+        yield set_up
+
+
+@pytest.fixture(scope="module")
+def routes(stage: Stage) -> tuple[Route, ...]:
+    manage = stage.client.app.router(draining=lambda: False).manage
+    assert manage is not None
+    return manage.routes
+
+
+@pytest.fixture(scope="module")
+def over_a_socket(stage: Stage) -> Iterator[Matrix]:
+    with closing(HTTPConnection("127.0.0.1", stage.client.port, timeout=20)) as connection:
+
+        def ask(method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answered:
+            connection.request(method, f"/api/v1{target}", body, headers)
+            response = connection.getresponse()
+            named = {name.lower(): value for name, value in response.getheaders()}
+            return Answered(response.status, named, response.read())
+
+        yield Matrix(ask, stage)
+
+
+def in_process(stage: Stage, router: Router) -> Matrix:
+    """The same questions to a router of our own making."""
+
+    async def asked(method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answered:
+        path, _, query = f"/api/v1{target}".partition("?")
+        named = {"host": "127.0.0.1", **headers}
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+        }
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": body or b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await router(scope, receive, send)
+        shown = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return Answered(sent[0]["status"], shown, b"".join(part.get("body", b"") for part in sent[1:]))
+
+    thread = stage.client.thread
+    return Matrix(lambda method, target, body, headers: thread.run(asked(method, target, body, headers)), stage)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Routes that somebody has tampered with."""
+
+    tampered: tuple[Route, ...]
+
+    def routes(self) -> tuple[Route, ...]:
+        return self.tampered
+
+
+def with_route(stage: Stage, changed: Route) -> Matrix:
+    """A gateway in which one route is another one."""
+    router = stage.client.app.router(draining=lambda: False)
+    assert router.manage is not None
+    kept = [one for one in router.manage.routes if one.path != "/openapi.json"]
+    tampered = tuple(changed if (one.method, one.path) == (changed.method, changed.path) else one for one in kept)
+    return in_process(stage, replace(router, manage=Manage([Fixed(tampered)], stage.client.app.settings.limits)))
+
+
+def as_others(handler: Handler, workspace: str) -> Handler:
+    """A handler that looks into another workspace than the caller's."""
+    return lambda call: handler(replace(call, principal=replace(call.principal, workspace=workspace)))
+
+
+def test_every_route_has_a_sample_and_the_role_that_it_should_have(routes: tuple[Route, ...]) -> None:
+    samples = [sample.route for sample in SAMPLES]
+    assert sorted(samples) == sorted((route.method, route.path) for route in routes)
+    assert len(samples) == len(set(samples))
+    wrong = [route.operation for route in routes if route.role is not needed(route.method, route.path)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.label)
+def test_a_route_answers_everybody_as_it_has_to(over_a_socket: Matrix, sample: Sample) -> None:
+    assert list(over_a_socket.deviations(sample)) == []
+
+
+def test_a_route_that_asks_for_a_lower_role_is_noticed(stage: Stage, routes: tuple[Route, ...]) -> None:
+    samples = {sample.route: sample for sample in SAMPLES}
+    for route in routes:
+        if route.role is not Role.CHAT:
+            lower = replace(route, role=list(Role)[list(Role).index(route.role) - 1])
+            noticed = with_route(stage, lower).deviations(samples[route.method, route.path])
+            assert any(noticed), f"{route.operation} may be used by {lower.role.value} and nobody notices"
+
+
+@pytest.mark.parametrize("other", [THEM, TWIN], ids=lambda world: world.workspace)
+def test_a_handler_that_looks_into_another_workspace_is_noticed(
+    stage: Stage, routes: tuple[Route, ...], other: World
+) -> None:
+    samples = {sample.route: sample for sample in SAMPLES}
+    for route in routes:
+        if route.path not in SHARED:
+            leaking = replace(route, handler=as_others(route.handler, other.workspace))
+            noticed = with_route(stage, leaking).deviations(samples[route.method, route.path])
+            assert any(noticed), f"{route.operation} serves another workspace and nobody notices"
+
+
+def test_an_authenticator_that_lets_everybody_in_is_noticed(stage: Stage) -> None:
+    class Open:
+        keyed = True
+
+        def authenticate(self, headers: Any) -> Principal:
+            return Principal("anybody", "ours", role=Role.ADMIN)
+
+    router: Any = stage.client.app.router(draining=lambda: False)
+    opened = in_process(stage, replace(router, auth=Open()))
+    assert all(any(opened.deviations(sample)) for sample in SAMPLES[:3])

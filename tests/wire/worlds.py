@@ -1,0 +1,186 @@
+"""Workspaces that hold one of everything, and that can be put back as they were."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+from harness import POLICIES, Client, Thread, running_gateway
+
+from gateway.domain.record import Author, Key, Record, Write
+
+KINDS = ("contexts", "profiles", "agents", "prompts")
+EVERY_KIND = (*KINDS, *(f"draft:{kind}" for kind in KINDS), "content", "documents", "keys")
+ROLES = ("chat", "editor", "admin")
+NEVER = "https://127.0.0.1:9/{}"  # the guard refuses the address before anybody dials it
+
+
+@dataclass(frozen=True)
+class World:
+    """What a workspace holds. Every text in it has `mark` inside; `prefix` begins every alias."""
+
+    workspace: str
+    prefix: str
+    mark: str
+
+    def name(self, base: str = "one") -> str:
+        return f"{self.prefix}-{base}"
+
+    def id(self, kind: str) -> str:
+        """The id of the object `one` of a kind."""
+        return sha256(f"{kind}:{self.workspace}".encode()).hexdigest()[:19]
+
+    @property
+    def key(self) -> str:
+        return "key-" + sha256(self.workspace.encode()).hexdigest()[:12]
+
+    @property
+    def upload(self) -> bytes:
+        return f"An upload about {self.mark}.".encode()
+
+    @property
+    def sha256(self) -> str:
+        return sha256(self.upload).hexdigest()
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What the parameters of paths may be here."""
+        return {
+            **dict.fromkeys(("context", "profile", "agent", "prompt"), self.name()),
+            "resource": "tone",
+            "link": "page",
+            "version": "1",
+            "sha256": self.sha256,
+            "node": self.name(),
+            "key": self.key,
+            "type": "text",
+        }
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The same objects by id or path."""
+        by_id = {kind[:-1]: self.id(kind) for kind in KINDS}
+        return {**self.values, **by_id, "node": f"{self.name('root')}/{self.name()}"}
+
+    def objects(self, said: str = "now") -> dict[tuple[str, str], tuple[str | None, dict[str, Any]]]:
+        """(kind, alias) → (id, body)."""
+        text = f"{self.mark} {said}"
+        one, base, root = self.name(), self.name("base"), self.name("root")
+        bodies: dict[str, dict[str, Any]] = {
+            "contexts": {"name": f"Of {self.mark}", "resources": self.resources(text)},
+            "profiles": {"name": f"Of {self.mark}", "temperature": 0.5, "contexts": [base]},
+            "agents": {"description": text, "instructions": text, "contexts": [base]},
+            "prompts": {"template": f"{text}: {{input}}", "contexts": [base]},
+        }
+        found: dict[tuple[str, str], tuple[str | None, dict[str, Any]]] = {
+            (kind, one): (self.id(kind), body) for kind, body in bodies.items()
+        }
+        found |= {(f"draft:{kind}", one): (None, body) for kind, body in bodies.items()}
+        resources = {"rule": {"type": "text", "data": {"content": text}}}
+        found["contexts", base] = None, {"name": text, "default": True, "resources": resources}
+        found["content", root] = None, {"key": root, "parent": None, "title": text, "contexts": [base]}
+        found["content", one] = (
+            None,
+            {"key": one, "parent": root, "title": text, "body": text, "links": [root], "contexts": [base]},
+        )
+        found["documents", self.sha256] = (
+            None,
+            {
+                "name": f"{self.mark}.txt",
+                "media_type": "text/plain",
+                "size": len(self.upload),
+                "text": self.upload.decode(),
+            },
+        )
+        found["keys", self.key] = None, {"name": f"{self.mark} key", "sha256": sha256(self.key.encode()).hexdigest()}
+        return found
+
+    def resources(self, text: str) -> dict[str, Any]:
+        guide = {"type": "text", "mode": "on_demand", "description": text, "data": {"content": f"Guide: {text}"}}
+        return {
+            "tone": {"type": "text", "data": {"content": text}},
+            "guide": guide,
+            "page": {"type": "external-link", "data": {"url": NEVER.format(self.mark)}},
+        }
+
+    def secret(self, role: str) -> str:
+        """The API key of a role."""
+        return f"{self.workspace}-{role}"
+
+    def api_keys(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": self.secret(role),
+                "sha256": sha256(self.secret(role).encode()).hexdigest(),
+                "role": role,
+                "workspace": self.workspace,
+            }
+            for role in ROLES
+        ]
+
+
+OURS = World("ours", "ours", "Quaggas")
+THEM = World("them", "them", "Zorilla")
+TWIN = World("twin", "ours", "Vervets")  # calls everything as we do
+NONE = World("none", "none", "Nobodys")  # is never stored: what is unknown to everybody
+
+
+class Stage:
+    """A gateway whose workspaces can be put back as they were."""
+
+    def __init__(self, client: Client, worlds: Sequence[World] = (OURS, THEM, TWIN)) -> None:
+        self.client = client
+        self.worlds = worlds
+        self._generation = -1
+
+    @property
+    def _policies(self) -> Any:
+        return self.client.app.policies
+
+    def set(self) -> None:
+        """Every world with a former version of everything."""
+        for said in ("before", "now"):
+            self.client.thread.run(self._restore(said))
+
+    def restore(self) -> None:
+        """Undo whatever was changed since the last time."""
+        if self._policies.generation != self._generation:
+            self.client.thread.run(self._restore())
+
+    def held(self, workspace: str) -> dict[Key, Record]:
+        """What a workspace has stored now."""
+        every = (record for kind in EVERY_KIND for record in self._policies.stored(kind))
+        return {record.key: record for record in every if record.key.workspace == workspace}
+
+    async def _restore(self, said: str = "now") -> None:
+        for world in self.worlds:
+            wanted = {Key(world.workspace, *place): one for place, one in world.objects(said).items()}
+            held = self.held(world.workspace)
+            raw = {key: orjson.dumps(body) for key, (_, body) in wanted.items()}
+            changed = [key for key in wanted if key not in held or held[key].body != raw[key]]
+            writes = [Write(key, raw[key], id=wanted[key][0]) for key in changed]
+            writes += [Write(key, None) for key in held if key not in wanted]
+            if writes:
+                await self._policies.commit(writes, Author(f"seeder of {world.mark}", "import"))
+            await self._keep_upload(world)
+        self._generation = self._policies.generation
+
+    async def _keep_upload(self, world: World) -> None:
+        place = f"document:{sha256(world.workspace.encode()).hexdigest()}:{world.sha256}:0"
+        await self.client.app.store.put(place, world.upload)
+
+
+@contextmanager
+def staged(
+    thread: Thread, directory: Path, base_url: str, worlds: Sequence[World] = (OURS, THEM, TWIN)
+) -> Iterator[Stage]:
+    """A gateway with these worlds on SQLite, and policy files that all of them share."""
+    keys = [key for world in worlds for key in world.api_keys()]
+    store = f"sqlite:///{directory}/gateway.db"
+    with running_gateway(thread, directory, base_url, POLICIES, auth={"keys": keys}, store=store) as client:
+        stage = Stage(client, worlds)
+        stage.set()
+        yield stage
