@@ -50,12 +50,12 @@ class Lane:
             self._thread.shutdown(wait=False)
             raise
 
-    async def run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    async def run(self, work: Callable[[sqlite3.Connection], Result], seconds: float = OPERATION_SECONDS) -> Result:
         """The result of `work`; StoreError when SQLite fails or does not answer in time."""
         connection = self._connection
         if connection is None:
             raise StoreError(f"The store {self._path} is closed.")
-        return await self._call(lambda: work(connection), OPERATION_SECONDS)
+        return await self._call(lambda: work(connection), seconds)
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None

@@ -15,10 +15,11 @@ from typing import Any
 from gateway.domain.record import AuditEntry, Author, Key, Position, Record, Records, Write
 from gateway.stores.base import AuditFilter
 from gateway.stores.encoding import decoded, encoded
-from gateway.stores.sqlite import Lanes, transaction
+from gateway.stores.sqlite import OPERATION_SECONDS, Lanes, transaction
 from gateway.stores.sqlite_commit import committed, names
 
 ROWS_AT_ONCE = 50  # of any size, so that a chat's reads come in between those of a large load
+BYTES_PER_SECOND = 10_000_000  # what a slow disk takes; a large import gets the time for it
 PRUNED_AT_ONCE = 1000
 LARGEST = 2**63 - 1  # what SQLite can bind
 
@@ -58,7 +59,8 @@ class SqliteRecords:
             with _flushed(connection), transaction(connection):
                 return committed(connection, writes, author, now)
 
-        return await self._writes.run(work)
+        size = sum(len(write.body or b"") + len(write.changes) for write in writes)
+        return await self._writes.run(work, OPERATION_SECONDS + size / BYTES_PER_SECOND)
 
     async def versions(self, key: Key, skip: int, take: int) -> tuple[list[Record], int]:
         def work(connection: sqlite3.Connection) -> tuple[list[Record], int]:
