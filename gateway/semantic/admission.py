@@ -1,49 +1,64 @@
-"""How many searches may be under way at once: as many as come in time, learned from those that did and did not."""
+"""Which searches may begin: a few at a time, the newest of the others next, until it is too late to begin."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.semantic.base import Late
 
-LEAST, MOST = 2, 64
-LESS = 0.75  # what is left of the number after a search was late
-PAUSE = 0.1  # seconds until lateness counts again: what was late together was late for one reason
+PLACES = 6  # searches at once: two are embedded, the others are ranked, placed or on their way meanwhile
+BEGIN = 0.9  # share of its time within which a search has to begin: one that cannot finish costs another its place
 
 
 class Admission:
-    """Places for searches; who finds none is late at once.
+    """Places for searches.
 
-    Without it every search of a burst would be late: each would wait for all the others and then be thrown away.
+    All at once, every search of a burst would wait for all the others and be late with them. The newest goes first:
+    it has the most time left. In the order of arrival, whoever is served under load would be late just afterwards.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._running = 0
-        self._lessened_at = -PAUSE
-        self.limit = float(MOST)
+    def __init__(self, places: int = PLACES) -> None:
+        self._free = places
+        self._waiting: list[asyncio.Future[None]] = []
 
     @asynccontextmanager
-    async def place(self, within: float) -> AsyncIterator[None]:
-        """One search, which raises Late after so many seconds, or at once when there are too many."""
-        if self._running >= int(self.limit):
-            raise Late(f"{self._running} searches are under way.")
-        self._running += 1
+    async def place(self, within: float) -> AsyncIterator[float]:
+        """One search, with the seconds that are left for it; raises Late when its time is over."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within
+        await self._turn(within * BEGIN)
+        try:
+            async with asyncio.timeout_at(until):
+                yield until - loop.time()
+        except (Late, TimeoutError) as late:
+            raise Late(f"The search took longer than {within * 1000:.0f} ms.") from late
+        finally:
+            self._leave()
+
+    async def _turn(self, within: float) -> None:
+        """Return with a place taken."""
+        if self._free:
+            self._free -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
         try:
             async with asyncio.timeout(within):
-                yield
-        except (Late, TimeoutError) as late:
-            self._lessen()
-            raise Late(f"The search took longer than {within * 1000:.0f} ms.") from late
-        else:
-            self.limit = min(MOST, self.limit + 1 / self.limit)
-        finally:
-            self._running -= 1
+                await turn
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+            elif not turn.cancelled():
+                self._leave()  # it was given a place at the very moment
+            if isinstance(error, TimeoutError):
+                raise Late(f"No search has ended within {within * 1000:.0f} ms.") from None
+            raise
 
-    def _lessen(self) -> None:
-        now = self._clock()
-        if now - self._lessened_at >= PAUSE:
-            self._lessened_at = now
-            # From where it failed: the limit may be far above what was ever tried.
-            self.limit = max(LEAST, min(self.limit, self._running) * LESS)
+    def _leave(self) -> None:
+        """Give the place to whoever came last."""
+        while self._waiting:
+            turn = self._waiting.pop()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gateway.domain.agent import SelectionSettings
@@ -16,9 +16,8 @@ from gateway.semantic.expansion import expand
 from gateway.semantic.indexer import Indexer
 from gateway.semantic.picking import Asked, Domain, Near, domains_of, found_in
 from gateway.semantic.query_cache import QueryCache
-from gateway.semantic.scoring import rank
 from gateway.semantic.sentences import searched
-from gateway.semantic.view import View, Words
+from gateway.semantic.view import Words
 from gateway.semantic.views import Views
 from gateway.settings import Semantic
 
@@ -62,11 +61,12 @@ class SemanticEngine:
         pending = self._pending(words, resources)
         domains = domains_of(resources, words.tools, settings.over(self._configured))
         try:
-            async with self._admission.place(self._within):
+            async with self._admission.place(self._within) as within:
                 sentences = searched(question.text, question.earlier)
-                asked = await self._ask(workspace, sentences, domains, words)
+                asked = await self._ask(workspace, sentences, domains, words, within)
                 near = await self._near(words, tuple(resources), asked)
-                return replace(await asyncio.to_thread(found_in, asked, near), pending=pending)
+                found = await asyncio.to_thread(found_in, asked, self._calibration, near)
+                return replace(found, pending=pending)
         except Late:
             return Found(reason="late", pending=pending)
         except BROKEN as error:
@@ -74,17 +74,16 @@ class SemanticEngine:
             return Found(reason="unavailable", pending=pending)
 
     async def rank(self, workspace: str, query: str, resources: Sequence[str]) -> list[str] | None:
-        asked = await self._try(workspace, query, resources)
-        if asked is None:
-            return None
-        pairs = zip(asked.ranking.resources, asked.ranking.probabilities, strict=True)
-        return [asked.view.resources[column] for column, chance in pairs if chance >= RELEVANT][:LISTED]
+        def likely(asked: Asked) -> list[str]:
+            ranking = asked.ranking(self._calibration)
+            pairs = zip(ranking.resources, ranking.probabilities, strict=True)
+            return [asked.view.resources[column] for column, chance in pairs if chance >= RELEVANT][:LISTED]
+
+        return await self._try(workspace, query, resources, likely)
 
     async def passages(self, workspace: str, query: str, resource: str) -> list[str]:
-        asked = await self._try(workspace, query, [resource])
-        if asked is None:
-            return []
-        return await asyncio.to_thread(asked.view.passages, asked.sentences, asked.vectors)
+        found = await self._try(workspace, query, [resource], lambda one: one.view.passages(one.sentences, one.vectors))
+        return found or []
 
     @property
     def _within(self) -> float:
@@ -98,34 +97,33 @@ class SemanticEngine:
             self._indexer.prefer(pending)
         return pending
 
-    async def _try(self, workspace: str, query: str, resources: Sequence[str]) -> Asked | None:
+    async def _try(
+        self, workspace: str, query: str, resources: Sequence[str], answer: Callable[[Asked], list[str]]
+    ) -> list[str] | None:
         """A search on behalf of a tool; None unless all that it should look at can be found."""
         words = self._views.serving
         if words is None or self._pending(words, resources):
             return None
         everything = Domain(tuple(resources), Rule(top_k=self._settings.top_k))
         try:
-            async with self._admission.place(self._within):
-                asked = await self._ask(workspace, searched(query), [everything], words)
+            async with self._admission.place(self._within) as within:
+                asked = await self._ask(workspace, searched(query), [everything], words, within)
+                return await asyncio.to_thread(answer, asked[0]) if asked else None
         except (Late, *BROKEN):
             return None
-        return asked[0] if asked else None
 
-    async def _ask(self, workspace: str, sentences: list[str], domains: Sequence[Domain], words: Words) -> list[Asked]:
-        """Every domain in which there is something to find, ranked."""
+    async def _ask(
+        self, workspace: str, sentences: list[str], domains: Sequence[Domain], words: Words, within: float
+    ) -> list[Asked]:
+        """Every domain in which there is something to find, with the vectors of what is looked for."""
         began = time.monotonic()
         seen = [(await self._views.of(words, domain.resources), domain.rule) for domain in domains]
         seen = [(view, rule) for view, rule in seen if len(view.rows)]
         if not sentences or not seen:
             return []
-        within = max(self._within - (time.monotonic() - began), 0.001)
+        within = max(within - (time.monotonic() - began), 0.001)
         vectors = await self.cache.embed(words.indexed.embedder, workspace, sentences, within)
-
-        def ranked(view: View, rule: Rule) -> Asked:
-            ranking = rank(view.evidence(sentences, vectors), self._calibration, rule.top_k)
-            return Asked(sentences, vectors, view, ranking, rule)
-
-        return await asyncio.to_thread(lambda: [ranked(view, rule) for view, rule in seen])
+        return [Asked(sentences, vectors, view, rule) for view, rule in seen]
 
     async def _near(self, words: Words, resources: tuple[str, ...], asked: Sequence[Asked]) -> Near:
         """How to find what is near to picks: a reference may lead to a tool, so all that is visible is looked at."""

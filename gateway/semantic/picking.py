@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.pick import Found, Pick
 from gateway.domain.resource import Kind
+from gateway.semantic.calibration import Calibration
 from gateway.semantic.choice import Chosen, Rule, choose, rule_for
-from gateway.semantic.scoring import Floats, Ranking
+from gateway.semantic.scoring import Floats, Ranking, rank
 from gateway.semantic.view import View
 
 SHOWN = 80  # characters of a sentence in a reason
@@ -25,13 +26,15 @@ class Domain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
-    """One domain searched: the question's sentences, and how the view that answers them ranks its resources."""
+    """One domain to search: the question's sentences and the view that answers them."""
 
     sentences: list[str]
     vectors: Floats
     view: View
-    ranking: Ranking
     rule: Rule
+
+    def ranking(self, calibration: Calibration) -> Ranking:
+        return rank(self.view.evidence(self.sentences, self.vectors), calibration, self.rule.top_k)
 
 
 def apart(resources: Sequence[str], tools: frozenset[str]) -> dict[Kind, tuple[str, ...]]:
@@ -47,13 +50,14 @@ def domains_of(resources: Sequence[str], tools: frozenset[str], settings: Select
     return [Domain(names, rule_for(kind, settings)) for kind, names in apart(resources, tools).items()]
 
 
-def found_in(every: Sequence[Asked], near: Near) -> Found:
+def found_in(every: Sequence[Asked], calibration: Calibration, near: Near) -> Found:
     """The picks in the order in which a budget takes them, and the scores of what was looked at besides."""
-    picks = [_pick(one, asked) for asked in every for one in choose(asked.ranking, asked.rule)]
+    ranked = [(asked, asked.ranking(calibration)) for asked in every]
+    picks = [_pick(one, asked) for asked, ranking in ranked for one in choose(ranking, asked.rule)]
     picks.sort(key=lambda pick: (pick.needs, -pick.score))
     picks += near(picks) if picks else []
     taken = {pick.resource for pick in picks}
-    passed = [pair for asked in every for pair in _scores(asked) if pair[0] not in taken]
+    passed = [pair for asked, ranking in ranked for pair in _scores(asked.view, ranking) if pair[0] not in taken]
     return Found(tuple(picks), scores=tuple(sorted(passed, key=lambda pair: -pair[1])))
 
 
@@ -64,6 +68,6 @@ def _pick(one: Chosen, asked: Asked) -> Pick:
     return Pick(asked.view.resources[one.resource], one.probability, "semantic", why, one.needs)
 
 
-def _scores(asked: Asked) -> list[tuple[str, float]]:
-    pairs = zip(asked.ranking.resources, asked.ranking.probabilities, strict=True)
-    return [(asked.view.resources[column], round(float(chance), 4)) for column, chance in pairs]
+def _scores(view: View, ranking: Ranking) -> list[tuple[str, float]]:
+    pairs = zip(ranking.resources, ranking.probabilities, strict=True)
+    return [(view.resources[column], round(float(chance), 4)) for column, chance in pairs]
