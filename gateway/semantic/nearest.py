@@ -18,20 +18,20 @@ SAMPLE = 500  # resources that tell how near the others are: their mean is known
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Near:
+class Nearby:
     """What was looked up for the sentences of a question."""
 
     places: Rows  # among the rows of a view, ascending
     bounds: Floats  # by sentence: no other row is nearer
 
 
-def nearest(index: Index, rows: Rows, vectors: Floats) -> Near:
+def nearest(index: Index, rows: Rows, vectors: Floats) -> Nearby:
     """The nearest of these rows, looked up here."""
     scores, found = index.search(vectors, NEAREST, rows)
-    return Near(np.unique(np.searchsorted(rows, found)), scores[:, -1])
+    return Nearby(np.unique(np.searchsorted(rows, found)), scores[:, -1])
 
 
-def dense_of(index: Index, rows: Rows, owners: Rows, vectors: Floats, near: Near, lexical: Floats) -> Floats:
+def dense_of(index: Index, rows: Rows, owners: Rows, vectors: Floats, near: Nearby, lexical: Floats) -> Floats:
     """The best similarity of each owner: exact for those that were looked up or share words, likely for the others.
 
     A likely one is that of some owner of the sample, so that mean and spread are those of all, and never higher than

@@ -11,7 +11,7 @@ from gateway.semantic.holdings import id_of
 from gateway.semantic.indexed import Indexed
 from gateway.semantic.languages import foreignness
 from gateway.semantic.lexical import Lexical, Match, Scoped, terms
-from gateway.semantic.nearest import LARGE, Near, dense_of, nearest
+from gateway.semantic.nearest import LARGE, Nearby, dense_of, nearest
 from gateway.semantic.scoring import Centres, Evidence, Floats, Rows, best_per_owner
 
 
@@ -61,7 +61,7 @@ class View:
         centres = Centres.of(indexed.index.vectors_of(rows[exemplified]), owners[exemplified], examples)
         return cls(indexed, tuple(map(id_of, columns)), rows, owners, centres, words.within(columns))
 
-    def evidence(self, sentences: Sequence[str], vectors: Floats, near: Near | None = None) -> Evidence:
+    def evidence(self, sentences: Sequence[str], vectors: Floats, near: Nearby | None = None) -> Evidence:
         """What speaks for each resource, sentence by sentence; `near` if the nearest were looked up elsewhere."""
         index, matches = self.indexed.index, matched(sentences, self.words)
         if near is None and len(self.rows) > LARGE:

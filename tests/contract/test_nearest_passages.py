@@ -1,0 +1,202 @@
+"""What every way to look up the nearest passages promises: here exactly, here by codes, and on a real server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from redis_server import RedisServer, query_engine, running_redis
+
+from gateway.domain.redis_address import redis_address
+from gateway.semantic import index as index_module
+from gateway.semantic import redis_index as redis_module
+from gateway.semantic.indexed import Indexed
+from gateway.semantic.layout import Layout
+from gateway.semantic.nearest import Nearby, nearest
+from gateway.semantic.onnx_model import normalised
+from gateway.semantic.passages import Passage
+from gateway.semantic.redis_index import RedisIndex
+from gateway.semantic.view import View, Words
+from gateway.stores.redis_link import RedisLink
+from gateway.stores.redis_passages import Allowed
+
+COUNT, WIDTH, BEST = 1500, 64, 10
+Find = Callable[[View, Sequence[str], NDArray[np.float32]], Awaitable[Nearby]]
+
+
+class Model:
+    """All that an index wants of an embedder here."""
+
+    id = "contract"
+
+
+def clustered(count: int, seed: int) -> NDArray[np.float32]:
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(0).standard_normal((60, WIDTH))
+    return normalised((centres[rng.integers(0, 60, count)] + rng.standard_normal((count, WIDTH))).astype(np.float32))
+
+
+def made(*workspaces: str, seed: int = 1) -> Indexed:
+    """Passages of the files ("") or of workspaces, two to a resource and ten resources to a context."""
+    passages = []
+    for workspace in workspaces:
+        prefix = f"{workspace}\0" if workspace else ""
+        passages += [Passage(f"{prefix}c{n // 20}/{n // 2}", f"{workspace} text {n} of {n % 7}") for n in range(COUNT)]
+    rows = clustered(len(passages), seed).astype(np.float16)
+    vectors = {one.key("contract"): row for one, row in zip(passages, rows, strict=True)}
+    return Indexed.build(1, Model(), passages, vectors)  # type: ignore[arg-type]
+
+
+INDEXED = made("")
+
+
+def view_of(indexed: Indexed, names: Sequence[str]) -> View:
+    return View.build(indexed, names, Words.of(indexed))
+
+
+def share_of(indexed: Indexed, share: float, *, whole_contexts: bool) -> list[str]:
+    names = list(indexed.numbers)
+    if whole_contexts:
+        contexts = list(dict.fromkeys(name.rpartition("/")[0] for name in names))
+        some = set(np.random.default_rng(3).choice(contexts, max(1, round(len(contexts) * share)), replace=False))
+        return [name for name in names if name.rpartition("/")[0] in some]
+    return [names[n] for n in np.random.default_rng(4).choice(len(names), max(6, round(len(names) * share)), False)]
+
+
+def exact(view: View, queries: NDArray[np.float32]) -> list[set[int]]:
+    scores = view.indexed.index.scores_for(queries, view.rows)
+    return [set(np.argsort(-line)[:BEST].tolist()) for line in scores]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with running_redis(modules=[query_engine()]) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The suite asks what is found, not how fast; and what is fast here need not be gentle."""
+    monkeypatch.setattr(redis_module, "ANSWER_SECONDS", 10.0)
+    monkeypatch.setattr(redis_module, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(redis_module, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.semantic.redis_writer.WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("gateway.semantic.redis_writer.AT_ONCE", 100)
+
+
+@asynccontextmanager
+async def on_server(server: RedisServer, newest: Callable[[], Indexed | None]) -> AsyncIterator[RedisIndex]:
+    index = RedisIndex(await RedisLink.open(redis_address(server.url)), always=True)
+    running = asyncio.create_task(index.run(newest))
+    try:
+        yield index
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await index.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110, what is awaited here is not ours to signal
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture(params=["exact", "coded", "redis"])
+async def find(
+    request: pytest.FixtureRequest, server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Find]:
+    async def here(view: View, sentences: Sequence[str], queries: NDArray[np.float32]) -> Nearby:
+        return nearest(view.indexed.index, view.rows, queries)
+
+    async def there(view: View, sentences: Sequence[str], queries: NDArray[np.float32]) -> Nearby:
+        if newest[0] is not view.indexed:
+            newest[0] = view.indexed
+        await until(lambda: index.serving is view.indexed)
+        near = await index.near(view, sentences, queries)
+        assert near is not None
+        return near
+
+    if request.param != "redis":
+        monkeypatch.setattr(index_module, "EXACT_LIMIT", 10**6 if request.param == "exact" else 0)
+        yield here
+        return
+    newest: list[Indexed | None] = [None]
+    async with on_server(server, lambda: newest[0]) as index:
+        yield there
+
+
+@pytest.mark.parametrize("whole_contexts", [True, False], ids=["contexts", "resources"])
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.4, 1.0])
+async def test_the_ten_best_of_what_is_allowed_are_found(find: Find, share: float, whole_contexts: bool) -> None:
+    indexed = made("") if index_module.EXACT_LIMIT == 0 else INDEXED
+    view = view_of(indexed, share_of(indexed, share, whole_contexts=whole_contexts))
+    queries = clustered(30, 9)
+    hits = wanted = 0
+    for query, best in zip(queries, exact(view, queries), strict=True):
+        near = await find(view, ["anything"], query[None])
+        hits, wanted = hits + len(best & set(near.places.tolist())), wanted + len(best)
+        assert (np.diff(near.places) > 0).all()
+        assert near.places.max() < len(view.rows)
+    assert hits >= 0.99 * wanted
+
+
+async def test_several_sentences_are_looked_up_at_once_and_bounded_each(find: Find) -> None:
+    view, queries = view_of(INDEXED, list(INDEXED.numbers)), clustered(4, 10)
+    near = await find(view, ["anything"] * 4, queries)
+    scores = INDEXED.index.scores_for(queries, view.rows)
+    hits = sum(len(best & set(near.places.tolist())) for best in exact(view, queries))
+    assert hits >= 0.99 * 4 * BEST
+    others = np.setdiff1d(np.arange(len(view.rows)), near.places)
+    assert (scores[:, others] <= near.bounds[:, None] + 0.02).mean() > 0.999
+
+
+async def test_a_workspace_finds_its_own_and_the_files_and_nothing_of_another(find: Find) -> None:
+    indexed = made("", "a", "b")
+    mine = [key for key in indexed.numbers if not key.startswith("b\0")]
+    view, queries = view_of(indexed, mine), clustered(10, 11)
+    near = await find(view, ["b text 3"] * 10, queries)
+    shown = {indexed.passages[view.rows[place]].resource for place in near.places}
+    assert shown <= set(mine)
+    assert {key.startswith("a\0") for key in shown} == {True, False}
+    hits = sum(len(best & set(near.places.tolist())) for best in exact(view, queries))
+    assert hits >= 0.99 * 10 * BEST
+
+
+async def test_words_are_looked_up_as_hashes_whatever_they_say(server: RedisServer) -> None:
+    odd = '"text" | * @r:{c0} -77 $v \\ 🦊 }=>[KNN 5 @v $v]'
+    async with on_server(server, lambda: INDEXED) as index:
+        await until(lambda: index.serving is INDEXED)
+        view = view_of(INDEXED, [f"c{n // 10}/{n}" for n in range(60)])
+        near = await index.near(view, [odd], clustered(1, 12))
+    assert near is not None
+    worded = {place for place, row in enumerate(view.rows) if "77" in INDEXED.passages[row].text.split()}
+    assert worded
+    assert worded <= set(near.places.tolist())
+
+
+async def test_a_filter_that_is_left_out_would_be_noticed(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutant: everything is ranked, and what may not be seen is thrown away afterwards."""
+    monkeypatch.setattr(Layout, "allowed", lambda self, number, rows: None)
+    async with on_server(server, lambda: INDEXED) as index:
+        await until(lambda: index.serving is INDEXED)
+
+        async def there(view: View, sentences: Sequence[str], queries: NDArray[np.float32]) -> Nearby:
+            near = await index.near(view, sentences, queries)
+            assert near is not None
+            return near
+
+        with pytest.raises((AssertionError, ValueError)):
+            await test_the_ten_best_of_what_is_allowed_are_found(there, 0.01, True)
+
+
+def test_tags_stand_for_whole_contexts_where_they_can() -> None:
+    layout = Layout.of(INDEXED, 1)
+    some = [*(f"c0/{n}" for n in range(10)), "c1/10", "c1/11"]
+    allowed = layout.allowed(0, view_of(INDEXED, some).rows)
+    assert isinstance(allowed, Allowed)
+    assert (len(allowed.contexts), len(allowed.resources)) == (1, 2)
+    assert allowed.share == pytest.approx(24 / COUNT)
+    assert layout.allowed(0, view_of(INDEXED, list(INDEXED.numbers)).rows) is None
