@@ -1,5 +1,6 @@
 """A gateway's policies over a directory and a store in memory, for services of the control plane."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from gateway.control.imports import Importer, Step, Wish
 from gateway.domain.principal import Principal, Role
 from gateway.domain.snapshot import Snapshot
 from gateway.resources.extract import DocumentCache
-from gateway.resources.registry import default_registry
+from gateway.resources.registry import Registry, default_registry
 from gateway.settings import Documents, Links
 from gateway.stores.compile_resources import Source
 from gateway.stores.links import LinkCache
@@ -26,6 +27,11 @@ from gateway.strict_yaml import Document
 ANNA = Principal("anna", role=Role.EDITOR)
 
 
+@cache
+def known_types() -> Registry:
+    return default_registry()
+
+
 class Controlled:
     """Policies, and the services that change them."""
 
@@ -33,8 +39,8 @@ class Controlled:
         self.documents = DocumentCache(Documents())
         materials = PolicyMaterials(self.documents, LinkCache(MemoryStore(), Links()))
         self.records = MemoryRecords()
-        self.policies = Policies(Source(directory, default_registry(), materials), self.records)
-        desk = Desk(self.policies)
+        self.policies = Policies(Source(directory, known_types(), materials), self.records)
+        desk = Desk(self.policies, MemoryStore())
         self.content = Content(self.policies, desk)
         self.importer = Importer(self.policies, desk, self.documents)
 
