@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gateway.errors import StoreError
+from gateway.errors import StoreFull
 from gateway.stores.encoding import counted, encoded
 
 ENTRY_OVERHEAD = 256  # bytes that an entry costs besides its key and value, roughly
@@ -77,7 +77,7 @@ class MemoryStore:
         lasting = self._lasting_bytes - (former.cost if former and former.expires is None else 0)
         # Decided before anything is touched, so that a refusal leaves the former value in place.
         if lasting + entry.cost > self._max_bytes:
-            raise StoreError(f"The memory store is full ({self._max_bytes} bytes); use a sqlite:/// store.")
+            raise StoreFull(f"The memory store is full ({self._max_bytes} bytes); use a sqlite:/// store.")
         self._forget(key)
         while self._bytes + entry.cost > self._max_bytes:
             self._forget_next()

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Self, TypeVar
 
 from redis.asyncio import BlockingConnectionPool, Connection, Redis, SSLConnection, UnixDomainSocketConnection
-from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import AuthenticationError, OutOfMemoryError, RedisError
 from redis.exceptions import ConnectionError as NoConnection
 from redis.exceptions import TimeoutError as NoReply
 
 from gateway.domain.redis_address import RedisAddress
-from gateway.errors import StoreError
+from gateway.errors import StoreError, StoreFull
 from gateway.stores.breaker import ProbingBreaker
 
 OPERATION_SECONDS = 0.1  # how long a caller waits, for a connection and for the answer
@@ -81,7 +81,8 @@ class RedisLink:
         except RedisError as error:
             # Only the kind of error: some of the server's messages repeat the command that they are about.
             self._breaker.answered()
-            raise StoreError(f"The store {self.name} refused ({type(error).__name__}).") from None
+            kind = StoreFull if isinstance(error, OutOfMemoryError) else StoreError
+            raise kind(f"The store {self.name} refused ({type(error).__name__}).") from None
         self._breaker.answered()
         return result
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
 
-from gateway.errors import CorruptStore, StoreError
+from gateway.errors import CorruptStore, StoreError, StoreFull
 from gateway.stores.encoding import counted, encoded
 from gateway.stores.migrations import migrate
 
@@ -79,7 +79,8 @@ class Lane:
         except sqlite3.Error as error:
             if _primary_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise CorruptStore(DAMAGED.format(path=self._path, error=error)) from error
-            raise StoreError(f"The store {self._path} failed: {error}.") from error
+            kind = StoreFull if _primary_code(error) == sqlite3.SQLITE_FULL else StoreError
+            raise kind(f"The store {self._path} failed: {error}.") from error
 
     def _open(self, prepare: Callable[[sqlite3.Connection], None]) -> None:
         deadline = time.monotonic() + OPEN_SECONDS

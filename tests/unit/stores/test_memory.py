@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.errors import StoreError
+from gateway.errors import StoreError, StoreFull
 from gateway.stores.memory import ENTRY_OVERHEAD, MemoryStore
 from gateway.stores.open import open_stores
 
@@ -19,7 +19,7 @@ async def test_what_is_kept_for_good_is_never_forgotten() -> None:
     store = MemoryStore(max_bytes=ROOM_FOR_THREE)
     for key in "abc":
         await store.put_new(key, b"x" * 100)
-    with pytest.raises(StoreError, match="full"):
+    with pytest.raises(StoreFull, match="full"):
         await store.put("d", b"x", ttl=10)
     assert set(await store.get_many("abcd")) == {"a", "b", "c"}
 

@@ -11,7 +11,7 @@ from redis_server import RedisServer, running_redis
 
 from gateway.domain.record import Author, Key, Position, Records, Write
 from gateway.domain.redis_address import redis_address
-from gateway.errors import StoreError
+from gateway.errors import StoreError, StoreFull
 from gateway.stores.base import AuditFilter
 from gateway.stores.open import Stores, open_stores
 from gateway.stores.redis_link import OPERATION_SECONDS, RedisLink
@@ -260,7 +260,7 @@ async def test_a_full_server_refuses_the_commit_and_still_reads(calm: RedisRecor
     with server.client() as client:
         client.config_set("maxmemory", 1)
         try:
-            with pytest.raises(StoreError, match="refused"):
+            with pytest.raises(StoreFull, match="refused"):
                 await calm.commit([Write(STYLE, b"2"), Write(TONE, b"2")], ADA)
             assert (await calm.load()).records == (kept,)
         finally:

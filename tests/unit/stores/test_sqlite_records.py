@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.record import Author, Key, Records, Write
-from gateway.errors import CorruptStore, StoreError, VersionConflict
+from gateway.errors import CorruptStore, StoreError, StoreFull, VersionConflict
 from gateway.stores.migrations import MIGRATIONS, migrate
 from gateway.stores.open import Stores, open_stores
 from gateway.stores.sqlite import Lane
@@ -174,7 +174,7 @@ async def test_a_full_disk_refuses_the_whole_commit_and_recovers(stores: Stores)
     # SQLite answers exactly as on a full disk when a file may not grow beyond its page limit.
     await writes.run(lambda connection: connection.execute("PRAGMA max_page_count = 8"))
     large = Write(STYLE._replace(alias="large"), b"x" * 1_000_000)
-    with pytest.raises(StoreError, match="full"):
+    with pytest.raises(StoreFull, match="full"):
         await stores.records.commit([Write(STYLE, b"2"), large], ADA)
     assert (await stores.records.load()).records == (kept,)
     assert await stores.records.changes(here) == Records(here, ())
