@@ -341,10 +341,12 @@ async def test_gateways_that_share_nothing_are_caught(start: Start, model: Upstr
     assert sharing_faults(await begin_and_continue(gateways, model)) == ["hidden turns", "the secret"]
 
 
-async def test_with_a_secret_of_its_own_a_gateway_starts_without_the_server(start: Start, model: Upstream) -> None:
+async def test_with_a_secret_of_its_own_a_gateway_starts_without_the_server_and_lets_nobody_in(start: Start) -> None:
+    # The store may hold keys and policies: until it was read once, nobody knows who may do what.
     gateway = start(store=f"redis://127.0.0.1:{free_port()}")
-    chats = await converse(gateway, "lonely", stream=False)
-    assert [(chat.status, chat.degraded, chat.complete) for chat in chats] == [(200, True, True)] * 3
+    refused = await gateway.chat()
+    assert (refused.status, refused.error["code"], "retry-after" in refused.headers) == (503, "unavailable", True)
+    assert (await gateway.chat(key="any")).status == 503
 
 
 async def test_without_one_it_refuses_to_start_and_says_what_to_do(start: Start) -> None:
