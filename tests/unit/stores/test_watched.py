@@ -30,3 +30,14 @@ async def test_a_store_is_not_ok_from_a_failure_until_the_next_success() -> None
     store.broken = False
     assert await watched.get_many(["k"]) == {"k": b"v"}
     assert watched.ok
+
+
+async def test_counters_and_leases_are_passed_on_and_watched() -> None:
+    watched = WatchedStore(MemoryStore())
+    assert [await watched.add("c", 2, 60), await watched.add("c", 3, 60)] == [2, 5]
+    assert [await watched.lease("l", owner, 60) for owner in ("one", "two", "one")] == [True, False, True]
+    with pytest.raises(StoreError):
+        await watched.add("l", 1, 60)
+    assert not watched.ok
+    assert await watched.lease("l", "one", 60)
+    assert watched.ok
