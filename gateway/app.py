@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from gateway.collectors.contexts import merging
 from gateway.control.key_shape import KIND as KEYS
@@ -103,7 +104,7 @@ class Gateway:
         secret = settings.secret.encode() if settings.secret else await store.put_new(SECRET, secrets.token_bytes(32))
         semantic = None
         if settings.semantic.enabled:
-            semantic = SemanticService(settings.semantic, lambda: open_vectors(settings.store))
+            semantic = SemanticService(settings.semantic, lambda: open_vectors(settings.store), settings.store)
         pipeline = Pipeline(routes, store, counter, merging(registry), secret, settings.defaults, semantic)
         gateway = cls(
             settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline
@@ -202,7 +203,7 @@ class Gateway:
         await self.stores.close()
 
 
-def complain(task: asyncio.Task[None]) -> None:
+def complain(task: asyncio.Task[Any]) -> None:
     """Background work does not end by itself; if it breaks, somebody has to know."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("background work has ended: %r", error, exc_info=error)

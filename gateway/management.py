@@ -50,7 +50,7 @@ class Parts:
 
 def management(parts: Parts) -> Manage:
     """The app below `/api/v1`."""
-    services = Services.over(parts.policies, parts.records)
+    services = Services.over(parts.policies, parts.records, parts.store)
     limits = parts.settings.documents
     files = DocumentCache(limits)
     nouns: tuple[Noun, ...] = (

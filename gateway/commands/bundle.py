@@ -21,6 +21,7 @@ from gateway.control.yaml_text import yaml_text
 from gateway.errors import Conflict, Fault, Faults, Invalid, StoreError
 from gateway.resources.extract import DocumentCache
 from gateway.settings import Settings
+from gateway.stores.base import EphemeralStore
 from gateway.stores.compile_resources import Source
 from gateway.stores.links import LinkCache
 from gateway.stores.materials import PolicyMaterials
@@ -39,6 +40,7 @@ class Opened:
 
     policies: Policies
     documents: DocumentCache
+    store: EphemeralStore
 
 
 @asynccontextmanager
@@ -53,7 +55,7 @@ async def opened(settings: Settings) -> AsyncGenerator[Opened]:
         await policies.start()
         if not policies.loaded:
             raise StoreError(policies.store_error or "The store does not answer.")
-        yield Opened(policies, documents)
+        yield Opened(policies, documents, stores.ephemeral)
     finally:
         await stores.close()
 
@@ -78,7 +80,7 @@ async def take_over(settings: Settings, workspace: str, file: Path, wish: Wish) 
         raise StoreError("The store is memory:, which ends with the process. Configure a store to import into.")
     document = await asyncio.to_thread(read, file)
     async with opened(settings) as here:
-        importer = Importer(here.policies, Desk(here.policies), here.documents)
+        importer = Importer(here.policies, Desk(here.policies, here.store), here.documents)
         try:
             return await importer.run(operator(workspace), replace(document, lines={}), wish)
         except Invalid as wrong:

@@ -1,9 +1,11 @@
 """Where changes are made: one after another in a workspace, tried as a whole, then committed."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -14,6 +16,11 @@ from gateway.control.pointers import pointer
 from gateway.domain.principal import Principal
 from gateway.domain.record import Author, Key, Record, Write
 from gateway.errors import Conflict, Fault, Faults, Invalid, Pointed, PreconditionFailed, VersionConflict
+from gateway.stores.base import EphemeralStore
+from gateway.stores.lease import Lease
+
+TURN_SECONDS = 10.0  # after which the turn of a node that died is over
+PATIENCE_SECONDS = 12.0  # that a change waits for its turn
 
 Changes = Mapping[tuple[str, str], Any | None]  # (kind, alias) → data as it would stand in a policy file
 
@@ -40,16 +47,25 @@ class Change:
 
 
 class Desk:
-    """Shared by everything that changes policies, so that two changes never pass each other untried."""
+    """Shared by everything that changes policies, so that two changes never pass each other untried.
 
-    def __init__(self, book: Book) -> None:
+    Each change alone may be right and both together wrong: one deletes what the other begins to refer to.
+    """
+
+    def __init__(self, book: Book, store: EphemeralStore) -> None:
         self._book = book
+        self._store = store
+        self._owner = secrets.token_hex(8)
         self._turns: dict[str, asyncio.Lock] = {}
 
     @asynccontextmanager
     async def turn(self, workspace: str) -> AsyncIterator[None]:
-        """Look, try and commit inside: others' changes are seen, and nobody on this node makes any meanwhile."""
-        async with self._turns.setdefault(workspace, asyncio.Lock()):
+        """Look, try and commit inside: others' changes are seen, and nobody on any node makes any meanwhile."""
+        name = f"turn:{sha256(workspace.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        async with (
+            self._turns.setdefault(workspace, asyncio.Lock()),
+            Lease(self._store, name, self._owner, TURN_SECONDS).held(PATIENCE_SECONDS),
+        ):
             await self._book.refresh()
             yield
 

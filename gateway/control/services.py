@@ -8,6 +8,7 @@ from gateway.control.desk import Desk
 from gateway.control.drafts import Drafts
 from gateway.control.objects import Objects
 from gateway.control.versions import History, Versions
+from gateway.stores.base import EphemeralStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Services:
     contexts: Contexts
 
     @classmethod
-    def over(cls, book: Book, history: History) -> "Services":
-        desk = Desk(book)
+    def over(cls, book: Book, history: History, store: EphemeralStore) -> "Services":
+        desk = Desk(book, store)
         objects = Objects(book, desk)
         return cls(desk, objects, Versions(objects, history, desk), Drafts(objects, desk), Contexts(objects, desk))

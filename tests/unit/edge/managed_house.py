@@ -21,6 +21,7 @@ from gateway.edge.manage.resources import Resources
 from gateway.resources.registry import default_registry
 from gateway.settings import Limits
 from gateway.stores.compile_resources import Source
+from gateway.stores.memory import MemoryStore
 from gateway.stores.memory_records import MemoryRecords
 from gateway.stores.workspaces import Policies
 
@@ -47,7 +48,7 @@ class Managed:
         self.directory = directory
         self.records = MemoryRecords()
         self.policies = self.node()
-        self.services = Services.over(self.policies, self.records)
+        self.services = Services.over(self.policies, self.records, MemoryStore())
         self.manage = managing(self.services)
         self.document = document(self.manage.routes)
 

@@ -43,7 +43,7 @@ class Desktop:
         self.store = MemoryStore()
         materials = PolicyMaterials(DocumentCache(limits), LinkCache(self.store, Links()))
         self.policies = Policies(Source(directory, default_registry(), materials), MemoryRecords())
-        documents = Documents(self.policies, Desk(self.policies), self.store, limits)
+        documents = Documents(self.policies, Desk(self.policies, self.store), self.store, limits)
         self.manage = Manage([DocumentNoun(documents, limits.max_bytes)], Limits())
 
     async def upload(self, content: bytes, media: str = "text/markdown", query: str = "", **more: Any) -> Answer:
