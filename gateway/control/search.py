@@ -10,6 +10,7 @@ from gateway.domain.snapshot import Snapshot
 KINDS = ("contexts", "resources", "profiles", "agents", "prompts", "content")
 SNIPPET = 160  # code points around the first word found
 WORD = re.compile(r"\w+")
+MARKS = re.compile(r"[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u064b-\u065f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]")
 WHOLE, BEGUN, INSIDE = 1.0, 0.8, 0.4  # how well a word of a text answers a word of the query
 ALIAS, NAME, DESCRIPTION, TEXT = 1.0, 1.0, 0.6, 0.3  # how much a field says about a thing
 
@@ -26,6 +27,17 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Which part of the hits is wanted."""
+
+    skip: int = 0
+    take: int = 100
+
+
+FIRST = Part()
+
+
+@dataclass(frozen=True, slots=True)
 class _Thing:
     kind: str
     id: str
@@ -33,33 +45,36 @@ class _Thing:
     fields: tuple[tuple[float, str], ...]  # weight and text, the weightiest first
 
 
-def search(query: str, snapshot: Snapshot, kinds: Iterable[str] = KINDS) -> list[Hit]:
-    """Everything that holds all words of the query, best first."""
+def search(query: str, snapshot: Snapshot, kinds: Iterable[str] = KINDS, part: Part = FIRST) -> tuple[list[Hit], int]:
+    """What holds all words of the query, best first, and how much that is in all."""
     words = list(dict.fromkeys(WORD.findall(folded(query))))
     if not words:
-        return []
+        return [], 0
     wanted = frozenset(kinds)
-    hits = (_hit(words, thing) for thing in _things(snapshot) if thing.kind in wanted)
-    return sorted((hit for hit in hits if hit is not None), key=lambda hit: (-hit.score, KINDS.index(hit.kind), hit.id))
+    scored = [(_score(words, thing), thing) for thing in _things(snapshot) if thing.kind in wanted]
+    found = [(score, thing) for score, thing in scored if score]
+    found.sort(key=lambda one: (-one[0], KINDS.index(one[1].kind), one[1].id))
+    return [_hit(words, score, thing) for score, thing in found[part.skip :][: part.take]], len(found)
 
 
 def folded(text: str) -> str:
     """Text as it is compared: without case, accents and typographic variants."""
-    apart = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(mark for mark in apart if not unicodedata.combining(mark))
+    return text.lower() if text.isascii() else MARKS.sub("", unicodedata.normalize("NFKD", text.casefold()))
 
 
-def _hit(words: list[str], thing: _Thing) -> Hit | None:
-    texts = [(weight, written, folded(written)) for weight, written in thing.fields if written]
+def _score(words: list[str], thing: _Thing) -> float:
+    """How well a thing answers; 0 if a word is missing."""
     best = dict.fromkeys(words, 0.0)
-    for weight, _, text in texts:
-        for word in words:
-            if best[word] < weight:  # a lighter field cannot do better than that
-                best[word] = max(best[word], weight * _closeness(word, text))
-    if not all(best.values()):
-        return None
-    score = sum(best.values()) / len(words)
-    return Hit(thing.kind, thing.id, thing.name, _snippet(words, [written for _, written, _ in texts]), round(score, 4))
+    for weight, written in thing.fields:
+        missing = [word for word in words if best[word] < weight]  # a lighter field cannot do better than that
+        if missing and written:
+            text = folded(written)
+            best |= {word: max(best[word], weight * _closeness(word, text)) for word in missing}
+    return round(sum(best.values()) / len(words), 4) if all(best.values()) else 0.0
+
+
+def _hit(words: list[str], score: float, thing: _Thing) -> Hit:
+    return Hit(thing.kind, thing.id, thing.name, _snippet(words, [written for _, written in thing.fields]), score)
 
 
 def _closeness(word: str, text: str) -> float:

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from pydantic import BaseModel, Field
 
-from gateway.control.search import KINDS, search
+from gateway.control.search import KINDS, Part, search
 from gateway.domain.principal import Role
 from gateway.domain.snapshot import Snapshot
 from gateway.edge.manage.calls import Call, Reply, ok
@@ -69,6 +69,6 @@ class Search:
     async def search(self, call: Call[SearchQuery, None]) -> Reply:
         wish = call.query
         kinds = KINDS if wish.kind is None else (wish.kind,)
-        found = await asyncio.to_thread(search, wish.q, self.policies.of(call.workspace), kinds)
-        page = found[wish.skip :][: wish.take]
-        return ok(HitPage(items=[HitView(**asdict(hit)) for hit in page], total=len(found)))
+        part = Part(wish.skip, wish.take)
+        found, total = await asyncio.to_thread(search, wish.q, self.policies.of(call.workspace), kinds, part)
+        return ok(HitPage(items=[HitView(**asdict(hit)) for hit in found], total=total))

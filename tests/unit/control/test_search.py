@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.control.search import KINDS, SNIPPET, search
+from gateway.control.search import KINDS, SNIPPET, Part, search
 from gateway.domain.snapshot import Snapshot
 
 POLICIES = """
@@ -31,7 +31,7 @@ Load = Callable[[str], Snapshot]
 
 
 def found(snapshot: Snapshot, query: str, kinds: tuple[str, ...] = KINDS) -> list[tuple[str, str]]:
-    return [(hit.kind, hit.id) for hit in search(query, snapshot, kinds)]
+    return [(hit.kind, hit.id) for hit in search(query, snapshot, kinds)[0]]
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,19 @@ def test_a_query_without_words_finds_nothing(policies: Load, query: str) -> None
 def test_a_snippet_shows_the_words_in_a_long_text(policies: Load) -> None:
     text = "Padding words. " * 40 + "The needle is here. " + "More padding. " * 40
     snapshot = policies("contexts: {a: {resources: {x: {type: text, data: {content: '" + text + "'}}}}}")
-    [hit] = search("needle", snapshot)
+    [hit], _ = search("needle", snapshot)
     assert "needle is here" in hit.snippet
     assert len(hit.snippet) <= SNIPPET + 2
     assert (hit.snippet[0], hit.snippet[-1]) == ("…", "…")
 
 
 def test_scores_stay_between_0_and_1_and_fall(policies: Load) -> None:
-    scores = [hit.score for hit in search("voice", policies(POLICIES))]
+    scores = [hit.score for hit in search("voice", policies(POLICIES))[0]]
     assert scores == sorted(scores, reverse=True)
     assert all(0 < score <= 1 for score in scores)
+
+
+def test_a_part_of_the_hits_comes_with_the_count_of_all(policies: Load) -> None:
+    every, total = search("voice", policies(POLICIES))
+    assert search("voice", policies(POLICIES), part=Part(1, 2)) == (every[1:3], total)
+    assert total == len(every) == 4
