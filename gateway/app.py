@@ -128,6 +128,7 @@ class Gateway:
         metrics.watch_counts("limited", lambda: limiter.refused)
         metrics.watch_generation(lambda: self.policies.generation)
         metrics.watch_breakers(self.routes.breakers)
+        metrics.watch_gauge("store_breaker", lambda: {(): float(self.stores.breaker_open)})
         if semantic is not None:
             metrics.watch_counts("selection_cache", lambda: self.pipeline.lookups.by_outcome)
             metrics.watch_counts("vector_cache", lambda: semantic.cache_counts)

@@ -31,6 +31,7 @@ GAUGES = {
     "workers": ("gateway_workers", "Processes that answer requests", ()),
     "generation": ("gateway_policies_generation", "Generation of the policies", ()),
     "breakers": ("gateway_breaker_state", "Circuit breaker: 0 closed, 1 half open, 2 open", ("upstream",)),
+    "store_breaker": ("gateway_store_breaker_open", "1 while the store is left alone because it is silent", ()),
 }
 ADDED = ("in_flight", "workers")
 
