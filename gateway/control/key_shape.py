@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from gateway.domain.principal import UNLIMITED, KeyLimits, Principal, Role
 from gateway.domain.record import Record
@@ -12,6 +12,7 @@ from gateway.settings import Key, KeyUse
 from gateway.stores.policy_models import Moment, Shape
 
 KIND = "keys"
+LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 MOST_PER_MINUTE = 10**12  # far above any real limit, and within what counters can hold
 
 
@@ -21,9 +22,16 @@ def _check_printable(text: str) -> str:
     return text
 
 
+def _check_text(value: Any) -> Any:
+    if isinstance(value, int | float):  # pydantic would take seconds, and "1" for them
+        raise ValueError("must be a time such as 2030-01-31T12:00:00Z")
+    return value
+
+
 Label = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(_check_printable)]
 Groups = Annotated[list[Label], Field(max_length=100)]
-PerMinute = Annotated[int, Field(ge=1, le=MOST_PER_MINUTE)]
+PerMinute = Annotated[int, Field(ge=1, le=MOST_PER_MINUTE, strict=True)]
+End = Annotated[Moment, BeforeValidator(_check_text)]
 
 
 class LimitsShape(Shape):
@@ -43,8 +51,8 @@ class KeyWish(Shape):
     groups: Groups = Field(default_factory=list)
     tier: Label | None = None
     limits: LimitsShape = LimitsShape()
-    act_for_users: bool = False
-    expires_at: Moment | None = None
+    act_for_users: Annotated[bool, Field(strict=True)] = False
+    expires_at: End | None = None
 
 
 class KeyShape(KeyWish):
@@ -111,4 +119,5 @@ def _limits(said: LimitsShape | KeyUse) -> KeyLimits:
 
 
 def _seconds(at: datetime | None) -> float | None:
-    return None if at is None else at.timestamp()
+    """Within what a datetime in UTC can tell: other zones reach a few hours beyond it."""
+    return None if at is None else min(max(0.0, at.timestamp()), LATEST)

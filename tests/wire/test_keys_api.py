@@ -157,6 +157,9 @@ async def test_a_change_can_be_made_dependent_on_what_was_seen(keyed: Client) ->
         ({"sha256": "ab" * 32}, "/sha256"),
         ({"expires_at": "2020-01-01T00:00:00Z"}, "/expires_at"),
         ({"expires_at": "2030-01-01T00:00:00"}, "/expires_at"),
+        ({"expires_at": 4102444800}, "/expires_at"),
+        ({"act_for_users": "no"}, "/act_for_users"),
+        ({"limits": {"tokens": "5"}}, "/limits/tokens"),
     ],
 )
 async def test_a_wish_that_makes_no_sense_is_pointed_at(keyed: Client, wish: dict[str, Any], pointer: str) -> None:

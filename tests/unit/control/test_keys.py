@@ -176,6 +176,12 @@ async def test_a_key_that_has_ended_cannot_be_made(keys: Keys) -> None:
     assert refused.value.faults[0].pointer == "/expires_at"
 
 
+@pytest.mark.parametrize("end", ["9999-12-31T23:59:59-14:00", "9999-12-31T23:59:59Z", "2100-01-01"])
+async def test_a_key_may_last_as_long_as_there_are_dates(keys: Keys, end: str) -> None:
+    made = await keys.create(ADMIN, KeyWish.model_validate({"expires_at": end}))
+    assert made.held.data["expires_at"] <= "9999-12-31T00:00:00Z"
+
+
 async def test_without_keys_anybody_on_this_machine_makes_the_first_one(keys: Keys) -> None:
     assert (await keys.create(ANONYMOUS, KeyWish(role=Role.ADMIN))).held.principal.role is Role.ADMIN
     with pytest.raises(Forbidden, match=r"^act_for_users: "):
