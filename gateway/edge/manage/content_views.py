@@ -7,17 +7,17 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from gateway.control.tree import Found, Tree
 from gateway.domain.node import Node
+from gateway.edge.manage.views import Echo
 
 Inherit = Literal["merge", "nearest"]
 Word = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_.][a-z0-9_.-]{0,63}$")]
 Alias = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
-# What a reader is told besides; it may be sent back and is not looked at.
-TOLD = frozenset({"path", "children", "source", "file", "version", "created_at", "updated_at", "updated_by"})
+SAID = frozenset({"id", "key", "parent", "title", "type", "body", "contexts", "inherit", "readers", "links"})
 
 
-class NodeWish(BaseModel):
+class NodeWish(Echo, BaseModel):
     """A node. Without key and parent it stays where it is; a parent of null makes it a root."""
 
     model_config = ConfigDict(extra="forbid")
@@ -32,15 +32,12 @@ class NodeWish(BaseModel):
     inherit: Inherit = "nearest"
     readers: list[Word] = []
     links: list[Word] = []
-
-    @model_validator(mode="before")
-    @classmethod
-    def _sent_back(cls, sent: Any) -> Any:
-        return {name: value for name, value in sent.items() if name not in TOLD} if isinstance(sent, dict) else sent
+    path: Any = None  # told to readers, who may send it back
+    children: Any = None
 
     def said(self) -> dict[str, Any]:
         """What was sent, so that what was not can be told from what is null."""
-        return self.model_dump(exclude_unset=True)
+        return self.model_dump(include=set(SAID), exclude_unset=True)
 
 
 class NewNode(NodeWish):
