@@ -22,6 +22,7 @@ from gateway.stores.stored import Entries, Stored, Workspace
 
 POLL_SECONDS = 0.5
 DEFAULT = "default"
+ATTEMPTS = 5  # to write back what a store has lost, while other nodes do the same
 RESTORER = Author("gateway", "restore")
 
 log = logging.getLogger(__name__)
@@ -210,8 +211,8 @@ class Policies:
                 self._position = changed.position
                 return
         loaded = await self._store.load()
-        if not loaded.records and self._position is not None and self._now.stored.records:
-            loaded = await self._refill()
+        if self._position is not None and self._now.stored.records:
+            loaded = await self._refilled(loaded)
         stored = Stored.of(loaded.records)
         if not stored.records and not self._now.stored.records:
             self._position = loaded.position
@@ -220,14 +221,22 @@ class Policies:
         await self._swap(await asyncio.to_thread(self._changed, stored, touched))
         self._position = loaded.position
 
-    async def _refill(self) -> Records:
-        """A store that was emptied gets back what this node still holds; nobody is locked out meanwhile."""
-        log.error("the store was emptied; what this node holds of it is written back, without former versions")
-        held = sorted(self._now.stored.records.values(), key=lambda record: record.id)
-        writes = [Write(record.key, record.body, 0, record.id) for record in held]
-        with contextlib.suppress(VersionConflict):  # another node was faster
-            await self._store.commit(writes, RESTORER)
-        return await self._store.load()
+    async def _refilled(self, loaded: Records) -> Records:
+        """A store with another history gets back what it lost and this node holds; nobody is locked out meanwhile.
+
+        What was deleted stays so: a store remembers that, as long as it remembers anything.
+        """
+        for _ in range(ATTEMPTS):
+            everything = await self._store.changes(Position(loaded.position.epoch, 0))
+            known = {record.key for record in (loaded if everything is None else everything).records}
+            lost = sorted((one for one in self._now.stored.records.values() if one.key not in known), key=made)
+            if not lost:
+                break
+            log.error("the store has lost %d objects; they are written back, without former versions", len(lost))
+            with contextlib.suppress(VersionConflict):  # another node was faster
+                await self._store.commit([Write(one.key, one.body, 0, one.id) for one in lost], RESTORER)
+            loaded = await self._store.load()
+        return loaded
 
     def _rebuilt(self, files: FilePolicies) -> Generation:
         """Everything anew, with other files; raises their Faults. A workspace with faults keeps what it had."""
@@ -269,6 +278,11 @@ class Policies:
             told = notify()
             if told is not None:
                 await told
+
+
+def made(record: Record) -> str:
+    """The order in which objects were made."""
+    return record.id
 
 
 def new_id() -> str:

@@ -286,6 +286,31 @@ async def test_a_store_that_was_emptied_gets_back_what_a_node_holds(house: House
     assert {record.action for record in restored} == {"restore"}
 
 
+async def test_a_store_that_lost_some_gets_it_back_and_what_was_deleted_stays_so(house: House) -> None:
+    policies, other = await house.started(), MemoryRecords()
+    await policies.commit([write("contexts", name, text(name)) for name in ("kept", "gone", "lost")], AUTHOR)
+    await other.commit([write("contexts", "kept", text("Newer.")), write("contexts", "gone", text("x"))], AUTHOR)
+    await other.commit([write("contexts", "gone", None)], AUTHOR)
+    policies._store = other
+    await policies.refresh()
+    assert {record.key.alias for record in (await other.load()).records} == {"kept", "lost"}
+    assert set(policies.current.contexts) == {"house", "kept", "lost"}
+    assert policies.current.resources["kept/one"].text == "Newer."
+
+
+async def test_several_nodes_write_back_at_the_same_moment(house: House) -> None:
+    nodes = [await house.started() for _ in range(4)]
+    await nodes[0].commit([write("contexts", "kept", text("x"))], AUTHOR)
+    for node in nodes:
+        await node.refresh()
+    emptied = MemoryRecords()
+    for node in nodes:
+        node._store = emptied
+    await asyncio.gather(*(node.refresh() for node in nodes))
+    assert len({node.current.hash for node in nodes}) == 1
+    assert "kept" in nodes[0].current.contexts
+
+
 async def test_what_is_valid_for_some_time_comes_and_goes_by_itself(house: House) -> None:
     policies = await house.started()
     sale = text("Sale!", valid_from="1970-01-01T00:18:20Z", valid_until="1970-01-01T00:20:00Z")  # seconds 1100 to 1200

@@ -1,0 +1,170 @@
+"""Stored keys and policies while the Redis that holds them fails: chats know them all the same, and nothing is lost."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from harness import Client, Thread, running_gateway
+from redis_server import RedisServer, running_redis
+from upstream import Upstream, say
+
+from gateway.domain.record import Author, Key, Records, Write
+from gateway.stores.workspaces import Policies
+
+RECOVERY = 6.0  # seconds
+AUTHOR = Author("anna", "create")
+SECRET = "cgw_a-key-of-the-tests"
+SAYS = "Stored, not written in any file."
+CONTEXT = {"resources": {"rule": {"type": "text", "data": {"content": SAYS}}}}
+
+
+def write(kind: str, alias: str, data: dict[str, Any]) -> Write:
+    return Write(Key("default", kind, alias), orjson.dumps(data))
+
+
+STORED = [
+    write("contexts", "kept", CONTEXT),
+    write("agents", "keeper", {"contexts": ["kept"]}),
+    write("keys", "key-000000000001", {"name": "k", "sha256": sha256(SECRET.encode()).hexdigest(), "role": "chat"}),
+]
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    with running_redis() as server:
+        yield server
+
+
+@contextmanager
+def following(client: Client) -> Iterator[Client]:
+    task = asyncio.run_coroutine_threadsafe(client.app.policies.follow(), client.thread.loop)
+    try:
+        yield client
+    finally:
+        task.cancel()
+
+
+@pytest.fixture
+def nodes(thread: Thread, scripted: Upstream, tmp_path: Path, server: RedisServer) -> Iterator[list[Client]]:
+    """Two gateways that know a key, an agent and a context from Redis alone."""
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(running_gateway(thread, tmp_path / name, scripted.base_url, {}, store=server.url))
+            for name in ("one", "two")
+        ]
+        for node in started:
+            stack.enter_context(following(node))
+        thread.run(started[0].app.policies.commit(STORED, AUTHOR))
+        thread.run(started[1].app.policies.refresh())
+        yield started
+
+
+class Traffic:
+    """Chats on all nodes all the time; each has to succeed with what is stored."""
+
+    def __init__(self, nodes: list[Client], upstream: Upstream) -> None:
+        self.nodes, self.ended, self.answers = nodes, False, 0
+        self.complaints: list[str] = []
+        upstream.reset()
+        upstream.will(*[say("Fine.")] * 20_000)
+
+    async def run(self) -> None:
+        await asyncio.gather(*(self._chat(node) for node in self.nodes))
+
+    async def _chat(self, node: Client) -> None:
+        while not self.ended:
+            answer = await node.chat("Hello", agent="keeper", key=SECRET)
+            self.answers += 1
+            if answer.status != 200 or answer.headers["x-context-injected"] != "1":
+                self.complaints.append(f"{answer.status} {answer.raw[:200]!r}")
+            await asyncio.sleep(0.01)
+
+
+async def freeze(server: RedisServer) -> None:
+    server.freeze()
+    await asyncio.sleep(2.5)
+    server.thaw()
+
+
+async def kill(server: RedisServer) -> None:
+    server.kill()
+    await asyncio.sleep(1.5)
+    await asyncio.to_thread(server.start)  # without what it held
+
+
+async def flush(server: RedisServer) -> None:
+    await asyncio.to_thread(lambda: server.client().flushall())
+
+
+async def flap(server: RedisServer) -> None:
+    for _ in range(8):
+        server.freeze()
+        await asyncio.sleep(0.2)
+        server.thaw()
+        await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("fault", [freeze, kill, flush, flap])
+async def test_chats_go_on_and_changes_soon_pass_again(
+    fault: Callable[[RedisServer], Awaitable[None]], nodes: list[Client], scripted: Upstream, server: RedisServer
+) -> None:
+    traffic = Traffic(nodes, scripted)
+    chatting = asyncio.create_task(traffic.run())
+    await asyncio.sleep(0.2)
+    await fault(server)
+    mended = time.monotonic()
+    await changed_everywhere(nodes, mended + RECOVERY)
+    traffic.ended = True
+    await chatting
+    scripted.reset()
+    assert traffic.complaints == []
+    assert traffic.answers > 20
+    held = {record.key.kind for record in (await asyncio.to_thread(stored, nodes[0])).records}
+    assert held >= {"contexts", "agents", "keys"}, "the server holds again what the nodes hold"
+
+
+async def changed_everywhere(nodes: list[Client], deadline: float) -> None:
+    """A change made on one node is used by the other, both in time."""
+    one, two = nodes
+    change = write("prompts", "later", {"template": "{input}"})
+    while True:
+        try:
+            await asyncio.to_thread(one.thread.run, one.app.policies.commit([change], AUTHOR))
+            break
+        except Exception:
+            assert time.monotonic() < deadline, "no change could be stored in time"
+            await asyncio.sleep(0.1)
+    while "later" not in two.app.policies.current.prompts:
+        assert time.monotonic() < deadline, "the other node did not hear of the change in time"
+        await asyncio.sleep(0.02)
+
+
+def stored(node: Client) -> Any:
+    return node.thread.run(node.app.stores.records.load())
+
+
+async def test_believing_an_emptied_server_would_be_noticed(
+    nodes: list[Client], scripted: Upstream, server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The suite can fail: nodes that take an empty store for the truth lock everybody out."""
+
+    async def believed(self: Policies, loaded: Records) -> Records:
+        return loaded
+
+    monkeypatch.setattr(Policies, "_refilled", believed)
+    await flush(server)
+    for node in nodes:
+        await asyncio.to_thread(node.thread.run, node.app.policies.refresh())
+    traffic = Traffic(nodes[:1], scripted)
+    chatting = asyncio.create_task(traffic.run())
+    await asyncio.sleep(0.2)
+    traffic.ended = True
+    await chatting
+    scripted.reset()
+    assert traffic.complaints != []
