@@ -4,7 +4,17 @@ import re
 from datetime import UTC, date, datetime, time
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    StrictBool,
+    model_validator,
+)
 
 from gateway.domain.agent import Placement
 from gateway.domain.resource import Kind, Mode
@@ -37,7 +47,7 @@ def _as_list(value: Any) -> Any:
 
 
 def _as_budget(value: Any) -> Any:
-    return {"total": value} if isinstance(value, int | str) and not isinstance(value, bool) else value
+    return {"total": value} if isinstance(value, int | float | str) and not isinstance(value, bool) else value
 
 
 def _check_template(text: str) -> str:
@@ -55,14 +65,21 @@ def _as_moment(value: Any) -> Any:
     """A bare date means its first moment in UTC."""
     if isinstance(value, str) and DATE.fullmatch(value):
         return datetime.combine(date.fromisoformat(value), time(tzinfo=UTC))
+    # pydantic would take a number, written as text too, for the seconds since 1970.
+    if isinstance(value, int | float) or (isinstance(value, str) and not DATE.match(value)):
+        raise ValueError("must be a date, or a date and a time with its offset")
     return value
 
 
 Text = Annotated[str, Field(min_length=1)]
-Moment = Annotated[AwareDatetime, BeforeValidator(_as_moment)]
-Strings = Annotated[list[Text], BeforeValidator(_as_list)]  # a single string may stand for a list of one
+Moment = Annotated[AwareDatetime, BeforeValidator(_as_moment, json_schema_input_type=AwareDatetime | date)]
+# A single string may stand for a list of one.
+Strings = Annotated[list[Text], BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])]
 Model = Annotated[Text, AfterValidator(_check_model)]
-Score = Annotated[float, Field(ge=0, le=1)]
+# Strict: else false would be taken for 0, "5" for 5.
+Whole = Annotated[int, Strict()]
+Number = Annotated[float, Strict()]
+Score = Annotated[Number, Field(ge=0, le=1)]
 
 
 class Shape(BaseModel):
@@ -72,15 +89,19 @@ class Shape(BaseModel):
 
 
 class BudgetShape(Shape):
-    total: int | None = Field(None, ge=0)
-    max: int | None = Field(None, ge=0)
+    total: Whole | None = Field(None, ge=0)
+    max: Whole | None = Field(None, ge=0)
+
+
+# A number may stand for its total.
+Budget = Annotated[BudgetShape, BeforeValidator(_as_budget, json_schema_input_type=BudgetShape | Whole)]
 
 
 class ThresholdsShape(Shape):
     include_score: Score | None = None
     min_score: Score | None = None
-    top_k: int | None = Field(None, ge=1)
-    top_n: int | None = Field(None, ge=0)
+    top_k: Whole | None = Field(None, ge=1)
+    top_n: Whole | None = Field(None, ge=0)
 
 
 class SelectionShape(ThresholdsShape):
@@ -109,9 +130,9 @@ class ResourceShape(Limited):
     description: str = ""
     languages: Strings = Field(default_factory=list)
     key: Text | None = None  # default: the type's own
-    priority: int = 100
-    required: bool = False
-    mandatory: bool = False
+    priority: Whole = 100
+    required: StrictBool = False
+    mandatory: StrictBool = False
     readers: Strings = Field(default_factory=list)
     examples: Strings = Field(default_factory=list)
     truncate: Literal["extractive", "keep_start", "keep_end", "none"] = "extractive"
@@ -120,8 +141,8 @@ class ResourceShape(Limited):
 
 class ContextShape(Limited):
     name: Text | None = None
-    default: bool = False
-    mandatory: bool = False
+    default: StrictBool = False
+    mandatory: StrictBool = False
     resources: Any = Field(default_factory=dict)  # each is checked by itself, so that all faults are found
 
 
@@ -131,10 +152,10 @@ class Sampling(Shape):
     name: Text | None = None
     contexts: Strings = Field(default_factory=list)
     model: Model | None = None
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, ge=0, le=1)
-    max_tokens: int | None = Field(None, ge=1)
-    budget: Annotated[BudgetShape, BeforeValidator(_as_budget)] = BudgetShape()
+    temperature: Number | None = Field(None, ge=0, le=2)
+    top_p: Number | None = Field(None, ge=0, le=1)
+    max_tokens: Whole | None = Field(None, ge=1)
+    budget: Budget = BudgetShape()
     placement: Placement | None = None
 
 
@@ -146,9 +167,9 @@ class AgentShape(Sampling):
     description: str = ""
     instructions: str = ""
     profile: str | None = None
-    inject: bool | None = None
+    inject: StrictBool | None = None
     selection: SelectionShape = SelectionShape()
-    max_turns: int | None = Field(None, ge=1, le=50)
+    max_turns: Whole | None = Field(None, ge=1, le=50)
 
 
 class PromptShape(Shape):
@@ -181,5 +202,5 @@ class DocumentShape(Shape):
 
     name: str = ""
     media_type: str = "text/plain"
-    size: int = Field(0, ge=0)
+    size: Whole = Field(0, ge=0)
     text: str

@@ -35,7 +35,7 @@ class ContextBody(Echo, ContextShape):
     """A context as it is sent to replace one; without `resources` it keeps those that it has."""
 
     alias: str | None = None
-    resources: list[ResourceBody] | dict[str, ResourceBody] = Field(default_factory=dict)
+    resources: list[ResourceBody] | dict[str, ResourceBody] | None = Field(default_factory=dict)
 
 
 class NewContext(ContextBody):

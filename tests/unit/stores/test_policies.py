@@ -175,7 +175,7 @@ def test_all_faults_of_all_files_come_at_once(folder) -> None:
         "b.yaml:11: contexts.more.resources.z.data.content: is required",
         "b.yaml:13: agents.versions: 'versions' is reserved; choose another alias",
         "b.yaml:14: agents.one.model: must be a model of an upstream, not another agent",
-        "b.yaml:14: agents.one.temperature: input should be a valid number, unable to parse string as a number",
+        "b.yaml:14: agents.one.temperature: input should be a valid number",
         "b.yaml:14: agents.one.contexts.0: there is no context 'crp'; did you mean 'corp'?",
         "b.yaml:14: agents.one.profile: there is no profile 'nope'",
         "b.yaml:16: prompts.m.template: {bad} is not a placeholder; use {input}, {content}, {context} or {vars.NAME}",
