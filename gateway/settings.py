@@ -183,6 +183,7 @@ class Semantic(Section):
     top_k: int = Field(20, ge=1, le=1000)  # resources per sentence that are looked at closely
     top_n: int | None = Field(None, ge=0, le=100)
     kinds: dict[Literal["reference", "tool"], KindSettings] = {}
+    index: Literal["auto", "local", "redis"] = "auto"  # where the nearest of many passages are looked up
     calibration: Said = None  # a file that `gateway eval --fit` wrote; absent: the one that comes along
     expansion: Expansion = Expansion()
 
@@ -284,6 +285,8 @@ def _contradictions(settings: Settings) -> Iterator[tuple[Keys, str]]:
     yield from _key_faults(settings.auth.keys)
     if wrong := _wrong_store(settings.store):
         yield ("store",), wrong
+    if settings.semantic.index == "redis" and settings.store.partition(":")[0] not in SCHEMES:
+        yield ("semantic", "index"), "redis needs a store on a Redis server; leave it out, or name one as `store`"
 
 
 def _wrong_store(store: str) -> str | None:

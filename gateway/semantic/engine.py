@@ -14,10 +14,12 @@ from gateway.semantic.calibration import Calibration
 from gateway.semantic.choice import Rule
 from gateway.semantic.expansion import expand
 from gateway.semantic.indexer import Indexer
+from gateway.semantic.nearest import Lookup, Nearby
 from gateway.semantic.picking import Asked, Domain, Near, domains_of, found_in
 from gateway.semantic.query_cache import QueryCache
+from gateway.semantic.scoring import Floats
 from gateway.semantic.sentences import searched
-from gateway.semantic.view import Words
+from gateway.semantic.view import View, Words
 from gateway.semantic.views import Views
 from gateway.settings import Semantic
 
@@ -31,8 +33,11 @@ log = logging.getLogger(__name__)
 class SemanticEngine:
     """Answers from whatever index there is; while there is none, resources stay on demand."""
 
-    def __init__(self, indexer: Indexer, settings: Semantic, calibration: Calibration) -> None:
+    def __init__(
+        self, indexer: Indexer, settings: Semantic, calibration: Calibration, lookup: Lookup | None = None
+    ) -> None:
         self._indexer = indexer
+        self._lookup = lookup
         self._settings = settings
         self._configured = SelectionSettings.of(settings.model_dump())
         self._calibration = calibration
@@ -123,7 +128,12 @@ class SemanticEngine:
             return []
         within = max(within - (time.monotonic() - began), 0.001)
         vectors = await self.cache.embed(words.indexed.embedder, workspace, sentences, within)
-        return [Asked(sentences, vectors, view, rule) for view, rule in seen]
+        return [
+            Asked(sentences, vectors, view, rule, await self._nearby(view, sentences, vectors)) for view, rule in seen
+        ]
+
+    async def _nearby(self, view: View, sentences: list[str], vectors: Floats) -> Nearby | None:
+        return await self._lookup.near(view, sentences, vectors) if self._lookup is not None else None
 
     async def _near(self, words: Words, resources: tuple[str, ...], asked: Sequence[Asked]) -> Near:
         """How to find what is near to picks: a reference may lead to a tool, so all that is visible is looked at."""

@@ -4,12 +4,18 @@ The nearest passages are looked up, here or on a server; what becomes of them is
 caller may see and from nothing else.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from gateway.semantic.index import Index
 from gateway.semantic.scoring import Floats, Rows, best_per_owner
+
+if TYPE_CHECKING:
+    from gateway.semantic.indexed import Indexed
+    from gateway.semantic.view import View
 
 LARGE = 100_000  # visible passages from which it pays: comparing all takes 22 ms a sentence, looking up 5
 NEAREST = 200  # passages looked up per sentence; the ten best are among them even where a look-up misses some
@@ -23,6 +29,22 @@ class Nearby:
 
     places: Rows  # among the rows of a view, ascending
     bounds: Floats  # by sentence: no other row is nearer
+
+
+class Lookup(Protocol):
+    """Where the nearest passages of large sets can be looked up besides here."""
+
+    async def near(self, view: "View", sentences: Sequence[str], vectors: Floats) -> Nearby | None:
+        """Those of a view, or None: they have to be looked up here. It never raises and never takes long."""
+        ...
+
+    async def run(self, newest: Callable[[], "Indexed | None"]) -> None:
+        """Keep up with the newest index, until cancelled."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections; it is not used afterwards."""
+        ...
 
 
 def nearest(index: Index, rows: Rows, vectors: Floats) -> Nearby:

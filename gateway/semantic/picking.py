@@ -8,6 +8,7 @@ from gateway.domain.pick import Found, Pick
 from gateway.domain.resource import Kind
 from gateway.semantic.calibration import Calibration
 from gateway.semantic.choice import Chosen, Rule, choose, rule_for
+from gateway.semantic.nearest import Nearby
 from gateway.semantic.scoring import Floats, Ranking, rank
 from gateway.semantic.view import View
 
@@ -32,9 +33,10 @@ class Asked:
     vectors: Floats
     view: View
     rule: Rule
+    nearby: Nearby | None = None  # if a server has looked up the nearest
 
     def ranking(self, calibration: Calibration) -> Ranking:
-        return rank(self.view.evidence(self.sentences, self.vectors), calibration, self.rule.top_k)
+        return rank(self.view.evidence(self.sentences, self.vectors, self.nearby), calibration, self.rule.top_k)
 
 
 def apart(resources: Sequence[str], tools: frozenset[str]) -> dict[Kind, tuple[str, ...]]:

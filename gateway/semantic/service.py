@@ -24,6 +24,7 @@ from gateway.stores.vectors import MemoryVectors, SqliteVectors, VectorStore
 if TYPE_CHECKING:
     from gateway.semantic.engine import SemanticEngine
     from gateway.semantic.indexer import Indexer
+    from gateway.semantic.nearest import Lookup
 
 WARM_UP = "warm up"
 RETRY_SECONDS = 30.0  # until an embedder that could not be used is opened again
@@ -36,9 +37,10 @@ log = logging.getLogger(__name__)
 class SemanticService:
     """An Engine that builds the real one in the background; until then every resource is pending."""
 
-    def __init__(self, settings: Semantic, vectors: Callable[[], Awaitable[VectorStore]]) -> None:
+    def __init__(self, settings: Semantic, vectors: Callable[[], Awaitable[VectorStore]], store: str = "") -> None:
         self._settings = settings
         self._open_vectors = vectors
+        self._store = store  # whose server may look up passages
         self._wanted = Holdings(0, {}, {})
         self._submitted: dict[int, Mapping[str, Resource]] = {}  # by number: those wanted and those that serve
         self._needed = asyncio.Event()
@@ -49,6 +51,7 @@ class SemanticService:
         self.embedder: Embedder | None = None
         self.engine: SemanticEngine | None = None
         self.indexer: Indexer | None = None
+        self.lookup: Lookup | None = None
 
     def submit(self, base: Snapshot, workspaces: Mapping[str, Snapshot] = NO_WORKSPACES) -> None:
         """Index these policies from now on: those of the files, and of each workspace that stores some of its own.
@@ -81,6 +84,8 @@ class SemanticService:
             jobs.create_task(self.indexer.run())
             jobs.create_task(self._follow())
             jobs.create_task(self._sweep())
+            if self.lookup is not None:
+                jobs.create_task(self.lookup.run(lambda: self.indexer.current if self.indexer is not None else None))
 
     async def settled(self) -> None:
         """Return once the policies that were submitted last can be searched."""
@@ -125,6 +130,8 @@ class SemanticService:
             await self.embedder.close()
         if self._vectors is not None:
             await self._vectors.close()
+        if self.lookup is not None:
+            await self.lookup.close()
 
     def _pass_on(self) -> None:
         """Let the indexer have what is wanted, once there is one."""
@@ -166,7 +173,8 @@ class SemanticService:
             raise
         self.embedder, self._vectors = embedder, await self._open_vectors()
         self.indexer = indexer_of(self._vectors)
-        self.engine = engine_of(self.indexer, self._settings)
+        self.lookup = await open_lookup(self._store, self._settings.index)
+        self.engine = engine_of(self.indexer, self._settings, self.lookup)
         self._pass_on()
         self._ready.set()
 
@@ -192,7 +200,7 @@ class SemanticService:
 
 def load_engine(
     fitted: str | None,
-) -> tuple[Callable[[VectorStore], Indexer], Callable[[Indexer, Semantic], SemanticEngine]]:
+) -> tuple[Callable[[VectorStore], Indexer], Callable[[Indexer, Semantic, Lookup | None], SemanticEngine]]:
     """The parts that import numpy; raises SemanticError for a file of coefficients that cannot be used."""
     calm_arithmetic()
     from gateway.semantic.calibration import Calibration
@@ -201,7 +209,7 @@ def load_engine(
     from gateway.semantic.scoring import FEATURES
 
     calibration = Calibration.read(Path(fitted), FEATURES) if fitted is not None else Calibration.load()
-    return Indexer, lambda indexer, settings: SemanticEngine(indexer, settings, calibration)
+    return Indexer, lambda indexer, settings, lookup: SemanticEngine(indexer, settings, calibration, lookup)
 
 
 def open_embedder(settings: Semantic) -> Embedder:
@@ -233,3 +241,13 @@ async def open_vectors(store: str) -> VectorStore:
     except StoreError as error:
         log.warning("vectors cannot be stored and will be made anew after a restart: %s", error)
         return MemoryVectors()
+
+
+async def open_lookup(store: str, index: str) -> Lookup | None:
+    """The server that may look up the nearest of many passages; None where there is none, or it is not wanted."""
+    if index == "local" or store.partition(":")[0].lower() not in SCHEMES:
+        return None
+    from gateway.semantic.redis_index import RedisIndex
+    from gateway.stores.redis_link import RedisLink
+
+    return RedisIndex(await RedisLink.open(redis_address(store)), always=index == "redis")
