@@ -24,6 +24,7 @@ class Snapshot:
     resources: dict[str, Resource]  # by id
     default: str | None = None  # alias of the global default context
     mandatory: tuple[str, ...] = ()  # aliases of the contexts that always apply
+    readers: frozenset[str] = frozenset()  # every identity that a reader list names
     valid_until: float | None = None  # when something begins or ends to be valid; None: never
     # Work that depends on nothing but the snapshot and a scope; lives and dies with it.
     memo: Memo = field(default_factory=Memo, compare=False, repr=False)

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from gateway.domain.agent import Agent, Profile
 from gateway.domain.node import Node
-from gateway.domain.principal import Principal, reads
+from gateway.domain.principal import ANY_GROUP, Principal, reads
 from gateway.domain.scope import Asked, Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import AgentConflict, ModelRequired, Unavailable, Unknown, UserNotAllowed
@@ -17,7 +17,8 @@ def build_scope(asked: Asked, model: str | None, principal: Principal, snapshot:
     """Who asks about what; raises Unknown, AgentConflict or UserNotAllowed."""
     if asked.user is not None and "act_as_user" not in principal.rights:
         raise UserNotAllowed("This key may not act for users.", param=asked.where("user"))
-    readers = principal.readers(asked.user)
+    # What no list names makes no difference: callers who may read the same share what was made for one of them.
+    readers = principal.readers(asked.user) & (snapshot.readers | {ANY_GROUP})
     agent = find_agent(asked, model, principal, snapshot)
     profile = find_profile(asked, agent, snapshot)
     return Scope(

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
+from gateway.domain.node import Node
 from gateway.domain.resource import Resource
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults
@@ -49,6 +50,7 @@ def assemble(policies: PolicySet, generation: int, now: float) -> Snapshot:
         resources={resource.id: resource for context in contexts.values() for resource in context.resources},
         default=next((context.alias for context in contexts.values() if context.default), None),
         mandatory=mandatory,
+        readers=_readers(contexts, policies.tree),
         valid_until=min((moment for moment in _moments(policies) if moment > now), default=None),
     )
 
@@ -60,6 +62,12 @@ def _contexts(policies: PolicySet, now: float) -> dict[str, Context]:
         if isinstance(current, Context):
             found[alias] = current
     return found
+
+
+def _readers(contexts: dict[str, Context], tree: Tree) -> frozenset[str]:
+    limited: list[Resource | Node] = [one for context in contexts.values() for one in context.resources]
+    limited += tree.nodes.values()
+    return frozenset(name for one in limited if one.readers for name in one.readers)
 
 
 def _moments(policies: PolicySet) -> Iterator[float]:

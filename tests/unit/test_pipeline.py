@@ -1,7 +1,7 @@
 """The walk of one request, with upstreams that are never called."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ import pytest
 
 from gateway.collectors.contexts import merging
 from gateway.domain.exchange import Exchange
+from gateway.domain.memo import Memo
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError, Unknown
@@ -162,11 +163,17 @@ async def test_the_same_scope_is_worked_out_once_per_snapshot(walker: Walker) ->
         {"inject": "off"},
         {"body": BODY | {"model": "mm", "n": 2}},
         {"who": Principal("anonymous", workspace="other")},
-        {"who": Principal("somebody")},
     ],
 )
 async def test_another_scope_is_worked_out_anew(walker: Walker, other: dict[str, Any]) -> None:
     assert (await walker.prepare(**other)).injection is not (await walker.prepare()).injection
+
+
+async def test_callers_share_the_work_unless_a_reader_list_tells_them_apart(walker: Walker) -> None:
+    somebody = Principal("somebody")
+    assert (await walker.prepare(who=somebody)).injection is (await walker.prepare()).injection
+    walker.snapshot = replace(walker.snapshot, readers=frozenset({"somebody"}), memo=Memo())
+    assert (await walker.prepare(who=somebody)).injection is not (await walker.prepare()).injection
 
 
 async def test_an_upstream_without_tools_gets_no_catalogue(walker: Walker) -> None:

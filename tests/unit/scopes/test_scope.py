@@ -1,6 +1,7 @@
 """Asked becomes Scope: who asks, as whom, about what."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -119,7 +120,16 @@ def test_acting_for_users_needs_the_right(snapshot: Snapshot) -> None:
     assert isinstance(fault, UserNotAllowed)
     assert (fault.status, fault.code, fault.param) == (403, "user_not_allowed", "x-context-user")
     trusted = Principal("site", rights=frozenset({"act_as_user"}))
-    assert build_scope(said(user="ann"), None, trusted, snapshot).readers == {"site", "ann"}
+    listed = replace(snapshot, readers=frozenset({"site", "ann", "bob"}))
+    assert build_scope(said(user="ann"), None, trusted, listed).readers == {"site", "ann"}
+
+
+def test_only_identities_that_some_list_names_are_carried_along(snapshot: Snapshot) -> None:
+    member = Principal("site", groups=frozenset({"hr", "sales"}))
+    listed = replace(snapshot, readers=frozenset({"sales"}))
+    assert build_scope(said(), None, member, listed).readers == {"sales"}
+    everyone = Principal("site", groups=frozenset({"*"}))
+    assert build_scope(said(), None, everyone, listed).readers == {"*"}
 
 
 @pytest.mark.parametrize(
