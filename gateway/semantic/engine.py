@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.pick import Found, Question
@@ -17,6 +18,7 @@ from gateway.semantic.indexer import Indexer
 from gateway.semantic.nearest import Lookup, Nearby
 from gateway.semantic.picking import Asked, Domain, Near, domains_of, found_in
 from gateway.semantic.query_cache import QueryCache
+from gateway.semantic.relating import Relating
 from gateway.semantic.scoring import Floats
 from gateway.semantic.sentences import searched
 from gateway.semantic.view import View, Words
@@ -43,6 +45,8 @@ class SemanticEngine:
         self._calibration = calibration
         self._views = Views(indexer)
         self._admission = Admission()
+        self._relating = Relating()
+        self._caught_up = asyncio.Event()
         self._complained = ""
         self.cache = QueryCache()
 
@@ -55,6 +59,19 @@ class SemanticEngine:
     async def catch_up(self) -> None:
         """Return once the newest index serves."""
         await self._views.catch_up()
+        self._caught_up.set()
+
+    async def relate(self) -> None:
+        """Keep what expansions look up in step with the index that serves, until cancelled."""
+        while self._settings.expansion.depth:
+            await self._caught_up.wait()
+            self._caught_up.clear()
+            words = self._views.serving
+            if words is not None:
+                await self._relating.build(words.indexed, partial(self._serves, words))
+
+    def _serves(self, words: Words) -> bool:
+        return self._views.serving is words
 
     async def find(
         self, workspace: str, question: Question, resources: Sequence[str], settings: SelectionSettings
@@ -141,7 +158,7 @@ class SemanticEngine:
         if not settings.depth or not asked:
             return lambda picks: []
         view = asked[0].view if len(asked) == 1 else await self._views.of(words, resources)
-        return lambda picks: expand(view, picks, settings)
+        return lambda picks: expand(view, picks, settings, self._relating.current)
 
     def _complain(self, reason: str) -> None:
         """Say once why semantic resources stay on demand."""

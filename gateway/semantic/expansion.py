@@ -1,47 +1,108 @@
 """What is near to what was picked: its passages become queries themselves."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from gateway.domain.pick import Pick
-from gateway.semantic.scoring import best_per_owner
+from gateway.semantic.relations import QUERIES, Relations, rounded
+from gateway.semantic.scoring import Floats, Rows, best_per_owner
 from gateway.semantic.view import View
 from gateway.settings import Expansion
 
-QUERIES = 5  # passages of a picked resource that lead on
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A resource that is near to a picked one, both by their places among the visible ones."""
+
+    column: int
+    cosine: float
+    origin: int
 
 
-def expand(view: View, picks: Sequence[Pick], settings: Expansion) -> list[Pick]:
-    """Further picks, pass by pass; each says which resource led to it, and none is worth more than what led there."""
+def expand(view: View, picks: Sequence[Pick], settings: Expansion, relations: Relations | None = None) -> list[Pick]:
+    """Further picks, pass by pass; each says which resource led to it, and none is worth more than what led there.
+
+    With relations of the same index most of it is looked up; the outcome is the same.
+    """
     columns = {name: column for column, name in enumerate(view.resources)}
     frontier = [columns[pick.resource] for pick in picks]
     taken = set(frontier)
     needs = max(pick.needs for pick in picks)
+    known = relations if relations is not None and relations.indexed is view.indexed else None
     found: list[Pick] = []
     for _ in range(settings.depth):
-        near = neighbours(view, frontier, taken)
-        chosen = [one for one in near if one[1] >= settings.threshold][: settings.top_n]
-        for seat, (column, cosine, origin) in enumerate(chosen):
-            why = f"its text is near to {view.resources[origin]} (cosine {cosine:.2f})"
+        chosen = neighbours(view, frontier, taken, settings, known)
+        for seat, one in enumerate(chosen):
+            why = f"its text is near to {view.resources[one.origin]} (cosine {one.cosine:.2f})"
             needs = max(needs, seat / settings.top_n)
-            found.append(Pick(view.resources[column], cosine, "expansion", why, needs))
-        frontier = [column for column, _, _ in chosen]
+            found.append(Pick(view.resources[one.column], one.cosine, "expansion", why, needs))
+        frontier = [one.column for one in chosen]
         taken.update(frontier)
         if not frontier:
             break
     return found
 
 
-def neighbours(view: View, origins: Sequence[int], taken: set[int]) -> list[tuple[int, float, int]]:
-    """Columns not yet taken with their best cosine to any passage of the origins, and from which, nearest first."""
-    best = np.full(len(view.resources), -1.0, np.float32)
-    leading = np.zeros(len(view.resources), np.intp)
+def neighbours(
+    view: View, origins: Sequence[int], taken: set[int], settings: Expansion, relations: Relations | None
+) -> list[Neighbour]:
+    """The nearest that are not taken yet, each with the origin that it is nearest to."""
+    columns = columns_of(view) if relations is not None else None
+    best: dict[int, Neighbour] = {}
     for origin in origins:
-        rows = view.rows[view.owners == origin][:QUERIES]
-        vectors = view.indexed.index.vectors_of(rows)
-        near = best_per_owner(view.indexed.index.scores_for(vectors, view.rows), view.owners).max(0)
-        leading[near > best] = origin
-        best = np.maximum(best, near)
-    order = np.argsort(-best, kind="stable")
-    return [(int(column), float(best[column]), int(leading[column])) for column in order if int(column) not in taken]
+        near = looked_up(view, origin, relations, columns) if relations is not None and columns is not None else None
+        if near is None or not near.suffices(taken, settings):
+            near = compared(view, origin)
+        for column, cosine in near.beyond(taken, settings):
+            if column not in best or cosine > best[column].cosine:
+                best[column] = Neighbour(column, cosine, origin)
+    return sorted(best.values(), key=lambda one: (-one.cosine, one.column))[: settings.top_n]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Near:
+    """The visible resources near to one, nearest first, and the cosine above which none is missing."""
+
+    columns: Rows
+    cosines: Floats
+    floor: float
+
+    def beyond(self, taken: set[int], settings: Expansion) -> list[tuple[int, float]]:
+        """As many as may be taken, of those that are near enough and not taken yet."""
+        found: list[tuple[int, float]] = []
+        for column, cosine in zip(self.columns.tolist(), self.cosines.tolist(), strict=True):
+            if len(found) == settings.top_n or cosine < settings.threshold:
+                break
+            if column not in taken:
+                found.append((column, cosine))
+        return found
+
+    def suffices(self, taken: set[int], settings: Expansion) -> bool:
+        """Whether nothing that was not kept could be chosen: all near enough are known, or enough that are nearer."""
+        return self.floor < settings.threshold or len(self.beyond(taken, settings)) == settings.top_n
+
+
+def compared(view: View, origin: int) -> Near:
+    """Every visible resource, by its best cosine to the first passages of the origin."""
+    index = view.indexed.index
+    rows = view.rows[slice(*np.searchsorted(view.owners, [origin, origin + 1]))][:QUERIES]
+    cosines = rounded(best_per_owner(index.scores_for(index.vectors_of(rows), view.rows), view.owners).max(0))
+    order = np.argsort(-cosines, kind="stable")
+    return Near(order, cosines[order], -1.0)
+
+
+def looked_up(view: View, origin: int, relations: Relations, columns: Rows) -> Near:
+    """What is known to be near to the origin, as far as it is visible."""
+    number = view.indexed.owners[view.rows[np.searchsorted(view.owners, origin)]]
+    visible = columns[relations.numbers[number]]
+    seen = visible >= 0
+    return Near(visible[seen], relations.cosines[number][seen], float(relations.floors[number]))
+
+
+def columns_of(view: View) -> Rows:
+    """By number in the index: the column of a visible resource, else -1; the last place stands for no resource."""
+    columns = np.full(len(view.indexed.numbers) + 1, -1, np.intp)
+    columns[view.indexed.owners[view.rows]] = view.owners
+    return columns

@@ -80,8 +80,10 @@ class SemanticService:
         await self._needed.wait()
         await self._build_patiently()
         assert self.indexer is not None
+        assert self.engine is not None
         async with asyncio.TaskGroup() as jobs:
             jobs.create_task(self.indexer.run())
+            jobs.create_task(self.engine.relate())
             jobs.create_task(self._follow())
             jobs.create_task(self._sweep())
             if self.lookup is not None:
