@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
-from gateway.domain.node import Node
 from gateway.domain.resource import Resource
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults
@@ -65,9 +64,8 @@ def _contexts(policies: PolicySet, now: float) -> dict[str, Context]:
 
 
 def _readers(contexts: dict[str, Context], tree: Tree) -> frozenset[str]:
-    limited: list[Resource | Node] = [one for context in contexts.values() for one in context.resources]
-    limited += tree.nodes.values()
-    return frozenset(name for one in limited if one.readers for name in one.readers)
+    limited = (one for context in contexts.values() for one in context.resources if one.readers)
+    return tree.readers.union(name for one in limited for name in one.readers)
 
 
 def _moments(policies: PolicySet) -> Iterator[float]:
@@ -102,8 +100,7 @@ def _hash(policies: PolicySet, contexts: dict[str, Context], mandatory: tuple[st
                 total.update(parts[alias].digest)
             elif alias in contexts:
                 total.update(_digest_now(parts[alias], contexts[alias]))
-    nodes = policies.tree.nodes
-    total.update(digest_of([nodes[path] for path in sorted(nodes)]))
+    total.update(policies.tree.digest)
     total.update(digest_of(mandatory))
     return total.hexdigest()
 

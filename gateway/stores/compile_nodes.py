@@ -1,17 +1,28 @@
 """Compiles the content tree: nested in policy files, node by node in a store."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gateway.domain.node import Node
 from gateway.errors import Fault
 from gateway.stores.compile_resources import humanised
+from gateway.stores.parts import digest_of
 from gateway.stores.policy_files import Entry, Place, entries
 from gateway.stores.policy_models import NodeShape, StoredNodeShape, node_key_fault
 from gateway.validation import validated
 
 
 @dataclass(frozen=True, slots=True)
+class Shaped:
+    """A stored node, checked by itself."""
+
+    entry: Entry
+    shape: StoredNodeShape | None
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True)
 class Tree:
     """A content tree; faults are gathered, not raised."""
 
@@ -19,6 +30,24 @@ class Tree:
     ids: dict[str, str] = field(default_factory=dict)  # id → path
     entries: dict[str, Entry] = field(default_factory=dict)  # path → where it is written
     faults: list[Fault] = field(default_factory=list)
+    base: "Tree | None" = None  # the files' tree that stored nodes hang in
+    shaped: Mapping[str, Shaped] = field(default_factory=dict)  # stored nodes by id
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Of what the tree says, whatever order it says it in."""
+        return digest_of([self.nodes[path] for path in sorted(self.nodes)])
+
+    @cached_property
+    def readers(self) -> frozenset[str]:
+        """Every identity that a node's reader list names."""
+        return frozenset(name for node in self.nodes.values() for name in node.readers)
+
+    def holds(self, base: "Tree", stored: Sequence[Entry]) -> bool:
+        """Whether it is made of exactly these."""
+        if self.base is not base or len(stored) != len(self.shaped):
+            return False
+        return all(mine.entry is entry for mine, entry in zip(self.shaped.values(), stored, strict=True))
 
     def add(self, node: Node, entry: Entry) -> None:
         """Take a node in; of several with one path or id the first stays."""
@@ -50,24 +79,34 @@ def tree_of_files(roots: Iterable[Entry]) -> Tree:
     return tree
 
 
-def with_stored(files: Tree, stored: Iterable[Entry]) -> Tree:
+def with_stored(files: Tree, stored: Sequence[Entry], former: Tree | None = None) -> Tree:
     """The files' tree with the nodes of a store hung into it; these name their parents by id."""
-    tree = Tree(dict(files.nodes), {}, dict(files.entries), [])
+    if former is not None and former.holds(files, stored):
+        return former
+    known = former.shaped if former is not None else {}
+    shaped = {entry.alias: _shaped(entry, known.get(entry.alias)) for entry in stored}
+    tree = Tree(dict(files.nodes), {}, dict(files.entries), [], files, shaped)
     waiting: dict[str, tuple[Entry, StoredNodeShape]] = {}
-    for entry in stored:
-        shape, faults = validated(StoredNodeShape, entry.data, entry.place.document, entry.place.keys)
-        tree.faults.extend(faults)
-        if shape is not None:
-            waiting[entry.alias] = entry, shape
+    for one in shaped.values():
+        tree.faults.extend(one.faults)
+        if one.shape is not None:
+            waiting[one.entry.alias] = one.entry, one.shape
     paths = _paths(waiting, files, tree.faults)
     for identity in sorted(paths, key=lambda one: paths[one]):
         entry, shape = waiting[identity]
         parent = paths[identity].rpartition("/")[0] or None
-        node = _node(shape.model_copy(update={"id": identity}), paths[identity], parent)
+        node = _node(shape, paths[identity], parent, identity)
         tree.faults.extend(_key_faults(_key(identity, shape), entry.place / "key"))
         tree.add(node, entry)
     _number(tree)
     return tree
+
+
+def _shaped(entry: Entry, known: Shaped | None) -> Shaped:
+    if known is not None and known.entry is entry:
+        return known
+    shape, faults = validated(StoredNodeShape, entry.data, entry.place.document, entry.place.keys)
+    return Shaped(entry, shape, tuple(faults))
 
 
 def _paths(stored: Mapping[str, tuple[Entry, StoredNodeShape]], files: Tree, faults: list[Fault]) -> dict[str, str]:
@@ -118,9 +157,9 @@ def _key_faults(key: str, place: Place) -> list[Fault]:
     return [place.fault(wrong)] if wrong else []
 
 
-def _node(shape: NodeShape, path: str, parent: str | None) -> Node:
+def _node(shape: NodeShape, path: str, parent: str | None, identity: str | None = None) -> Node:
     return Node(
-        id=shape.id or path,
+        id=identity or shape.id or path,
         path=path,
         parent=parent,
         type=shape.type,

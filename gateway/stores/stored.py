@@ -91,7 +91,8 @@ class Workspace:
             free = {alias: entry for alias, entry in own[kind].items() if alias not in shared}
             mine[kind] = parts_of(kind, free, source, documents, known)
         parts = {kind: {**files.policies.parts[kind], **mine[kind]} for kind in NAMED}
-        return cls(mine["contexts"], own, PolicySet(parts, _tree(own, files)))
+        tree = _tree(own, files, former.policies.tree if former is not None else None)
+        return cls(mine["contexts"], own, PolicySet(parts, tree))
 
     @property
     def empty(self) -> bool:
@@ -161,7 +162,7 @@ def _texts(own: Sections) -> dict[str, str]:
     return {sha256: str(entry.data.get("text", "")) for sha256, entry in own["documents"].items()}
 
 
-def _tree(own: Sections, files: FilePolicies) -> Tree:
+def _tree(own: Sections, files: FilePolicies, former: Tree | None) -> Tree:
     taken = files.policies.tree.ids
     stored = [entry for entry in own["content"].values() if entry.alias not in taken]
-    return with_stored(files.policies.tree, stored) if stored else files.policies.tree
+    return with_stored(files.policies.tree, stored, former) if stored else files.policies.tree
