@@ -7,11 +7,13 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from evaluation.banking import Banking, elsewhere, write_policies
+from evaluation.replay import Replayed, replayed
+from evaluation.traffic import SUPPORT, WORDINGS_ONLY, Message, log_of
 from gateway.app import Gateway
 from gateway.commands.index import Shown, indexed, patient
 from gateway.evaluation.cases import Case
@@ -21,6 +23,7 @@ from gateway.evaluation.run import Runner, outcome_of
 from gateway.settings import Settings
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "banking77"
+REMEMBERED = 0.6  # of the selections of a support log
 TARGETS = (
     ("R@1", "r_at_1", "≥", 0.82),
     ("precision", "precision", "≥", 0.85),
@@ -53,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FileNotFoundError as error:
         print(f"banking77 is not there ({error.filename}): name its folder, with train.csv and test.csv, by --data.")
         return 2
+    if given.replay:
+        return replay(banking, given)
     began = time.monotonic()
     draws = [drawn(banking, given, given.seed + number) for number in range(given.draws)]
     mean = mean_of(draws)
@@ -76,6 +81,32 @@ def drawn(banking: Banking, given: argparse.Namespace, seed: int) -> Figures:
         return asyncio.run(measured(settings(Path(directory), given), cases))
 
 
+def replay(banking: Banking, given: argparse.Namespace) -> int:
+    """A log of conversations instead of the figures: how much of it is answered from what was made before."""
+    rows = [*banking.train, *banking.test]
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="eval-banking-") as directory:
+        write_policies(banking.policies(given.seed), Path(directory))
+        for name, traffic in (("support", SUPPORT), ("wordings only", WORDINGS_ONLY)):
+            log = log_of(rows, traffic, given.seed, given.replay)
+            found[name] = asyncio.run(walked(settings(Path(directory), given), log))
+    if given.json:
+        print(json.dumps({name: asdict(one) | {"share": one.share} for name, one in found.items()}))
+    else:
+        print(*(f"{name}: {one}" for name, one in found.items()), sep="\n")
+        print(Verdict("remembered", found["support"].share, "≥", REMEMBERED))
+    return 0 if found["support"].share >= REMEMBERED else 1
+
+
+async def walked(settings: Settings, log: Iterable[list[Message]]) -> Replayed:
+    gateway = await Gateway.open(patient(settings))
+    try:
+        async with indexed(gateway, Shown(sys.stderr)):
+            return await replayed(gateway.pipeline, gateway.policies.current, log)
+    finally:
+        await gateway.close()
+
+
 def mean_of(draws: Sequence[Figures]) -> Figures:
     """Figure by figure; a draw without one counts for nothing."""
     known = {
@@ -94,6 +125,9 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--seed", type=int, default=1, help="of the first draw (1)")
     root.add_argument("--preset", choices=["conservative", "normal", "aggressive"], default="normal")
     root.add_argument("--calibration", type=Path, metavar="FILE", help="coefficients in place of those that come along")
+    root.add_argument(
+        "--replay", type=int, metavar="N", help="replay N conversations instead, and show what the caches save"
+    )
     root.add_argument("--json", action="store_true")
     return root
 

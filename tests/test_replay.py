@@ -1,0 +1,107 @@
+"""A log of support conversations, replayed: most of it is answered from what was made before."""
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.app import Gateway
+from gateway.domain.agent import SelectionSettings
+from gateway.domain.pick import Found, Question
+from gateway.settings import Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+# As many things to ask, and ways to put each, as banking77 has: a cache is asked for words, whatever they mean.
+ROWS = [
+    (f"May I ask about matter {intent} in wording {wording}?", f"intent_{intent}")
+    for intent in range(77)
+    for wording in range(170)
+]
+POLICIES = "contexts: {help: {default: true, resources: {one: {type: text, mode: semantic, data: {content: One}}}}}\n"
+
+
+class Nothing:
+    """An engine that finds nothing, at once."""
+
+    def __init__(self) -> None:
+        self.searches = 0
+
+    async def find(
+        self, workspace: str, question: Question, resources: Sequence[str], tuned: SelectionSettings
+    ) -> Found:
+        self.searches += 1
+        return Found()
+
+    async def rank(self, *_: Any) -> None:
+        return None
+
+    async def passages(self, *_: Any) -> list[str]:
+        return []
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> Any:
+    (tmp_path / "all.yaml").write_text(POLICIES)
+    settings = Settings.model_validate(
+        {
+            "policies": str(tmp_path),
+            "store": "memory:",
+            "upstreams": {"demo": {"kind": "demo"}},
+            "routes": [{"model": "*", "upstream": "demo"}],
+            "semantic": {"enabled": False},
+        }
+    )
+    opened = await Gateway.open(settings)
+    yield opened
+    await opened.close()
+
+
+async def test_most_of_a_support_log_needs_no_search(gateway: Gateway) -> None:
+    from evaluation.replay import replayed
+    from evaluation.traffic import SUPPORT, log_of
+
+    engine = Nothing()
+    pipeline = replace(gateway.pipeline, engine=engine)
+    done = await replayed(pipeline, gateway.policies.current, log_of(ROWS, SUPPORT, 1, 2500))
+    assert done.share > 0.6
+    assert done.requests - done.remembered == engine.searches
+    assert done.requests > 5000
+
+
+async def test_a_log_in_which_nothing_recurs_needs_a_search_each_time(gateway: Gateway) -> None:
+    from evaluation.replay import replayed
+
+    engine = Nothing()
+    log = ([{"role": "user", "content": f"What is the meaning of number {number}?"}] for number in range(50))
+    done = await replayed(replace(gateway.pipeline, engine=engine), gateway.policies.current, log)
+    assert (done.requests, done.remembered, engine.searches) == (50, 0, 50)
+
+
+def test_few_things_make_up_most_of_the_log_and_most_wordings_occur_once() -> None:
+    from evaluation.traffic import SUPPORT, asked
+
+    questions = list(itertools.islice(asked(ROWS, SUPPORT, 1), 3000))
+    matters = Counter(question.split(" in wording")[0] for question in questions)
+    assert len(matters) > 60
+    assert sum(count for _, count in matters.most_common(10)) > 0.5 * len(questions)
+    wordings = Counter(questions)
+    assert sum(count == 1 for count in wordings.values()) > 0.5 * len(wordings)
+
+
+def test_the_log_is_the_same_for_one_seed_and_every_request_ends_with_what_is_asked() -> None:
+    from evaluation.traffic import SUPPORT, log_of
+
+    first, again, other = ([*log_of(ROWS, SUPPORT, seed, 50)] for seed in (1, 1, 2))
+    assert first == again != other
+    for messages in first:
+        assert messages[-1]["role"] in ("user", "tool")
+        assert [one["role"] for one in messages if one["role"] != "tool"].count("user") >= 1
