@@ -37,15 +37,19 @@ class Sample:
         """Whether it changes what is stored."""
         return self.method != "GET" and not self.path.endswith(("/resolve", "/refresh"))
 
-    def target(self, world: World, by_id: bool = False) -> str:
-        """Path and query."""
+    def named(self, world: World, by_id: bool = False) -> dict[str, str]:
+        """What the parameters of its path are in a world."""
         values = world.ids if by_id else world.values
         if self.path.endswith("/refresh"):
-            values = {**values, "resource": values["link"]}
+            return {**values, "resource": values["link"]}
         if self.path.endswith("/usage"):
-            values = {**values, "context": world.name("base"), "resource": "rule"}
+            return {**values, "context": world.name("base"), "resource": "rule"}
+        return values
+
+    def target(self, world: World, by_id: bool = False) -> str:
+        """Path and query."""
         path = self.path
-        for name, value in values.items():
+        for name, value in self.named(world, by_id).items():
             path = path.replace(f"{{{name}}}", quote(value, safe="")).replace(f"{{{name}...}}", quote(value))
         query = quote(filled(self.query, world), safe="=&")
         return f"{path}?{query}" if query else path

@@ -1,0 +1,145 @@
+"""schemathesis against the OpenAPI document of a real gateway: every answer is one that the document promises.
+
+`MANAGE_EXAMPLES=500` makes it as thorough as there is time for.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+from zlib import crc32
+
+import orjson
+import pytest
+import requests
+import schemathesis
+from harness import Thread
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+from steering import may_be_refused, steer
+from upstream import Upstream
+from worlds import OURS, Stage, staged
+
+from gateway.edge.manage.openapi import document
+from gateway.management import Parts, management
+from gateway.resources.registry import default_registry
+from gateway.settings import Settings
+
+EXAMPLES = int(os.environ.get("MANAGE_EXAMPLES", "0"))
+SOME = 6  # of so many cases at the edges of a schema one is tried when there is little time
+AUTHORIZED = {"Authorization": f"Bearer {OURS.secret('admin')}"}
+# What no schema says: that a name is known or taken, that a key grants more than its maker has, that a tag is stale.
+ALSO_GOOD = ["2xx", "304", "403", "404", "409", "412", "422"]
+ALSO_BAD = ["400", "404", "405", "409", "412", "413", "415", "422"]
+BYTES = (
+    "text/markdown",
+    "text/html",
+    "application/pdf",
+    "application/octet-stream",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "application/yaml",
+)
+
+
+def run(examples: int) -> settings:
+    health = list(HealthCheck)
+    return settings(max_examples=examples, derandomize=True, deadline=None, database=None, suppress_health_check=health)
+
+
+@schemathesis.serializer(*BYTES)
+def as_bytes(context: schemathesis.SerializationContext, value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
+
+
+def described() -> schemathesis.BaseSchema:
+    """The document as the route table gives it; pytest wants to know all operations before a gateway runs."""
+    none: Any = None
+    data = {"upstreams": {"demo": {"kind": "demo"}}, "routes": []}
+    parts = Parts(Settings.model_validate(data), default_registry(), none, none, none, none, none)
+    config = schemathesis.Config()
+    config.projects.default.generation.with_security_parameters = False  # `ignored_auth` tries those itself
+    config.projects.default.checks.positive_data_acceptance.expected_statuses = ALSO_GOOD
+    config.projects.default.checks.negative_data_rejection.expected_statuses = ALSO_BAD
+    return schemathesis.openapi.from_dict(document(management(parts).routes), config=config)
+
+
+schema = described()
+
+
+class Caller:
+    """Sends cases to a gateway that is as it was before each of them."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.session = requests.Session()
+        self.base_url = f"http://127.0.0.1:{stage.client.port}/api/v1"
+
+    def send(self, case: schemathesis.Case) -> int:
+        """The status of an answer that is as it has to be."""
+        self.stage.restore()
+        response = case.call(base_url=self.base_url, session=self.session, headers=AUTHORIZED)
+        excluded = [positive_data_acceptance] if may_be_refused(case) else []
+        case.validate_response(response, excluded_checks=excluded, headers=AUTHORIZED)
+        return response.status_code
+
+
+@pytest.fixture(scope="module")
+def caller(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+    with staged(thread, tmp_path_factory.mktemp("schemathesis"), scripted.base_url, (OURS,)) as stage:
+        caller = Caller(stage)
+        yield caller
+        caller.session.close()
+
+
+def test_the_gateway_serves_this_document(caller: Caller) -> None:
+    served = caller.session.get(f"{caller.base_url}/openapi.json", headers=AUTHORIZED)
+    assert served.json() == schema.raw_schema
+
+
+@schema.parametrize()
+@run(EXAMPLES or 3)
+def test_every_answer_is_one_that_is_promised(case: schemathesis.Case, caller: Caller) -> None:
+    assert case.meta is not None
+    if not EXAMPLES and case.meta.phase.name.value == "coverage" and crc32(repr(case).encode()) % SOME:
+        return
+    steer(case, often=0.85)
+    caller.send(case)
+
+
+def test_every_operation_is_really_reached(caller: Caller) -> None:
+    """A run that sees refusals only proves nothing: of good requests at least a third has to succeed everywhere."""
+    shares = {}
+    for operation in (result.ok() for result in schema.get_all_operations()):
+        statuses = seen(caller, operation)
+        shares[operation.label] = sum(status < 400 for status in statuses) / len(statuses)
+    assert {label: share for label, share in shares.items() if share < 1 / 3} == {}
+    assert sum(shares.values()) / len(shares) > 0.7
+
+
+def seen(caller: Caller, operation: schemathesis.APIOperation) -> list[int]:
+    """The statuses of good requests."""
+    statuses: list[int] = []
+
+    @run(max(EXAMPLES // 5, 5))
+    @given(operation.as_strategy())
+    def check(case: schemathesis.Case) -> None:
+        steer(case, often=1)
+        statuses.append(caller.send(case))
+
+    check()
+    return statuses
+
+
+def test_an_answer_that_the_document_does_not_promise_is_noticed(caller: Caller) -> None:
+    """The checks really look: the same answers against a document that promises something else."""
+    raw = orjson.loads(orjson.dumps(schema.raw_schema))
+    raw["components"]["schemas"]["ContextView"]["properties"]["version"] = {"type": "string"}
+    del raw["paths"]["/profiles"]["get"]["responses"]["200"]
+    other = schemathesis.openapi.from_dict(raw)
+    for path in ("/contexts/{context}", "/profiles"):
+        case = other[path]["GET"].Case(path_parameters={"context": OURS.name()} if "{" in path else {})
+        response = case.call(base_url=caller.base_url, session=caller.session, headers=AUTHORIZED)
+        assert response.status_code == 200
+        case.validate_response(response, checks=[not_a_server_error])
+        with pytest.raises(BaseExceptionGroup):
+            case.validate_response(response, headers=AUTHORIZED)
