@@ -20,7 +20,7 @@ from gateway.control.imports import Wish as BundleWish
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import Principal
 from gateway.edge.auth import NO_KEYS
-from gateway.edge.logs import configure_logging
+from gateway.edge.logs import json_logging
 from gateway.errors import Fault, Faults, GatewayError, StoreError
 from gateway.evaluation.cases import Targets
 from gateway.preview import as_text, preview
@@ -138,14 +138,14 @@ def settings_for(given: argparse.Namespace) -> Settings:
 
 def serve(given: argparse.Namespace) -> int:
     settings = settings_for(given)
-    configure_logging(settings.log)
     tell = partial(announce, settings)
-    if given.workers > 1:
+    with json_logging(settings.log):
+        if given.workers == 1:
+            return uvloop.run(serve_alone(settings, tell))
         if settings.store == "memory:":
             message = "memory: is shared by nobody; several workers need a sqlite:/// or redis:// store"
             raise Faults([Fault(str(given.config), 1, "store", message)])
         return asyncio.run(Supervisor(settings, given.workers, tell).run())
-    return uvloop.run(serve_alone(settings, tell))
 
 
 def announce(settings: Settings, host: str, port: int) -> None:

@@ -19,7 +19,7 @@ import uvloop
 from pydantic import BaseModel, ConfigDict
 
 from gateway.app import Gateway
-from gateway.edge.logs import configure_logging
+from gateway.edge.logs import json_logging
 from gateway.edge.server import build_server
 from gateway.edge.shelf import Shelf
 from gateway.errors import Faults, GatewayError, StoreError
@@ -133,9 +133,9 @@ def main() -> int:
     # Unbuffered: nothing beyond the line may wait in a buffer when the event loop takes over the descriptor.
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as told:
         assignment = Assignment.model_validate_json(told.readline())
-    configure_logging(assignment.settings.log)
     try:
-        return uvloop.run(work(assignment))
+        with json_logging(assignment.settings.log):
+            return uvloop.run(work(assignment))
     except Faults as faults:
         sys.stderr.write(f"{faults}\n")
     except (StoreError, GatewayError, OSError) as error:

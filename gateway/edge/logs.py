@@ -5,8 +5,8 @@ import logging
 import re
 import sys
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -44,8 +44,10 @@ class JsonFormatter(logging.Formatter):
         return _dumps(line).decode()
 
 
-def configure_logging(log: Log) -> None:
-    """Send every logger of the process, uvicorn's too, through one handler."""
+@contextmanager
+def json_logging(log: Log) -> Iterator[None]:
+    """Send every logger of the process, uvicorn's too, through one handler; leave the process as it was."""
+    handlers, level = logging.root.handlers[:], logging.root.level
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.root.handlers[:] = [handler]
@@ -54,6 +56,11 @@ def configure_logging(log: Log) -> None:
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
+    try:
+        yield
+    finally:
+        logging.root.handlers[:] = handlers
+        logging.root.setLevel(level)
 
 
 def write_stderr(data: bytes) -> None:

@@ -1,5 +1,6 @@
 """The `gateway` command: exit codes, what it prints and where."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,12 @@ def test_serve_refuses_to_start_with_faulty_policies(config: str, capsys: pytest
 def test_serve_refuses_a_public_address_without_keys(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--config", config, "--host", "0.0.0.0", "--port", "0"]) == 1
     assert "listen.host" in capsys.readouterr().err
+
+
+def test_serve_leaves_the_logging_of_the_process_as_it_was(config: str) -> None:
+    handlers, level = logging.root.handlers[:], logging.root.level
+    assert main(["serve", "--config", config, "--host", "0.0.0.0", "--port", "0"]) == 1
+    assert (logging.root.handlers, logging.root.level) == (handlers, level)
 
 
 SEARCHED: dict[str, Any] = {

@@ -4,13 +4,12 @@ import asyncio
 import io
 import logging
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 
 import orjson
 import pytest
 
-from gateway.edge.logs import ExchangeLog, JsonFormatter, configure_logging, redact
+from gateway.edge.logs import ExchangeLog, JsonFormatter, json_logging, redact
 from gateway.settings import Log
 
 
@@ -61,24 +60,22 @@ def test_a_message_with_a_lone_surrogate_is_still_logged():
     assert orjson.loads(JsonFormatter().format(record("bad %s", "\ud800")))["message"] == "bad ?"
 
 
-@pytest.fixture
-def _logging_restored() -> Iterator[None]:
-    handlers, level = logging.root.handlers[:], logging.root.level
-    yield
-    logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
-
-
-@pytest.mark.usefixtures("_logging_restored")
 def test_uvicorn_logs_through_the_same_formatter(monkeypatch):
     stderr = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
-    configure_logging(Log(level="info"))
-    configure_logging(Log(level="info"))
-    logging.getLogger("uvicorn.error").info("Started")
-    logging.getLogger("gateway").debug("too fine")
+    with json_logging(Log(level="info")), json_logging(Log(level="info")):
+        logging.getLogger("uvicorn.error").info("Started")
+        logging.getLogger("gateway").debug("too fine")
     (line,) = stderr.getvalue().splitlines()
     assert orjson.loads(line)["logger"] == "uvicorn.error"
+
+
+def test_the_process_logs_as_before_afterwards():
+    handlers, level = logging.root.handlers[:], logging.root.level
+    with json_logging(Log(level="debug")):
+        assert logging.root.level == logging.DEBUG
+        assert logging.root.handlers != handlers
+    assert (logging.root.handlers, logging.root.level) == (handlers, level)
 
 
 def test_exchanges_are_written_in_one_piece():
