@@ -1,0 +1,106 @@
+"""Many clients want to change the same thing at the same moment: one of them does, the others are told."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from harness import Client, Thread
+from management import manage
+from upstream import Upstream
+from worlds import OURS, Stage, node, staged
+
+AT_ONCE = 50
+KEY = {"authorization": f"Bearer {OURS.secret('admin')}"}
+KINDS = ("contexts", "profiles", "agents", "prompts", "content")
+
+
+@pytest.fixture(scope="module")
+def stage(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with staged(thread, tmp_path_factory.mktemp("races"), scripted.base_url, (OURS,)) as set_up:
+        yield set_up
+
+
+@pytest.fixture(scope="module")
+def sibling(
+    stage: Stage, thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Client]:
+    """Another gateway over the same store."""
+    store = stage.client.app.settings.store
+    with node(thread, tmp_path_factory.mktemp("sibling"), scripted.base_url, (OURS,), store) as client:
+        yield client
+
+
+@pytest.fixture
+def client(stage: Stage) -> Client:
+    stage.restore()
+    return stage.client
+
+
+def body(kind: str, number: int) -> dict[str, str]:
+    return {"title" if kind == "content" else "name": f"Version of client {number}"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_of_many_who_saw_the_same_version_one_replaces_it(client: Client, kind: str) -> None:
+    path = f"/{kind}/{OURS.name()}"
+    before = await manage(client, "GET", path, **KEY)
+    tag = before.headers["etag"]
+    answers = await asyncio.gather(
+        *(manage(client, "PUT", path, body(kind, number), if_match=tag, **KEY) for number in range(AT_ONCE))
+    )
+    assert Counter(answer.status for answer in answers) == {200: 1, 412: AT_ONCE - 1}
+    (winner,) = (answer for answer in answers if answer.status == 200)
+    after = await manage(client, "GET", path, **KEY)
+    assert after.json == winner.json
+    assert after.json["version"] == before.json["version"] + 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_of_many_who_create_the_same_one_does(client: Client, kind: str) -> None:
+    names = {"id": OURS.name("new"), "key": "new"} if kind == "content" else {"alias": OURS.name("new")}
+    answers = await asyncio.gather(
+        *(manage(client, "POST", f"/{kind}", {**body(kind, number), **names}, **KEY) for number in range(AT_ONCE))
+    )
+    assert Counter(answer.status for answer in answers) == {201: 1, 409: AT_ONCE - 1}
+    (winner,) = (answer for answer in answers if answer.status == 201)
+    assert (await manage(client, "GET", f"/{kind}/{OURS.name('new')}", **KEY)).json == winner.json
+
+
+async def test_of_many_who_delete_the_same_one_does(client: Client) -> None:
+    path = f"/agents/{OURS.name()}"
+    answers = await asyncio.gather(*(manage(client, "DELETE", path, **KEY) for _ in range(AT_ONCE)))
+    assert Counter(answer.status for answer in answers) == {204: 1, 404: AT_ONCE - 1}
+
+
+async def test_resources_that_are_added_at_once_are_all_there(client: Client) -> None:
+    text = {"type": "text", "data": {"content": "Be brief."}}
+    path = f"/contexts/{OURS.name()}/resources"
+    answers = await asyncio.gather(
+        *(manage(client, "POST", path, {"id": f"part-{number}", **text}, **KEY) for number in range(AT_ONCE))
+    )
+    assert {answer.status for answer in answers} == {201}
+    listed = await manage(client, "GET", path, **KEY)
+    assert {one["id"] for one in listed.json["items"]} >= {f"part-{number}" for number in range(AT_ONCE)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_of_many_on_two_nodes_one_replaces_it(client: Client, sibling: Client, kind: str) -> None:
+    path = f"/{kind}/{OURS.name()}"
+    before = await manage(client, "GET", path, **KEY)
+    tag, nodes = before.headers["etag"], (client, sibling)
+    answers = await asyncio.gather(
+        *(manage(nodes[number % 2], "PUT", path, body(kind, number), if_match=tag, **KEY) for number in range(AT_ONCE))
+    )
+    assert Counter(answer.status for answer in answers) == {200: 1, 412: AT_ONCE - 1}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_of_many_on_two_nodes_one_creates_it(client: Client, sibling: Client, kind: str) -> None:
+    names = {"id": OURS.name("new"), "key": "new"} if kind == "content" else {"alias": OURS.name("new")}
+    nodes = client, sibling
+    sent = [{**body(kind, number), **names} for number in range(AT_ONCE)]
+    answers = await asyncio.gather(
+        *(manage(nodes[number % 2], "POST", f"/{kind}", one, **KEY) for number, one in enumerate(sent))
+    )
+    assert Counter(answer.status for answer in answers) == {201: 1, 409: AT_ONCE - 1}
