@@ -26,8 +26,7 @@ def expand(view: View, picks: Sequence[Pick], settings: Expansion, relations: Re
 
     With relations of the same index most of it is looked up; the outcome is the same.
     """
-    columns = {name: column for column, name in enumerate(view.resources)}
-    frontier = [columns[pick.resource] for pick in picks]
+    frontier = [view.columns[pick.resource] for pick in picks]
     taken = set(frontier)
     needs = max(pick.needs for pick in picks)
     known = relations if relations is not None and relations.indexed is view.indexed else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Self
 
@@ -60,6 +61,11 @@ class View:
         exemplified = examples[owners]
         centres = Centres.of(indexed.index.vectors_of(rows[exemplified]), owners[exemplified], examples)
         return cls(indexed, tuple(map(id_of, columns)), rows, owners, centres, words.within(columns))
+
+    @cached_property
+    def columns(self) -> dict[str, int]:
+        """By id: the column of a resource; made when an expansion asks for it."""
+        return {name: column for column, name in enumerate(self.resources)}
 
     def evidence(self, sentences: Sequence[str], vectors: Floats, near: Nearby | None = None) -> Evidence:
         """What speaks for each resource, sentence by sentence; `near` if the nearest were looked up elsewhere."""
