@@ -22,6 +22,7 @@ COUNTERS = {
     "reload_failures": ("gateway_reload_failures", "Reloads that kept the old", ()),
     "limited": ("gateway_limited", "Requests refused by a limit of their key", ("limit",)),
     "selection_cache": ("gateway_selection_cache", "Questions looked up among selections made before", ("outcome",)),
+    "lookups": ("gateway_passage_lookups", "Questions that a server should look up passages for", ("outcome",)),
     "vector_cache": ("gateway_vector_cache", "Sentences looked up among vectors made before", ("outcome",)),
 }
 

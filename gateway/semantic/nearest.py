@@ -34,6 +34,9 @@ class Nearby:
 class Lookup(Protocol):
     """Where the nearest passages of large sets can be looked up besides here."""
 
+    answered: int  # questions
+    failed: int  # questions for which it should have and could not
+
     async def near(self, view: "View", sentences: Sequence[str], vectors: Floats) -> Nearby | None:
         """Those of a view, or None: they have to be looked up here. It never raises and never takes long."""
         ...

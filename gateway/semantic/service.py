@@ -103,6 +103,12 @@ class SemanticService:
         cache = self.engine.cache if self.engine is not None else None
         return {("hit",): cache.hits, ("miss",): cache.misses} if cache is not None else {}
 
+    @property
+    def lookup_counts(self) -> dict[tuple[str, ...], float]:
+        """Questions by whether the server that should have looked up passages did so."""
+        lookup = self.lookup
+        return {("answered",): lookup.answered, ("failed",): lookup.failed} if lookup is not None else {}
+
     async def find(
         self, workspace: str, question: Question, resources: Sequence[str], settings: SelectionSettings
     ) -> Found:

@@ -192,6 +192,15 @@ async def test_a_filter_that_is_left_out_would_be_noticed(server: RedisServer, m
             await test_the_ten_best_of_what_is_allowed_are_found(there, 0.01, True)
 
 
+def test_what_another_workspace_stores_lies_in_another_index_and_changes_none() -> None:
+    def held(indexed: Indexed) -> dict[str, tuple[str, bytes]]:
+        return {part.workspace: (part.name("kind"), part.fingerprint) for part in Layout.of(indexed, 1).parts}
+
+    alone, beside = held(made("", "a")), held(made("", "a", "b"))
+    assert {name: beside[name] for name in ("", "a")} == alone
+    assert len({name for name, _ in beside.values()}) == 3
+
+
 def test_tags_stand_for_whole_contexts_where_they_can() -> None:
     layout = Layout.of(INDEXED, 1)
     some = [*(f"c0/{n}" for n in range(10)), "c1/10", "c1/11"]

@@ -138,6 +138,7 @@ async def test_a_silent_server_costs_a_moment_and_no_answer(
             assert picked(await found(service)) == RIGHT
         assert time.monotonic() - began < 2
         assert looking(service).error is not None
+        assert service.lookup_counts == {("answered",): 0, ("failed",): 5}
         server.thaw()
         monkeypatch.setattr(index_module, "ANSWER_SECONDS", 1.0)
         await until(lambda: serves(service))
