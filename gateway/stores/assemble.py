@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
@@ -128,21 +128,22 @@ def _reference_faults(policies: PolicySet) -> Iterator[Fault]:
 
     An object that could not be built still counts as known, so that one mistake is not reported twice.
     """
+    contexts, profiles = policies.parts["contexts"], policies.parts["profiles"]
     for entry in policies.entries():
         if not isinstance(entry.data, dict):
             continue
-        contexts = entry.data.get("contexts")
-        if isinstance(contexts, list):
-            for position, alias in enumerate(contexts):
-                yield from _unknown(policies, "context", alias, entry.place / "contexts" / position)
-        yield from _unknown(policies, "context", contexts, entry.place / "contexts")
-        yield from _unknown(policies, "profile", entry.data.get("profile"), entry.place / "profile")
+        named, profile = entry.data.get("contexts"), entry.data.get("profile")
+        for position, alias in enumerate(named if isinstance(named, list) else ()):
+            if isinstance(alias, str) and alias not in contexts:
+                yield _unknown("context", alias, contexts, entry.place / "contexts" / position)
+        if isinstance(named, str) and named not in contexts:
+            yield _unknown("context", named, contexts, entry.place / "contexts")
+        if isinstance(profile, str) and profile not in profiles:
+            yield _unknown("profile", profile, profiles, entry.place / "profile")
 
 
-def _unknown(policies: PolicySet, noun: str, alias: Any, place: Place) -> Iterable[Fault]:
-    known = policies.parts[f"{noun}s"]
-    if isinstance(alias, str) and alias not in known:
-        yield place.fault(f"there is no {noun} {alias!r}{nearest(alias, known)}")
+def _unknown(noun: str, alias: str, known: Iterable[str], place: Place) -> Fault:
+    return place.fault(f"there is no {noun} {alias!r}{nearest(alias, known)}")
 
 
 def _default_faults(policies: PolicySet) -> Iterator[Fault]:

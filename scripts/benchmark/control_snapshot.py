@@ -140,11 +140,11 @@ async def scopes(gateway: Gateway, rounds: int) -> tuple[float, float]:
 async def measure(contexts: int, rounds: int) -> list[Figure]:
     with tempfile.TemporaryDirectory() as directory:
         gateway = await gateway_in(Path(directory))
-        await gateway.policies.commit(everything(contexts), AUTHOR)
-        cold, warm = await rebuilt(gateway.policies, rounds)
-        inside, outside = await late(gateway.policies, 0.3 * rounds)
-        fresh, prepared = await scopes(gateway, rounds)
-        await gateway.close()
+        async with gateway.running():
+            await gateway.policies.commit(everything(contexts), AUTHOR)
+            cold, warm = await rebuilt(gateway.policies, rounds)
+            inside, outside = await late(gateway.policies, 0.3 * rounds)
+            fresh, prepared = await scopes(gateway, rounds)
     size = f"{contexts:,} × {RESOURCES}"
     return [
         Figure(f"snapshot of {size} made from nothing", cold, "ms", target=300),
