@@ -168,7 +168,7 @@ class AgentShape(Sampling):
     instructions: str = ""
     profile: str | None = None
     inject: StrictBool | None = None
-    selection: SelectionShape = SelectionShape()
+    selection: SelectionShape = Field(default_factory=SelectionShape)
     max_turns: Whole | None = Field(None, ge=1, le=50)
 
 
