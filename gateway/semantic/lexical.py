@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
@@ -83,18 +83,29 @@ class Lexical:
     @classmethod
     def build(cls, texts: Sequence[Sequence[str]]) -> Self:
         """Postings of documents that are given as their terms."""
-        vocabulary: dict[str, int] = {}
+        empty = cls({}, np.zeros(1, np.intp), np.empty(0, np.intp), np.empty(0, np.float32), np.empty(0, np.float32))
+        return empty.revised(np.empty(0, np.intp), dict(enumerate(texts)))
+
+    def revised(self, places: Rows, texts: Mapping[int, Sequence[str]]) -> Self:
+        """The same after a change: `places` says by document where it stands now (-1: nowhere), `texts` what is new."""
+        vocabulary = dict(self.vocabulary)
         term, document, count = [], [], []
-        for number, words in enumerate(texts):
+        for number, words in texts.items():
             for word, times in Counter(words).items():
                 term.append(vocabulary.setdefault(word, len(vocabulary)))
                 document.append(number)
                 count.append(times)
-        terms_ = np.array(term, np.intp)
+        stays = places[self.documents] >= 0
+        former = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))[stays]
+        terms_ = np.concatenate([former, np.array(term, np.intp)])
+        documents = np.concatenate([places[self.documents][stays], np.array(document, np.intp)])
+        counts = np.concatenate([self.counts[stays], np.array(count, np.float32)])
+        lengths = np.zeros(int((places >= 0).sum()) + len(texts), np.float32)
+        lengths[places[places >= 0]] = self.lengths[places >= 0]
+        lengths[list(texts)] = [len(words) for words in texts.values()]
         order = np.argsort(terms_, kind="stable")
         starts = np.searchsorted(terms_[order], np.arange(len(vocabulary) + 1))
-        lengths = np.array([len(words) for words in texts], np.float32)
-        return cls(vocabulary, starts, np.array(document, np.intp)[order], np.array(count, np.float32)[order], lengths)
+        return type(self)(vocabulary, starts, documents[order], counts[order], lengths)
 
     def within(self, rows: Rows) -> "Scoped":
         """The same postings for some documents only. Worth keeping per scope."""

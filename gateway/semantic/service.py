@@ -41,7 +41,7 @@ class SemanticService:
         self._settings = settings
         self._open_vectors = vectors
         self._store = store  # whose server may look up passages
-        self._wanted = Holdings(0, {}, {})
+        self._wanted = Holdings.none()
         self._submitted: dict[int, Mapping[str, Resource]] = {}  # by number: those wanted and those that serve
         self._needed = asyncio.Event()
         self._ready = asyncio.Event()
@@ -58,7 +58,7 @@ class SemanticService:
 
         Called on the loop, returns at once. A resource of a workspace is its own unless it equals the files'.
         """
-        self._wanted = wanted = Holdings.of(self._wanted.number + 1, base, workspaces)
+        self._wanted = wanted = self._wanted.followed(base, workspaces)
         serving = self.engine.generation if self.engine is not None else None
         self._submitted = {number: kept for number, kept in self._submitted.items() if number == serving}
         self._submitted[wanted.number] = wanted.resources

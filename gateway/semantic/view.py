@@ -15,23 +15,34 @@ from gateway.semantic.lexical import Lexical, Match, Scoped, terms
 from gateway.semantic.nearest import LARGE, Nearby, dense_of, nearest
 from gateway.semantic.scoring import Centres, Evidence, Floats, Rows, best_per_owner
 
+DEAD = 2  # times that a vocabulary may grow by words that may be gone before everything is read again
+
 
 @dataclass(frozen=True, eq=False)
 class Words:
     """The words of an index: each resource one document, made of its passages and examples."""
 
     indexed: Indexed
+    texts: dict[str, tuple[str, ...]]  # by resource: its passages; the documents stand in this order
     numbers: dict[str, int]  # of the documents, by resource
     lexical: Lexical
     tools: frozenset[str]  # those of the resources that are something to call
+    fresh: int  # size of the vocabulary when everything was read
 
     @classmethod
-    def of(cls, indexed: Indexed) -> Self:
+    def of(cls, indexed: Indexed, former: Self | None = None) -> Self:
+        """The words of an index; what it has in common with a former one need not be read again."""
         by_resource = groupby(indexed.passages, key=lambda passage: passage.resource)
-        texts = {name: [word for one in group for word in terms(one.text)] for name, group in by_resource}
+        texts = {name: tuple(one.text for one in group) for name, group in by_resource}
         numbers = {name: number for number, name in enumerate(texts)}
         tools = frozenset(passage.resource for passage in indexed.passages if passage.tool)
-        return cls(indexed, numbers, Lexical.build(list(texts.values())), tools)
+        if former is None or len(former.lexical.vocabulary) > DEAD * former.fresh:
+            lexical = Lexical.build([_terms(some) for some in texts.values()])
+            return cls(indexed, texts, numbers, lexical, tools, len(lexical.vocabulary))
+        kept = {name for name, some in texts.items() if former.texts.get(name) == some}
+        places = np.array([numbers[name] if name in kept else -1 for name in former.texts], np.intp)
+        new = {numbers[name]: _terms(some) for name, some in texts.items() if name not in kept}
+        return cls(indexed, texts, numbers, former.lexical.revised(places, new), tools, former.fresh)
 
     def within(self, resources: Sequence[str]) -> Scoped:
         return self.lexical.within(np.array([self.numbers[name] for name in resources], np.intp))
@@ -88,6 +99,10 @@ class View:
         scores = (self.indexed.index.scores_for(vectors, self.rows) + 0.2 * shares).max(0)
         order = np.argsort(-scores, kind="stable")
         return [texts[place].text for place in order if not texts[place].example]
+
+
+def _terms(texts: Sequence[str]) -> list[str]:
+    return [word for text in texts for word in terms(text)]
 
 
 def evidence_of(sentences: Sequence[str], vectors: Floats, dense: Floats, centres: Centres, words: Scoped) -> Evidence:

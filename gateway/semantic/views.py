@@ -57,7 +57,7 @@ class Views:
     async def _read(self) -> None:
         assert self._indexer.current is not None
         try:
-            words = await asyncio.to_thread(Words.of, self._indexer.current)
+            words = await asyncio.to_thread(Words.of, self._indexer.current, self._words)
             self._words = words
             self._kept.clear()
         finally:

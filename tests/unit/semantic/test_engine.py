@@ -282,9 +282,9 @@ async def test_the_passages_of_a_resource_come_best_first_and_examples_are_none(
 async def test_the_former_index_serves_while_a_new_one_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     read, passed, loop = Words.of, asyncio.Event(), asyncio.get_running_loop()
 
-    def slowly(indexed: Indexed) -> Words:
+    def slowly(indexed: Indexed, former: Words | None) -> Words:
         asyncio.run_coroutine_threadsafe(passed.wait(), loop).result(5)
-        return read(indexed)
+        return read(indexed, former)
 
     async with searching(HELP) as search:
         monkeypatch.setattr(Words, "of", slowly)

@@ -203,10 +203,11 @@ async def test_what_another_workspace_stores_changes_no_bit(
     assert await results(rivals(count), AMONG) == alone
 
 
-def by_id(cls: type[Holdings], number: int, base: Snapshot, workspaces: Mapping[str, Snapshot]) -> Holdings:
+def by_id(self: Holdings, base: Snapshot, workspaces: Mapping[str, Snapshot]) -> Holdings:
     """The mutant: stored resources are indexed under their ids alone."""
     every = [base, *reversed(workspaces.values())]
-    return Holdings(number, {name: one for each in every for name, one in each.resources.items()}, {})
+    resources = {name: one for each in every for name, one in each.resources.items()}
+    return Holdings(self.number + 1, base, {}, resources)
 
 
 def at_once(self: ExactIndex, queries: Vectors, rows: Rows) -> Vectors:
@@ -217,7 +218,7 @@ def at_once(self: ExactIndex, queries: Vectors, rows: Rows) -> Vectors:
 
 @pytest.mark.usefixtures("blurred")
 @pytest.mark.parametrize(
-    ("part", "name", "mutant"), [(Holdings, "of", classmethod(by_id)), (ExactIndex, "scores_for", at_once)]
+    ("part", "name", "mutant"), [(Holdings, "followed", by_id), (ExactIndex, "scores_for", at_once)]
 )
 async def test_an_influence_of_others_would_be_noticed(
     monkeypatch: pytest.MonkeyPatch, part: type, name: str, mutant: object
@@ -227,8 +228,19 @@ async def test_an_influence_of_others_would_be_noticed(
 
 
 def test_keys_tell_workspaces_apart_and_lead_back_to_ids() -> None:
-    held = Holdings.of(1, *TWO)
+    held = Holdings.none().followed(*TWO)
     assert list(held.resources) == ["help/password", "a\0own/fees", "b\0own/fees", "b\0own/secret"]
     assert list(held.keys("b", ["own/fees", "help/password"])) == ["b\0own/fees", "help/password"]
     assert list(held.keys("a", ["own/secret"])) == ["own/secret"]
     assert [id_of(key) for key in held.resources] == ["help/password", "own/fees", "own/fees", "own/secret"]
+
+
+def test_a_workspace_that_did_not_change_is_not_looked_at_again() -> None:
+    base, workspaces = TWO
+    first = Holdings.none().followed(base, workspaces)
+    second = first.followed(base, {**workspaces, "a": snapshot(FILE)})
+    assert second.own["b"] is first.own["b"]
+    assert list(second.resources) == ["help/password", "b\0own/fees", "b\0own/secret"]
+    third = second.followed(snapshot(FILE, B_ONLY), workspaces)
+    assert list(third.resources) == ["help/password", "own/secret", "a\0own/fees", "b\0own/fees"]
+    assert (first.number, second.number, third.number) == (1, 2, 3)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from searching import Bag, resource, searching, vector
 
 from gateway.domain.resource import Mode, Resource
+from gateway.semantic import view as view_module
 from gateway.semantic.indexed import Indexed
-from gateway.semantic.lexical import Scoped
+from gateway.semantic.lexical import Scoped, terms
 from gateway.semantic.passages import passages_of
 from gateway.semantic.view import View, Words
 
@@ -113,3 +114,43 @@ def test_a_filter_that_is_applied_after_ranking_would_be_noticed(monkeypatch: py
 
     monkeypatch.setattr(Words, "within", after_ranking)
     assert evidence([*own, *hidden]) != pytest.approx(evidence(own))
+
+
+DRAWN = st.lists(st.tuples(st.integers(0, 8), TEXTS), max_size=8, unique_by=lambda one: one[0])
+
+
+@settings(max_examples=60)
+@given(st.lists(DRAWN, min_size=1, max_size=5), TEXTS)
+def test_words_that_were_read_before_match_as_if_they_were_read_again(
+    generations: list[list[tuple[int, str]]], question: str
+) -> None:
+    former: Words | None = None
+    for drawn in generations:
+        known = indexed(*(resource(f"a/{number}", text) for number, text in drawn))
+        former, fresh = Words.of(known, former), Words.of(known)
+        names = list(fresh.numbers)
+        revised, whole = (words.within(names).match(terms(question)) for words in (former, fresh))
+        assert revised.score.tolist() == whole.score.tolist()
+        assert revised.coverage.tolist() == whole.coverage.tolist()
+        assert revised.ceiling == whole.ceiling
+
+
+def test_words_of_what_is_gone_do_not_pile_up() -> None:
+    words: Words | None = None
+    for number in range(50):
+        words = Words.of(indexed(resource("a/1", " ".join(f"word{number}x{n}" for n in range(10)))), words)
+    assert words is not None
+    assert len(words.lexical.vocabulary) <= 40
+
+
+def test_only_what_changed_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def noticed(text: str) -> list[str]:
+        read.append(text)
+        return terms(text)
+
+    first = Words.of(indexed(resource("a/1", "one"), resource("a/2", "two")))
+    monkeypatch.setattr(view_module, "terms", noticed)
+    Words.of(indexed(resource("a/2", "two"), resource("a/1", "other"), resource("a/3", "three")), first)
+    assert read == ["other", "three"]
