@@ -12,7 +12,7 @@ from gateway.edge.manage.agents import agents
 from gateway.edge.manage.app import Manage
 from gateway.edge.manage.audit import Audit
 from gateway.edge.manage.bundle import Bundles
-from gateway.edge.manage.content import ContentNoun
+from gateway.edge.manage.content import content
 from gateway.edge.manage.contexts import contexts
 from gateway.edge.manage.documents import DocumentNoun
 from gateway.edge.manage.drafts import DraftList
@@ -63,7 +63,7 @@ def management(parts: Parts) -> Manage:
         *prompts(services),
         DraftList(services.drafts),
         DocumentNoun(Documents(parts.policies, services.desk, parts.store, limits), limits.max_bytes),
-        ContentNoun(Content(parts.policies, services.desk)),
+        *content(services, Content(parts.policies, services.desk)),
         Resolve(parts.pipeline, parts.policies, services.objects),
         Usage(parts.policies),
         Search(parts.policies),

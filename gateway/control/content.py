@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gateway.control.base import Book, Tags
+from gateway.control.base import Book, Object, Tags
 from gateway.control.desk import Change, Desk
 from gateway.control.forms import node_body
 from gateway.control.tree import KIND, Found, Tree
@@ -39,6 +39,14 @@ class Move:
                 raise _wrong("/parent", f"there is no node {sent['parent']!r}")
         return cls(sent.get("key") or former.get("key") or "", parent)
 
+    @classmethod
+    def back(cls, identity: str, body: Mapping[str, Any], tree: Tree) -> "Move":
+        """Where a former version stood; raises Invalid if its parent is gone."""
+        parent = body.get("parent")
+        if parent is not None and parent not in tree.entries:
+            raise _wrong("/parent", f"there is no node with the id {parent!r}")
+        return cls(body.get("key") or identity, parent)
+
     def path(self, tree: Tree) -> str:
         return self.key if self.parent is None else f"{tree.find(self.parent).node.path}/{self.key}"
 
@@ -50,9 +58,28 @@ class Content:
         self._policies = policies
         self._desk = desk
 
+    @property
+    def kind(self) -> str:
+        return KIND
+
     def tree(self, workspace: str) -> Tree:
         """The tree as it is served now."""
         return Tree(self._policies.of(workspace), self._policies.entries(workspace)[KIND])
+
+    def find(self, workspace: str, name: str) -> Object | None:
+        """A node by id or path, if there is one."""
+        tree = self.tree(workspace)
+        return None if tree.identity(name) is None else tree.find(name).object
+
+    async def check(self, workspace: str, identity: str, body: Mapping[str, Any]) -> None:
+        """Raise Conflict or Invalid unless a node may be again what it was, where it was."""
+        tree = self.tree(workspace)
+        move = Move.back(identity, body, tree)
+        if identity in tree.entries:
+            _require_possible(move, tree.find(identity), tree)
+        else:
+            _require_free(move.path(tree), tree)
+        await self._desk.tried(workspace, {(KIND, identity): body})
 
     async def create(self, caller: Principal, sent: Mapping[str, Any]) -> Found:
         """A new node; raises Conflict if its id or its path is taken."""

@@ -21,7 +21,7 @@ TOLD_OF_RESOURCE = frozenset({"id", "alias", "ref", "link"})
 
 def noun(kind: str) -> str:
     """What one object of a kind is called."""
-    return kind.removesuffix("s")
+    return "node" if kind == "content" else kind.removesuffix("s")
 
 
 def stored_form(kind: str, alias: str, data: Mapping[str, Any]) -> dict[str, Any]:

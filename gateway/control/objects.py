@@ -1,6 +1,7 @@
 """Contexts, profiles, agents and prompts: found, made, replaced and deleted by one service."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -123,6 +124,20 @@ class Objects:
         if users:
             more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
             raise Conflict(f"{current.alias!r} is used by {', '.join(users[:SHOWN])}{more}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """The objects of one kind, as those who work on one kind at a time want them."""
+
+    kind: str
+    objects: Objects
+
+    def find(self, workspace: str, name: str) -> Object | None:
+        return self.objects.find(workspace, self.kind, name)
+
+    async def check(self, workspace: str, alias: str, body: dict[str, Any]) -> None:
+        await self.objects.check(workspace, self.kind, alias, received(self.kind, body))
 
 
 def _object(kind: str, entry: Entry, drafts: dict[str, Record]) -> Object:

@@ -7,7 +7,7 @@ from gateway.control.contexts import Contexts
 from gateway.control.desk import Desk
 from gateway.control.drafts import Drafts
 from gateway.control.objects import Objects
-from gateway.control.versions import History, Versions
+from gateway.control.versions import History, Versioned, Versions
 from gateway.stores.base import EphemeralStore
 
 
@@ -17,7 +17,7 @@ class Services:
 
     desk: Desk
     objects: Objects
-    versions: Versions
+    history: History
     drafts: Drafts
     contexts: Contexts
 
@@ -25,4 +25,8 @@ class Services:
     def over(cls, book: Book, history: History, store: EphemeralStore) -> "Services":
         desk = Desk(book, store)
         objects = Objects(book, desk)
-        return cls(desk, objects, Versions(objects, history, desk), Drafts(objects, desk), Contexts(objects, desk))
+        return cls(desk, objects, history, Drafts(objects, desk), Contexts(objects, desk))
+
+    def versions(self, objects: Versioned) -> Versions:
+        """The versions of one kind of object."""
+        return Versions(objects, self.history, self.desk)

@@ -82,6 +82,16 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 
 
+def remembered(one: str) -> tuple[Sample, ...]:
+    """What can be asked about the past of an object."""
+    return (
+        Sample("GET", f"{one}/versions"),
+        Sample("GET", f"{one}/versions/compare", query="from=1&to=2"),
+        Sample("GET", f"{one}/versions/{{version}}"),
+        Sample("POST", f"{one}/rollback", {"version": 1}),
+    )
+
+
 def of_kind(kind: str) -> tuple[Sample, ...]:
     """What every kind of object can do."""
     every, one, body = f"/{kind}", f"/{kind}/{{{kind[:-1]}}}", BODIES[kind]
@@ -91,10 +101,7 @@ def of_kind(kind: str) -> tuple[Sample, ...]:
         Sample("GET", one),
         Sample("PUT", one, body),
         Sample("DELETE", one, status=204),
-        Sample("GET", f"{one}/versions"),
-        Sample("GET", f"{one}/versions/compare", query="from=1&to=2"),
-        Sample("GET", f"{one}/versions/{{version}}"),
-        Sample("POST", f"{one}/rollback", {"version": 1}),
+        *remembered(one),
         Sample("GET", f"{one}/draft"),
         Sample("PUT", f"{one}/draft", body),
         Sample("DELETE", f"{one}/draft", status=204),
@@ -139,6 +146,7 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("PUT", f"{NODE}/context", {"contexts": ["<base>"], "inherit": "merge"}),
     Sample("DELETE", f"{NODE}/context", status=204),
     Sample("GET", f"{NODE}/links"),
+    *remembered(NODE),
     Sample("POST", "/resolve", RESOLVE),
     Sample("POST", "/contexts/resolve", RESOLVE),
     Sample("GET", "/search", query="q=<mark>"),

@@ -1,5 +1,6 @@
 """`/agents`: who answers, with which instructions and contexts."""
 
+from gateway.control.objects import Alike
 from gateway.control.services import Services
 from gateway.edge.manage.collection import Collection, Models
 from gateway.edge.manage.drafts import Drafting
@@ -40,6 +41,6 @@ def agents(services: Services) -> tuple[Noun, ...]:
     """Everything below `/agents`."""
     return (
         Collection(KIND, MODELS, services.objects),
-        Histories(KIND, AgentView, services.versions),
+        Histories(KIND, AgentView, services.versions(Alike(KIND, services.objects))),
         Drafting(KIND, MODELS, services.drafts),
     )

@@ -7,7 +7,9 @@ from urllib.parse import quote
 
 from pydantic import Field
 
+from gateway.control.base import Object
 from gateway.control.content import Content
+from gateway.control.services import Services
 from gateway.control.tree import Found, Tree
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import Call, Reply, created, found, no_content, ok
@@ -26,7 +28,8 @@ from gateway.edge.manage.content_views import (
     outline,
     view,
 )
-from gateway.edge.manage.routes import Listing, Query, Route
+from gateway.edge.manage.histories import Histories
+from gateway.edge.manage.routes import Listing, Noun, Query, Route
 from gateway.errors import Conflict, InsufficientStorage, NotFound
 
 NODE = "/content/{node...}"
@@ -211,6 +214,15 @@ class ContentNoun:
 
     def _find(self, call: Call[None, None]) -> Found:
         return self.content.tree(call.workspace).find(call.path["node"])
+
+
+def content(services: Services, nodes: Content) -> tuple[Noun, ...]:
+    """Everything below `/content`."""
+
+    def show(workspace: str, one: Object) -> NodeView:
+        return view(nodes.tree(workspace).find(one.alias))
+
+    return ContentNoun(nodes), Histories(nodes.kind, NodeView, services.versions(nodes), show, spans=True)
 
 
 def _page(tree: Tree, wish: Listing) -> NodePage:

@@ -7,6 +7,7 @@ from functools import partial
 from pydantic import Field
 
 from gateway.control.contexts import KIND, Contexts
+from gateway.control.objects import Alike
 from gateway.control.services import Services
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import Call, Reply, found, ok
@@ -85,6 +86,6 @@ def contexts(services: Services) -> tuple[Noun, ...]:
     return (
         GlobalDefault(services.contexts),
         Collection(KIND, MODELS, services.objects),
-        Histories(KIND, ContextView, services.versions),
+        Histories(KIND, ContextView, services.versions(Alike(KIND, services.objects))),
         Drafting(KIND, MODELS, services.drafts),
     )

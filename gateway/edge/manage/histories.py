@@ -1,6 +1,6 @@
-"""`/{kind}/{object}/versions` and `/rollback`: what an object was, and how to get it back."""
+"""`/{kind}/{object}/versions` and `/rollback`: what an object was, and how to get it back; nodes of the tree, too."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -8,11 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gateway.control.base import Object
 from gateway.control.kinds import noun
 from gateway.control.versions import Versions, body_of
 from gateway.domain.principal import Role
 from gateway.domain.record import Record
-from gateway.edge.manage.calls import Call, Reply, ok
+from gateway.edge.manage.calls import Call, Reply, Shown, ok
 from gateway.edge.manage.collection import WRITES
 from gateway.edge.manage.routes import Paging, Query, Route
 from gateway.edge.manage.views import Page, rfc3339, view
@@ -78,10 +79,12 @@ class Histories:
     kind: str
     seen: type[BaseModel]  # how an object of the kind is shown
     versions: Versions
+    show: Callable[[str, Object], Shown] = lambda workspace, one: view(one)
+    spans: bool = False  # whether names may hold slashes
 
     def routes(self) -> Iterator[Route]:
         one = noun(self.kind)
-        single = f"/{self.kind}/{{{one}}}"
+        single = f"/{self.kind}/{{{one}{'...' if self.spans else ''}}}"
         route = partial(Route, role=Role.EDITOR, tag=self.kind)
         read = partial(route, method="GET", errors=(NotFound,))
         yield read(
@@ -117,25 +120,24 @@ class Histories:
 
     async def list(self, call: Call[Paging, None]) -> Reply:
         skip, take = call.query.skip, call.query.take
-        records, total = await self.versions.every(call.workspace, self.kind, self._name(call), skip, take)
+        records, total = await self.versions.every(call.workspace, self._name(call), skip, take)
         return ok({"items": [_told(record) for record in records], "total": total})
 
     async def get(self, call: Call[None, None]) -> Reply:
         wanted = call.path["version"]
         if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 10):
             raise NotFound(f"There is no version {wanted!r}.")
-        record = await self.versions.one(call.workspace, self.kind, self._name(call), int(wanted))
+        record = await self.versions.one(call.workspace, self._name(call), int(wanted))
         return ok({**_told(record), "body": body_of(record)})
 
     async def compare(self, call: Call[Pair, None]) -> Reply:
         pair = call.query.before, call.query.after
-        changes = await self.versions.compare(call.workspace, self.kind, self._name(call), pair)
+        changes = await self.versions.compare(call.workspace, self._name(call), pair)
         return ok({"from": pair[0], "to": pair[1], "changes": changes})
 
     async def rollback(self, call: Call[None, RollbackBody]) -> Reply:
-        name, number = self._name(call), call.body.version
-        one = await self.versions.rollback(call.principal, self.kind, name, number, call.if_match)
-        return ok(view(one), one.tag)
+        one = await self.versions.rollback(call.principal, self._name(call), call.body.version, call.if_match)
+        return ok(self.show(call.workspace, one), one.tag)
 
     def _name(self, call: Call[Any, Any]) -> str:
         return call.path[noun(self.kind)]

@@ -1,5 +1,6 @@
 """`/profiles`: what agents have in common."""
 
+from gateway.control.objects import Alike
 from gateway.control.services import Services
 from gateway.edge.manage.collection import Collection, Models
 from gateway.edge.manage.drafts import Drafting
@@ -40,6 +41,6 @@ def profiles(services: Services) -> tuple[Noun, ...]:
     """Everything below `/profiles`."""
     return (
         Collection(KIND, MODELS, services.objects),
-        Histories(KIND, ProfileView, services.versions),
+        Histories(KIND, ProfileView, services.versions(Alike(KIND, services.objects))),
         Drafting(KIND, MODELS, services.drafts),
     )

@@ -1,5 +1,6 @@
 """`/prompts`: templates for the last user text."""
 
+from gateway.control.objects import Alike
 from gateway.control.services import Services
 from gateway.edge.manage.collection import Collection, Models
 from gateway.edge.manage.drafts import Drafting
@@ -40,6 +41,6 @@ def prompts(services: Services) -> tuple[Noun, ...]:
     """Everything below `/prompts`."""
     return (
         Collection(KIND, MODELS, services.objects),
-        Histories(KIND, PromptView, services.versions),
+        Histories(KIND, PromptView, services.versions(Alike(KIND, services.objects))),
         Drafting(KIND, MODELS, services.drafts),
     )
