@@ -84,6 +84,8 @@ def test_a_server_that_does_not_inject_is_found_out() -> None:
     ("part", "lines"),
     [
         ("ing", ["query of 10 tokens", "asked before", "1 % allowed, recall@10", "every score", "texts and words"]),
+        ("finding", ["expansion of 5 picks", "relating all"]),
+        ("restart", ["restart with 200 resources, until they can be searched"]),
         ("lag", ["p99.9"]),
     ],
 )

@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from benchmark.processes import module
 from benchmark.report import aligned
@@ -20,6 +21,7 @@ class Size:
     rounds: int
     passages: tuple[int, ...]
     seconds: float  # of each kind of load
+    resources: int = 10_000  # of a gateway that comes up again
 
 
 FULL = Size(60, (1_000, 10_000, 100_000), 6)
@@ -30,7 +32,8 @@ def sized(quick: bool, scale: float | None) -> Size:
     """How much to measure; a small `scale` is for tests, not for trust."""
     size, share = QUICK if quick else FULL, scale or 1.0
     passages = [count for count in size.passages if count <= size.passages[-1] * share]
-    return Size(max(3, round(size.rounds * share)), tuple(passages or size.passages[:1]), size.seconds * share)
+    kept = tuple(passages or size.passages[:1])
+    return Size(max(3, round(size.rounds * share)), kept, size.seconds * share, round(size.resources * share))
 
 
 def parts(size: Size) -> dict[str, list[str]]:
@@ -38,6 +41,7 @@ def parts(size: Size) -> dict[str, list[str]]:
     return {
         "embedding": module("semantic_embed", size.rounds),
         "finding": module("semantic_select", size.rounds, *size.passages),
+        "restart": module("semantic_restart", size.resources),
         "lag": module("semantic_lag", size.seconds),
         "burst": module("semantic_burst", size.seconds),
     }
@@ -57,4 +61,10 @@ def measured(size: Size, only: str = "") -> Iterator[tuple[str, list[Figure]]]:
 
 def as_text(figures: Sequence[Figure]) -> str:
     heads = ["the search by meaning, one thread", "measured", "beside", "ratio", "target", ""]
-    return "\n".join(aligned([heads, *(figure.row() for figure in figures)]))
+    return "\n".join([*aligned([heads, *(figure.row() for figure in figures)]), *notes()])
+
+
+def notes() -> Iterator[str]:
+    """What could not be measured here."""
+    if find_spec("faiss") is None:
+        yield "faiss is not installed, so that nothing stands beside it: pip install faiss-cpu adds these lines."

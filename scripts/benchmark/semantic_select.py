@@ -7,6 +7,7 @@ import gc
 import importlib
 import random
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,18 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.semantic_figures import Figure, side_by_side, tell
+from gateway.domain.pick import Pick
 from gateway.semantic.calibration import Calibration
+from gateway.semantic.expansion import expand
 from gateway.semantic.index import Index, build_index
 from gateway.semantic.indexed import Indexed
 from gateway.semantic.lexical import terms
 from gateway.semantic.passages import Passage
+from gateway.semantic.relations import Relations
 from gateway.semantic.scoring import rank
 from gateway.semantic.view import View, Words
+from gateway.settings import Expansion
 
 Floats = NDArray[np.float32]
 WIDTH, BEST, PER_RESOURCE = 384, 10, 3
 WHOLE = 10_000  # passages with texts: to read the words of more takes longer than they tell
 TIMES, RECALL = 3, 0.99
+PICKED = 5  # resources that an expansion begins with
+SAMPLED = 50  # resources that tell what it takes to relate one
 
 
 def clustered(count: int, seed: int) -> Floats:
@@ -59,7 +66,7 @@ def of_size(count: int, rounds: int) -> Iterator[Figure]:
     half = vectors.astype(np.float16)
     index = build_index(half)
     for share in (1, 10, 100):
-        rows = None if share == 100 else np.sort(np.random.default_rng(3).choice(count, count * share // 100, False))
+        rows = allowed(count, share)
         yield from searched(f"{count:,} passages, {share} % allowed", (index, vectors), queries, rows, rounds)
     every = np.arange(count)
     ours, plain = side_by_side(
@@ -71,6 +78,11 @@ def of_size(count: int, rounds: int) -> Iterator[Figure]:
     )
     yield Figure(f"{count:,} passages, every score", ours, "ms", plain, "numpy", TIMES)
     yield from by_faiss(count, (index, vectors), queries, rounds)
+
+
+def allowed(count: int, share: int) -> NDArray[np.intp] | None:
+    """So many per cent of the rows, ascending; None for all."""
+    return None if share == 100 else np.sort(np.random.default_rng(3).choice(count, count * share // 100, False))
 
 
 def searched(
@@ -96,12 +108,38 @@ def by_faiss(count: int, data: tuple[Index, Floats], queries: Floats, rounds: in
     flat = faiss.IndexScalarQuantizer(WIDTH, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT)
     flat.train(vectors)
     flat.add(vectors)
-    works = [
-        in_turn(lambda query: index.search(query[None], BEST), queries),
-        in_turn(lambda query: flat.search(query[None], BEST), queries),
-    ]
-    ours, plain = side_by_side(works, rounds)
-    yield Figure(f"{count:,} passages, ten best", ours, "ms", plain, "faiss exact", TIMES)
+    for share in (1, 10, 100):
+        rows = allowed(count, share)
+        only = None if rows is None else faiss.SearchParameters(sel=faiss.IDSelectorBatch(rows))
+        works = [
+            in_turn(lambda query, rows=rows: index.search(query[None], BEST, rows), queries),
+            in_turn(lambda query, only=only: flat.search(query[None], BEST, params=only), queries),
+        ]
+        ours, plain = side_by_side(works, rounds)
+        yield Figure(f"{count:,} passages, {share} % allowed, ten best", ours, "ms", plain, "faiss fp16 exact", TIMES)
+
+
+def related(count: int, rounds: int) -> Iterator[Figure]:
+    """An expansion by relations beside one that compares, and what it takes to relate everything."""
+    texts = [Passage(f"c/{number // PER_RESOURCE}", f"text {number}") for number in range(count)]
+    view = seen(texts)
+    everyone = np.arange(len(view.indexed.numbers))
+    step = len(everyone) // PICKED
+    picked = everyone[: step * PICKED : step]
+    relations = Relations.none(view.indexed)
+    began = time.process_time()
+    for _ in relations._compared(np.union1d(picked, everyone[:SAMPLED]), everyone, fresh=True):
+        pass
+    seconds = (time.process_time() - began) / len(np.union1d(picked, everyone[:SAMPLED])) * len(everyone)
+    picks, settings = [Pick(view.resources[number], 0.9) for number in picked], Expansion(depth=1, threshold=0.5)
+    ours, plain = side_by_side(
+        [lambda: expand(view, picks, settings, relations), lambda: expand(view, picks, settings)], max(3, rounds // 4)
+    )
+    if expand(view, picks, settings, relations) != expand(view, picks, settings):
+        raise RuntimeError("An expansion by relations finds something else.")
+    name = f"{count:,} passages, expansion of {PICKED} picks"
+    yield Figure(name, ours, "ms", plain, "comparing", 1)
+    yield Figure(f"{count:,} passages, relating all, of CPU", seconds, "s")
 
 
 class Named:
@@ -137,8 +175,14 @@ def viewed(count: int) -> View:
     """An index of passages of 70 words each, three to a resource, all of it visible."""
     words = Path(__file__).resolve().parents[2].joinpath("docs", "OPERATIONS.md").read_text().split()
     draw = random.Random(1)
-    passages = [Passage(f"c/{number // PER_RESOURCE}", " ".join(draw.choices(words, k=70))) for number in range(count)]
-    rows = clustered(count, 1).astype(np.float16)
+    return seen(
+        [Passage(f"c/{number // PER_RESOURCE}", " ".join(draw.choices(words, k=70))) for number in range(count)]
+    )
+
+
+def seen(passages: list[Passage]) -> View:
+    """An index of passages, all of it visible."""
+    rows = clustered(len(passages), 1).astype(np.float16)
     vectors = {passage.key(Named.id): row for passage, row in zip(passages, rows, strict=True)}
     indexed = Indexed.build(1, Named(), passages, vectors)  # type: ignore[arg-type]
     return View.build(indexed, list(indexed.numbers), Words.of(indexed))
@@ -156,6 +200,7 @@ def stored(count: int) -> Figure:
 
 def main(sizes: list[int], rounds: int) -> None:
     figures = [figure for count in sizes for figure in of_size(count, rounds)]
+    figures += [figure for count in sizes for figure in related(count, rounds)]
     tell([*figures, *whole(min(sizes[-1], WHOLE), rounds), stored(sizes[-1])])
 
 
