@@ -15,7 +15,7 @@ FEW = 100  # rows that are ranked without choosing among them first
 SHORTLIST = 400  # rows whose true scores are looked at, or …
 SHORTLIST_SHARE = 100  # … one in so many: .99 of the neighbours at a cosine of .37, all of them at .6
 CODED = 4096  # rows that are coded at once, which keeps what they need in the cache
-BLOCK = 512  # rows that are compared at once, for the same reason
+BLOCK = 2048  # rows that are compared at once: few calls, and what they need stays in the cache
 
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.intp]
