@@ -5,13 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import orjson
+
 from gateway.control.base import Book, Object, Tags
 from gateway.control.desk import Change, Desk
-from gateway.control.forms import node_body
-from gateway.control.tree import KIND, Found, Tree
+from gateway.control.forms import USUAL, node_body
+from gateway.control.tree import KIND, Found, Tree, as_written
 from gateway.domain.principal import Principal
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Conflict, Invalid, Pointed
+from gateway.stores.policy_files import Entry
+from gateway.stores.stored import entry_of
 
 
 class Served(Book, Protocol):
@@ -39,16 +43,13 @@ class Move:
                 raise _wrong("/parent", f"there is no node {sent['parent']!r}")
         return cls(sent.get("key") or former.get("key") or "", parent)
 
-    @classmethod
-    def back(cls, identity: str, body: Mapping[str, Any], tree: Tree) -> "Move":
-        """Where a former version stood; raises Invalid if its parent is gone."""
-        parent = body.get("parent")
-        if parent is not None and parent not in tree.entries:
-            raise _wrong("/parent", f"there is no node with the id {parent!r}")
-        return cls(body.get("key") or identity, parent)
-
     def path(self, tree: Tree) -> str:
-        return self.key if self.parent is None else f"{tree.find(self.parent).node.path}/{self.key}"
+        """Its path there; raises Invalid if the parent is gone."""
+        if self.parent is None:
+            return self.key
+        if self.parent not in tree.entries:
+            raise _wrong("/parent", f"there is no node with the id {self.parent!r}")
+        return f"{tree.find(self.parent).node.path}/{self.key}"
 
 
 class Content:
@@ -63,8 +64,11 @@ class Content:
         return KIND
 
     def tree(self, workspace: str) -> Tree:
-        """The tree as it is served now."""
-        return Tree(self._policies.of(workspace), self._policies.entries(workspace)[KIND])
+        """The tree as it is served now; while it has faults, as it is written, so that they can be mended."""
+        served, written = self._policies.of(workspace), self._policies.entries(workspace)[KIND]
+        if served.node_ids.keys() == written.keys():
+            return Tree(served, written)
+        return as_written(served, {**written, **self._astray(workspace, written)})
 
     def find(self, workspace: str, name: str) -> Object | None:
         """A node by id or path, if there is one."""
@@ -74,7 +78,7 @@ class Content:
     async def check(self, workspace: str, identity: str, body: Mapping[str, Any]) -> None:
         """Raise Conflict or Invalid unless a node may be again what it was, where it was."""
         tree = self.tree(workspace)
-        move = Move.back(identity, body, tree)
+        move = Move(body.get("key") or identity, body.get("parent"))
         if identity in tree.entries:
             _require_possible(move, tree.find(identity), tree)
         else:
@@ -134,6 +138,16 @@ class Content:
             body = _body(sent, Move(data["key"], data["parent"]))
             await self._store(caller, "update", found.node.id, body, found, tags)
         return self.tree(caller.workspace).find(found.node.id)
+
+    def _astray(self, workspace: str, written: Mapping[str, Entry]) -> dict[str, Entry]:
+        """Stored nodes that have no place in the tree, because a policy file took their parent or their path."""
+        stored = (record for record in self._policies.stored(KIND) if record.key.workspace == workspace)
+        lost = {record.key.alias: record for record in stored if record.key.alias not in written}
+        usual = {"parent": None, **USUAL}
+        return {
+            id: entry_of(KIND, id, {"key": id, **usual, **orjson.loads(record.body or b"{}")}, record)
+            for id, record in lost.items()
+        }
 
     async def _store(
         self,

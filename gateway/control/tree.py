@@ -2,14 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.control.base import Object
 from gateway.domain.candidate import Assignment
+from gateway.domain.memo import Memo
 from gateway.domain.node import Node
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import NotFound
 from gateway.scopes.levels import content_level
+from gateway.stores.compile_resources import humanised
 from gateway.stores.policy_files import Entry
 
 KIND = "content"
@@ -93,3 +95,49 @@ class Tree:
     def _path(self, name: str) -> str | None:
         bare = name.strip("/")
         return self.snapshot.node_ids.get(name) or (bare if bare in self.snapshot.nodes else None)
+
+
+def as_written(served: Snapshot, entries: Mapping[str, Entry]) -> Tree:
+    """The tree that entries make, for policies with faults, which go on serving another one.
+
+    A node whose parent is gone is a root with the path that its parent's id lets guess; of two with one path the
+    second has its id for a path. So both are there to be mended.
+    """
+    nodes: dict[str, Node] = {}
+    ids: dict[str, str] = {}
+    for id in entries:
+        line = _line(id, entries)
+        gone = entries[line[-1]].data["parent"]
+        above = [gone] if gone is not None else []
+        path = "/".join([*above, *(entries[one].data["key"] for one in reversed(line))])
+        path = id if path in nodes else path
+        nodes[path] = _node(path, entries[id], path.rpartition("/")[0] if len(line) > 1 else None)
+        ids[id] = path
+    for path, node in nodes.items():
+        if node.parent not in nodes:
+            nodes[path] = replace(node, parent=None)
+    return Tree(replace(served, nodes=nodes, node_ids=ids, memo=Memo()), entries)
+
+
+def _line(id: str, entries: Mapping[str, Entry]) -> list[str]:
+    """A node and its ancestors, nearest first."""
+    line = [id]
+    while (above := entries[line[-1]].data["parent"]) in entries and above not in line:
+        line.append(above)
+    return line
+
+
+def _node(path: str, entry: Entry, parent: str | None) -> Node:
+    data = entry.data
+    return Node(
+        id=entry.alias,
+        path=path,
+        parent=parent,
+        type=data["type"],
+        title=data.get("title") or humanised(data["key"]),
+        body=data["body"],
+        contexts=tuple(data["contexts"]),
+        merge=data["inherit"] == "merge",
+        readers=tuple(data["readers"]),
+        links=tuple(data["links"]),
+    )
