@@ -153,7 +153,7 @@ def announce(settings: Settings, host: str, port: int) -> None:
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     print(f"Context Gateway listens on {address}", flush=True)
     if not settings.auth.keys and is_loopback(settings.listen.host):
-        print("No API keys are configured: only this machine can reach it (with a key, if the store has any).", flush=True)
+        print("No API keys are configured: only this machine can reach it; stored keys count, too.", flush=True)
     print(f"Try it:\n\n{example(address, settings.defaults.model or 'demo')}\n", flush=True)
 
 
