@@ -1,0 +1,90 @@
+"""Every command for a shell that the documents show about managing policies is run against a real gateway."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ADDRESS = "http://127.0.0.1:8080"
+FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+START_SECONDS = 60
+# An answer of 400 and above ends the block with a failure, and no proxy of the machine is asked.
+STRICT = """set -eo pipefail
+curl() { command curl -sS --fail-with-body --noproxy '*' "$@"; }
+"""
+
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+
+
+class Shell:
+    """A shell in a directory with the example's configuration, next to a gateway that uses it."""
+
+    def __init__(self, directory: Path, address: str) -> None:
+        self.directory, self.address = directory, address
+
+    def run(self, block: str) -> subprocess.CompletedProcess[str]:
+        adapted = block.replace(ADDRESS, self.address).replace(".venv/bin/gateway", f"{sys.executable} -m gateway")
+        command = ["bash", "-c", STRICT + adapted]
+        return subprocess.run(
+            command, cwd=self.directory, env=environment(), capture_output=True, text=True, timeout=120, check=False
+        )
+
+
+@contextmanager
+def serving(directory: Path) -> Iterator[Shell]:
+    shutil.copy(ROOT / "config.example.yaml", directory)
+    shutil.copytree(ROOT / "policies", directory / "policies")
+    command = [sys.executable, "-m", "gateway", "serve", "--config", "config.example.yaml", "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=directory, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        too_late = threading.Timer(START_SECONDS, process.kill)  # a server that never listens must not hang the tests
+        too_late.start()
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith("Context Gateway listens on "), "the gateway did not start"
+            yield Shell(directory, line.split()[-1])
+        finally:
+            too_late.cancel()
+            process.terminate()
+            process.communicate(timeout=30)
+
+
+def environment() -> dict[str, str]:
+    """That of the machine without keys of providers: nothing may leave it."""
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    return {**kept, "PYTHONPATH": str(ROOT)}
+
+
+def blocks(path: str) -> list[str]:
+    return FENCE.findall((ROOT / path).read_text(encoding="utf-8"))
+
+
+def test_the_readme_manages_policies_as_it_says(tmp_path: Path) -> None:
+    (block,) = [one for one in blocks("README.md") if "/api/v1" in one]
+    with serving(tmp_path) as shell:
+        done = shell.run(block)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for told in ('"From [Dates]: Write dates as 5 March 2026."', '"to":"Write 2026-03-05."', "create agents/reporter"):
+        assert told in done.stdout
+
+
+def test_every_block_about_the_management_api_works_in_its_turn(tmp_path: Path) -> None:
+    (tmp_path / "pairing.md").write_text("# Pairing\n\nHold the button.\n")
+    every = [*blocks("docs/MANAGEMENT.md"), *(one for one in blocks("docs/OPERATIONS.md") if "/api/v1" in one)]
+    assert len(every) > 10
+    with serving(tmp_path) as shell:
+        for block in every:
+            done = shell.run(block)
+            assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
+        refused = shell.run(blocks("docs/MANAGEMENT.md")[0].replace("/api/v1/agents", "/api/v1/agent"))
+        assert refused.returncode != 0
