@@ -12,8 +12,8 @@ from gateway.control.desk import Change, Desk
 from gateway.control.forms import USUAL, node_body
 from gateway.control.tree import KIND, Found, Tree, as_written
 from gateway.domain.principal import Principal
-from gateway.domain.snapshot import Snapshot
-from gateway.errors import Conflict, Invalid, Pointed
+from gateway.domain.snapshot import EMPTY, Snapshot
+from gateway.errors import Conflict, Invalid, Pointed, Unavailable
 from gateway.stores.policy_files import Entry
 from gateway.stores.stored import entry_of
 
@@ -65,7 +65,7 @@ class Content:
 
     def tree(self, workspace: str) -> Tree:
         """The tree as it is served now; while it has faults, as it is written, so that they can be mended."""
-        served, written = self._policies.of(workspace), self._policies.entries(workspace)[KIND]
+        served, written = self._served(workspace), self._policies.entries(workspace)[KIND]
         if served.node_ids.keys() == written.keys():
             return Tree(served, written)
         return as_written(served, {**written, **self._astray(workspace, written)})
@@ -138,6 +138,12 @@ class Content:
             body = _body(sent, Move(data["key"], data["parent"]))
             await self._store(caller, "update", found.node.id, body, found, tags)
         return self.tree(caller.workspace).find(found.node.id)
+
+    def _served(self, workspace: str) -> Snapshot:
+        try:
+            return self._policies.of(workspace)
+        except Unavailable:
+            return EMPTY  # faulty since the start: nothing is served, and all the more has to be mended
 
     def _astray(self, workspace: str, written: Mapping[str, Entry]) -> dict[str, Entry]:
         """Stored nodes that have no place in the tree, because a policy file took their parent or their path."""

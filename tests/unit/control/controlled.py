@@ -35,10 +35,10 @@ def known_types() -> Registry:
 class Controlled:
     """Policies, and the services that change them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, records: MemoryRecords | None = None) -> None:
         self.documents = DocumentCache(Documents())
         materials = PolicyMaterials(self.documents, LinkCache(MemoryStore(), Links()))
-        self.records = MemoryRecords()
+        self.records = records or MemoryRecords()
         self.policies = Policies(Source(directory, known_types(), materials), self.records)
         desk = Desk(self.policies, MemoryStore())
         self.content = Content(self.policies, desk)

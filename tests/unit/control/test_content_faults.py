@@ -7,7 +7,7 @@ from controlled import ANNA, Controlled, write
 
 from gateway.control.desk import Desk
 from gateway.control.versions import Versions
-from gateway.errors import Conflict, Invalid, NotFound
+from gateway.errors import Conflict, Invalid, NotFound, Unavailable
 from gateway.stores.memory import MemoryStore
 
 BEFORE = {"content": {"site": {"contexts": ["voice"], "children": {"blog": {"contexts": ["blog"]}}}}}
@@ -88,3 +88,15 @@ async def test_a_stored_node_whose_path_a_file_takes_is_found_by_its_id(tmp_path
         await house.content.replace(ANNA, "site/journal", {})
     moved = await house.content.replace(ANNA, "mine", {"key": "diary"})
     assert (moved.node.path, house.policies.error) == ("site/diary", None)
+
+
+async def test_a_gateway_that_starts_with_faults_lets_them_be_mended(house: Controlled, tmp_path: Path) -> None:
+    started = Controlled(tmp_path, house.records)
+    await started.policies.start()
+    with pytest.raises(Unavailable):
+        started.policies.of(ANNA.workspace)
+    assert sorted(paths(started)) == sorted(paths(house))
+    await started.content.delete(ANNA, "post", recursive=True)
+    moved = await started.content.replace(ANNA, "site/blog/page", {"parent": "site/journal"})
+    assert (moved.node.path, started.policies.error) == ("site/journal/page", None)
+    assert "site/journal/page" in started.snapshot.nodes
