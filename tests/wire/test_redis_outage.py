@@ -205,8 +205,8 @@ NEVER = {"a chat failed", "an answer is not complete"}
 
 
 async def bearable(gateway: Client, server: RedisServer, fault: Fault, allowed: Sequence[str] = ()) -> None:
-    """No reason to complain; of what a busy machine may cause as well, not in one of three attempts."""
-    for _ in range(3):
+    """No reason to complain; of what a busy machine may cause as well, not in one of five attempts."""
+    for _ in range(5):
         watched = await endure(gateway, lambda: fault(server), lambda: cure(server))
         assert any(chat.degraded for chat in watched.chats)
         found = set(complaints(watched)) - set(allowed)

@@ -117,7 +117,7 @@ class Traffic:
     def __init__(self, nodes: list[Client], upstream: Upstream) -> None:
         self.nodes, self.upstream, self.ended, self.answers = nodes, upstream, False, 0
 
-    async def run(self, workers: int = 4) -> None:
+    async def run(self, workers: int = 2) -> None:
         await asyncio.gather(*(self._chat(self.nodes[number % len(self.nodes)]) for number in range(workers)))
 
     async def _chat(self, node: Client) -> None:
