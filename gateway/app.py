@@ -1,5 +1,7 @@
 """The composition root: builds every object once and keeps the background work."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import logging
@@ -10,7 +12,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gateway.collectors.contexts import merging
 from gateway.control.key_shape import KIND as KEYS
@@ -21,12 +23,12 @@ from gateway.edge.health import Health
 from gateway.edge.hosts import HostCheck
 from gateway.edge.limits import Limiter
 from gateway.edge.logs import ExchangeLog
+from gateway.edge.manage.lazily import Lazily
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelList
 from gateway.edge.passthrough import Allowed, PassThrough
 from gateway.edge.router import Router
 from gateway.errors import Fault, Faults
-from gateway.management import Parts, management
 from gateway.pipeline import Pipeline
 from gateway.resources.extract import DocumentCache
 from gateway.resources.registry import Registry, default_registry
@@ -48,6 +50,9 @@ from gateway.upstreams.demo import DemoUpstream
 from gateway.upstreams.litellm import LitellmUpstream
 from gateway.upstreams.openai import OpenAIUpstream
 from gateway.upstreams.routes import Routes
+
+if TYPE_CHECKING:
+    from gateway.edge.manage.app import Manage
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +89,7 @@ class Gateway:
         return self.policies.contact if self.policies.loaded else -math.inf
 
     @classmethod
-    async def open(cls, settings: Settings) -> "Gateway":
+    async def open(cls, settings: Settings) -> Gateway:
         """Build everything; raises Faults for bad policies and StoreError for an unusable store."""
         stores = await open_stores(settings.store)
         try:
@@ -94,7 +99,7 @@ class Gateway:
             raise
 
     @classmethod
-    async def _built(cls, settings: Settings, stores: Stores) -> "Gateway":
+    async def _built(cls, settings: Settings, stores: Stores) -> Gateway:
         store = WatchedStore(stores.ephemeral)
         registry = known_types(settings)
         links = LinkCache(store, settings.links)
@@ -146,11 +151,13 @@ class Gateway:
             health=Health(self.policies, lambda: self.store.ok, draining),
             metrics=metrics,
             limiter=limiter,
-            manage=management(self._parts()),
+            manage=Lazily(self._management),
         )
 
-    def _parts(self) -> Parts:
-        return Parts(
+    def _management(self) -> Manage:
+        from gateway.management import Parts, management
+
+        parts = Parts(
             settings=self.settings,
             types=self.types,
             policies=self.policies,
@@ -159,6 +166,7 @@ class Gateway:
             links=self.links,
             pipeline=self.pipeline,
         )
+        return management(parts)
 
     def _enabled(self) -> dict[str, Upstream]:
         return {name: up for name, up in self.upstreams.items() if self.settings.upstreams[name].enabled}

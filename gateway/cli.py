@@ -13,21 +13,17 @@ import orjson
 import uvloop
 
 from gateway.app import Gateway, check_policies
-from gateway.commands import bundle, keys
-from gateway.commands.evaluate import Wish, evaluate, shown_as_text
-from gateway.commands.index import Shown, build_index, patient, searchable
-from gateway.control.imports import Wish as BundleWish
+from gateway.commands.arguments import bundle_parsers, keys_parsers
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import Principal
 from gateway.edge.auth import NO_KEYS
 from gateway.edge.logs import json_logging
 from gateway.errors import Fault, Faults, GatewayError, StoreError
-from gateway.evaluation.cases import Targets
-from gateway.preview import as_text, preview
 from gateway.settings import Overrides, Settings, is_loopback, load_settings
 from gateway.supervisor import Supervisor
 from gateway.worker import serve_alone
 
+# Commands import what they run when they run: whoever serves chats does not wait for what manages policies.
 OK, FAULT = 0, 1  # argparse exits with 2 by itself
 CONFIG = Path("config.yaml")
 MOST_WORKERS = 64
@@ -101,14 +97,14 @@ def parser() -> argparse.ArgumentParser:
     eval_.add_argument("cases", type=Path, metavar="CASES")
     eval_.set_defaults(run=evaluation)
 
-    export_, import_ = bundle.add_parsers(commands, likely_config())
+    export_, import_ = bundle_parsers(commands, likely_config())
     export_.set_defaults(run=export_bundle)
     import_.set_defaults(run=import_bundle)
 
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--config", type=Path, default=likely_config())
     shared.add_argument("--json", action="store_true")
-    for action, command in keys.add_parser(commands, shared).items():
+    for action, command in keys_parsers(commands, shared).items():
         command.set_defaults(run={"create": create_key, "list": list_keys, "revoke": revoke_key}[action])
     return root
 
@@ -190,6 +186,9 @@ def resolve(given: argparse.Namespace) -> int:
 
 
 async def show(settings: Settings, given: argparse.Namespace) -> int:
+    from gateway.commands.index import Shown, patient, searchable
+    from gateway.preview import as_text, preview
+
     gateway = await Gateway.open(patient(settings))
     try:
         said = {name: value for name in HEADERS if (value := getattr(given, name)) is not None}
@@ -209,11 +208,16 @@ async def show(settings: Settings, given: argparse.Namespace) -> int:
 
 
 def index(given: argparse.Namespace) -> int:
+    from gateway.commands.index import build_index
+
     print(uvloop.run(build_index(settings_for(given), sys.stderr, given.all)).as_text())
     return OK
 
 
 def evaluation(given: argparse.Namespace) -> int:
+    from gateway.commands.evaluate import Wish, evaluate, shown_as_text
+    from gateway.evaluation.cases import Targets
+
     targets = Targets(precision=given.min_precision, recall=given.min_recall, false_injections=given.max_false)
     shown = uvloop.run(evaluate(settings_for(given), Wish(given.cases, targets, given.model, given.fit)))
     print(orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode() if given.json else shown_as_text(shown))
@@ -221,24 +225,32 @@ def evaluation(given: argparse.Namespace) -> int:
 
 
 def create_key(given: argparse.Namespace) -> int:
+    from gateway.commands import keys
+
     made = uvloop.run(keys.create(settings_for(given), keys.wish_of(given), given.workspace))
     print(orjson.dumps(made.held.data | {"key": made.secret}).decode() if given.json else keys.made_as_text(made))
     return OK
 
 
 def list_keys(given: argparse.Namespace) -> int:
+    from gateway.commands import keys
+
     held = uvloop.run(keys.listed(settings_for(given), given.workspace))
     print(orjson.dumps([one.data for one in held]).decode() if given.json else keys.table(held))
     return OK
 
 
 def revoke_key(given: argparse.Namespace) -> int:
+    from gateway.commands import keys
+
     uvloop.run(keys.revoke(settings_for(given), given.id))
     print(orjson.dumps({"revoked": given.id}).decode() if given.json else f"{given.id} is revoked.")
     return OK
 
 
 def export_bundle(given: argparse.Namespace) -> int:
+    from gateway.commands import bundle
+
     stored = given.source == "stored"
     text = uvloop.run(bundle.export(settings_for(given), given.workspace, form=given.format, stored=stored))
     print(text, end="")
@@ -246,7 +258,10 @@ def export_bundle(given: argparse.Namespace) -> int:
 
 
 def import_bundle(given: argparse.Namespace) -> int:
-    wish = BundleWish(given.replace, given.dry_run)
+    from gateway.commands import bundle
+    from gateway.control.imports import Wish
+
+    wish = Wish(given.replace, given.dry_run)
     steps = uvloop.run(bundle.take_over(settings_for(given), given.workspace, given.file, wish))
     if given.json:
         print(orjson.dumps(bundle.steps_as_data(steps, dry_run=wish.dry_run), option=orjson.OPT_INDENT_2).decode())

@@ -1,6 +1,5 @@
 """`gateway export` and `gateway import`: bundles from and into the configured store, gateway running or not."""
 
-import argparse
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 import orjson
 
 from gateway.app import known_types
-from gateway.commands.keys import label, operator
+from gateway.commands.keys import operator
 from gateway.control.bundle import Exporter, bundle_of
 from gateway.control.desk import Desk
 from gateway.control.imports import Importer, Step, Wish
@@ -127,23 +126,6 @@ def steps_as_data(steps: Sequence[Step], *, dry_run: bool) -> dict[str, Any]:
     """The same for a program, as the management API has it."""
     items = [{"kind": step.kind, "alias": step.alias, "action": step.action, "changes": step.changes} for step in steps]
     return {"ok": True, "dry_run": dry_run, "items": items, "total": len(items)}
-
-
-def add_parsers(commands: Any, config: Path | None) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
-    """The words of both commands."""
-    out = commands.add_parser("export", help="write all policies of a workspace as one bundle")
-    out.add_argument("--format", choices=["yaml", "json"], default="yaml")
-    out.add_argument("--source", choices=["all", "stored"], default="all", help="leave out what policy files say")
-    into = commands.add_parser("import", help="take a bundle over into the store, all of it or nothing")
-    into.add_argument("--dry-run", action="store_true", help="only tell what would change")
-    into.add_argument("--replace", action="store_true", help="delete stored objects that the bundle lacks")
-    into.add_argument("--json", action="store_true")
-    into.add_argument("file", type=Path, metavar="FILE", help="a bundle in YAML, or in JSON if it ends with .json")
-    for command in (out, into):
-        command.add_argument("--config", type=Path, default=config)
-        command.add_argument("--policies", type=Path)
-        command.add_argument("--workspace", type=label, default="default")
-    return out, into
 
 
 def _short(value: Any) -> str:

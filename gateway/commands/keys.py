@@ -1,16 +1,12 @@
 """`gateway keys`: makes, lists and revokes keys in the configured store, whether or not a gateway runs on it."""
 
 import argparse
-import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from gateway.control.key_shape import KeyWish, Label
+from gateway.control.key_shape import KeyWish
 from gateway.control.keys import Held, Keys, Made
 from gateway.domain.principal import ANY_GROUP, Principal, Role
 from gateway.domain.record import Author, Record, Write
@@ -18,12 +14,9 @@ from gateway.errors import Faults, NotFound, StoreError
 from gateway.settings import Settings
 from gateway.stores.base import RecordStore
 from gateway.stores.open import open_stores
-from gateway.stores.policy_models import Moment
 from gateway.strict_yaml import Document
 from gateway.validation import validated
 
-SPAN = re.compile(r"([1-9][0-9]{0,4})([mhd])")
-UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 COLUMNS = ("id", "name", "workspace", "role", "agents", "groups", "tier", "limits", "expires_at", "source")
 
 
@@ -86,29 +79,6 @@ async def revoke(settings: Settings, id: str) -> None:
     raise NotFound(f"There is no key {id!r}.")
 
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The command's own words; `common` has what every one of them takes."""
-    keys = commands.add_parser("keys", help="make, list and revoke keys in the configured store")
-    actions = keys.add_subparsers(required=True, metavar="ACTION")
-    made = actions.add_parser("create", help="make a key and show it this once", parents=[common])
-    made.add_argument("--name", help="how logs and lists call it; its id when absent")
-    made.add_argument("--workspace", type=label, default="default", help="the tenant that it belongs to")
-    made.add_argument("--role", choices=[role.value for role in Role], default=Role.CHAT.value)
-    made.add_argument("--agents", type=words, metavar="A,B", help="the agents it may use; all when absent")
-    made.add_argument("--agent", help="the agent of requests that name none")
-    made.add_argument("--groups", type=words, metavar="A,B", help='for reader lists; "*": every group')
-    made.add_argument("--tier")
-    made.add_argument("--requests", type=int, metavar="N", help="requests per minute")
-    made.add_argument("--tokens", type=int, metavar="N", help="tokens per minute")
-    made.add_argument("--act-for-users", action="store_true", help="may send x-context-user")
-    made.add_argument("--expires", type=expiry, metavar="WHEN", help="90d, 12h, 2030-01-31 or a full RFC 3339 time")
-    shown = actions.add_parser("list", help="list keys; never the keys themselves", parents=[common])
-    shown.add_argument("--workspace", help="of one workspace only")
-    ended = actions.add_parser("revoke", help="end a key; running gateways follow within two seconds", parents=[common])
-    ended.add_argument("id", metavar="ID")
-    return {"create": made, "list": shown, "revoke": ended}
-
-
 def wish_of(given: argparse.Namespace) -> KeyWish:
     """What the command line asks for; raises Faults."""
     said = {"name": given.name, "role": given.role, "agents": given.agents, "agent": given.agent}
@@ -118,29 +88,6 @@ def wish_of(given: argparse.Namespace) -> KeyWish:
     if wish is None:
         raise Faults(faults)
     return wish
-
-
-def label(text: str) -> str:
-    try:
-        return TypeAdapter(Label).validate_python(text)
-    except ValidationError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 1 to 64 printable characters") from None
-
-
-def words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def expiry(text: str) -> datetime:
-    """A moment, or a span from now."""
-    span = SPAN.fullmatch(text)
-    if span is not None:
-        return datetime.now(UTC).replace(microsecond=0) + timedelta(**{UNITS[span[2]]: int(span[1])})
-    try:
-        return TypeAdapter(Moment).validate_python(text)
-    except (ValidationError, ValueError):
-        message = f"{text!r} is neither a span (90d, 12h) nor a time with its zone (2030-01-31T12:00:00Z)"
-        raise argparse.ArgumentTypeError(message) from None
 
 
 def made_as_text(made: Made) -> str:

@@ -11,7 +11,7 @@ from gateway.edge.errors import guarded
 from gateway.edge.health import Health, Policies
 from gateway.edge.hosts import HostCheck
 from gateway.edge.limits import Limiter
-from gateway.edge.manage.app import Manage
+from gateway.edge.manage.lazily import Lazily
 from gateway.edge.manage.problems import send_problem
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelList
@@ -36,7 +36,7 @@ class Router:
     health: Health
     metrics: Metrics
     limiter: Limiter
-    manage: Manage | None = None
+    manage: Lazily | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -15,6 +15,7 @@ from worlds import KINDS, NONE, OURS, THEM, TWIN, Stage, World, staged
 
 from gateway.domain.principal import Principal, Role
 from gateway.edge.manage.app import Manage
+from gateway.edge.manage.lazily import Lazily
 from gateway.edge.manage.routes import Handler, Route
 from gateway.edge.router import Router
 
@@ -140,10 +141,10 @@ def stage(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="module")
-def routes(stage: Stage) -> tuple[Route, ...]:
+def routes(stage: Stage, thread: Thread) -> tuple[Route, ...]:
     manage = stage.client.app.router(draining=lambda: False).manage
     assert manage is not None
-    return manage.routes
+    return thread.run(manage.built()).routes
 
 
 @pytest.fixture(scope="module")
@@ -203,9 +204,11 @@ def with_route(stage: Stage, changed: Route) -> Matrix:
     """A gateway in which one route is another one."""
     router = stage.client.app.router(draining=lambda: False)
     assert router.manage is not None
-    kept = [one for one in router.manage.routes if one.path != "/openapi.json"]
+    routes = stage.client.thread.run(router.manage.built()).routes
+    kept = [one for one in routes if one.path != "/openapi.json"]
     tampered = tuple(changed if (one.method, one.path) == (changed.method, changed.path) else one for one in kept)
-    return in_process(stage, replace(router, manage=Manage([Fixed(tampered)], stage.client.app.settings.limits)))
+    tampering = Manage([Fixed(tampered)], stage.client.app.settings.limits)
+    return in_process(stage, replace(router, manage=Lazily(lambda: tampering)))
 
 
 def as_others(handler: Handler, workspace: str) -> Handler:

@@ -56,7 +56,7 @@ async def managed(directory: Path, files: dict[str, Any]) -> AsyncGenerator[Mana
     try:
         manage = gateway.router(draining=lambda: False).manage
         assert manage is not None
-        yield ManagedGateway(manage)
+        yield ManagedGateway(await manage.built())
     finally:
         await gateway.close()
 
