@@ -54,11 +54,16 @@ def view(known: Indexed, names: Iterable[str] | None = None) -> View:
     return View.build(known, list(known.numbers) if names is None else list(names), Words.of(known))
 
 
-def expanded(shown: View, picked: Sequence[str], relations: Relations | None, **more: float) -> list[tuple[str, float]]:
+def expanded(shown: View, picked: Sequence[str], relations: Relations | None, **more: float) -> dict[str, float]:
     settings = Expansion(**{"depth": 2, "threshold": 0.5, **more})
     picks = expand(shown, [Pick(name, 1.0) for name in picked], settings, relations)
     assert len({pick.resource for pick in picks}) == len(picks)
-    return [(pick.resource, round(pick.score, 4)) for pick in picks]
+    return {pick.resource: pick.score for pick in picks}
+
+
+def alike(one: dict[str, float], other: dict[str, float]) -> bool:
+    """Whether two expansions found the same; the last bits of a product depend on its shape, so not to the last."""
+    return one == pytest.approx(other, abs=2e-5)
 
 
 def test_neighbours_are_those_of_all_passages_but_the_later_ones_of_a_long_resource() -> None:
@@ -83,7 +88,7 @@ def test_an_expansion_finds_the_same_with_relations_and_without(
     shown = view(known, sorted(seen, key=names.index))
     picked = data.draw(st.lists(st.sampled_from(seen), min_size=1, max_size=4, unique=True))
     asked = {"threshold": threshold, "top_n": top_n}
-    assert expanded(shown, picked, related(known), **asked) == expanded(shown, picked, None, **asked)
+    assert alike(expanded(shown, picked, related(known), **asked), expanded(shown, picked, None, **asked))
 
 
 @settings(max_examples=10, deadline=None)
@@ -102,8 +107,8 @@ def test_after_edits_the_relations_are_those_of_a_fresh_build(seed: int, data: s
         fresh = related(known)
         shown = view(known)
         for name in list(known.numbers)[:5]:
-            assert expanded(shown, [name], base) == expanded(shown, [name], fresh)
-        assert (base.floors >= fresh.floors - 1e-6).all()
+            assert alike(expanded(shown, [name], base), expanded(shown, [name], fresh))
+        assert (base.floors >= fresh.floors - 2e-5).all()
 
 
 def test_an_edit_compares_only_what_it_changed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +146,7 @@ def test_what_was_not_kept_is_compared_after_all(monkeypatch: pytest.MonkeyPatch
 def test_relations_of_another_index_are_not_used() -> None:
     former, newer = indexed(drawn(20, 1)), indexed(drawn(20, 2))
     relations = related(former)
-    assert expanded(view(newer), ["c/3"], relations) == expanded(view(newer), ["c/3"], None)
+    assert alike(expanded(view(newer), ["c/3"], relations), expanded(view(newer), ["c/3"], None))
 
 
 def test_large_and_small_indexes_relate_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +177,7 @@ async def test_what_is_no_longer_wanted_is_given_up_and_not_compared_again(monke
     assert relating.current.indexed is known
     shown = view(known)
     for name in ("c/0", "c/50", "c/99", "c/new"):
-        assert expanded(shown, [name], relating.current) == expanded(shown, [name], None)
+        assert alike(expanded(shown, [name], relating.current), expanded(shown, [name], None))
 
 
 async def test_an_engine_relates_in_the_background_and_finds_the_same() -> None:
