@@ -11,11 +11,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from gateway.semantic.pairs import Pairs
+
 Floats = NDArray[np.float32]
 Rows = NDArray[np.intp]
 
 K1 = 1.2  # between .6 and 2 nothing changes by more than a point on any set
 B = 0.6
+PAIR = 0.4  # what a pair of neighbours weighs beside its two words
 
 # Scripts written without spaces: Thai, kana, Han and Hangul become overlapping pairs of characters.
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0002fa1f"
@@ -65,9 +68,9 @@ def _pairs(run: str) -> list[str]:
 class Match:
     """How well documents match one query, document by document."""
 
-    score: Floats  # BM25, from 0
+    score: Floats  # BM25 of words and of pairs of neighbours, from 0
     coverage: Floats  # share of the query's terms that occur, weighted by how rare they are
-    ceiling: float  # about what a document made of nothing but the query's terms would score
+    ceiling: float  # about what a document made of nothing but the query's terms, in any order, would score
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,11 +82,13 @@ class Lexical:
     documents: Rows
     counts: Floats
     lengths: Floats  # by document, in terms
+    pairs: Pairs
 
     @classmethod
     def build(cls, texts: Sequence[Sequence[str]]) -> Self:
         """Postings of documents that are given as their terms."""
-        empty = cls({}, np.zeros(1, np.intp), np.empty(0, np.intp), np.empty(0, np.float32), np.empty(0, np.float32))
+        none, zero = np.empty(0, np.intp), np.empty(0, np.float32)
+        empty = cls({}, np.zeros(1, np.intp), none, zero, zero, Pairs.none())
         return empty.revised(np.empty(0, np.intp), dict(enumerate(texts)))
 
     def revised(self, places: Rows, texts: Mapping[int, Sequence[str]]) -> Self:
@@ -105,7 +110,8 @@ class Lexical:
         lengths[list(texts)] = [len(words) for words in texts.values()]
         order = np.argsort(terms_, kind="stable")
         starts = np.searchsorted(terms_[order], np.arange(len(vocabulary) + 1))
-        return type(self)(vocabulary, starts, documents[order], counts[order], lengths)
+        pairs = self.pairs.revised(places, texts)
+        return type(self)(vocabulary, starts, documents[order], counts[order], lengths, pairs)
 
     def within(self, rows: Rows) -> "Scoped":
         """The same postings for some documents only. Worth keeping per scope."""
@@ -131,10 +137,14 @@ class Scoped:
         total = 0.0
         for word in dict.fromkeys(query):
             at, counts = self._postings(word)
-            rarity = float(np.log1p((visible - len(at) + 0.5) / (len(at) + 0.5)))
+            rarity = _rarity(len(at), visible)
             total += rarity
             score[at] += rarity * counts * (K1 + 1) / (counts + self.damping[at])
             coverage[at] += rarity
+        for documents in self.lexical.pairs.documents(query):
+            at = self.places[documents]
+            at = at[at >= 0]
+            score[at] += PAIR * _rarity(len(at), visible) * (K1 + 1) / (1 + self.damping[at])
         return Match(score, coverage / max(total, 1e-9), total * (K1 + 1))
 
     def _postings(self, word: str) -> tuple[Rows, Floats]:
@@ -145,3 +155,7 @@ class Scoped:
         at = self.places[self.lexical.documents[span]]
         seen = at >= 0
         return at[seen], self.lexical.counts[span][seen]
+
+
+def _rarity(documents: int, visible: int) -> float:
+    return float(np.log1p((visible - documents + 0.5) / (documents + 0.5)))

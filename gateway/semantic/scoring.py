@@ -11,11 +11,11 @@ Floats = NDArray[np.float32]
 Rows = NDArray[np.intp]
 
 SHORTLIST = 20  # resources per sentence that are worth a probability; a relevant one is hardly ever below
-CENTRAL, FOCUSED = 0.3, 0.4  # shares in the dense part, where there are examples
+CENTRAL, FOCUSED = 0.25, 0.5  # shares in the dense part, where there are examples
 WIDEST = 1024  # dimensions; beyond that the transform of each view would take seconds and megabytes
 SHRINKAGE = 0.5  # of the spread of examples towards the same in every direction: there are only a few of each
-LEXICAL = 0.15
-LEXICAL_EXAMPLES = 0.1  # where there are examples, meaning is told better
+LEXICAL = 0.2
+LEXICAL_EXAMPLES = 0.08  # where there are examples, meaning is told better
 LEXICAL_FOREIGN = 1.0  # added per unit of foreignness
 LEXICAL_SCRIPT = 5.0  # for other scripts the model's cosine is little more than noise
 PART = 0.5  # the odds of a match by one sentence of several; the whole question comes first

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from calibration.fit import Outcome, fit, outcome
-from calibration.sources import LabelledSet, read_all
+from calibration.fit import fit, outcome
+from calibration.labelled import LabelledSet
+from calibration.sources import read_all
 from calibration.table import Table, Vectors, tabulate, thinned, tiny
 
 QUESTIONS = 500  # of a set; half as many for its thinned form
@@ -29,14 +30,14 @@ def main() -> None:
     thin = [_table(thinned(labelled, THINNED), sets, vectors, QUESTIONS // 2) for labelled in sets]
     few = [table for labelled in sets for table in _tiny_tables(labelled, sets, vectors)]
     _report(full, thin, few)
-    stored = {"version": 1, "sets": [table.name for table in full], **fit([*full, *thin, *few]).to_json()}
+    stored = {"version": 2, "sets": [table.name for table in full], **fit([*full, *thin, *few]).to_json()}
     options.out.write_text(json.dumps(stored, indent=1) + "\n")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sources", type=Path)
-    parser.add_argument("--out", type=Path, default=Path("gateway/semantic/calibration/v1.json"))
+    parser.add_argument("--out", type=Path, default=Path("gateway/semantic/calibration/v2.json"))
     parser.add_argument("--cache", type=Path, default=Path("data/calibration"))
     return parser.parse_args()
 
@@ -57,11 +58,11 @@ def _tiny_tables(labelled: LabelledSet, sets: Sequence[LabelledSet], vectors: Ve
 def _report(full: Sequence[Table], thin: Sequence[Table], few: Sequence[Table]) -> None:
     print(f"{'held out':14} hybrid R@1 │ R@1   at .7: precision recall false │ at .5: precision recall false")
     rows = []
-    handfuls: list[tuple[int, Outcome]] = []
+    families = dict.fromkeys(table.family for table in full)
+    every = [*full, *thin, *few]
+    without = {family: fit([table for table in every if table.family != family]) for family in families}
     for table in full:
-        held_out = fit([other for other in (*full, *thin, *few) if other.family != table.family])
-        tried = [(one, outcome(one, held_out, 0.5)) for one in few if one.family == table.family]
-        handfuls += [(one.right.shape[1], got) for one, got in tried]
+        held_out = without[table.family]
         sure, likely = outcome(table, held_out, 0.7), outcome(table, held_out, 0.5)
         rows.append([table.first, sure.first, sure.precision, sure.recall, sure.false_injections])
         print(
@@ -69,6 +70,7 @@ def _report(full: Sequence[Table], thin: Sequence[Table], few: Sequence[Table]) 
             f"{sure.false_injections:.3f} │ {likely.precision:.3f} {likely.recall:.3f} {likely.false_injections:.3f}"
         )
     print("mean", np.round(np.mean(rows, 0), 3).tolist())
+    handfuls = [(one.right.shape[1], outcome(one, without[one.family], 0.5)) for one in few]
     for size in TINY:
         got = [(one.precision, one.recall, one.false_injections) for width, one in handfuls if width == size]
         print(f"{size:2} items at .5: precision, recall, false", np.round(np.nanmean(got, 0), 3).tolist())

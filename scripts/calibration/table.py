@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration.sources import Item, LabelledSet, Question
+from calibration.labelled import Item, LabelledSet, Question
 from gateway.semantic.lexical import Lexical, terms
 from gateway.semantic.model_files import locate
 from gateway.semantic.onnx_model import OnnxModel

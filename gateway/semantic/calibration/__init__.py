@@ -15,7 +15,7 @@ from gateway.semantic.base import SemanticError
 
 Floats = NDArray[np.float32]
 
-LATEST = "v1.json"
+LATEST = "v2.json"
 _CLIP = 30.0  # beyond it exp overflows in float32 and nothing changes any more
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gateway.semantic.lexical import K1, B, Lexical, Match, stem, terms
+from gateway.semantic.lexical import K1, PAIR, B, Lexical, Match, stem, terms
 
 
 def matched(texts: list[str], query: str, rows: list[int] | None = None) -> Match:
@@ -91,3 +91,29 @@ def test_scores_come_in_the_order_of_the_rows() -> None:
 def test_nothing_to_match_scores_nothing(texts: list[str], query: str) -> None:
     match = matched(texts, query)
     assert match.score.tolist() == match.coverage.tolist() == [0.0] * len(texts)
+
+
+def test_words_that_stand_together_as_asked_count_more() -> None:
+    match = matched(["card payment late", "payment late card", "gift card, no payment"], "card payment")
+    assert match.score[0] > match.score[1]
+    assert match.coverage[0] == pytest.approx(match.coverage[1])
+
+
+def test_pairs_weigh_what_they_are_meant_to() -> None:
+    together, apart = matched(["red fox", "fox red"], "red fox").score.tolist()
+    rarity = np.log1p((2 - 1 + 0.5) / (1 + 0.5))
+    assert together - apart == pytest.approx(PAIR * rarity * (K1 + 1) / (1 + K1), rel=1e-5)
+
+
+def test_pairs_of_hidden_documents_change_nothing() -> None:
+    alone = matched(["red fox", "blue cow"], "red fox")
+    among = matched(["red fox", "red fox", "the red fox", "blue cow"], "red fox", rows=[1, 3])
+    assert among.score.tolist() == pytest.approx(alone.score.tolist())
+
+
+def test_a_revised_collection_scores_like_a_new_one() -> None:
+    former = Lexical.build([terms(text) for text in ("red fox", "old dog", "blue cow")])
+    revised = former.revised(np.array([2, -1, 0]), {1: terms("red fox runs")})
+    new = Lexical.build([terms(text) for text in ("blue cow", "red fox runs", "red fox")])
+    rows, query = np.arange(3), terms("the red fox runs")
+    assert revised.within(rows).match(query).score.tolist() == new.within(rows).match(query).score.tolist()
