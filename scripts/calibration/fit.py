@@ -29,8 +29,8 @@ TERMS = (
 PENALTY = 3.0
 STEPS = 25
 UNANSWERED = 0.1  # weight of a question near the set whose answer is not in it: labels there are doubtful
-# Added to the logit: the weight of strangers and the caution of the penalty make .5 too strict. So much puts it where sets
-# that a fit has not seen have a mean precision of .84 and a recall of .64.
+# Added to the logit: the weight of strangers and the caution of the penalty make .5 too strict. So much puts it where
+# sets that a fit has not seen have a mean precision of .84 and a recall of .64.
 LEAN = 0.3
 ELSEWHERE = 3.0  # weight of a question from elsewhere: to inject anything there is the worst fault
 
