@@ -126,4 +126,4 @@ def test_changes_of_the_policies_are_measured_too(tmp_path: Path) -> None:
     figures = {figure["name"]: figure["ours"] for figure in json.loads(file.read_text())}
     assert len(figures) == 7
     assert all(figure > 0 for name, figure in figures.items() if "lag" not in name)
-    assert figures["snapshot of 20 × 10 made from nothing"] < 300
+    assert figures["snapshot of 20 × 10 resources rebuilt after an edit"] < 300

@@ -147,8 +147,8 @@ async def measure(contexts: int, rounds: int) -> list[Figure]:
             fresh, prepared = await scopes(gateway, rounds)
     size = f"{contexts:,} × {RESOURCES}"
     return [
-        Figure(f"snapshot of {size} made from nothing", cold, "ms", target=300),
-        Figure(f"snapshot of {size} after one edit", warm, "ms", target=300),
+        Figure(f"first load of {size} resources at a start", cold, "ms"),
+        Figure(f"snapshot of {size} resources rebuilt after an edit", warm, "ms", target=300),
         Figure("loop's lag while snapshots are made, p50", at(inside, 50), "ms", at(outside, 50), "control"),
         Figure("loop's lag while snapshots are made, p99", at(inside, 99), "ms", at(outside, 99), "control"),
         Figure("loop's lag while snapshots are made, worst", inside[-1], "ms", outside[-1], "control"),
