@@ -21,6 +21,7 @@ from gateway.stores.policies import FilePolicies, PolicyReader
 from gateway.stores.stored import Entries, Stored, Workspace
 
 POLL_SECONDS = 0.5
+SWEPT = 256  # swaps after which everything is looked at for garbage once
 DEFAULT = "default"
 ATTEMPTS = 5  # to write back what a store has lost, while other nodes do the same
 RESTORER = Author("gateway", "restore")
@@ -272,12 +273,25 @@ class Policies:
     async def _swap(self, fresh: Generation) -> None:
         self._now = fresh
         self._entries.clear()
-        # A full collection would walk the whole snapshot and stop the loop for it (35 ms for a big one).
-        gc.freeze()
+        set_aside(fresh.number)
         for notify in self._watchers:
             told = notify()
             if told is not None:
                 await told
+
+
+def set_aside(number: int) -> None:
+    """Take what lives now out of the garbage collector's way.
+
+    A full collection would walk the whole snapshot and stop the loop for it (35 ms for a big one). Garbage that is set
+    aside along with it would stay for ever, so now and then it is looked at all the same.
+    """
+    if number % SWEPT == 0:
+        gc.unfreeze()
+        gc.collect()
+    else:
+        gc.collect(1)  # what is young: well under a millisecond
+    gc.freeze()
 
 
 def made(record: Record) -> str:

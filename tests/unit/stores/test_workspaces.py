@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -416,3 +417,26 @@ async def test_compiling_happens_off_the_loop(house: House) -> None:
     policies = await house.started()
     await policies.reload()
     assert threading.main_thread() not in house.materials.threads
+
+
+async def test_garbage_that_was_set_aside_is_found_after_some_swaps(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ring:
+        """Refers to itself, so that only the collector can end it."""
+
+        def __init__(self) -> None:
+            self.own = self
+
+    monkeypatch.setattr("gateway.stores.workspaces.SWEPT", 4)
+    policies = await house.started()
+    ring = Ring()
+    gone = weakref.ref(ring)
+    await policies.reload()  # sets it aside while it lives
+    del ring
+    gc.collect()
+    assert gone() is not None, "the collector does not look at what was set aside"
+    await policies.reload()
+    await policies.reload()
+    assert policies.generation == 4
+    assert gone() is None
