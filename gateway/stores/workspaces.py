@@ -21,7 +21,7 @@ from gateway.stores.policies import FilePolicies, PolicyReader
 from gateway.stores.stored import Entries, Stored, Workspace
 
 POLL_SECONDS = 0.5
-SWEPT = 256  # swaps after which everything is looked at for garbage once
+SWEPT = 2048  # swaps after which everything is looked at for garbage: the loop stands still for some 75 ms
 DEFAULT = "default"
 ATTEMPTS = 5  # to write back what a store has lost, while other nodes do the same
 RESTORER = Author("gateway", "restore")
