@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import secrets
 import signal
 import sys
@@ -81,12 +80,8 @@ class Gateway:
     auth: Authenticator = field(init=False)
 
     def __post_init__(self) -> None:
-        fresh = Freshness(self.settings.auth.stale_seconds, self._contact)
+        fresh = Freshness(self.settings.auth.stale_seconds, lambda: self.policies.contact)
         self.auth = Authenticator(self.settings.auth, loopback=is_loopback(self.settings.listen.host), fresh=fresh)
-
-    def _contact(self) -> float:
-        """When the store was last heard from, in monotonic seconds."""
-        return self.policies.contact if self.policies.loaded else -math.inf
 
     @classmethod
     async def open(cls, settings: Settings) -> Gateway:

@@ -8,6 +8,7 @@ import time
 from gateway.errors import StoreError
 from gateway.settings import Versions
 from gateway.stores.base import EphemeralStore, RecordStore
+from gateway.stores.lease import Lease
 
 LEASE = "lease:retention"
 PAUSE_SECONDS = 3600.0
@@ -18,10 +19,10 @@ log = logging.getLogger(__name__)
 
 async def forget(records: RecordStore, store: EphemeralStore, wanted: Versions) -> None:
     """Prune now and then until cancelled; of several nodes or workers one does it at a time."""
-    owner = secrets.token_hex(8)
+    lease = Lease(store, LEASE, secrets.token_hex(8), PAUSE_SECONDS)
     while True:
         try:
-            if await store.lease(LEASE, owner, PAUSE_SECONDS):
+            if await lease.taken():
                 await prune(records, wanted, time.time())
         except StoreError as error:
             log.warning("old versions stay for now: %s", error)

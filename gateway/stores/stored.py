@@ -24,10 +24,6 @@ class Stored:
     records: Mapping[Key, Record] = field(default_factory=dict)
     parsed: Mapping[str, Mapping[Key, Entry]] = field(default_factory=dict)  # by workspace; policies only
 
-    @classmethod
-    def of(cls, records: Iterable[Record]) -> "Stored":
-        return cls().with_changes(records)
-
     @property
     def workspaces(self) -> list[str]:
         return list(self.parsed)

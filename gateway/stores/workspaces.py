@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import gc
 import logging
+import math
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,9 +54,9 @@ class Policies:
         self._position: Position | None = None
         self._turn = asyncio.Lock()
         self._entries: dict[str, Entries] = {}  # of this generation, as far as somebody asked for them
-        self._watchers: list[Callable[[], Awaitable[None] | None]] = []
+        self._watchers: list[Callable[[], None]] = []
         self._file_error: str | None = None
-        self.contact = time.monotonic()  # when the store answered last
+        self.contact = -math.inf  # when the store answered last, in monotonic seconds; -inf: never
         self.store_error: str | None = None
 
     @property
@@ -117,7 +118,7 @@ class Policies:
                     found.setdefault(link.url, []).append((workspace, resource, link))
         return found
 
-    def watch(self, notify: Callable[[], Awaitable[None] | None]) -> None:
+    def watch(self, notify: Callable[[], None]) -> None:
         """Call `notify` after every swap, before whoever caused it goes on."""
         self._watchers.append(notify)
 
@@ -131,14 +132,14 @@ class Policies:
         self._now = Generation(1, files, base)
         with contextlib.suppress(StoreError):
             await self.refresh()
-        gc.freeze()
+        set_aside(self.generation)
 
     async def reload(self) -> bool:
         """Read the files again; True if what they say is in use now, else `error` says why not."""
         async with self._turn:
             try:
                 files = await asyncio.to_thread(self._reader.read)
-                await self._swap(await asyncio.to_thread(self._rebuilt, files))
+                self._swap(await asyncio.to_thread(self._rebuilt, files))
             except Faults as faults:
                 self._file_error = str(faults)
                 return False
@@ -187,11 +188,13 @@ class Policies:
             if self._moment_passed():
                 async with self._turn:
                     assert self._now.files is not None
-                    await self._swap(await asyncio.to_thread(self._rebuilt, self._now.files))
+                    self._swap(await asyncio.to_thread(self._rebuilt, self._now.files))
 
     def _moment_passed(self) -> bool:
-        base, others = self.snapshots()
-        moments = (one.valid_until for one in (base, *others.values()))
+        now = self._now
+        # What is broken keeps its former snapshot, whose moment has passed for good.
+        others = (one.snapshot for name, one in now.workspaces.items() if name not in now.broken)
+        moments = (one.valid_until for one in (now.base, *others))
         return any(moment is not None and moment <= self._clock() for moment in moments)
 
     def _note(self, error: str | None) -> None:
@@ -206,20 +209,14 @@ class Policies:
             changed = await self._store.changes(self._position)
             if changed is not None:
                 if changed.records:
-                    stored = self._now.stored.with_changes(changed.records)
-                    touched = {record.key.workspace for record in changed.records}
-                    await self._swap(await asyncio.to_thread(self._changed, stored, touched))
+                    self._swap(await asyncio.to_thread(self._changed, self._now.stored, changed.records))
                 self._position = changed.position
                 return
         loaded = await self._store.load()
         if self._position is not None and self._now.stored.records:
             loaded = await self._refilled(loaded)
-        stored = Stored.of(loaded.records)
-        if not stored.records and not self._now.stored.records:
-            self._position = loaded.position
-            return
-        touched = {key.workspace for key in (*stored.records, *self._now.stored.records)}
-        await self._swap(await asyncio.to_thread(self._changed, stored, touched))
+        if loaded.records or self._now.stored.records:
+            self._swap(await asyncio.to_thread(self._changed, Stored(), loaded.records))
         self._position = loaded.position
 
     async def _refilled(self, loaded: Records) -> Records:
@@ -246,8 +243,12 @@ class Policies:
         fresh = replace(self._now, number=number, files=files, base=base)
         return self._with_workspaces(fresh, self._now.stored.workspaces)
 
-    def _changed(self, stored: Stored, touched: Iterable[str]) -> Generation:
-        return self._with_workspaces(replace(self._now, number=self._now.number + 1, stored=stored), touched)
+    def _changed(self, former: Stored, changed: Sequence[Record]) -> Generation:
+        """With what came after `former`, which is what this node holds, or nothing when everything was loaded anew."""
+        now = self._now
+        fresh = replace(now, number=now.number + 1, stored=former.with_changes(changed))
+        left = () if former is now.stored else now.stored.records
+        return self._with_workspaces(fresh, {key.workspace for key in (*left, *(one.key for one in changed))})
 
     def _with_workspaces(self, fresh: Generation, touched: Iterable[str]) -> Generation:
         built = dict(fresh.workspaces)
@@ -270,14 +271,12 @@ class Policies:
         entries = generation.stored.entries(name)
         return Workspace.build(entries, generation.files, self._source, generation.workspaces.get(name))
 
-    async def _swap(self, fresh: Generation) -> None:
+    def _swap(self, fresh: Generation) -> None:
         self._now = fresh
         self._entries.clear()
         set_aside(fresh.number)
         for notify in self._watchers:
-            told = notify()
-            if told is not None:
-                await told
+            notify()
 
 
 def set_aside(number: int) -> None:

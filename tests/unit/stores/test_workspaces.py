@@ -440,3 +440,17 @@ async def test_garbage_that_was_set_aside_is_found_after_some_swaps(
     await policies.reload()
     assert policies.generation == 4
     assert gone() is None
+
+
+async def test_a_moment_that_passed_for_faulty_policies_is_not_worked_on_again_and_again(house: House) -> None:
+    policies = await house.started()
+    sale = text("Sale!", valid_until="1970-01-01T00:20:00Z")  # second 1200
+    await policies.commit([write("contexts", "sale", sale), write("agents", "a", {"contexts": ["house"]})], AUTHOR)
+    house.write({})  # the agent's context is gone: the workspace keeps what it has
+    assert await policies.reload()
+    house.now = 1_300.0
+    before = policies.generation
+    following = asyncio.create_task(policies.follow(0.001))
+    await asyncio.sleep(0.1)
+    following.cancel()
+    assert policies.generation - before <= 1
