@@ -1,17 +1,20 @@
 """A real Redis-compatible server for tests: in a folder of its own, on a free port, without persistence."""
 
+import asyncio
 import importlib.util
 import os
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import redis
+
+from gateway.errors import StoreError
 
 PATIENCE = 10.0  # seconds after which a server that does not come up is broken
 
@@ -127,3 +130,16 @@ def free_port() -> int:
     with socket.socket() as plug:
         plug.bind(("127.0.0.1", 0))
         return int(plug.getsockname()[1])
+
+
+async def until_it_works(call: Callable[[], Awaitable[object]]) -> float:
+    """The seconds until a call succeeds."""
+    begin = time.perf_counter()
+    async with asyncio.timeout(6):
+        while True:
+            try:
+                await call()
+            except StoreError:
+                await asyncio.sleep(0.01)
+            else:
+                return time.perf_counter() - begin

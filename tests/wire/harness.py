@@ -324,4 +324,14 @@ def serving(thread: Thread, app: Gateway, settings: Settings) -> Iterator[int]:
         plug.close()
 
 
+@contextmanager
+def following(client: Client) -> Iterator[Client]:
+    """A node that looks at the store as a running one does."""
+    task = asyncio.run_coroutine_threadsafe(client.app.policies.follow(), client.thread.loop)
+    try:
+        yield client
+    finally:
+        task.cancel()
+
+
 Start = Callable[..., Client]

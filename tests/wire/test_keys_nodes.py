@@ -3,12 +3,12 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from harness import Client, Thread, running_gateway
+from harness import Client, Thread, following, running_gateway
 from redis_server import RedisServer, running_redis
 from upstream import Upstream, say
 
@@ -18,16 +18,6 @@ from gateway.control.keys import Keys, Made
 
 SEEN_WITHIN = 2.0  # seconds
 CONFIGURED = {"name": "fixed", "sha256": sha256(b"fixed").hexdigest()}
-
-
-@contextmanager
-def following(client: Client) -> Iterator[Client]:
-    """A node that looks at the store as a running one does."""
-    task = asyncio.run_coroutine_threadsafe(client.app.policies.follow(), client.thread.loop)
-    try:
-        yield client
-    finally:
-        task.cancel()
 
 
 @pytest.fixture(scope="module")

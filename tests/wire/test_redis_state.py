@@ -3,14 +3,14 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from harness import Client, Thread, running_gateway
+from harness import Client, Thread, following, running_gateway
 from redis_server import RedisServer, running_redis
 from upstream import Upstream, say
 
@@ -39,15 +39,6 @@ STORED = [
 def server() -> Iterator[RedisServer]:
     with running_redis() as server:
         yield server
-
-
-@contextmanager
-def following(client: Client) -> Iterator[Client]:
-    task = asyncio.run_coroutine_threadsafe(client.app.policies.follow(), client.thread.loop)
-    try:
-        yield client
-    finally:
-        task.cancel()
 
 
 @pytest.fixture

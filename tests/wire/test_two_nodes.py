@@ -4,14 +4,14 @@ import asyncio
 import re
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from harness import Client, Thread, running_gateway
+from harness import Client, Thread, following, running_gateway
 from redis_server import RedisServer, running_redis
 from upstream import Upstream, say
 
@@ -34,16 +34,6 @@ def context(edition: int) -> bytes:
 def edition(number: int) -> list[Write]:
     agent = orjson.dumps({"contexts": ["news"], "instructions": f"You know edition {number}."})
     return [Write(Key("default", "contexts", "news"), context(number)), Write(Key("default", "agents", "a"), agent)]
-
-
-@contextmanager
-def following(client: Client) -> Iterator[Client]:
-    """A node that looks at the store as a running one does."""
-    task = asyncio.run_coroutine_threadsafe(client.app.policies.follow(), client.thread.loop)
-    try:
-        yield client
-    finally:
-        task.cancel()
 
 
 @pytest.fixture(scope="module")

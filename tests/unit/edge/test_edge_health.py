@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
+from fixed_policies import FixedPolicies
 
 from gateway.domain.snapshot import EMPTY, Snapshot
 from gateway.edge.health import Health
@@ -13,23 +14,8 @@ LOADED = replace(EMPTY, hash="abcdef0123456789" * 4, generation=3)
 
 
 @dataclass
-class FakePolicies:
+class FakePolicies(FixedPolicies):
     current: Snapshot = LOADED
-    error: str | None = None
-
-    @property
-    def loaded(self) -> bool:
-        return self.current.generation > 0
-
-    @property
-    def generation(self) -> int:
-        return self.current.generation
-
-    def of(self, workspace: str) -> Snapshot:
-        return self.current
-
-    def snapshots(self) -> tuple[Snapshot, dict[str, Snapshot]]:
-        return self.current, {}
 
 
 async def ask(endpoint: Any) -> tuple[int, dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
+from fixed_policies import FixedPolicies
 
 from gateway.domain.agent import Agent
 from gateway.domain.principal import ANONYMOUS, Principal
@@ -22,23 +23,8 @@ LOADED = replace(EMPTY, agents=AGENTS)
 
 
 @dataclass
-class FakePolicies:
+class FakePolicies(FixedPolicies):
     current: Snapshot = LOADED
-    error: str | None = None
-
-    @property
-    def loaded(self) -> bool:
-        return self.current.generation > 0
-
-    @property
-    def generation(self) -> int:
-        return self.current.generation
-
-    def of(self, workspace: str) -> Snapshot:
-        return self.current
-
-    def snapshots(self) -> tuple[Snapshot, dict[str, Snapshot]]:
-        return self.current, {}
 
 
 class FakeUpstream:

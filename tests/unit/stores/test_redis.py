@@ -6,11 +6,11 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 
 import pytest
 from redis.asyncio import SSLConnection
-from redis_server import RedisServer, free_port, running_redis
+from redis_server import RedisServer, free_port, running_redis, until_it_works
 
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError
@@ -62,19 +62,6 @@ async def failing(call: Awaitable[object]) -> tuple[str, float]:
         await call
     assert PASSWORD not in str(caught.value)
     return str(caught.value), (time.perf_counter() - begin) * 1000
-
-
-async def until_it_works(call: Callable[[], Awaitable[object]]) -> float:
-    """The seconds until a call succeeds."""
-    begin = time.perf_counter()
-    async with asyncio.timeout(6):
-        while True:
-            try:
-                await call()
-            except StoreError:
-                await asyncio.sleep(0.01)
-            else:
-                return time.perf_counter() - begin
 
 
 async def test_keys_carry_our_prefix_and_deadlines_are_the_server_s(calm: RedisStore, shared: RedisServer) -> None:

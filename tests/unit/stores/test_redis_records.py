@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
-from redis_server import RedisServer, running_redis
+from redis_server import RedisServer, running_redis, until_it_works
 
 from gateway.domain.record import Author, Key, Position, Records, Write
 from gateway.domain.redis_address import redis_address
@@ -97,18 +97,6 @@ def calls(stores: Stores) -> list[Callable[[], Awaitable[object]]]:
         lambda: records.audit("default", AuditFilter(by="ada"), 0, 10),
         lambda: records.prune(1, 0),
     ]
-
-
-async def until_it_works(call: Callable[[], Awaitable[object]]) -> float:
-    begin = time.perf_counter()
-    async with asyncio.timeout(6):
-        while True:
-            try:
-                await call()
-            except StoreError:
-                await asyncio.sleep(0.01)
-            else:
-                return time.perf_counter() - begin
 
 
 @pytest.mark.parametrize("number", range(8))

@@ -1,0 +1,27 @@
+"""Policies that never change, for tests of what serves them."""
+
+from dataclasses import dataclass
+
+from gateway.domain.snapshot import EMPTY, Snapshot
+
+
+@dataclass
+class FixedPolicies:
+    """One snapshot for every workspace."""
+
+    current: Snapshot = EMPTY
+    error: str | None = None
+
+    @property
+    def loaded(self) -> bool:
+        return self.current.generation > 0
+
+    @property
+    def generation(self) -> int:
+        return self.current.generation
+
+    def of(self, workspace: str) -> Snapshot:
+        return self.current
+
+    def snapshots(self) -> tuple[Snapshot, dict[str, Snapshot]]:
+        return self.current, {}
