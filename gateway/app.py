@@ -16,37 +16,37 @@ from typing import TYPE_CHECKING, Any
 from gateway.collectors.contexts import merging
 from gateway.control.key_shape import KIND as KEYS
 from gateway.domain.snapshot import Snapshot
+from gateway.domain.upstream import Upstream
 from gateway.edge.auth import Authenticator, Freshness
 from gateway.edge.chat import Chat
 from gateway.edge.health import Health
 from gateway.edge.hosts import HostCheck
 from gateway.edge.limits import Limiter
 from gateway.edge.logs import ExchangeLog
-from gateway.edge.manage.lazily import Lazily
+from gateway.edge.manage.lazily import LazyManagementApp
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelList
-from gateway.edge.passthrough import Allowed, PassThrough
+from gateway.edge.passthrough import PassThrough, PassthroughPaths
 from gateway.edge.router import Router
 from gateway.errors import Fault, Faults
+from gateway.extraction.extract import DocumentCache
+from gateway.links.cache import LinkCache
 from gateway.pipeline import Pipeline
-from gateway.resources.extract import DocumentCache
+from gateway.policies.context_compiler import PolicySource
+from gateway.policies.file_policies import load_policies
+from gateway.policies.materials import PolicyMaterials
+from gateway.policies.repository import PolicyRepository
+from gateway.policies.watch import fingerprint, watch
 from gateway.resources.registry import Registry, default_registry
 from gateway.semantic.service import SemanticService, open_vectors
-from gateway.semantic.tokens import BpeCounter
 from gateway.settings import Settings, is_loopback
-from gateway.stores.compile_resources import Source
-from gateway.stores.links import LinkCache
-from gateway.stores.materials import PolicyMaterials
-from gateway.stores.memory import MemoryStore
+from gateway.stores.memory_ephemeral import MemoryStore
+from gateway.stores.monitored import MonitoredStore
 from gateway.stores.open import Stores, open_stores
-from gateway.stores.policies import load_policies
 from gateway.stores.retention import forget
-from gateway.stores.watch import fingerprint, watch
-from gateway.stores.watched import WatchedStore
-from gateway.stores.workspaces import Policies
-from gateway.upstreams.base import Upstream
-from gateway.upstreams.demo import DemoUpstream
-from gateway.upstreams.litellm import LitellmUpstream
+from gateway.tokens import BpeCounter
+from gateway.upstreams.demo.upstream import DemoUpstream
+from gateway.upstreams.litellm.upstream import LitellmUpstream
 from gateway.upstreams.openai import OpenAIUpstream
 from gateway.upstreams.routes import Routes
 
@@ -67,8 +67,8 @@ class Gateway:
     settings: Settings
     types: Registry
     stores: Stores
-    store: WatchedStore
-    policies: Policies
+    store: MonitoredStore
+    policies: PolicyRepository
     links: LinkCache
     upstreams: dict[str, Upstream]
     routes: Routes
@@ -95,11 +95,11 @@ class Gateway:
 
     @classmethod
     async def _built(cls, settings: Settings, stores: Stores) -> Gateway:
-        store = WatchedStore(stores.ephemeral)
+        store = MonitoredStore(stores.ephemeral)
         registry = known_types(settings)
         links = LinkCache(store, settings.links)
         materials = PolicyMaterials(DocumentCache(settings.documents), links)
-        policies = Policies(Source(Path(settings.policies), registry, materials), stores.records)
+        policies = PolicyRepository(PolicySource(Path(settings.policies), registry, materials), stores.records)
         await first_load(policies, links)
         upstreams = build_upstreams(settings)
         routes = Routes(settings, upstreams)
@@ -142,15 +142,15 @@ class Gateway:
             policies=self.policies,
             chat=Chat(self.pipeline, limits, limiter, metrics, self.exchanges if self.settings.log.exchanges else None),
             models=ModelList(self._enabled(), self.policies),
-            passthrough=PassThrough(self.routes, Allowed(self.settings.passthrough), limits),
+            passthrough=PassThrough(self.routes, PassthroughPaths(self.settings.passthrough), limits),
             health=Health(self.policies, lambda: self.store.ok, draining),
             metrics=metrics,
             limiter=limiter,
-            manage=Lazily(self._management),
+            manage=LazyManagementApp(self._management),
         )
 
     def _management(self) -> Manage:
-        from gateway.management import Parts, management
+        from gateway.edge.manage.composition import Parts, management
 
         parts = Parts(
             settings=self.settings,
@@ -192,7 +192,7 @@ class Gateway:
         ]
         tasks = [loop.create_task(job) for job in jobs]
         for task in tasks:
-            task.add_done_callback(complain)
+            task.add_done_callback(log_failure)
         reloads: set[asyncio.Task[None]] = set()
         loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(self.reload())))
         try:
@@ -212,7 +212,7 @@ class Gateway:
         await self.stores.close()
 
 
-def complain(task: asyncio.Task[Any]) -> None:
+def log_failure(task: asyncio.Task[Any]) -> None:
     """Background work does not end by itself; if it breaks, somebody has to know."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("background work has ended: %r", error, exc_info=error)
@@ -232,7 +232,7 @@ def check_policies(settings: Settings) -> Snapshot:
     return load_policies(Path(settings.policies), known_types(settings), materials, 1)
 
 
-async def first_load(policies: Policies, links: LinkCache) -> None:
+async def first_load(policies: PolicyRepository, links: LinkCache) -> None:
     """Load the policies; once more if an earlier run left copies of the links they name."""
     await policies.start()
     urls = set(policies.links())

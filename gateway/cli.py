@@ -19,7 +19,7 @@ from gateway.domain.principal import Principal
 from gateway.edge.auth import NO_KEYS
 from gateway.edge.logs import json_logging
 from gateway.errors import Fault, Faults, GatewayError, StoreError
-from gateway.settings import Overrides, Settings, is_loopback, load_settings
+from gateway.settings import Settings, SettingsOverrides, is_loopback, load_settings
 from gateway.supervisor import Supervisor
 from gateway.worker import serve_alone
 
@@ -129,7 +129,9 @@ def likely_config() -> Path | None:
 
 def settings_for(given: argparse.Namespace) -> Settings:
     said = vars(given)
-    return load_settings(given.config, overrides=Overrides(said.get("host"), said.get("port"), said.get("policies")))
+    return load_settings(
+        given.config, overrides=SettingsOverrides(said.get("host"), said.get("port"), said.get("policies"))
+    )
 
 
 def serve(given: argparse.Namespace) -> int:
@@ -215,11 +217,11 @@ def index(given: argparse.Namespace) -> int:
 
 
 def evaluation(given: argparse.Namespace) -> int:
-    from gateway.commands.evaluate import Wish, evaluate, shown_as_text
+    from gateway.commands.evaluate import EvaluationOptions, evaluate, shown_as_text
     from gateway.evaluation.cases import Targets
 
     targets = Targets(precision=given.min_precision, recall=given.min_recall, false_injections=given.max_false)
-    shown = uvloop.run(evaluate(settings_for(given), Wish(given.cases, targets, given.model, given.fit)))
+    shown = uvloop.run(evaluate(settings_for(given), EvaluationOptions(given.cases, targets, given.model, given.fit)))
     print(orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode() if given.json else shown_as_text(shown))
     return OK if shown["ok"] else FAULT
 
@@ -259,9 +261,9 @@ def export_bundle(given: argparse.Namespace) -> int:
 
 def import_bundle(given: argparse.Namespace) -> int:
     from gateway.commands import bundle
-    from gateway.control.imports import Wish
+    from gateway.control.imports import ImportOptions
 
-    wish = Wish(given.replace, given.dry_run)
+    wish = ImportOptions(given.replace, given.dry_run)
     steps = uvloop.run(bundle.take_over(settings_for(given), given.workspace, given.file, wish))
     if given.json:
         print(orjson.dumps(bundle.steps_as_data(steps, dry_run=wish.dry_run), option=orjson.OPT_INDENT_2).decode())

@@ -51,7 +51,7 @@ class MissingVariable(InvalidRequest):
     code = "missing_variable"
 
 
-class Unknown(InvalidRequest):
+class UnknownAlias(InvalidRequest):
     """An alias that nothing answers to; names the nearest ones that the caller may see."""
 
     def __init__(self, noun: str, alias: str, known: Iterable[str], *, param: str) -> None:
@@ -103,16 +103,16 @@ class PreconditionFailed(GatewayError):
     status, code, kind = 412, "precondition_failed", "invalid_request_error"
 
 
-class TooLarge(GatewayError):
+class BodyTooLarge(GatewayError):
     status, code, kind = 413, "request_too_large", "invalid_request_error"
 
 
-class UnsupportedMedia(GatewayError):
+class UnsupportedMediaType(GatewayError):
     status, code, kind = 415, "unsupported_media_type", "invalid_request_error"
 
 
 @dataclass(frozen=True, slots=True)
-class Pointed:
+class FieldError:
     """One thing wrong with a request: where in the body, or in which query parameter."""
 
     pointer: str | None  # JSON pointer (RFC 6901)
@@ -120,12 +120,12 @@ class Pointed:
     parameter: str | None = None
 
 
-class Invalid(GatewayError):
+class InvalidObject(GatewayError):
     """A request that can be read but not accepted; `faults` has everything that is wrong with it."""
 
     status, code, kind = 422, "invalid", "invalid_request_error"
 
-    def __init__(self, message: str, faults: Sequence[Pointed] = ()) -> None:
+    def __init__(self, message: str, faults: Sequence[FieldError] = ()) -> None:
         super().__init__(message)
         self.faults = tuple(faults)
 
@@ -138,15 +138,15 @@ class HeadersTooLarge(GatewayError):
     status, code, kind = 431, "headers_too_large", "invalid_request_error"
 
 
-class NotBuilt(GatewayError):
+class EndpointUnavailable(GatewayError):
     status, code, kind = 501, "not_implemented", "invalid_request_error"
 
 
-class Unavailable(GatewayError):
+class ServiceUnavailable(GatewayError):
     status, code, kind = 503, "unavailable", "server_error"
 
 
-class StoreUnavailable(Unavailable):
+class StoreUnavailable(ServiceUnavailable):
     code = "store_unavailable"
     retry_after = 1.0
 

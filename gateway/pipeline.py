@@ -8,40 +8,40 @@ import msgspec
 from msgspec import Raw
 
 from gateway.collectors.contexts import Merge, collect
+from gateway.conversation.calls import OwnCall
+from gateway.conversation.conversation import Conversation, Sender
+from gateway.conversation.hidden_turns import TTL, ConversationOwner, HiddenTurn, calls_in, expand
+from gateway.conversation.loop import LoopPlan
+from gateway.conversation.reply_loop import ReplyLoop
+from gateway.conversation.stream_loop import StreamLoop
 from gateway.domain.agent import Placement, SelectionSettings
 from gateway.domain.chat import ChatRequest
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.injection import Injection
-from gateway.domain.memo import Lookups
+from gateway.domain.lru import HitCounter
 from gateway.domain.scope import Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.tools import ClientTools, OwnTools
+from gateway.domain.upstream import Upstream, UpstreamReply, UpstreamRequest, common_capabilities
 from gateway.errors import StoreError
 from gateway.injection.blocks import block_tag
 from gateway.injection.compose import Outgoing, Target, compose
 from gateway.injection.inject import entry_cost, inject, with_items, with_volatile
 from gateway.injection.neutral import neutral
 from gateway.injection.tools import client_tools, may_register, own_tools
-from gateway.retrieval.library import Library
-from gateway.scopes.asked import read_asked
-from gateway.scopes.body import decode_chat
+from gateway.retrieval.tool_runner import ToolRunner
+from gateway.scopes.chat_body import decode_chat
+from gateway.scopes.context_request import read_context_request
 from gateway.scopes.levels import assignments
 from gateway.scopes.question import question_of
 from gateway.scopes.scope import build_scope, outgoing_model
 from gateway.selection.select import Terms, budget_of, select, with_picks
-from gateway.semantic.finding import Engine, WorkspaceFinder
-from gateway.semantic.sentences import searched
-from gateway.semantic.tokens import TokenCounter
-from gateway.settings import Defaults
-from gateway.stores.base import EphemeralStore
-from gateway.upstreams.base import Upstream, UpstreamReply, UpstreamRequest, shared
-from gateway.upstreams.calls import OwnCall
-from gateway.upstreams.converse import Conversation, Sender
-from gateway.upstreams.hidden import TTL, Hidden, Owner, calls_in, expand
+from gateway.semantic.search.sentences import searched
+from gateway.semantic.searcher import SemanticSearcher, WorkspaceSearcher
+from gateway.settings import DefaultSettings
+from gateway.stores.protocols import EphemeralStore
+from gateway.tokens import TokenCounter
 from gateway.upstreams.routes import Routes
-from gateway.upstreams.turns import LoopPlan
-from gateway.upstreams.turns_reply import ReplyLoop
-from gateway.upstreams.turns_stream import StreamLoop
 
 _encode = msgspec.json.Encoder().encode
 
@@ -95,20 +95,20 @@ class Pipeline:
     counter: TokenCounter
     merge: Merge
     secret: bytes
-    defaults: Defaults
-    engine: Engine | None = None  # None: semantic resources are only offered through the tools
-    lookups: Lookups = field(default_factory=Lookups)  # of selections that were made for the same question before
+    defaults: DefaultSettings
+    engine: SemanticSearcher | None = None  # None: semantic resources are only offered through the tools
+    lookups: HitCounter = field(default_factory=HitCounter)  # of selections that were made for the same question before
 
     async def prepare(self, exchange: Exchange, body: bytes) -> Prepared:
         """From bytes to the exact outgoing request."""
         request = decode_chat(body)
-        asked = read_asked(exchange.headers, request.fields.get("context"))
+        asked = read_context_request(exchange.headers, request.fields.get("context"))
         scope = build_scope(asked, request.model, exchange.principal, exchange.snapshot)
         model = outgoing_model(request.model, scope, self.defaults.model)
         exchange.agent, exchange.model = scope.agent.alias if scope.agent else None, model
         upstreams = self.routes.candidates(model)
         client = client_tools(request)
-        offers = shared(upstreams).tools and may_register(request, client)
+        offers = common_capabilities(upstreams).tools and may_register(request, client)
         ask = Ask(scope, model, client if offers else None, request.messages)
         injection = await self._injection(exchange, ask)
         exchange.injected, exchange.tokens = injection.injected, injection.tokens
@@ -144,7 +144,7 @@ class Pipeline:
         assert tools is not None
         fields = {key: value for key, value in prepared.outgoing.fields.items() if key not in ("tools", "tool_choice")}
         wants_usage = request.stream and asks_usage(request)
-        can_force = request.stream and shared(prepared.upstreams).stream_usage
+        can_force = request.stream and common_capabilities(prepared.upstreams).stream_usage
         return LoopPlan(
             fields=fields,
             messages=prepared.outgoing.messages,
@@ -224,7 +224,7 @@ class Pipeline:
             (source.placement for source in (scope.agent, scope.profile) if source is not None and source.placement),
             self.defaults.placement,
         )
-        can = shared(upstreams)
+        can = common_capabilities(upstreams)
         if placement is Placement.TURN and not can.system_anywhere:
             placement = Placement.TURN_USER
         return Target(model, placement, can.cache_marker, can.developer)
@@ -260,14 +260,14 @@ class Pipeline:
         return send
 
     def _runner(self, exchange: Exchange, injection: Injection) -> Callable[[OwnCall], Awaitable[str]]:
-        finder = WorkspaceFinder(self.engine, exchange.principal.workspace) if self.engine is not None else None
-        library = Library(injection.selection, injection.tools or PLAIN_TOOLS, neutral, finder)
+        finder = WorkspaceSearcher(self.engine, exchange.principal.workspace) if self.engine is not None else None
+        library = ToolRunner(injection.selection, injection.tools or PLAIN_TOOLS, neutral, finder)
         return lambda call: library.run(call.name, call.arguments)
 
-    def _keeper(self, exchange: Exchange, scope: Scope) -> Callable[[Hidden], Awaitable[None]]:
+    def _keeper(self, exchange: Exchange, scope: Scope) -> Callable[[HiddenTurn], Awaitable[None]]:
         owner = owner_of(exchange, scope)
 
-        async def keep(hidden: Hidden) -> None:
+        async def keep(hidden: HiddenTurn) -> None:
             try:
                 await self.store.put(owner.key(call[0] for call in hidden.calls), hidden.dump(), TTL)
             except StoreError:
@@ -308,9 +308,9 @@ def scope_key(scope: Scope) -> tuple[Hashable, ...]:
     )
 
 
-def owner_of(exchange: Exchange, scope: Scope) -> Owner:
+def owner_of(exchange: Exchange, scope: Scope) -> ConversationOwner:
     principal = exchange.principal
-    return Owner(principal.workspace, principal.key or principal.name, scope.asked.session or "")
+    return ConversationOwner(principal.workspace, principal.key or principal.name, scope.asked.session or "")
 
 
 def asks_usage(request: ChatRequest) -> bool:

@@ -7,7 +7,7 @@ import orjson
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.exchange import Exchange
-from gateway.domain.selection import Left, Placed, Selection
+from gateway.domain.selection import Omission, PlacedResource, Selection
 from gateway.pipeline import Pipeline, Prepared
 
 
@@ -77,11 +77,11 @@ def item(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def placed_item(placed: Placed, position: int) -> dict[str, Any]:
+def placed_item(placed: PlacedResource, position: int) -> dict[str, Any]:
     return item(placed.candidate) | {"tokens": placed.tokens, "position": position, "truncated": placed.truncated}
 
 
-def left_item(left: Left) -> dict[str, Any]:
+def left_item(left: Omission) -> dict[str, Any]:
     return item(left.candidate) | {"reason": left.reason}
 
 

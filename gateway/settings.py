@@ -15,9 +15,9 @@ from gateway.domain.agent import Placement
 from gateway.domain.principal import Role
 from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.errors import Faults
-from gateway.expansion import expanded
-from gateway.strict_yaml import Document, Keys, load
-from gateway.validation import nearest, validated
+from gateway.interpolation import interpolate_document
+from gateway.strict_yaml import Keys, YamlDocument, load
+from gateway.validation import nearest, validate
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 # `${NAME:-}` of a variable that is not set means that nothing was said.
@@ -30,12 +30,12 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class Listen(Section):
+class ListenSettings(Section):
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535)
 
 
-class Timeouts(Section):
+class TimeoutSettings(Section):
     connect: Seconds = 5
     first_byte: Seconds = 60
     idle: Seconds = 60
@@ -48,7 +48,7 @@ class UpstreamSettings(Section):
     model: Said = None  # litellm kind: "anthropic/*", the star is the client's model
     headers: dict[str, str] = {}  # sent with every call
     pass_bearer: bool = False  # forward the client's own Authorization; our key is then x-context-key
-    timeouts: Timeouts = Timeouts()
+    timeouts: TimeoutSettings = TimeoutSettings()
     retries: int = Field(2, ge=0, le=10)
     tools: bool = True
     system_anywhere: bool | None = None
@@ -76,20 +76,20 @@ class UpstreamSettings(Section):
         return self.api_key is None or self.api_key != ""
 
 
-class Route(Section):
+class RouteSettings(Section):
     model: str  # exact name or a pattern with *
     upstream: str
     fallbacks: list[str] = []
 
 
-class KeyUse(Section):
+class KeyLimitSettings(Section):
     """What a key may use up per minute; absent: as much as it likes."""
 
     requests: int | None = Field(None, ge=1)
     tokens: int | None = Field(None, ge=1)
 
 
-class Key(Section):
+class KeySettings(Section):
     name: str | None = None
     sha256: str = Field(pattern=r"^[0-9a-fA-F]{64}$")
     workspace: str = "default"
@@ -99,23 +99,23 @@ class Key(Section):
     role: Role | None = None  # absent: admin for those with that right, else chat
     groups: list[str] = []  # for reader lists; "*" belongs to every group
     tier: Said = None
-    limits: KeyUse = KeyUse()
+    limits: KeyLimitSettings = KeyLimitSettings()
     expires_at: AwareDatetime | None = None
 
 
-class Auth(Section):
-    keys: list[Key] = []
+class AuthSettings(Section):
+    keys: list[KeySettings] = []
     stale_seconds: Seconds = 300  # how long stored keys are believed after the last contact with the store
 
 
-class Defaults(Section):
+class DefaultSettings(Section):
     budget: int = Field(4000, ge=0)
     max_turns: int = Field(5, ge=1, le=50)
     model: Said = None
     placement: Placement = Placement.SYSTEM
 
 
-class Limits(Section):
+class LimitSettings(Section):
     body_bytes: int = Field(32 * 1024 * 1024, gt=0)
     header_bytes: int = Field(64 * 1024, gt=0)
     reply_bytes: int = Field(64 * 1024 * 1024, gt=0)
@@ -125,21 +125,21 @@ class Limits(Section):
     drain_seconds: Seconds = 30  # what running streams get after SIGTERM
 
 
-class Links(Section):
+class LinkSettings(Section):
     interval: Seconds = 86_400
     timeout: Seconds = 15
     max_bytes: int = Field(2 * 1024 * 1024, gt=0)
     allow: list[str] = []  # host names or networks that may be fetched although they are private
 
 
-class Documents(Section):
+class DocumentSettings(Section):
     max_bytes: int = Field(20 * 1024 * 1024, gt=0)
     cpu_seconds: int = Field(10, gt=0)
     memory_mb: int = Field(512, gt=0)
     seconds: Seconds = 20
 
 
-class Log(Section):
+class LogSettings(Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
     exchanges: bool = True  # one line per chat request
 
@@ -158,7 +158,7 @@ class EmbedderSettings(Section):
         return self
 
 
-class Expansion(Section):
+class ExpansionSettings(Section):
     depth: int = Field(0, ge=0, le=3)  # further passes with what was picked as queries
     threshold: float = Field(0.75, ge=0, le=1)  # cosine
     top_n: int = Field(3, ge=0, le=50)  # per pass
@@ -173,7 +173,7 @@ class KindSettings(Section):
     top_n: int | None = Field(None, ge=0, le=100)
 
 
-class Semantic(Section):
+class SemanticSettings(Section):
     enabled: bool = True
     embedder: EmbedderSettings = EmbedderSettings()
     milliseconds: Annotated[int, Field(gt=0, le=60_000)] = 150  # what a request waits for its vectors
@@ -185,42 +185,42 @@ class Semantic(Section):
     kinds: dict[Literal["reference", "tool"], KindSettings] = {}
     index: Literal["auto", "local", "redis"] = "auto"  # where the nearest of many passages are looked up
     calibration: Said = None  # a file that `gateway eval --fit` wrote; absent: the one that comes along
-    expansion: Expansion = Expansion()
+    expansion: ExpansionSettings = ExpansionSettings()
 
 
-class Versions(Section):
+class VersionSettings(Section):
     keep: int = Field(50, ge=1, le=10_000)  # of each stored object
     audit_days: int = Field(365, ge=1, le=36_500)
 
 
-class Resources(Section):
+class ResourceSettings(Section):
     exclude: list[str] = []  # resource types that policies may not use
 
 
 class Settings(Section):
     """Everything that an operator decides."""
 
-    listen: Listen = Listen()
+    listen: ListenSettings = ListenSettings()
     policies: str = "./policies"
     store: str = Field("sqlite:///./data/gateway.db", repr=False)  # the URL of a server may hold a password
     secret: Said = None  # keys the block tags; made once in the store when absent
     upstreams: dict[str, UpstreamSettings]
-    routes: list[Route]
-    auth: Auth = Auth()
-    defaults: Defaults = Defaults()
-    limits: Limits = Limits()
+    routes: list[RouteSettings]
+    auth: AuthSettings = AuthSettings()
+    defaults: DefaultSettings = DefaultSettings()
+    limits: LimitSettings = LimitSettings()
     hosts: list[str] = []  # further Host names that are accepted
     passthrough: list[str] = []  # further paths below /v1 that are passed through
-    links: Links = Links()
-    documents: Documents = Documents()
-    resources: Resources = Resources()
-    versions: Versions = Versions()
-    semantic: Semantic = Semantic()
-    log: Log = Log()
+    links: LinkSettings = LinkSettings()
+    documents: DocumentSettings = DocumentSettings()
+    resources: ResourceSettings = ResourceSettings()
+    versions: VersionSettings = VersionSettings()
+    semantic: SemanticSettings = SemanticSettings()
+    log: LogSettings = LogSettings()
 
 
 @dataclass(frozen=True, slots=True)
-class Overrides:
+class SettingsOverrides:
     """What the command line says; it wins over the file."""
 
     host: str | None = None
@@ -228,25 +228,25 @@ class Overrides:
     policies: Path | None = None  # relative to the working directory
 
 
-NOTHING_SAID = Overrides()
+NOTHING_SAID = SettingsOverrides()
 
 
 def load_settings(
-    path: Path | None, environ: Mapping[str, str] | None = None, overrides: Overrides = NOTHING_SAID
+    path: Path | None, environ: Mapping[str, str] | None = None, overrides: SettingsOverrides = NOTHING_SAID
 ) -> Settings:
     """The settings of a file, or the built-in demo when there is none; raises Faults with everything wrong."""
-    document = load(path) if path else Document("(built-in demo)", _demo(), {})
-    data, faults = expanded(document, os.environ if environ is None else environ)
-    settings, wrong = validated(Settings, _overridden(data or {}, overrides), document, ())
+    document = load(path) if path else YamlDocument("(built-in demo)", _demo_settings(), {})
+    data, faults = interpolate_document(document, os.environ if environ is None else environ)
+    settings, wrong = validate(Settings, _apply_overrides(data or {}, overrides), document, ())
     faults += wrong
     if settings is not None:
-        faults += [document.fault(keys, message) for keys, message in _contradictions(settings)]
+        faults += [document.fault(keys, message) for keys, message in _find_contradictions(settings)]
     if settings is None or faults:
         raise Faults(sorted(faults, key=lambda fault: fault.line))
-    return _anchored(settings, path.parent if path else Path())
+    return _anchor_paths(settings, path.parent if path else Path())
 
 
-def example_policies() -> Path | None:
+def find_example_policies() -> Path | None:
     """The example policies of the source tree; an installed package has none.
 
     They lie beside the package, not inside it, so that the one copy is where a person looks for it.
@@ -255,9 +255,9 @@ def example_policies() -> Path | None:
     return directory if directory.is_dir() else None
 
 
-def _demo() -> dict[str, Any]:
+def _demo_settings() -> dict[str, Any]:
     # An empty directory rather than none at all: policies that appear there are picked up.
-    policies = example_policies() or tempfile.mkdtemp(prefix="gateway-policies-")
+    policies = find_example_policies() or tempfile.mkdtemp(prefix="gateway-policies-")
     return {
         "policies": str(policies),
         "store": "memory:",
@@ -267,7 +267,7 @@ def _demo() -> dict[str, Any]:
     }
 
 
-def _overridden(data: Any, overrides: Overrides) -> Any:
+def _apply_overrides(data: Any, overrides: SettingsOverrides) -> Any:
     if not isinstance(data, dict):
         return data
     said = {"host": overrides.host, "port": overrides.port}
@@ -279,17 +279,17 @@ def _overridden(data: Any, overrides: Overrides) -> Any:
     return data
 
 
-def _contradictions(settings: Settings) -> Iterator[tuple[Keys, str]]:
+def _find_contradictions(settings: Settings) -> Iterator[tuple[Keys, str]]:
     """What is well-formed key by key and yet cannot work."""
-    yield from _route_faults(settings)
-    yield from _key_faults(settings.auth.keys)
-    if wrong := _wrong_store(settings.store):
+    yield from _check_routes(settings)
+    yield from _check_keys(settings.auth.keys)
+    if wrong := _check_store(settings.store):
         yield ("store",), wrong
     if settings.semantic.index == "redis" and settings.store.partition(":")[0] not in SCHEMES:
         yield ("semantic", "index"), "redis needs a store on a Redis server; leave it out, or name one as `store`"
 
 
-def _wrong_store(store: str) -> str | None:
+def _check_store(store: str) -> str | None:
     """What is wrong with a store's URL; nothing but its scheme is repeated, since it may hold a password."""
     scheme, _, rest = store.partition(":")
     if scheme in SCHEMES:
@@ -302,7 +302,7 @@ def _wrong_store(store: str) -> str | None:
     return None
 
 
-def _route_faults(settings: Settings) -> Iterator[tuple[Keys, str]]:
+def _check_routes(settings: Settings) -> Iterator[tuple[Keys, str]]:
     for position, route in enumerate(settings.routes):
         here = ("routes", position)
         named: list[tuple[Keys, str]] = [((*here, "upstream"), route.upstream)]
@@ -315,7 +315,7 @@ def _route_faults(settings: Settings) -> Iterator[tuple[Keys, str]]:
                 yield keys, "the demo upstream cannot be a fallback: its answers would pass for a real model's"
 
 
-def _key_faults(keys: list[Key]) -> Iterator[tuple[Keys, str]]:
+def _check_keys(keys: list[KeySettings]) -> Iterator[tuple[Keys, str]]:
     names: set[str] = set()
     hashes: set[str] = set()
     for position, key in enumerate(keys):
@@ -329,7 +329,7 @@ def _key_faults(keys: list[Key]) -> Iterator[tuple[Keys, str]]:
         hashes.add(key.sha256.lower())
 
 
-def calm_arithmetic() -> None:
+def limit_blas_threads() -> None:
     """Let a matrix product take one thread, unless the environment says otherwise; works before numpy is imported.
 
     Its own threads wait for each other: on a busy machine a product of 5 ms then takes a second.
@@ -346,18 +346,18 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _anchored(settings: Settings, directory: Path) -> Settings:
+def _anchor_paths(settings: Settings, directory: Path) -> Settings:
     """The settings with relative paths made absolute: they are meant from where the file lies."""
     changes: dict[str, Any] = {
         "policies": str((directory / settings.policies).absolute()),
-        "semantic": _anchored_semantic(settings.semantic, directory),
+        "semantic": _anchor_semantic_paths(settings.semantic, directory),
     }
     if settings.store.startswith("sqlite:///"):
         changes["store"] = f"sqlite:///{(directory / settings.store.removeprefix('sqlite:///')).absolute()}"
     return settings.model_copy(update=changes)
 
 
-def _anchored_semantic(semantic: Semantic, directory: Path) -> Semantic:
+def _anchor_semantic_paths(semantic: SemanticSettings, directory: Path) -> SemanticSettings:
     calibration, model = (
         None if path is None else str((directory / path).absolute())
         for path in (semantic.calibration, semantic.embedder.path)

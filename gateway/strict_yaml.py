@@ -28,7 +28,7 @@ WORDS = {"true": True, "True": True, "false": False, "False": False, "null": Non
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class YamlDocument:
     """One file: its data and where each value stands."""
 
     name: str
@@ -55,7 +55,7 @@ def dotted(keys: Keys) -> str:
     return ".".join(str(key) for key in keys) or "(file)"
 
 
-def load(path: Path, name: str | None = None) -> Document:
+def load(path: Path, name: str | None = None) -> YamlDocument:
     """Read and parse one file; raises Faults."""
     name = name or str(path)
     return parse(read(path, name), name)
@@ -73,7 +73,7 @@ def read(path: Path, name: str) -> bytes:
         raise Faults([Fault(name, 1, "(file)", f"cannot be read: {error.strerror}")]) from error
 
 
-def parse(raw: bytes | str, name: str, max_bytes: int = MAX_BYTES) -> Document:
+def parse(raw: bytes | str, name: str, max_bytes: int = MAX_BYTES) -> YamlDocument:
     """Parse the text of one file; raises Faults with everything that is wrong in it."""
     raw = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
     if len(raw) > max_bytes:
@@ -96,7 +96,7 @@ def parse(raw: bytes | str, name: str, max_bytes: int = MAX_BYTES) -> Document:
         pass
     if builder.faults:
         raise Faults(builder.faults)
-    return Document(name, builder.root, builder.lines)
+    return YamlDocument(name, builder.root, builder.lines)
 
 
 class _Stop(Exception):

@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
-from gateway.edge.shelf import Shelf
-from gateway.settings import Listen, Settings
-from gateway.worker import FAULT, OK, READY, Assignment
+from gateway.edge.worker_metrics import WorkerMetricsFiles
+from gateway.settings import ListenSettings, Settings
+from gateway.worker import FAULT, OK, READY, WorkerConfig
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0  # seconds before a dead worker is replaced; doubles while they die young
 YOUNG_SECONDS = 10.0
@@ -70,7 +70,7 @@ class Supervisor:
         with ExitStack() as stack:
             directory = stack.enter_context(private_directory())
             self._sockets = [stack.enter_context(listener) for listener in listen(self._settings.listen)]
-            self._directory, self._shelf = directory, Shelf(directory)
+            self._directory, self._shelf = directory, WorkerMetricsFiles(directory)
             self._heed_signals()
             # The first goes alone: what it complains about is told once, and a new store has one maker.
             first = await self._start()
@@ -121,7 +121,7 @@ class Supervisor:
         )
         worker = Worker(number, process)
         self._workers.add(worker)
-        told = Assignment(number=number, settings=self._settings, sockets=descriptors, shelf=self._directory)
+        told = WorkerConfig(number=number, settings=self._settings, sockets=descriptors, shelf=self._directory)
         assert process.stdin is not None
         process.stdin.write(told.model_dump_json().encode() + b"\n")
         log.info("worker %d started as process %d", number, process.pid)
@@ -167,7 +167,7 @@ class Supervisor:
                 worker.send(number)
 
 
-def listen(where: Listen) -> Iterator[socket.socket]:
+def listen(where: ListenSettings) -> Iterator[socket.socket]:
     """Every address that the host name means, listening; raises OSError."""
     found = socket.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     port = where.port

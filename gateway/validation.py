@@ -10,12 +10,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gateway.errors import Fault
-from gateway.strict_yaml import Document, Keys
+from gateway.strict_yaml import Keys, YamlDocument
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def validated(model: type[Model], data: Any, document: Document, keys: Keys) -> tuple[Model | None, list[Fault]]:
+def validate(model: type[Model], data: Any, document: YamlDocument, keys: Keys) -> tuple[Model | None, list[Fault]]:
     """The data as a model, or None and everything that is wrong with it."""
     try:
         return model.model_validate(data), []
@@ -29,7 +29,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _fault(model: type[BaseModel], detail: ErrorDetails, document: Document, keys: Keys) -> Fault:
+def _fault(model: type[BaseModel], detail: ErrorDetails, document: YamlDocument, keys: Keys) -> Fault:
     # pydantic marks a fault of a mapping's key by a last element of its own.
     loc = tuple(part for part in detail["loc"] if part != "[key]")
     return document.fault((*keys, *loc), _message(model, detail, loc))

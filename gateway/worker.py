@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from gateway.app import Gateway
 from gateway.edge.logs import json_logging
 from gateway.edge.server import build_server
-from gateway.edge.shelf import Shelf
+from gateway.edge.worker_metrics import WorkerMetricsFiles
 from gateway.errors import Faults, GatewayError, StoreError
 from gateway.settings import Settings
 
@@ -29,7 +29,7 @@ OK, FAULT = 0, 1
 READY = b"ready\n"
 
 
-class Assignment(BaseModel):
+class WorkerConfig(BaseModel):
     """What a supervisor tells a worker, as one line of JSON."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -91,9 +91,9 @@ async def serve_alone(settings: Settings, told: Callable[[str, int], None]) -> i
     return await answer_requests(settings, beside)
 
 
-async def work(assignment: Assignment) -> int:
+async def work(assignment: WorkerConfig) -> int:
     """Serve as one worker of several."""
-    shelf = Shelf(assignment.shelf)
+    shelf = WorkerMetricsFiles(assignment.shelf)
     sockets = [socket.socket(fileno=descriptor) for descriptor in assignment.sockets]
 
     def ready() -> None:
@@ -105,7 +105,7 @@ async def work(assignment: Assignment) -> int:
         gateway.metrics.share(shelf.everyone)
         ended = asyncio.Event()
         keeping = asyncio.create_task(shelf.keep(assignment.number, gateway.metrics.tally, ended))
-        obeying = asyncio.create_task(obey(server))
+        obeying = asyncio.create_task(drain_on_stdin_eof(server))
         try:
             async with once_started(server, ready):
                 yield
@@ -117,7 +117,7 @@ async def work(assignment: Assignment) -> int:
     return await answer_requests(assignment.settings, beside, sockets)
 
 
-async def obey(server: uvicorn.Server) -> None:
+async def drain_on_stdin_eof(server: uvicorn.Server) -> None:
     """Drain once standard input ends."""
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -132,7 +132,7 @@ def main() -> int:
     """A process that a supervisor started; an exit status."""
     # Unbuffered: nothing beyond the line may wait in a buffer when the event loop takes over the descriptor.
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as told:
-        assignment = Assignment.model_validate_json(told.readline())
+        assignment = WorkerConfig.model_validate_json(told.readline())
     try:
         with json_logging(assignment.settings.log):
             return uvloop.run(work(assignment))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from gateway.domain.snapshot import Snapshot
+from gateway.policies.file_policies import load_policies
 from gateway.resources.registry import default_registry
-from gateway.stores.policies import load_policies
 
 settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", settings.get_profile("quick"), max_examples=5000)

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from gateway.app import Gateway
 from gateway.domain.chat import ChatRequest
-from gateway.scopes import asked, body
+from gateway.domain.upstream import Capabilities, UpstreamRequest
+from gateway.scopes import chat_body, context_request
 from gateway.settings import Settings
-from gateway.upstreams.base import Capabilities, UpstreamRequest
 from gateway.upstreams.routes import Routes
 
 EXAMPLES = settings().max_examples
@@ -330,13 +330,13 @@ def lax_fields(sent: bytes) -> dict[str, Any]:
     return dict(msgspec.json.decode(sent, type=dict[str, msgspec.Raw]))
 
 
-def lax_context(raw: msgspec.Raw) -> asked.ContextBody:
-    return asked.ContextBody.model_validate(msgspec.json.decode(raw))
+def lax_context(raw: msgspec.Raw) -> context_request.ContextObject:
+    return context_request.ContextObject.model_validate(msgspec.json.decode(raw))
 
 
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
-    "faults of the body pass": (body, "decode_fields", lax_fields),
-    "faults of the context object pass": (asked, "read_context", lax_context),
+    "faults of the body pass": (chat_body, "decode_fields", lax_fields),
+    "faults of the context object pass": (context_request, "read_context", lax_context),
     "a defect is hit by valid requests": (ChatRequest, "has", lambda self, name: 1 // 0),
 }
 

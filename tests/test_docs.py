@@ -24,20 +24,20 @@ from gateway.app import check_policies
 from gateway.domain.agent import Placement
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
-from gateway.domain.resource import Kind, Mode
-from gateway.domain.snapshot import EMPTY
+from gateway.domain.resource import Mode, ResourceKind
+from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.edge.chat import account_of, context_headers
 from gateway.edge.metrics import Metrics
 from gateway.evaluation.cases import SAID, read_cases
+from gateway.policies import shapes
 from gateway.resources.base import ResourceType
 from gateway.resources.registry import Registry, default_registry
-from gateway.scopes import asked
-from gateway.semantic.choice import PRESETS
-from gateway.semantic.model_files import MANIFEST, built_folder
-from gateway.settings import Overrides, Settings, load_settings
-from gateway.stores import policy_models as shapes
+from gateway.scopes import context_request
+from gateway.semantic.model.files import MANIFEST, built_folder
+from gateway.semantic.search.choice import PRESETS
+from gateway.settings import Settings, SettingsOverrides, load_settings
 from gateway.strict_yaml import parse
-from gateway.upstreams.breaker import Breaker
+from gateway.upstreams.breaker import CircuitBreaker
 
 ROOT = Path(__file__).resolve().parent.parent
 README, POLICIES, API = "README.md", "docs/POLICIES.md", "docs/API.md"
@@ -126,26 +126,26 @@ def real_errors() -> set[tuple[str, str, str]]:
         if kind.__module__ == errors.__name__:
             found.add((str(kind.status), kind.code, kind.kind))
         waiting += kind.__subclasses__()
-    return found | {("400", f"unknown_{noun}", errors.Unknown.kind) for noun in unknown_nouns()}
+    return found | {("400", f"unknown_{noun}", errors.UnknownAlias.kind) for noun in unknown_nouns()}
 
 
 def unknown_nouns() -> Iterator[str]:
     for file in (ROOT / "gateway").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("Unknown", "look_up"):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("UnknownAlias", "look_up"):
                 noun = node.args[0]
                 if isinstance(noun, ast.Constant):
                     yield noun.value
 
 
 def exchange() -> Exchange:
-    return Exchange("id", ANONYMOUS, EMPTY, [], degraded={"store"})
+    return Exchange("id", ANONYMOUS, EMPTY_SNAPSHOT, [], degraded={"store"})
 
 
 def metric_names() -> list[str]:
     metrics = Metrics()
     metrics.watch_generation(lambda: 1)
-    metrics.watch_breakers({"one": Breaker(lambda: 0.0)})
+    metrics.watch_breakers({"one": CircuitBreaker(lambda: 0.0)})
     named = re.findall(r"^# TYPE (\S+)", metrics.exposition().decode(), re.MULTILINE)
     return [name for name in named if not name.endswith("_created")]
 
@@ -192,11 +192,16 @@ def errors_are_the_real_ones(api: Page) -> list[str]:
 
 
 def request_headers_are_described(api: Page) -> list[str]:
-    return api.section("Request headers").lacks(f"x-context-{name}" for name in sorted({*asked.READ, "key"}))
+    return api.section("Request headers").lacks(f"x-context-{name}" for name in sorted({*context_request.READ, "key"}))
 
 
 def context_keys_are_described(api: Page) -> list[str]:
-    models = (asked.ContextBody, asked.SelectionBody, asked.HintsBody, asked.ItemBody)
+    models = (
+        context_request.ContextObject,
+        context_request.SelectionBody,
+        context_request.HintsBody,
+        context_request.ItemBody,
+    )
     return api.section("The context object").lacks(name for model in models for name in model.model_fields)
 
 
@@ -209,7 +214,7 @@ def context_examples_are_valid(api: Page) -> list[str]:
 
 def wrong_with(context: object) -> list[str]:
     try:
-        asked.ContextBody.model_validate(context)
+        context_request.ContextObject.model_validate(context)
     except ValidationError as error:
         return [str(error)]
     return []
@@ -240,7 +245,7 @@ def policy_keys_are_described(policies: Page) -> list[str]:
     expected: dict[str, Iterable[str]] = {
         "Files": ("contexts", "profiles", "agents", "prompts", "content"),
         "Contexts": shapes.ContextShape.model_fields,
-        "Resources": (*shapes.ResourceShape.model_fields, *Kind),
+        "Resources": (*shapes.ResourceShape.model_fields, *ResourceKind),
         "Modes": Mode,
         "Profiles": (*shapes.ProfileShape.model_fields, *shapes.BudgetShape.model_fields, *Placement),
         "Agents": (*agent, *shapes.SelectionShape.model_fields),
@@ -409,13 +414,13 @@ def policies_of(document: Page, directory: Path) -> Path:
 @pytest.mark.parametrize("path", [POLICIES, README])
 def test_yaml_in_a_document_is_a_set_of_policies(path: str, tmp_path: Path) -> None:
     policies = policies_of(page(path), tmp_path)
-    assert check_policies(load_settings(None, {}, Overrides(policies=policies))).resources
+    assert check_policies(load_settings(None, {}, SettingsOverrides(policies=policies))).resources
 
 
 def test_a_fault_in_the_yaml_of_a_document_is_caught(tmp_path: Path) -> None:
     doctored = replace(page(POLICIES), text=page(POLICIES).text.replace("profile: public", "profile: pubic"))
     with pytest.raises(errors.Faults, match="did you mean 'public'"):
-        check_policies(load_settings(None, {}, Overrides(policies=policies_of(doctored, tmp_path))))
+        check_policies(load_settings(None, {}, SettingsOverrides(policies=policies_of(doctored, tmp_path))))
 
 
 CONSOLES = [(path, body) for path in (README, POLICIES) for body in page(path).fences("console")]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.semantic.model_files import MANIFEST, built_folder
+from gateway.semantic.model.files import MANIFEST, built_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data" / "banking77"

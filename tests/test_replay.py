@@ -11,7 +11,7 @@ import pytest
 
 from gateway.app import Gateway
 from gateway.domain.agent import SelectionSettings
-from gateway.domain.pick import Found, Question
+from gateway.domain.search import Question, SearchResult
 from gateway.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,9 +32,9 @@ class Nothing:
 
     async def find(
         self, workspace: str, question: Question, resources: Sequence[str], tuned: SelectionSettings
-    ) -> Found:
+    ) -> SearchResult:
         self.searches += 1
-        return Found()
+        return SearchResult()
 
     async def rank(self, *_: Any) -> None:
         return None

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.domain.candidate import BREADTH, Assignment, Candidate, Level
-from gateway.domain.principal import reads
+from gateway.domain.principal import may_read
 from gateway.domain.resource import Mode, Resource
 from gateway.domain.scope import Scope
-from gateway.domain.selection import Left
+from gateway.domain.selection import Omission
 from gateway.domain.snapshot import Snapshot
-from gateway.errors import Unknown
+from gateway.errors import UnknownAlias
 
 VIA = "contexts"
 
@@ -22,7 +22,7 @@ class Collected:
     """Candidates in the order in which they stand, and what fell out with its reason."""
 
     candidates: tuple[Candidate, ...]
-    dropped: tuple[Left, ...] = ()
+    dropped: tuple[Omission, ...] = ()
     missing: tuple[str, ...] = ()  # ids of resources whose material was never fetched
 
 
@@ -32,17 +32,17 @@ def collect(scope: Scope, found: Iterable[Assignment], snapshot: Snapshot, merge
     asked = scope.asked
     if not asked.inject:
         proposed = [candidate for candidate in proposed if candidate.mandatory]
-    dropped: list[Left] = []
+    dropped: list[Omission] = []
     kept: list[Candidate] = []
     missing: list[str] = []
     for candidate in proposed:
         resource = candidate.resource
-        if not may_read(resource, scope.readers) or (resource.mode is Mode.MANUAL and not candidate.named):
+        if not may_read(scope.readers, resource.readers) or (resource.mode is Mode.MANUAL and not candidate.named):
             continue
         if not speaks(resource.languages, asked.language):
-            dropped.append(Left(candidate, "language"))
+            dropped.append(Omission(candidate, "language"))
         elif resource.id in asked.exclude and not candidate.mandatory:
-            dropped.append(Left(candidate, "excluded"))
+            dropped.append(Omission(candidate, "excluded"))
         elif resource.text is None:
             missing.append(resource.id)
         else:
@@ -83,14 +83,10 @@ def named(scope: Scope, snapshot: Snapshot) -> Iterable[Candidate]:
         return
     for identity in scope.asked.include:
         resource = snapshot.resources.get(identity)
-        if resource is None or not may_read(resource, scope.readers):
-            visible = (known.id for known in snapshot.resources.values() if may_read(known, scope.readers))
-            raise Unknown("resource", identity, visible, param=scope.asked.where("include"))
+        if resource is None or not may_read(scope.readers, resource.readers):
+            visible = (known.id for known in snapshot.resources.values() if may_read(scope.readers, known.readers))
+            raise UnknownAlias("resource", identity, visible, param=scope.asked.where("include"))
         yield Candidate(resource, Level.SESSION, "", "include", "named by the request", named=True)
-
-
-def may_read(resource: Resource, readers: frozenset[str]) -> bool:
-    return reads(readers, resource.readers)
 
 
 def speaks(languages: tuple[str, ...], asked: str | None) -> bool:
@@ -116,19 +112,19 @@ def take_once(candidates: Iterable[Candidate]) -> list[Candidate]:
     return list(taken.values())
 
 
-def settle_clashes(candidates: list[Candidate], merge: Merge) -> tuple[list[Candidate], list[Left]]:
+def settle_clashes(candidates: list[Candidate], merge: Merge) -> tuple[list[Candidate], list[Omission]]:
     """Of resources with one (type, key) the narrowest stays, on one level the later; types may merge them."""
     groups: dict[tuple[str, str], list[Candidate]] = {}
     for candidate in candidates:
         if candidate.resource.clash_key is not None:
             groups.setdefault((candidate.resource.type, candidate.resource.clash_key), []).append(candidate)
     standing: dict[str, Candidate] = {}  # id of whose place → who stands there
-    losers: list[Left] = []
+    losers: list[Omission] = []
     for group in groups.values():
         ranked = sorted(group, key=breadth)  # stable: on one level the later is the narrower
         winner, place = fold(ranked, merge)
         standing[place] = winner
-        losers += (Left(beaten, "overridden") for beaten in ranked[:-1])
+        losers += (Omission(beaten, "overridden") for beaten in ranked[:-1])
     beaten_ids = {beaten.resource.id for group in groups.values() for beaten in group}
     winners = []
     for candidate in candidates:
@@ -159,7 +155,7 @@ def breadth(candidate: Candidate) -> int:
     return BREADTH[candidate.level]
 
 
-def once(dropped: Iterable[Left]) -> Iterable[Left]:
+def once(dropped: Iterable[Omission]) -> Iterable[Omission]:
     """Each dropped resource once, although several levels brought it."""
     return {(left.candidate.resource.id, left.reason): left for left in dropped}.values()
 

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gateway.control.key_shape import Label
 from gateway.domain.principal import Role
-from gateway.stores.policy_models import Moment
+from gateway.policies.shapes import Moment
 
 SPAN = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}

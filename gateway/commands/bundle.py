@@ -13,21 +13,21 @@ import orjson
 from gateway.app import known_types
 from gateway.commands.keys import operator
 from gateway.control.bundle import Exporter, bundle_of
-from gateway.control.desk import Desk
-from gateway.control.imports import Importer, Step, Wish
+from gateway.control.imports import Importer, ImportOptions, Step
 from gateway.control.pointers import pointer
-from gateway.control.yaml_text import yaml_text
-from gateway.errors import Conflict, Fault, Faults, Invalid, StoreError
-from gateway.resources.extract import DocumentCache
+from gateway.control.writer import PolicyWriter
+from gateway.control.yaml_writer import yaml_text
+from gateway.errors import Conflict, Fault, Faults, InvalidObject, StoreError
+from gateway.extraction.extract import DocumentCache
+from gateway.links.cache import LinkCache
+from gateway.policies.context_compiler import PolicySource
+from gateway.policies.materials import PolicyMaterials
+from gateway.policies.repository import PolicyRepository
 from gateway.settings import Settings
-from gateway.stores.base import EphemeralStore
-from gateway.stores.compile_resources import Source
-from gateway.stores.links import LinkCache
-from gateway.stores.materials import PolicyMaterials
-from gateway.stores.memory import MemoryStore
+from gateway.stores.memory_ephemeral import MemoryStore
 from gateway.stores.open import open_stores
-from gateway.stores.workspaces import Policies
-from gateway.strict_yaml import Document, parse
+from gateway.stores.protocols import EphemeralStore
+from gateway.strict_yaml import YamlDocument, parse
 
 SHOWN = 70  # code points of a value in the list of changes
 DONE = {"create": "created", "update": "updated", "delete": "deleted", "unchanged": "unchanged"}
@@ -37,7 +37,7 @@ DONE = {"create": "created", "update": "updated", "delete": "deleted", "unchange
 class Opened:
     """The policies of all workspaces, without a gateway around them."""
 
-    policies: Policies
+    policies: PolicyRepository
     documents: DocumentCache
     store: EphemeralStore
 
@@ -50,7 +50,9 @@ async def opened(settings: Settings) -> AsyncGenerator[Opened]:
         documents = DocumentCache(settings.documents)
         # No link is fetched: bundles hold addresses, not what is behind them.
         materials = PolicyMaterials(documents, LinkCache(MemoryStore(), settings.links))
-        policies = Policies(Source(Path(settings.policies), known_types(settings), materials), stores.records)
+        policies = PolicyRepository(
+            PolicySource(Path(settings.policies), known_types(settings), materials), stores.records
+        )
         await policies.start()
         if not policies.loaded:
             raise StoreError(policies.store_error or "The store does not answer.")
@@ -73,31 +75,31 @@ async def export(settings: Settings, workspace: str, *, form: str, stored: bool)
         raise Conflict(f"This cannot be exported as YAML: {error}.") from error
 
 
-async def take_over(settings: Settings, workspace: str, file: Path, wish: Wish) -> list[Step]:
+async def take_over(settings: Settings, workspace: str, file: Path, wish: ImportOptions) -> list[Step]:
     """Import a bundle; raises Faults with their lines, and Conflict."""
     if settings.store == "memory:":
         raise StoreError("The store is memory:, which ends with the process. Configure a store to import into.")
     document = await asyncio.to_thread(read, file)
     async with opened(settings) as here:
-        importer = Importer(here.policies, Desk(here.policies, here.store), here.documents)
+        importer = Importer(here.policies, PolicyWriter(here.policies, here.store), here.documents)
         try:
             return await importer.run(operator(workspace), replace(document, lines={}), wish)
-        except Invalid as wrong:
+        except InvalidObject as wrong:
             raise located(wrong, document) from wrong
 
 
-def read(file: Path) -> Document:
+def read(file: Path) -> YamlDocument:
     """A bundle in YAML, or in JSON if its name says so; raises Faults and OSError."""
     raw = file.read_bytes()
     if file.suffix.lower() != ".json":
         return parse(raw, str(file), max_bytes=len(raw))
     try:
-        return Document(str(file), orjson.loads(raw), {})
+        return YamlDocument(str(file), orjson.loads(raw), {})
     except orjson.JSONDecodeError as error:
         raise Faults([Fault(str(file), error.lineno, "(file)", f"is not valid JSON: {error.msg}")]) from error
 
 
-def located(wrong: Invalid, document: Document) -> Faults:
+def located(wrong: InvalidObject, document: YamlDocument) -> Faults:
     """Faults by pointer as faults with lines."""
     lines = {pointer(keys): line for keys, line in document.lines.items()}
 

@@ -10,7 +10,7 @@ import orjson
 
 from gateway.app import Gateway
 from gateway.commands.index import Shown, indexed, patient
-from gateway.errors import Unavailable
+from gateway.errors import ServiceUnavailable
 from gateway.evaluation.cases import Case, Targets, load_cases
 from gateway.evaluation.report import as_text, in_a_line, report
 from gateway.evaluation.run import Runner
@@ -19,7 +19,7 @@ from gateway.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class EvaluationOptions:
     """What the command line says."""
 
     cases: Path
@@ -28,7 +28,7 @@ class Wish:
     fit: Path | None = None  # where to write a refitted calibration
 
 
-async def evaluate(settings: Settings, wish: Wish) -> dict[str, Any]:
+async def evaluate(settings: Settings, wish: EvaluationOptions) -> dict[str, Any]:
     """The report on the cases; raises Faults for what is wrong with them and Unavailable if nothing can be searched."""
     gateway = await Gateway.open(patient(settings))
     try:
@@ -47,10 +47,10 @@ async def evaluate(settings: Settings, wish: Wish) -> dict[str, Any]:
 async def fit(runner: Runner, service: SemanticService, cases: tuple[Case, ...], out: Path) -> dict[str, Any]:
     """Refit on the cases, with the shipped coefficients as the prior; written only if it helps cases not fitted on."""
     from gateway.evaluation.refit import judge, refitted
-    from gateway.semantic.calibration import Calibration
+    from gateway.semantic.search.calibration import Calibration
 
     if service.indexer is None or service.indexer.current is None:
-        raise Unavailable("There are no semantic resources to fit on.")
+        raise ServiceUnavailable("There are no semantic resources to fit on.")
     prior = Calibration.load()
     made = refitted(prior, await judge(runner, cases, service.indexer.current, prior))
     if made.helps:

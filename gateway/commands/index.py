@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from gateway.app import Gateway
-from gateway.errors import Unavailable
+from gateway.errors import ServiceUnavailable
 from gateway.semantic.service import SemanticService
 from gateway.settings import Settings
 
 if TYPE_CHECKING:
-    from gateway.semantic.indexer import Progress
+    from gateway.semantic.index.indexer import Progress
 
 LOOK_SECONDS = 0.1
 PATIENCE_MS = 60_000
@@ -56,7 +56,7 @@ async def indexed(gateway: Gateway, show: Callable[["Progress"], None]) -> Async
     """A gateway's search by meaning, settled; raises Unavailable with the reason when it cannot be."""
     service = gateway.semantic
     if service is None:
-        raise Unavailable("The search by meaning is switched off: semantic.enabled is false.")
+        raise ServiceUnavailable("The search by meaning is switched off: semantic.enabled is false.")
     if not service.wanted:
         yield service  # nothing is embedded before somebody searches
         return
@@ -78,7 +78,7 @@ async def indexed(gateway: Gateway, show: Callable[["Progress"], None]) -> Async
 async def searchable(gateway: Gateway, show: Callable[["Progress"], None]) -> AsyncGenerator[None]:
     """The same where a search is not needed: what it cannot find stays on demand, as in a real request."""
     async with contextlib.AsyncExitStack() as stack:
-        with contextlib.suppress(Unavailable):
+        with contextlib.suppress(ServiceUnavailable):
             await stack.enter_async_context(indexed(gateway, show))
         yield
 
@@ -97,7 +97,7 @@ def follow(service: SemanticService, show: Callable[["Progress"], None]) -> None
         show(progress)
         reason = reason or progress.error
     if reason is not None:
-        raise Unavailable(f"Nothing can be embedded: {reason}")
+        raise ServiceUnavailable(f"Nothing can be embedded: {reason}")
 
 
 class Shown:

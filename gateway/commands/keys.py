@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.control.key_shape import KeyWish
-from gateway.control.keys import Held, Keys, Made
+from gateway.control.keys import CreatedKey, KeyInfo, Keys
 from gateway.domain.principal import ANY_GROUP, Principal, Role
-from gateway.domain.record import Author, Record, Write
+from gateway.domain.record import Author, Record, RecordWrite
 from gateway.errors import Faults, NotFound, StoreError
 from gateway.settings import Settings
-from gateway.stores.base import RecordStore
 from gateway.stores.open import open_stores
-from gateway.strict_yaml import Document
-from gateway.validation import validated
+from gateway.stores.protocols import RecordStore
+from gateway.strict_yaml import YamlDocument
+from gateway.validation import validate
 
 COLUMNS = ("id", "name", "workspace", "role", "agents", "groups", "tier", "limits", "expires_at", "source")
 
@@ -30,7 +30,7 @@ class StoredKeys:
     def stored(self, kind: str) -> Iterable[Record]:
         return (record for record in self.records if record.key.kind == kind)
 
-    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+    async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
         return await self.store.commit(writes, author)
 
 
@@ -52,13 +52,13 @@ async def opened(settings: Settings) -> AsyncGenerator[StoredKeys]:
         await stores.close()
 
 
-async def create(settings: Settings, wish: KeyWish, workspace: str) -> Made:
+async def create(settings: Settings, wish: KeyWish, workspace: str) -> CreatedKey:
     """Make a key."""
     async with opened(settings) as book:
         return await Keys(book, settings.auth.keys).create(operator(workspace), wish)
 
 
-async def listed(settings: Settings, workspace: str | None) -> list[Held]:
+async def listed(settings: Settings, workspace: str | None) -> list[KeyInfo]:
     """The keys of a workspace, or of all."""
     async with opened(settings) as book:
         keys = Keys(book, settings.auth.keys)
@@ -84,13 +84,13 @@ def wish_of(given: argparse.Namespace) -> KeyWish:
     said = {"name": given.name, "role": given.role, "agents": given.agents, "agent": given.agent}
     said |= {"groups": given.groups or [], "tier": given.tier, "act_for_users": given.act_for_users}
     said |= {"limits": {"requests": given.requests, "tokens": given.tokens}, "expires_at": given.expires}
-    wish, faults = validated(KeyWish, said, Document("(command line)", None, {}), ())
+    wish, faults = validate(KeyWish, said, YamlDocument("(command line)", None, {}), ())
     if wish is None:
         raise Faults(faults)
     return wish
 
 
-def made_as_text(made: Made) -> str:
+def made_as_text(made: CreatedKey) -> str:
     """The new key for a person."""
     data = made.held.data
     return (
@@ -99,7 +99,7 @@ def made_as_text(made: Made) -> str:
     )
 
 
-def table(held: Iterable[Held]) -> str:
+def table(held: Iterable[KeyInfo]) -> str:
     """Keys as lines with aligned columns."""
     rows = [COLUMNS, *(tuple(cell(one.data[name]) for name in COLUMNS) for one in held)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(COLUMNS))]

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import orjson
 
-from gateway.domain.record import Author, Record, Write
+from gateway.domain.record import Author, Record, RecordWrite
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Conflict, PreconditionFailed
-from gateway.stores.policy_files import Entry
+from gateway.policies.files import PolicyEntry
 
 Tags = frozenset[str] | None  # of which an object must have one; "*": any; None: whatever it has
 CLOCKS_APART = 60.0  # seconds that the clocks of two nodes may differ
@@ -20,10 +20,10 @@ DRAFTED = "-d"  # ends the tag of an object that has a draft
 _TIMED = re.compile(r"[0-9a-f]{19}")
 
 
-class Book(Protocol):
+class PolicyRepositoryProtocol(Protocol):
     """The policies of all workspaces."""
 
-    def entries(self, workspace: str) -> Mapping[str, Mapping[str, Entry]]:
+    def entries(self, workspace: str) -> Mapping[str, Mapping[str, PolicyEntry]]:
         """Every object of a workspace by kind and alias; those of files have no record."""
         ...
 
@@ -35,7 +35,7 @@ class Book(Protocol):
         """The snapshot that changes would give, None meaning deleted; raises Faults. Takes CPU: not on the loop."""
         ...
 
-    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+    async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
         """Make all changes or none; they serve on this node before it returns. Raises VersionConflict, StoreError."""
         ...
 

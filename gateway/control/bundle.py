@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from gateway.control.forms import node_body
 from gateway.errors import Conflict
-from gateway.resources import formats
-from gateway.stores.policy_files import SECTIONS, Entry
+from gateway.extraction import formats
+from gateway.policies.files import SECTIONS, PolicyEntry
 
 Objects = dict[tuple[str, str], Any]  # (kind, alias) → data as a store keeps it
 
@@ -29,7 +29,7 @@ class Exporter:
     files: Files
     read: dict[Path, tuple[str, dict[str, Any]]] = field(default_factory=dict)  # documents by file, read once
 
-    def objects(self, sections: Mapping[str, Mapping[str, Entry]], *, stored: bool = False) -> Objects:
+    def objects(self, sections: Mapping[str, Mapping[str, PolicyEntry]], *, stored: bool = False) -> Objects:
         """Every object, or only what is stored, together with the nodes above it. Reads files: not on the loop."""
         kept = {kind: _wanted(kind, sections[kind], stored) for kind in SECTIONS}
         made: Objects = {}
@@ -40,14 +40,14 @@ class Exporter:
             made.setdefault(("documents", sha256), document)
         return made
 
-    def _context(self, entry: Entry) -> Any:
+    def _context(self, entry: PolicyEntry) -> Any:
         """A context whose documents are known by their hash instead of a path."""
         resources = entry.data.get("resources")
         if entry.record is not None or not isinstance(resources, dict):
             return entry.data
         return entry.data | {"resources": {name: self._resource(one, entry) for name, one in resources.items()}}
 
-    def _resource(self, resource: dict[str, Any], entry: Entry) -> dict[str, Any]:
+    def _resource(self, resource: dict[str, Any], entry: PolicyEntry) -> dict[str, Any]:
         data = resource.get("data")
         if resource.get("type") != "document" or not isinstance(data, dict) or data.get("path") is None:
             return resource
@@ -82,7 +82,7 @@ def bundle_of(objects: Objects) -> dict[str, Any]:
     return {kind: section for kind, section in bundle.items() if section}
 
 
-def _wanted(kind: str, entries: Mapping[str, Entry], stored: bool) -> Iterable[Entry]:
+def _wanted(kind: str, entries: Mapping[str, PolicyEntry], stored: bool) -> Iterable[PolicyEntry]:
     if not stored:
         return entries.values()
     names = {alias for alias, entry in entries.items() if entry.record is not None}

@@ -7,10 +7,10 @@ from typing import Any
 
 from gateway.control.bundle import Objects
 from gateway.errors import Fault, Faults
-from gateway.stores.policy_files import SECTIONS
-from gateway.stores.policy_models import DocumentShape
-from gateway.strict_yaml import Document, Keys
-from gateway.validation import nearest, validated
+from gateway.policies.files import SECTIONS
+from gateway.policies.shapes import DocumentShape
+from gateway.strict_yaml import Keys, YamlDocument
+from gateway.validation import nearest, validate
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 MAX_ID = 512
@@ -20,7 +20,7 @@ MAX_ID = 512
 class Bundle:
     """The objects of a bundle and where they stand in it."""
 
-    document: Document
+    document: YamlDocument
     objects: Objects
     places: dict[tuple[str, str], Keys]
 
@@ -35,7 +35,7 @@ class Bundle:
         return self.document.fault((*place, *own), fault.message)
 
 
-def read_bundle(document: Document, known: Mapping[str, str]) -> Bundle:
+def read_bundle(document: YamlDocument, known: Mapping[str, str]) -> Bundle:
     """The objects of a bundle; `known` has the ids of nodes by path, for nodes that name none. Raises Faults."""
     reader = _Reader(document)
     for kind, section in reader.mapping(document.data, ()).items():
@@ -55,7 +55,7 @@ def read_bundle(document: Document, known: Mapping[str, str]) -> Bundle:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    document: Document
+    document: YamlDocument
     objects: Objects = field(default_factory=dict)
     places: dict[tuple[str, str], Keys] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
@@ -75,7 +75,7 @@ class _Reader:
         elif kind == "documents":
             if not SHA256.fullmatch(alias):
                 self.report(keys, "a document is named by the SHA-256 of its bytes, in 64 hex digits")
-            self.faults.extend(validated(DocumentShape, data, self.document, keys)[1])
+            self.faults.extend(validate(DocumentShape, data, self.document, keys)[1])
         self.objects[kind, alias] = data
         self.places[kind, alias] = keys
 

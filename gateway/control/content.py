@@ -7,18 +7,18 @@ from typing import Any, Protocol
 
 import orjson
 
-from gateway.control.base import Book, Object, Tags
-from gateway.control.desk import Change, Desk
+from gateway.control.base import Object, PolicyRepositoryProtocol, Tags
 from gateway.control.forms import USUAL, node_body
-from gateway.control.tree import KIND, Found, Tree, as_written
+from gateway.control.tree import KIND, TreeNode, TreeView, as_written
+from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
-from gateway.domain.snapshot import EMPTY, Snapshot
-from gateway.errors import Conflict, Invalid, Pointed, Unavailable
-from gateway.stores.policy_files import Entry
-from gateway.stores.stored import entry_of
+from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
+from gateway.errors import Conflict, FieldError, InvalidObject, ServiceUnavailable
+from gateway.policies.files import PolicyEntry
+from gateway.policies.workspace import entry_of
 
 
-class Served(Book, Protocol):
+class Served(PolicyRepositoryProtocol, Protocol):
     """The policies of all workspaces, and what is served of them."""
 
     def of(self, workspace: str) -> Snapshot:
@@ -34,7 +34,7 @@ class Move:
     parent: str | None  # id
 
     @classmethod
-    def of(cls, sent: Mapping[str, Any], former: Mapping[str, Any], tree: Tree) -> "Move":
+    def of(cls, sent: Mapping[str, Any], former: Mapping[str, Any], tree: TreeView) -> "Move":
         """What was sent, where it says something; a parent may be named by its path, and null means a root."""
         parent = former.get("parent")
         if "parent" in sent:
@@ -43,7 +43,7 @@ class Move:
                 raise _wrong("/parent", f"there is no node {sent['parent']!r}")
         return cls(sent.get("key") or former.get("key") or "", parent)
 
-    def path(self, tree: Tree) -> str:
+    def path(self, tree: TreeView) -> str:
         """Its path there; raises Invalid if the parent is gone."""
         if self.parent is None:
             return self.key
@@ -55,7 +55,7 @@ class Move:
 class Content:
     """The trees of all workspaces; each caller's own."""
 
-    def __init__(self, policies: Served, desk: Desk) -> None:
+    def __init__(self, policies: Served, desk: PolicyWriter) -> None:
         self._policies = policies
         self._desk = desk
 
@@ -63,11 +63,11 @@ class Content:
     def kind(self) -> str:
         return KIND
 
-    def tree(self, workspace: str) -> Tree:
+    def tree(self, workspace: str) -> TreeView:
         """The tree as it is served now; while it has faults, as it is written, so that they can be mended."""
         served, written = self._served(workspace), self._policies.entries(workspace)[KIND]
         if served.node_ids.keys() == written.keys():
-            return Tree(served, written)
+            return TreeView(served, written)
         return as_written(served, {**written, **self._astray(workspace, written)})
 
     def find(self, workspace: str, name: str) -> Object | None:
@@ -85,7 +85,7 @@ class Content:
             _require_free(move.path(tree), tree)
         await self._desk.tried(workspace, {(KIND, identity): body})
 
-    async def create(self, caller: Principal, sent: Mapping[str, Any]) -> Found:
+    async def create(self, caller: Principal, sent: Mapping[str, Any]) -> TreeNode:
         """A new node; raises Conflict if its id or its path is taken."""
         identity = sent.get("id") or f"node-{secrets.token_hex(6)}"
         async with self._desk.turn(caller.workspace):
@@ -97,7 +97,7 @@ class Content:
             await self._store(caller, "create", identity, _body(sent, move), None)
         return self.tree(caller.workspace).find(identity)
 
-    async def replace(self, caller: Principal, name: str, sent: Mapping[str, Any], tags: Tags = None) -> Found:
+    async def replace(self, caller: Principal, name: str, sent: Mapping[str, Any], tags: Tags = None) -> TreeNode:
         """Replace a node; it stays where it is unless another key or parent is sent."""
         async with self._desk.turn(caller.workspace):
             tree = self.tree(caller.workspace)
@@ -127,7 +127,7 @@ class Content:
 
     async def assign(
         self, caller: Principal, name: str, contexts: Sequence[str], inherit: str | None, tags: Tags = None
-    ) -> Found:
+    ) -> TreeNode:
         """Give a node contexts of its own; none takes away what it has."""
         async with self._desk.turn(caller.workspace):
             found = self.tree(caller.workspace).find(name)
@@ -142,10 +142,10 @@ class Content:
     def _served(self, workspace: str) -> Snapshot:
         try:
             return self._policies.of(workspace)
-        except Unavailable:
-            return EMPTY  # faulty since the start: nothing is served, and all the more has to be mended
+        except ServiceUnavailable:
+            return EMPTY_SNAPSHOT  # faulty since the start: nothing is served, and all the more has to be mended
 
-    def _astray(self, workspace: str, written: Mapping[str, Entry]) -> dict[str, Entry]:
+    def _astray(self, workspace: str, written: Mapping[str, PolicyEntry]) -> dict[str, PolicyEntry]:
         """Stored nodes that have no place in the tree, because a policy file took their parent or their path."""
         stored = (record for record in self._policies.stored(KIND) if record.key.workspace == workspace)
         lost = {record.key.alias: record for record in stored if record.key.alias not in written}
@@ -161,7 +161,7 @@ class Content:
         action: str,
         identity: str,
         body: dict[str, Any],
-        former: Found | None,
+        former: TreeNode | None,
         tags: Tags = None,
     ) -> None:
         if former is not None and body == _body(former.entry.data, Move(former.entry.data["key"], former.parent)):
@@ -175,12 +175,12 @@ def _body(sent: Mapping[str, Any], move: Move) -> dict[str, Any]:
     return node_body({**sent, "key": move.key, "parent": move.parent})
 
 
-def _require_free(path: str, tree: Tree) -> None:
+def _require_free(path: str, tree: TreeView) -> None:
     if path in tree.snapshot.nodes:
         raise Conflict(f"There is a node {path!r} already{tree.find(path).in_file}.")
 
 
-def _require_possible(move: Move, found: Found, tree: Tree) -> None:
+def _require_possible(move: Move, found: TreeNode, tree: TreeView) -> None:
     path = move.path(tree)
     if path == found.node.path:
         return
@@ -189,5 +189,5 @@ def _require_possible(move: Move, found: Found, tree: Tree) -> None:
     _require_free(path, tree)
 
 
-def _wrong(pointer: str, message: str) -> Invalid:
-    return Invalid("The node cannot stand there.", [Pointed(pointer, message)])
+def _wrong(pointer: str, message: str) -> InvalidObject:
+    return InvalidObject("The node cannot stand there.", [FieldError(pointer, message)])

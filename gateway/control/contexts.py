@@ -6,13 +6,13 @@ from typing import Any
 import orjson
 
 from gateway.control.base import Object, Tags
-from gateway.control.desk import Change, Desk
 from gateway.control.kinds import stored_form
 from gateway.control.objects import Objects
 from gateway.control.pointers import pointer
 from gateway.control.received import resource_data, resource_id
+from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
-from gateway.errors import Conflict, Fault, Invalid, NotFound, Pointed
+from gateway.errors import Conflict, Fault, FieldError, InvalidObject, NotFound
 
 KIND = "contexts"
 
@@ -22,7 +22,7 @@ Resources = dict[str, Any]
 class Contexts:
     """The resources of contexts, each change a new version of the context, and the global default."""
 
-    def __init__(self, objects: Objects, desk: Desk) -> None:
+    def __init__(self, objects: Objects, desk: PolicyWriter) -> None:
         self._objects = objects
         self._desk = desk
 
@@ -60,8 +60,8 @@ class Contexts:
     async def add(self, caller: Principal, name: str, sent: Any, tags: Tags = None) -> tuple[Object, str]:
         """Put a resource behind the others; its context in the new version, and its id."""
         id = resource_id(sent)
-        if isinstance(id, Pointed):
-            raise Invalid("The resource needs an id.", [id])
+        if isinstance(id, FieldError):
+            raise InvalidObject("The resource needs an id.", [id])
         async with self._desk.turn(caller.workspace):
             context = self._opened(caller.workspace, name, tags)
             resources = resources_of(context)
@@ -78,7 +78,7 @@ class Contexts:
             _one(context, resources, id)
             named = resource_id(sent) if isinstance(sent, dict) and {"id", "alias"} & sent.keys() else id
             if named != id:
-                raise Invalid("An id never changes.", [Pointed("/id", f"an id never changes; this is {id!r}")])
+                raise InvalidObject("An id never changes.", [FieldError("/id", f"an id never changes; this is {id!r}")])
             resources[id] = resource_data(sent)
             return await self._save(caller, context, resources, tags, id)
 
@@ -98,7 +98,7 @@ class Contexts:
             resources = resources_of(context)
             if sorted(ids) != sorted(resources):
                 message = f"must name each resource once: {', '.join(sorted(resources)) or 'there are none'}"
-                raise Invalid("The order does not fit the resources.", [Pointed("/order", message)])
+                raise InvalidObject("The order does not fit the resources.", [FieldError("/order", message)])
             return await self._save(caller, context, {id: resources[id] for id in ids}, tags)
 
     def _opened(self, workspace: str, name: str, tags: Tags) -> Object:
@@ -112,11 +112,11 @@ class Contexts:
     ) -> Object:
         data = {**context.data, "resources": resources}
 
-        def point(fault: Fault) -> Pointed:
+        def point(fault: Fault) -> FieldError:
             if fault.keys[:2] == ("resources", id):
                 inner = fault.keys[2:] or (("id",) if "alias" in fault.message else ())
-                return Pointed(pointer(inner), fault.message)
-            return Pointed("", f"{fault.path}: {fault.message}")
+                return FieldError(pointer(inner), fault.message)
+            return FieldError("", f"{fault.path}: {fault.message}")
 
         await self._desk.tried(caller.workspace, {(KIND, context.alias): data}, point)
         body, record = stored_form(KIND, context.alias, data), context.own()

@@ -8,17 +8,17 @@ from typing import Any
 
 import orjson
 
-from gateway.control.base import Book
-from gateway.control.desk import Desk
+from gateway.control.base import PolicyRepositoryProtocol
+from gateway.control.writer import PolicyWriter
 from gateway.domain.principal import Principal
-from gateway.domain.record import Author, Key, Record, Write
-from gateway.errors import Conflict, Invalid, NotFound, Pointed, VersionConflict
-from gateway.resources import formats
-from gateway.resources.extract import extract_content
-from gateway.resources.formats import MEDIA_TYPES, Format
-from gateway.settings import Documents as Limits
-from gateway.stores.base import EphemeralStore
-from gateway.stores.policy_files import Entry
+from gateway.domain.record import Author, Record, RecordKey, RecordWrite
+from gateway.errors import Conflict, FieldError, InvalidObject, NotFound, VersionConflict
+from gateway.extraction import formats
+from gateway.extraction.extract import extract_content
+from gateway.extraction.formats import MEDIA_TYPES, Format
+from gateway.policies.files import PolicyEntry
+from gateway.settings import DocumentSettings as Limits
+from gateway.stores.protocols import EphemeralStore
 
 KIND = "documents"
 UNKNOWN_TYPE = "application/octet-stream"
@@ -55,7 +55,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class DocumentInfo:
     """A document of a workspace."""
 
     sha256: str
@@ -71,18 +71,20 @@ class Held:
 class Documents:
     """The documents of every workspace."""
 
-    def __init__(self, book: Book, desk: Desk, store: EphemeralStore, limits: Limits) -> None:
+    def __init__(
+        self, book: PolicyRepositoryProtocol, desk: PolicyWriter, store: EphemeralStore, limits: Limits
+    ) -> None:
         self._book, self._desk, self._store, self._limits = book, desk, store, limits
         self._places = asyncio.Semaphore(AT_ONCE)
 
-    def of(self, workspace: str) -> list[Held]:
+    def of(self, workspace: str) -> list[DocumentInfo]:
         """All documents of a workspace by name."""
         sections = self._book.entries(workspace)
         users = users_of(sections["contexts"])
         held = (_held(entry, users) for entry in sections[KIND].values())
         return sorted(held, key=lambda one: (one.name, one.sha256))
 
-    def get(self, workspace: str, digest: str) -> Held:
+    def get(self, workspace: str, digest: str) -> DocumentInfo:
         """One document; raises NotFound, for those of other workspaces too."""
         sections = self._book.entries(workspace)
         entry = sections[KIND].get(digest)
@@ -90,7 +92,7 @@ class Documents:
             raise NotFound(f"There is no document {digest!r}.")
         return _held(entry, users_of(sections["contexts"]))
 
-    async def add(self, caller: Principal, upload: Upload) -> tuple[Held, bool]:
+    async def add(self, caller: Principal, upload: Upload) -> tuple[DocumentInfo, bool]:
         """Read and keep a document; also whether it is new. Raises Invalid for one that gives no text."""
         digest = upload.sha256
         if digest not in self._book.entries(caller.workspace)[KIND]:
@@ -100,7 +102,7 @@ class Documents:
                     return await self._keep(caller, upload, text)
         return self.get(caller.workspace, digest), False
 
-    async def original(self, workspace: str, digest: str) -> tuple[Held, bytes]:
+    async def original(self, workspace: str, digest: str) -> tuple[DocumentInfo, bytes]:
         """A document as it was uploaded; raises NotFound if only its text is kept."""
         held = self.get(workspace, digest)
         keys = [_piece(workspace, digest, place) for place in _places(held.size)]
@@ -117,7 +119,7 @@ class Documents:
                 raise Conflict(f"The document stands in the file {held.file}; change it there.")
             if held.used_by:
                 raise Conflict(f"The document is used by {', '.join(held.used_by)}.")
-            write = Write(held.record.key, None, held.record.version, changes=_changes(held, None))
+            write = RecordWrite(held.record.key, None, held.record.version, changes=_changes(held, None))
             try:
                 await self._book.commit([write], Author(caller.name, "delete"))
             except VersionConflict as conflict:
@@ -139,15 +141,17 @@ class Documents:
             raise _unreadable(f"its text is larger than {MAX_TEXT} bytes")
         return text
 
-    async def _keep(self, caller: Principal, upload: Upload, text: str) -> tuple[Held, bool]:
+    async def _keep(self, caller: Principal, upload: Upload, text: str) -> tuple[DocumentInfo, bool]:
         digest, size = upload.sha256, len(upload.content)
         for place in _places(size):
             piece = upload.content[place * PIECE : (place + 1) * PIECE]
             await self._store.put(_piece(caller.workspace, digest, place), piece)
         name = upload.name or f"{digest[:12]}.{upload.form}"
         body = {"name": name, "media_type": upload.known_type, "size": size, "text": text}
-        held = Held(digest, name, upload.known_type, size, len(text), (), None)
-        write = Write(Key(caller.workspace, KIND, digest), orjson.dumps(body), 0, changes=_changes(None, held))
+        held = DocumentInfo(digest, name, upload.known_type, size, len(text), (), None)
+        write = RecordWrite(
+            RecordKey(caller.workspace, KIND, digest), orjson.dumps(body), 0, changes=_changes(None, held)
+        )
         try:
             (record,) = await self._book.commit([write], Author(caller.name, "create"))
         except VersionConflict:
@@ -156,7 +160,7 @@ class Documents:
         return replace(held, record=record), True
 
 
-def users_of(contexts: Mapping[str, Entry]) -> dict[str, list[str]]:
+def users_of(contexts: Mapping[str, PolicyEntry]) -> dict[str, list[str]]:
     """The resources that use each document, by its hash."""
     users: dict[str, list[str]] = {}
     for context, entry in contexts.items():
@@ -174,9 +178,9 @@ def _uploads(context: Any) -> Iterator[tuple[str, str]]:
             yield str(id), digest
 
 
-def _held(entry: Entry, users: Mapping[str, list[str]]) -> Held:
+def _held(entry: PolicyEntry, users: Mapping[str, list[str]]) -> DocumentInfo:
     data = entry.data
-    return Held(
+    return DocumentInfo(
         entry.alias,
         str(data.get("name") or ""),
         str(data.get("media_type") or "text/plain"),
@@ -188,18 +192,18 @@ def _held(entry: Entry, users: Mapping[str, list[str]]) -> Held:
     )
 
 
-def _changes(before: Held | None, after: Held | None) -> bytes:
+def _changes(before: DocumentInfo | None, after: DocumentInfo | None) -> bytes:
     """For the audit: what it is called and how large it is, without its text."""
 
-    def told(held: Held | None, field: str) -> Any:
+    def told(held: DocumentInfo | None, field: str) -> Any:
         return None if held is None else getattr(held, field)
 
     fields = ("name", "media_type", "size")
     return orjson.dumps([{"pointer": f"/{one}", "from": told(before, one), "to": told(after, one)} for one in fields])
 
 
-def _unreadable(reason: str) -> Invalid:
-    return Invalid(f"The document cannot be used: {reason}.", [Pointed("", reason)])
+def _unreadable(reason: str) -> InvalidObject:
+    return InvalidObject(f"The document cannot be used: {reason}.", [FieldError("", reason)])
 
 
 def _places(size: int) -> range:

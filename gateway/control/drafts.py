@@ -6,10 +6,10 @@ from typing import Any
 import orjson
 
 from gateway.control.base import Object, Tags
-from gateway.control.desk import Change, Desk
 from gateway.control.kinds import SHAPES, noun, stored_form
 from gateway.control.objects import Objects
 from gateway.control.received import keep_resources, received, require_alias
+from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
 from gateway.domain.record import Record
 from gateway.errors import NotFound, PreconditionFailed
@@ -18,7 +18,7 @@ from gateway.errors import NotFound, PreconditionFailed
 class Drafts:
     """At most one draft per object; also for aliases that nothing has yet."""
 
-    def __init__(self, objects: Objects, desk: Desk) -> None:
+    def __init__(self, objects: Objects, desk: PolicyWriter) -> None:
         self._objects = objects
         self._desk = desk
 

@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from gateway.control.kinds import SHAPES, stored_form
-from gateway.stores.compile_resources import humanised
-from gateway.stores.policy_models import DocumentShape, StoredNodeShape
+from gateway.policies.context_compiler import title_from_alias
+from gateway.policies.shapes import DocumentShape, StoredNodeShape
 
 # What a node need not say.
 USUAL: Mapping[str, Any] = {
@@ -32,7 +32,7 @@ def stored_body(kind: str, alias: str, data: Mapping[str, Any]) -> dict[str, Any
 def node_body(data: Mapping[str, Any]) -> dict[str, Any]:
     """A node as it is stored: where it stands, and what is not usual about it."""
     body: dict[str, Any] = {"key": data["key"], "parent": data["parent"]}
-    if data.get("title") and data["title"] != humanised(data["key"]):
+    if data.get("title") and data["title"] != title_from_alias(data["key"]):
         body["title"] = data["title"]
     return body | {name: data[name] for name, usual in USUAL.items() if data.get(name, usual) != usual}
 

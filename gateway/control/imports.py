@@ -11,17 +11,17 @@ from pydantic import ValidationError
 from gateway.control.bundle import Exporter, Files, Objects
 from gateway.control.bundle_reader import Bundle, read_bundle
 from gateway.control.content import Served
-from gateway.control.desk import Change, Desk
 from gateway.control.diff import differences
 from gateway.control.forms import same, stored_body
 from gateway.control.pointers import pointer
+from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
 from gateway.domain.record import Record
-from gateway.errors import Conflict, Fault, Faults, Invalid, Pointed
-from gateway.stores.policy_files import SECTIONS, Entry
-from gateway.strict_yaml import Document
+from gateway.errors import Conflict, Fault, Faults, FieldError, InvalidObject
+from gateway.policies.files import SECTIONS, PolicyEntry
+from gateway.strict_yaml import YamlDocument
 
-Entries = Mapping[str, Mapping[str, Entry]]
+Entries = Mapping[str, Mapping[str, PolicyEntry]]
 Action = Literal["create", "update", "unchanged", "delete"]
 
 
@@ -49,7 +49,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ImportOptions:
     """How a bundle is to be taken over."""
 
     replace: bool = False  # stored objects that the bundle lacks are deleted
@@ -59,12 +59,12 @@ class Wish:
 class Importer:
     """Imports into the workspaces of one gateway."""
 
-    def __init__(self, policies: Served, desk: Desk, files: Files) -> None:
+    def __init__(self, policies: Served, desk: PolicyWriter, files: Files) -> None:
         self._policies = policies
         self._desk = desk
         self._files = files
 
-    async def run(self, caller: Principal, document: Document, wish: Wish) -> list[Step]:
+    async def run(self, caller: Principal, document: YamlDocument, wish: ImportOptions) -> list[Step]:
         """What is done, or would be; raises Invalid for a faulty bundle and Conflict for what files say otherwise."""
         workspace = caller.workspace
         async with self._desk.turn(workspace):
@@ -79,13 +79,13 @@ class Importer:
         return steps
 
     def _planned(
-        self, document: Document, known: Mapping[str, str], entries: Entries, whole: bool
+        self, document: YamlDocument, known: Mapping[str, str], entries: Entries, whole: bool
     ) -> tuple[Bundle, list[Step]]:
         try:
             bundle = read_bundle(document, known)
         except Faults as wrong:
             told = [_pointed(fault, document) for fault in wrong.faults]
-            raise Invalid("The bundle is faulty: nothing was changed.", told) from wrong
+            raise InvalidObject("The bundle is faulty: nothing was changed.", told) from wrong
         current = Exporter(self._files).objects(entries)
         steps = [_step(kind, alias, data, current, entries) for (kind, alias), data in bundle.objects.items()]
         _refuse_owned(steps, entries)
@@ -132,7 +132,7 @@ def _deletions(entries: Entries, kept: Objects) -> Iterator[Step]:
                 yield Step(kind, alias, "delete", entry.data, None, entry.record)
 
 
-def _pointed(fault: Fault, document: Document) -> Pointed:
+def _pointed(fault: Fault, document: YamlDocument) -> FieldError:
     """A fault by its pointer; a person who wrote YAML looks for the line."""
     line = f" (line {fault.line})" if document.lines else ""
-    return Pointed(pointer(fault.keys), fault.message + line)
+    return FieldError(pointer(fault.keys), fault.message + line)

@@ -8,8 +8,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from gateway.domain.principal import UNLIMITED, KeyLimits, Principal, Role
 from gateway.domain.record import Record
-from gateway.settings import Key, KeyUse
-from gateway.stores.policy_models import Moment, Shape
+from gateway.policies.shapes import Moment, Shape
+from gateway.settings import KeyLimitSettings, KeySettings
 
 KIND = "keys"
 LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
@@ -85,7 +85,7 @@ def stored_principal(id: str, workspace: str, wish: KeyWish) -> Principal:
     )
 
 
-def configured_principal(key: Key) -> Principal:
+def configured_principal(key: KeySettings) -> Principal:
     """Whom a key of the configuration stands for."""
     return Principal(
         name=key.name or f"key-{key.sha256[:8].lower()}",
@@ -102,7 +102,7 @@ def configured_principal(key: Key) -> Principal:
     )
 
 
-def configured_id(key: Key) -> str:
+def configured_id(key: KeySettings) -> str:
     """An id that stays when a named key gets another secret, and that tells nothing of the secret's hash."""
     said = f"name:{key.name}" if key.name is not None else f"sha256:{key.sha256.lower()}"
     return f"config-{sha256(said.encode()).hexdigest()[:12]}"
@@ -112,7 +112,7 @@ def moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-def _limits(said: LimitsShape | KeyUse) -> KeyLimits:
+def _limits(said: LimitsShape | KeyLimitSettings) -> KeyLimits:
     if said.requests is None and said.tokens is None:
         return UNLIMITED  # this very object: callers without limits are told by it
     return KeyLimits(said.requests, said.tokens)

@@ -21,9 +21,9 @@ from gateway.control.key_shape import (
     stored_principal,
 )
 from gateway.domain.principal import ANONYMOUS, Principal
-from gateway.domain.record import Author, Key, Record, Write
-from gateway.errors import Conflict, Invalid, NotFound, Pointed, PreconditionFailed, VersionConflict
-from gateway.settings import Key as ConfiguredKey
+from gateway.domain.record import Author, Record, RecordKey, RecordWrite
+from gateway.errors import Conflict, FieldError, InvalidObject, NotFound, PreconditionFailed, VersionConflict
+from gateway.settings import KeySettings as ConfiguredKey
 
 PREFIX = "cgw_"
 SECRET_BYTES = 32  # 43 characters of base64
@@ -31,20 +31,20 @@ SECRET_BYTES = 32  # 43 characters of base64
 Tags = frozenset[str] | None  # of which a key must have one; "*": any; None: whatever it has
 
 
-class Book(Protocol):
+class KeyRepository(Protocol):
     """Where keys are kept."""
 
     def stored(self, kind: str) -> Iterable[Record]:
         """The current records of a kind, of all workspaces."""
         ...
 
-    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+    async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
         """Make all changes or none; raises VersionConflict."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class KeyInfo:
     """A key as it may be shown: never the key itself, nor its hash."""
 
     principal: Principal
@@ -84,10 +84,10 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CreatedKey:
     """A key that was just made; `secret` is not kept anywhere."""
 
-    held: Held
+    held: KeyInfo
     secret: str
 
 
@@ -95,53 +95,53 @@ class Keys:
     """The keys of a workspace, as far as a caller may see and change them."""
 
     def __init__(
-        self, book: Book, configured: Sequence[ConfiguredKey] = (), clock: Callable[[], float] = time.time
+        self, book: KeyRepository, configured: Sequence[ConfiguredKey] = (), clock: Callable[[], float] = time.time
     ) -> None:
         self._book = book
-        self._configured = [Held(configured_principal(key), None) for key in configured]
+        self._configured = [KeyInfo(configured_principal(key), None) for key in configured]
         self._clock = clock
 
-    def of(self, workspace: str) -> list[Held]:
+    def of(self, workspace: str) -> list[KeyInfo]:
         """All keys of a workspace: those of the configuration first, then the stored ones by name."""
         configured = [held for held in self._configured if held.principal.workspace == workspace]
         return configured + sorted(self._stored(workspace), key=lambda held: (held.principal.name, held.id))
 
-    def get(self, workspace: str, id: str) -> Held:
+    def get(self, workspace: str, id: str) -> KeyInfo:
         """One key; raises NotFound, for those of other workspaces too."""
         for held in self.of(workspace):
             if held.id == id:
                 return held
         raise NotFound(f"There is no key {id!r}.")
 
-    async def create(self, caller: Principal, wish: KeyWish, workspace: str | None = None) -> Made:
+    async def create(self, caller: Principal, wish: KeyWish, workspace: str | None = None) -> CreatedKey:
         """A new key in the caller's workspace; raises Forbidden for more than the caller has."""
         wish = self._granted(caller, wish, workspace or caller.workspace)
         self._require_free(caller.workspace, wish.name, None)
         secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
-        key = Key(caller.workspace, KIND, f"key-{secrets.token_hex(6)}")
+        key = RecordKey(caller.workspace, KIND, f"key-{secrets.token_hex(6)}")
         body = _body(wish, sha256(secret.encode()).hexdigest())
-        write = Write(key, _encoded(body), expected=0, changes=_changes(None, wish))
+        write = RecordWrite(key, _encoded(body), expected=0, changes=_changes(None, wish))
         (record,) = await self._book.commit([write], Author(caller.name, "create"))
-        return Made(_held(record, body), secret)
+        return CreatedKey(_held(record, body), secret)
 
-    async def update(self, caller: Principal, id: str, wish: KeyWish, tags: Tags = None) -> Held:
+    async def update(self, caller: Principal, id: str, wish: KeyWish, tags: Tags = None) -> KeyInfo:
         """Replace what a key may do; its secret and its workspace stay."""
         record = self._own(caller, id, tags)
         wish = self._granted(caller, wish, caller.workspace)
         self._require_free(caller.workspace, wish.name, id)
         former = shape_of(record)
         body = _body(wish, former.sha256)
-        write = Write(record.key, _encoded(body), expected=record.version, changes=_changes(former, wish))
+        write = RecordWrite(record.key, _encoded(body), expected=record.version, changes=_changes(former, wish))
         (record,) = await self._commit(write, Author(caller.name, "update"), tags)
         return _held(record, body)
 
     async def revoke(self, caller: Principal, id: str, tags: Tags = None) -> None:
         """End a key for good."""
         record = self._own(caller, id, tags)
-        write = Write(record.key, None, expected=record.version, changes=_changes(shape_of(record), None))
+        write = RecordWrite(record.key, None, expected=record.version, changes=_changes(shape_of(record), None))
         await self._commit(write, Author(caller.name, "delete"), tags)
 
-    def _stored(self, workspace: str) -> Iterable[Held]:
+    def _stored(self, workspace: str) -> Iterable[KeyInfo]:
         for record in self._book.stored(KIND):
             if record.key.workspace == workspace and record.body is not None:
                 yield _held(record, shape_of(record))
@@ -162,7 +162,7 @@ class Keys:
         wanted = stored_principal("", workspace, wish)
         if wanted.expires is not None and wanted.expires <= self._clock():
             message = "must lie in the future"
-            raise Invalid(f"expires_at {message}.", [Pointed("/expires_at", message)])
+            raise InvalidObject(f"expires_at {message}.", [FieldError("/expires_at", message)])
         require_within(caller, wanted)
         return wish
 
@@ -172,7 +172,7 @@ class Keys:
         if name is not None and (name in taken or name == ANONYMOUS.name):
             raise Conflict(f"Another key is called {name!r}.")
 
-    async def _commit(self, write: Write, author: Author, tags: Tags) -> list[Record]:
+    async def _commit(self, write: RecordWrite, author: Author, tags: Tags) -> list[Record]:
         try:
             return await self._book.commit([write], author)
         except VersionConflict as conflict:
@@ -204,8 +204,8 @@ def told(seconds: float | None) -> str | None:
     return None if at is None else at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _held(record: Record, wish: KeyWish) -> Held:
-    return Held(stored_principal(record.key.alias, record.key.workspace, wish), record)
+def _held(record: Record, wish: KeyWish) -> KeyInfo:
+    return KeyInfo(stored_principal(record.key.alias, record.key.workspace, wish), record)
 
 
 def _body(wish: KeyWish, digest: str) -> KeyShape:

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from gateway.stores.compile_resources import humanised
-from gateway.stores.policy_models import AgentShape, ContextShape, ProfileShape, PromptShape, ResourceShape
+from gateway.policies.context_compiler import title_from_alias
+from gateway.policies.shapes import AgentShape, ContextShape, ProfileShape, PromptShape, ResourceShape
 
 SHAPES: Mapping[str, type[BaseModel]] = {
     "contexts": ContextShape,
@@ -50,7 +50,7 @@ def full_resource(context: str, id: str, data: Mapping[str, Any]) -> dict[str, A
 
 def _without_defaults(shape: type[BaseModel], alias: str, data: Mapping[str, Any]) -> dict[str, Any]:
     body = shape.model_validate(data).model_dump(mode="json", exclude_defaults=True)
-    if body.get("name") == humanised(alias):
+    if body.get("name") == title_from_alias(alias):
         del body["name"]
     return body
 
@@ -61,7 +61,7 @@ def _with_defaults(shape: type[BaseModel], alias: str, data: Mapping[str, Any]) 
     except ValidationError:
         # Stored by another version of the gateway; it must be seen to be mended.
         full = {name: data.get(name, field.get_default(call_default_factory=True)) for name, field in _fields(shape)}
-    return {**full, "name": full.get("name") or humanised(alias)}
+    return {**full, "name": full.get("name") or title_from_alias(alias)}
 
 
 def _fields(shape: type[BaseModel]) -> Any:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.control.contexts import Contexts
-from gateway.errors import Invalid, Pointed
-from gateway.resources.base import LinkMaterial
-from gateway.stores.link_record import LinkStatus
+from gateway.domain.material import LinkMaterial
+from gateway.errors import FieldError, InvalidObject
+from gateway.links.record import LinkStatus
 
 
 class Cache(Protocol):
@@ -67,7 +67,7 @@ class Links:
         tracked = self._used_by(workspace, f"{owner.alias}/{resource}")
         if tracked is None:
             message = f"{owner.alias}/{resource} is not an external link"
-            raise Invalid(f"{message}: there is nothing to refresh.", [Pointed("", message)])
+            raise InvalidObject(f"{message}: there is nothing to refresh.", [FieldError("", message)])
         if await self._cache.refresh(tracked.status.url):
             await self._policies.reload()
         return self._used_by(workspace, f"{owner.alias}/{resource}") or tracked

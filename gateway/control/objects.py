@@ -6,16 +6,16 @@ from typing import Any
 
 import orjson
 
-from gateway.control.base import Book, Object, Tags
-from gateway.control.desk import Change, Desk
+from gateway.control.base import Object, PolicyRepositoryProtocol, Tags
 from gateway.control.kinds import SHAPES, noun, stored_form
-from gateway.control.received import Given, alias_of, keep_resources, received, require_alias
+from gateway.control.received import ParsedBody, alias_of, keep_resources, received, require_alias
 from gateway.control.references import referrers
+from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
 from gateway.domain.record import Record
-from gateway.errors import Conflict, Invalid, NotFound, Pointed
-from gateway.stores.compile_resources import humanised
-from gateway.stores.policy_files import Entry
+from gateway.errors import Conflict, FieldError, InvalidObject, NotFound
+from gateway.policies.context_compiler import title_from_alias
+from gateway.policies.files import PolicyEntry
 
 SHOWN = 5  # referrers that a message names
 
@@ -23,7 +23,7 @@ SHOWN = 5  # referrers that a message names
 class Objects:
     """The objects of a workspace. Another workspace's are not there."""
 
-    def __init__(self, book: Book, desk: Desk) -> None:
+    def __init__(self, book: PolicyRepositoryProtocol, desk: PolicyWriter) -> None:
         self._book = book
         self._desk = desk
 
@@ -101,19 +101,19 @@ class Objects:
                 changes.append(Change(f"draft:{kind}", current.alias, None, draft))
             await self._desk.commit(caller, "delete", changes, tags)
 
-    async def check(self, workspace: str, kind: str, alias: str, given: Given) -> None:
+    async def check(self, workspace: str, kind: str, alias: str, given: ParsedBody) -> None:
         """Raise Invalid with everything that is wrong with what was sent."""
         wrong, tried = list(given.faults), given.data
         former = self.default(workspace) if kind == "contexts" and given.data.get("default") is True else None
         if former is not None and former.alias != alias:
-            wrong.append(Pointed("/default", f"{former.alias!r} is the global default already; use set-global"))
+            wrong.append(FieldError("/default", f"{former.alias!r} is the global default already; use set-global"))
             tried = {**tried, "default": False}
         try:
             await self._desk.tried(workspace, {(kind, alias): tried}, given.point)
-        except Invalid as invalid:
+        except InvalidObject as invalid:
             wrong += invalid.faults
         if wrong:
-            raise Invalid("What was sent is faulty: nothing was changed.", wrong)
+            raise InvalidObject("What was sent is faulty: nothing was changed.", wrong)
 
     def default(self, workspace: str) -> Object | None:
         """The global default context."""
@@ -140,13 +140,13 @@ class Alike:
         await self.objects.check(workspace, self.kind, alias, received(self.kind, body))
 
 
-def _object(kind: str, entry: Entry, drafts: dict[str, Record]) -> Object:
+def _object(kind: str, entry: PolicyEntry, drafts: dict[str, Record]) -> Object:
     file = str(entry.place) if entry.record is None else None
     data = entry.data if isinstance(entry.data, dict) else {}
     return Object(kind, entry.alias, data, entry.record, file, entry.alias in drafts)
 
 
-def _fits(entry: Entry, word: str) -> bool:
+def _fits(entry: PolicyEntry, word: str) -> bool:
     data = entry.data if isinstance(entry.data, dict) else {}
-    texts = (entry.alias, data.get("name") or humanised(entry.alias), data.get("description"))
+    texts = (entry.alias, data.get("name") or title_from_alias(entry.alias), data.get("description"))
     return any(word in str(text).casefold() for text in texts if text is not None)

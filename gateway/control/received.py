@@ -6,42 +6,42 @@ from typing import Any
 
 from gateway.control.kinds import TOLD, TOLD_OF_RESOURCE
 from gateway.control.pointers import pointer
-from gateway.errors import Fault, Invalid, Pointed
+from gateway.errors import Fault, FieldError, InvalidObject
 
 Keys = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ParsedBody:
     """An object as it would stand in a policy file."""
 
     data: dict[str, Any]
     listed: tuple[str, ...] | None = None  # ids of the resources, if they were sent as a list
-    faults: list[Pointed] = field(default_factory=list)  # what only the form that was sent can be blamed for
+    faults: list[FieldError] = field(default_factory=list)  # what only the form that was sent can be blamed for
 
-    def point(self, fault: Fault) -> Pointed:
+    def point(self, fault: Fault) -> FieldError:
         """Where a fault is in what the caller sent."""
         keys = fault.keys
         if not keys and "alias" in fault.message:
             keys = ("alias",)
         if self.listed is not None and keys[:1] == ("resources",) and len(keys) > 1:
             keys = ("resources", self.listed.index(str(keys[1])), *keys[2:])
-        return Pointed(pointer(keys), fault.message)
+        return FieldError(pointer(keys), fault.message)
 
 
-def received(kind: str, sent: Any) -> Given:
+def received(kind: str, sent: Any) -> ParsedBody:
     """What was sent without what only readers are told; resources may come as a mapping or as a list."""
     if not isinstance(sent, dict):
-        raise Invalid("The body must be an object.", [Pointed("", "must be an object")])
+        raise InvalidObject("The body must be an object.", [FieldError("", "must be an object")])
     data = {name: value for name, value in sent.items() if name not in TOLD and name != "alias"}
     if kind != "contexts":
-        return Given(data)
+        return ParsedBody(data)
     resources = data.get("resources")
     if isinstance(resources, list):
         return _from_list(data, resources)
     if isinstance(resources, dict):
         data["resources"] = {id: resource_data(one) for id, one in resources.items()}
-    return Given(data)
+    return ParsedBody(data)
 
 
 def resource_data(sent: Any) -> Any:
@@ -51,24 +51,24 @@ def resource_data(sent: Any) -> Any:
     return {name: value for name, value in sent.items() if name not in TOLD_OF_RESOURCE}
 
 
-def resource_id(sent: Any, place: Keys = ()) -> str | Pointed:
+def resource_id(sent: Any, place: Keys = ()) -> str | FieldError:
     """The id that a resource was sent with, or what is wrong with it."""
     if not isinstance(sent, dict):
-        return Pointed(pointer(place), "must be an object")
+        return FieldError(pointer(place), "must be an object")
     id = sent.get("id") if sent.get("id") is not None else sent.get("alias")
     if id is None:
-        return Pointed(pointer((*place, "id")), "is required")
-    return id if isinstance(id, str) else Pointed(pointer((*place, "id")), "must be a string")
+        return FieldError(pointer((*place, "id")), "is required")
+    return id if isinstance(id, str) else FieldError(pointer((*place, "id")), "must be a string")
 
 
 def alias_of(sent: Any) -> str:
     """The alias of an object that is to be made; raises Invalid."""
     if not isinstance(sent, dict):
-        raise Invalid("The body must be an object.", [Pointed("", "must be an object")])
+        raise InvalidObject("The body must be an object.", [FieldError("", "must be an object")])
     alias = sent.get("alias")
     if not isinstance(alias, str):
         message = "is required" if alias is None else "must be a string"
-        raise Invalid("The object needs an alias.", [Pointed("/alias", message)])
+        raise InvalidObject("The object needs an alias.", [FieldError("/alias", message)])
     return alias
 
 
@@ -76,27 +76,27 @@ def require_alias(alias: str, sent: Any) -> None:
     """Raise Invalid if what was sent has another alias: an alias never changes."""
     if isinstance(sent, dict) and sent.get("alias") not in (None, alias):
         message = f"an alias never changes; this is {alias!r}"
-        raise Invalid("The alias cannot be changed.", [Pointed("/alias", message)])
+        raise InvalidObject("The alias cannot be changed.", [FieldError("/alias", message)])
 
 
-def keep_resources(given: Given, current: Mapping[str, Any]) -> None:
+def keep_resources(given: ParsedBody, current: Mapping[str, Any]) -> None:
     """A context that is sent without resources keeps those that it has."""
     if "resources" not in given.data and current.get("resources"):
         given.data["resources"] = current["resources"]
 
 
-def _from_list(data: dict[str, Any], sent: list[Any]) -> Given:
+def _from_list(data: dict[str, Any], sent: list[Any]) -> ParsedBody:
     resources: dict[str, Any] = {}
     listed: list[str] = []
-    faults: list[Pointed] = []
+    faults: list[FieldError] = []
     for place, one in enumerate(sent):
         id = resource_id(one, ("resources", place))
-        if isinstance(id, Pointed):
+        if isinstance(id, FieldError):
             faults.append(id)
             id = ""
         elif id in resources:
-            faults.append(Pointed(pointer(("resources", place, "id")), f"there is a resource {id!r} already"))
+            faults.append(FieldError(pointer(("resources", place, "id")), f"there is a resource {id!r} already"))
         else:
             resources[id] = resource_data(one)
         listed.append(id)
-    return Given({**data, "resources": resources}, tuple(listed), faults)
+    return ParsedBody({**data, "resources": resources}, tuple(listed), faults)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gateway.stores.policy_files import Entry
+from gateway.policies.files import PolicyEntry
 
-Sections = Mapping[str, Mapping[str, Entry]]
+Sections = Mapping[str, Mapping[str, PolicyEntry]]
 
 # Which field of which kinds names objects of a kind.
 FIELDS: Mapping[str, tuple[tuple[str, str], ...]] = {

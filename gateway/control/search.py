@@ -27,14 +27,14 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PageSlice:
     """Which part of the hits is wanted."""
 
     skip: int = 0
     take: int = 100
 
 
-FIRST = Part()
+FIRST = PageSlice()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,9 @@ class _Thing:
     fields: tuple[tuple[float, str], ...]  # weight and text, the weightiest first
 
 
-def search(query: str, snapshot: Snapshot, kinds: Iterable[str] = KINDS, part: Part = FIRST) -> tuple[list[Hit], int]:
+def search(
+    query: str, snapshot: Snapshot, kinds: Iterable[str] = KINDS, part: PageSlice = FIRST
+) -> tuple[list[Hit], int]:
     """What holds all words of the query, best first, and how much that is in all."""
     words = list(dict.fromkeys(WORD.findall(folded(query))))
     if not words:

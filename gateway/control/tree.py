@@ -6,23 +6,23 @@ from dataclasses import dataclass, replace
 
 from gateway.control.base import Object
 from gateway.domain.candidate import Assignment
-from gateway.domain.memo import Memo
+from gateway.domain.lru import LruCache
 from gateway.domain.node import Node
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import NotFound
+from gateway.policies.context_compiler import title_from_alias
+from gateway.policies.files import PolicyEntry
 from gateway.scopes.levels import content_level
-from gateway.stores.compile_resources import humanised
-from gateway.stores.policy_files import Entry
 
 KIND = "content"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TreeNode:
     """A node as it is served, and where it comes from."""
 
     node: Node
-    entry: Entry
+    entry: PolicyEntry
     children: int
 
     @property
@@ -43,23 +43,23 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class TreeView:
     """The nodes of a workspace."""
 
     snapshot: Snapshot
-    entries: Mapping[str, Entry]  # by id
+    entries: Mapping[str, PolicyEntry]  # by id
 
-    def every(self) -> list[Found]:
+    def every(self) -> list[TreeNode]:
         """All nodes, in the order of their paths."""
         nodes = self.snapshot.nodes
         counts = Counter(node.parent for node in nodes.values())
         ordered = sorted(nodes.values(), key=lambda node: node.path.split("/"))
         return [self.found(node, counts[node.path]) for node in ordered]
 
-    def found(self, node: Node, children: int = 0) -> Found:
-        return Found(node, self.entries[node.id], children)
+    def found(self, node: Node, children: int = 0) -> TreeNode:
+        return TreeNode(node, self.entries[node.id], children)
 
-    def find(self, name: str) -> Found:
+    def find(self, name: str) -> TreeNode:
         """A node by id or path; raises NotFound."""
         path = self._path(name)
         if path is None:
@@ -97,7 +97,7 @@ class Tree:
         return self.snapshot.node_ids.get(name) or (bare if bare in self.snapshot.nodes else None)
 
 
-def as_written(served: Snapshot, entries: Mapping[str, Entry]) -> Tree:
+def as_written(served: Snapshot, entries: Mapping[str, PolicyEntry]) -> TreeView:
     """The tree that entries make, for policies with faults, which go on serving another one.
 
     A node whose parent is gone is a root with the path that its parent's id lets guess; of two with one path the
@@ -116,10 +116,10 @@ def as_written(served: Snapshot, entries: Mapping[str, Entry]) -> Tree:
     for path, node in nodes.items():
         if node.parent not in nodes:
             nodes[path] = replace(node, parent=None)
-    return Tree(replace(served, nodes=nodes, node_ids=ids, memo=Memo()), entries)
+    return TreeView(replace(served, nodes=nodes, node_ids=ids, memo=LruCache()), entries)
 
 
-def _line(id: str, entries: Mapping[str, Entry]) -> list[str]:
+def _line(id: str, entries: Mapping[str, PolicyEntry]) -> list[str]:
     """A node and its ancestors, nearest first."""
     line = [id]
     while (above := entries[line[-1]].data["parent"]) in entries and above not in line:
@@ -127,14 +127,14 @@ def _line(id: str, entries: Mapping[str, Entry]) -> list[str]:
     return line
 
 
-def _node(path: str, entry: Entry, parent: str | None) -> Node:
+def _node(path: str, entry: PolicyEntry, parent: str | None) -> Node:
     data = entry.data
     return Node(
         id=entry.alias,
         path=path,
         parent=parent,
         type=data["type"],
-        title=data.get("title") or humanised(data["key"]),
+        title=data.get("title") or title_from_alias(data["key"]),
         body=data["body"],
         contexts=tuple(data["contexts"]),
         merge=data["inherit"] == "merge",

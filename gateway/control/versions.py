@@ -6,22 +6,22 @@ from typing import Any, Protocol
 import orjson
 
 from gateway.control.base import Object, Tags
-from gateway.control.desk import Change, Desk
 from gateway.control.diff import differences
 from gateway.control.kinds import noun
+from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
-from gateway.domain.record import Key, Record
-from gateway.errors import Invalid, NotFound, Pointed, PreconditionFailed
+from gateway.domain.record import Record, RecordKey
+from gateway.errors import FieldError, InvalidObject, NotFound, PreconditionFailed
 
 
 class History(Protocol):
     """The part of a record store that remembers."""
 
-    async def versions(self, key: Key, skip: int, take: int) -> tuple[list[Record], int]:
+    async def versions(self, key: RecordKey, skip: int, take: int) -> tuple[list[Record], int]:
         """Versions that are kept of an object, newest first, and how many there are."""
         ...
 
-    async def version(self, key: Key, number: int) -> Record | None:
+    async def version(self, key: RecordKey, number: int) -> Record | None:
         """One version of an object, if it is kept."""
         ...
 
@@ -46,7 +46,7 @@ class Versioned(Protocol):
 class Versions:
     """What objects of a kind were before; a deleted one is found by its alias."""
 
-    def __init__(self, objects: Versioned, history: History, desk: Desk) -> None:
+    def __init__(self, objects: Versioned, history: History, desk: PolicyWriter) -> None:
         self._objects = objects
         self._history = history
         self._desk = desk
@@ -84,7 +84,9 @@ class Versions:
                 raise PreconditionFailed(f"{kind}/{name} is deleted; leave If-Match out to bring it back.")
             body = body_of(record)
             if body is None:
-                raise Invalid("This version is a deletion.", [Pointed("/version", "is the version of a deletion")])
+                raise InvalidObject(
+                    "This version is a deletion.", [FieldError("/version", "is the version of a deletion")]
+                )
             alias = record.key.alias
             await self._objects.check(caller.workspace, alias, body)
             former = current.record if current is not None else None
@@ -107,8 +109,8 @@ class Versions:
             raise NotFound(f"Somebody deleted the {noun(self._objects.kind)} {alias!r} at the same moment.")
         return found
 
-    def _key(self, workspace: str, name: str, current: Object | None) -> Key:
-        return Key(workspace, self._objects.kind, name if current is None else current.alias)
+    def _key(self, workspace: str, name: str, current: Object | None) -> RecordKey:
+        return RecordKey(workspace, self._objects.kind, name if current is None else current.alias)
 
 
 def body_of(record: Record) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Forwarded:
+class ForwardedHeaders:
     """Headers of the client that go upstream, on the first turn and on later ones."""
 
     first: Pairs = ()
@@ -27,7 +27,7 @@ class Exchange:
     principal: Principal
     snapshot: Snapshot
     headers: Sequence[tuple[bytes, bytes]]
-    forwarded: Forwarded = Forwarded()
+    forwarded: ForwardedHeaders = ForwardedHeaders()
     agent: str | None = None
     model: str | None = None
     upstream: str | None = None

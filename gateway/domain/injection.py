@@ -7,7 +7,7 @@ from gateway.domain.tools import OwnTools
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class PlacedTexts:
     """What is placed around the client's own text, as the inside of JSON strings."""
 
     instructions: bytes = b""
@@ -27,7 +27,7 @@ class Injection:
     volatile: str = ""
     tools: OwnTools | None = None
     tokens: int = 0  # blocks and tool schemas
-    texts: Texts = Texts()  # instructions and blocks, encoded once
+    texts: PlacedTexts = PlacedTexts()  # instructions and blocks, encoded once
     findable: tuple[str, ...] = ()  # ids of the resources that a search by meaning may pick from
 
     @property

@@ -58,7 +58,7 @@ class Principal:
         return self.groups.union({self.reader or self.name, user or ""} - {"", ANY_GROUP})
 
 
-def reads(readers: frozenset[str], allowed: Collection[str]) -> bool:
+def may_read(readers: frozenset[str], allowed: Collection[str]) -> bool:
     """Whether one of a caller's identities is on a reader list; an empty list is open to everyone."""
     return not allowed or not readers.isdisjoint(allowed) or ANY_GROUP in readers
 

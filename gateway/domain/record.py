@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Key(NamedTuple):
+class RecordKey(NamedTuple):
     """Which object, in words that a person chose."""
 
     workspace: str
@@ -16,7 +16,7 @@ class Key(NamedTuple):
 class Record:
     """One version of a stored object. Versions count from 1 and go on after a deletion."""
 
-    key: Key
+    key: RecordKey
     id: str  # made when the object was; one that was deleted and made anew has another
     version: int
     body: bytes | None  # JSON; None: this version deleted the object
@@ -26,10 +26,10 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class RecordWrite:
     """One change that is wanted."""
 
-    key: Key
+    key: RecordKey
     body: bytes | None  # None: delete
     expected: int | None = None  # the version that it replaces; 0: there is none; None: whatever is there
     id: str | None = None  # for an object that does not exist yet; a new one is made when absent
@@ -49,7 +49,7 @@ class AuditEntry:
     """One line of the audit: who did what, when."""
 
     number: int  # grows with time within a store
-    key: Key
+    key: RecordKey
     version: int
     at: float
     by: str
@@ -57,7 +57,7 @@ class AuditEntry:
     changes: bytes
 
 
-class Position(NamedTuple):
+class FeedPosition(NamedTuple):
     """A point in a store's history. Another `epoch` means another history: the store was emptied or replaced."""
 
     epoch: str
@@ -65,8 +65,8 @@ class Position(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class RecordBatch:
     """Records as they stood at a point of the history."""
 
-    position: Position
+    position: FeedPosition
     records: tuple[Record, ...]

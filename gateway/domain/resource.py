@@ -14,7 +14,7 @@ class Mode(StrEnum):
     MANUAL = "manual"
 
 
-class Kind(StrEnum):
+class ResourceKind(StrEnum):
     """What a resource is to the model: something to obey, to know or to call."""
 
     RULE = "rule"
@@ -31,7 +31,7 @@ class Resource:
     type: str
     name: str
     mode: Mode
-    kind: Kind
+    kind: ResourceKind
     description: str
     languages: tuple[str, ...]
     clash_key: str | None  # resources with the same (type, clash_key) exclude each other

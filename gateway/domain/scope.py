@@ -8,7 +8,7 @@ from gateway.domain.node import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class RequestItem:
     """Text that the caller provides for this one request."""
 
     name: str
@@ -16,7 +16,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ContextRequest:
     """What headers and the `context` object ask for, before any alias is looked up."""
 
     session: str | None = None
@@ -36,7 +36,7 @@ class Asked:
     refs: dict[str, Any] = field(default_factory=dict)
     vars: dict[str, str] = field(default_factory=dict)
     hints: dict[str, Any] = field(default_factory=dict)
-    items: tuple[Item, ...] = ()
+    items: tuple[RequestItem, ...] = ()
     said_in: dict[str, str] = field(default_factory=dict)  # field → header or body path, for errors
 
     def where(self, name: str) -> str:
@@ -48,7 +48,7 @@ class Asked:
 class Scope:
     """What a request is about, every alias looked up in one snapshot."""
 
-    asked: Asked
+    asked: ContextRequest
     agent: Agent | None
     profile: Profile | None
     prompt: Prompt | None

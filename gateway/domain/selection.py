@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from gateway.domain.candidate import Assignment, Candidate
 from gateway.domain.resource import Mode
-from gateway.domain.scope import Item
+from gateway.domain.scope import RequestItem
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedResource:
     """A resource whose text goes into the request."""
 
     candidate: Candidate
@@ -18,7 +18,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Omission:
     """A resource whose text is not placed, and why: offered through the tools or dropped."""
 
     candidate: Candidate
@@ -31,7 +31,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class Notice:
     """Something a person should know about a selection that was made all the same."""
 
     code: str
@@ -43,12 +43,12 @@ class Warned:
 class Selection:
     """The outcome for one request."""
 
-    stable: tuple[Placed, ...] = ()  # the same from turn to turn
-    volatile: tuple[Placed, ...] = ()  # depends on the question
-    items: tuple[Item, ...] = ()  # text given by the caller, part of the volatile block
-    catalogue: tuple[Left, ...] = ()  # reachable through the tools
-    dropped: tuple[Left, ...] = ()
+    stable: tuple[PlacedResource, ...] = ()  # the same from turn to turn
+    volatile: tuple[PlacedResource, ...] = ()  # depends on the question
+    items: tuple[RequestItem, ...] = ()  # text given by the caller, part of the volatile block
+    catalogue: tuple[Omission, ...] = ()  # reachable through the tools
+    dropped: tuple[Omission, ...] = ()
     sources: tuple[Assignment, ...] = ()
     budget: int = 0
-    warnings: tuple[Warned, ...] = ()
+    warnings: tuple[Notice, ...] = ()
     degraded: frozenset[str] = frozenset()

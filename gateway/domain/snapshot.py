@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
-from gateway.domain.memo import Memo
+from gateway.domain.lru import LruCache
 from gateway.domain.node import Node
 from gateway.domain.resource import Resource
 
@@ -27,7 +27,7 @@ class Snapshot:
     readers: frozenset[str] = frozenset()  # every identity that a reader list names
     valid_until: float | None = None  # when something begins or ends to be valid; None: never
     # Work that depends on nothing but the snapshot and a scope; lives and dies with it.
-    memo: Memo = field(default_factory=Memo, compare=False, repr=False)
+    memo: LruCache = field(default_factory=LruCache, compare=False, repr=False)
 
     def ancestry(self, node: Node) -> list[Node]:
         """The node and its ancestors, nearest first."""
@@ -37,4 +37,4 @@ class Snapshot:
         return line
 
 
-EMPTY = Snapshot("0" * 64, 0, {}, {}, {}, {}, {}, {}, {})
+EMPTY_SNAPSHOT = Snapshot("0" * 64, 0, {}, {}, {}, {}, {}, {}, {})

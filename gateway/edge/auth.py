@@ -10,9 +10,9 @@ from math import inf
 from gateway.control.key_shape import configured_principal, shape_of, stored_principal
 from gateway.control.keys import PREFIX
 from gateway.domain.principal import ANONYMOUS, Principal
-from gateway.domain.record import Key, Record
-from gateway.errors import Fault, Faults, InvalidApiKey, Unavailable
-from gateway.settings import Auth
+from gateway.domain.record import Record, RecordKey
+from gateway.errors import Fault, Faults, InvalidApiKey, ServiceUnavailable
+from gateway.settings import AuthSettings
 
 Headers = Sequence[tuple[bytes, bytes]]
 Principals = dict[bytes, Principal]  # by the SHA-256 of the key
@@ -46,12 +46,12 @@ class Freshness:
 class Authenticator:
     """Finds the principal behind a request's key. Keys of the configuration win over stored ones."""
 
-    def __init__(self, auth: Auth, *, loopback: bool = True, fresh: Freshness | None = None) -> None:
+    def __init__(self, auth: AuthSettings, *, loopback: bool = True, fresh: Freshness | None = None) -> None:
         self._fresh = fresh or Freshness()
         self._loopback = loopback  # only this machine can reach the gateway
         self._configured: Principals = {bytes.fromhex(key.sha256): configured_principal(key) for key in auth.keys}
-        self._records: dict[Key, Record] = {}
-        self._compiled: dict[Key, tuple[Record, bytes, Principal] | None] = {}
+        self._records: dict[RecordKey, Record] = {}
+        self._compiled: dict[RecordKey, tuple[Record, bytes, Principal] | None] = {}
         self._principals: Principals = {}
         self._had_stored = False
         self._until = inf  # when the next key expires
@@ -112,7 +112,7 @@ class Authenticator:
         """Nobody is told that a key is wrong, or let in with one, while that cannot be known."""
         age = self._fresh.age()
         if age == inf or (self._had_stored and age > self._fresh.seconds):
-            error = Unavailable("Keys cannot be checked: the gateway has lost its store. Try again soon.")
+            error = ServiceUnavailable("Keys cannot be checked: the gateway has lost its store. Try again soon.")
             error.retry_after = RETRY_SECONDS
             raise error
 

@@ -8,12 +8,12 @@ from contextlib import aclosing
 
 from starlette.types import Receive, Scope, Send
 
-from gateway.domain.exchange import Exchange, Forwarded, Reply
+from gateway.domain.exchange import Exchange, ForwardedHeaders, Reply
 from gateway.domain.principal import UNLIMITED, Principal
-from gateway.domain.snapshot import EMPTY
+from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.edge.errors import error_event, internal, send_error
 from gateway.edge.forwarding import downward, upward
-from gateway.edge.health import Policies
+from gateway.edge.health import SnapshotSource
 from gateway.edge.limits import Limiter
 from gateway.edge.logs import ExchangeLog
 from gateway.edge.meter import Meter
@@ -22,8 +22,8 @@ from gateway.edge.requests import ClientGone, headers_of, read_body, require_jso
 from gateway.edge.respond import send_body
 from gateway.errors import GatewayError, LoopLimit, UpstreamTruncated
 from gateway.pipeline import Pipeline
-from gateway.settings import Limits
-from gateway.upstreams.sse import DONE_EVENT
+from gateway.settings import LimitSettings
+from gateway.sse import DONE_EVENT
 
 ROUTE = "chat"
 
@@ -32,7 +32,7 @@ class Chat:
     """Reads a request, has it walked through the pipeline, writes the reply and its account."""
 
     def __init__(
-        self, pipeline: Pipeline, limits: Limits, limiter: Limiter, metrics: Metrics, log: ExchangeLog | None
+        self, pipeline: Pipeline, limits: LimitSettings, limiter: Limiter, metrics: Metrics, log: ExchangeLog | None
     ) -> None:
         self._pipeline = pipeline
         self._limits = limits
@@ -41,14 +41,14 @@ class Chat:
         self._log = log
 
     async def serve(
-        self, scope: Scope, receive: Receive, send: Send, caller: tuple[Principal, str | None], policies: Policies
+        self, scope: Scope, receive: Receive, send: Send, caller: tuple[Principal, str | None], policies: SnapshotSource
     ) -> None:
         """Answer one chat request; `caller` is who asks, with the bearer that is its own."""
         began = time.perf_counter()
         principal, bearer = caller
         headers = scope["headers"]
         up = upward(headers)
-        exchange = Exchange(new_id(), principal, EMPTY, headers, Forwarded(up.first, up.later, bearer))
+        exchange = Exchange(new_id(), principal, EMPTY_SNAPSHOT, headers, ForwardedHeaders(up.first, up.later, bearer))
         meter = None if principal.limits is UNLIMITED else Meter(exchange)
         status = 0
         try:
@@ -69,7 +69,7 @@ class Chat:
         scope: Scope,
         receive: Receive,
         send: Send,
-        policies: Policies,
+        policies: SnapshotSource,
         meter: Meter | None,
     ) -> int:
         try:

@@ -13,9 +13,9 @@ import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from gateway.edge.errors import Broken, error_body
+from gateway.edge.errors import BrokenResponse, error_body
 from gateway.errors import GatewayError, HeadersTooLarge, InvalidRequest, RequestTimeout
-from gateway.settings import Limits
+from gateway.settings import LimitSettings
 
 LINGER_SECONDS = 2.0  # what a refused client gets to read why, while it is perhaps still sending
 LAST_CALL_SECONDS = 0.3  # on shutdown: an idle client may be sending its next request at this moment
@@ -24,7 +24,7 @@ LAST_CALL_SECONDS = 0.3  # on shutdown: an idle client may be sending its next r
 class BoundedProtocol(HttpToolsProtocol):
     """One connection. A subclass says its limits."""
 
-    limits: ClassVar[Limits]
+    limits: ClassVar[LimitSettings]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -231,7 +231,7 @@ async def _until_gone(cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, r
     except asyncio.CancelledError:
         if not cycle.disconnected:
             raise
-    except Broken:
+    except BrokenResponse:
         cycle.disconnected = True
         cycle.transport.close()
 

@@ -14,7 +14,7 @@ from gateway.errors import GatewayError, InvalidApiKey
 logger = logging.getLogger(__name__)
 
 
-class Broken(Exception):
+class BrokenResponse(Exception):
     """A response failed after it had begun: only a dropped connection can still tell the client."""
 
 
@@ -62,12 +62,12 @@ def guarded(app: ASGIApp, answer: Callable[[Send, GatewayError], Awaitable[None]
             await app(scope, receive, outbox)
         except ClientGone:
             return
-        except Broken:
+        except BrokenResponse:
             raise
         except Exception as error:
             told = error if isinstance(error, GatewayError) else internal(error)
             if outbox.started:
-                raise Broken from error
+                raise BrokenResponse from error
             await answer(outbox, told)
 
     return serve

@@ -10,7 +10,7 @@ from gateway.domain.snapshot import Snapshot
 from gateway.edge.respond import send_json
 
 
-class Policies(Protocol):
+class SnapshotSource(Protocol):
     """Holds the snapshots that new requests work with."""
 
     @property
@@ -40,7 +40,7 @@ class Policies(Protocol):
 class Health:
     """What the process knows about itself; neither answer waits for anything."""
 
-    def __init__(self, policies: Policies, store_ok: Callable[[], bool], draining: Callable[[], bool]) -> None:
+    def __init__(self, policies: SnapshotSource, store_ok: Callable[[], bool], draining: Callable[[], bool]) -> None:
         self._policies = policies
         self._store_ok = store_ok
         self._draining = draining

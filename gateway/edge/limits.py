@@ -15,9 +15,9 @@ from gateway.domain.exchange import Exchange
 from gateway.domain.principal import Principal
 from gateway.edge.meter import Meter
 from gateway.errors import RateLimited, StoreError
-from gateway.stores.base import EphemeralStore
-from gateway.stores.encoding import counted
-from gateway.stores.memory import MemoryStore
+from gateway.stores.codec import counted
+from gateway.stores.memory_ephemeral import MemoryStore
+from gateway.stores.protocols import EphemeralStore
 
 SLICE = 5.0
 SLICES = 12  # a minute

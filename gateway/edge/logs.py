@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from gateway.settings import Log
+from gateway.settings import LogSettings
 
 FLUSH_SECONDS = 0.1
 CAPACITY = 10_000  # exchange lines that may wait; beyond that the oldest are dropped and counted
@@ -45,7 +45,7 @@ class JsonFormatter(logging.Formatter):
 
 
 @contextmanager
-def json_logging(log: Log) -> Iterator[None]:
+def json_logging(log: LogSettings) -> Iterator[None]:
     """Send every logger of the process, uvicorn's too, through one handler; leave the process as it was."""
     handlers, level = logging.root.handlers[:], logging.root.level
     handler = logging.StreamHandler(sys.stderr)

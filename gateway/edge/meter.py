@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from gateway import sse
 from gateway.domain.exchange import Exchange, Reply
-from gateway.upstreams import sse
 
 BYTES_PER_TOKEN = 4
 

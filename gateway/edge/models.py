@@ -11,10 +11,10 @@ import orjson
 from starlette.types import Send
 
 from gateway.domain.principal import Principal
-from gateway.edge.health import Policies
+from gateway.domain.upstream import Upstream
+from gateway.edge.health import SnapshotSource
 from gateway.edge.respond import send_json
-from gateway.errors import Unknown, UpstreamError
-from gateway.upstreams.base import Upstream
+from gateway.errors import UnknownAlias, UpstreamError
 
 DEADLINE_SECONDS = 2.0  # for all upstreams together, since they are asked at the same time
 FRESH_SECONDS = 30.0
@@ -25,7 +25,7 @@ Card = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class CachedModels:
     """What the upstreams said, and until when to believe it."""
 
     cards: tuple[Card, ...] = ()
@@ -37,12 +37,12 @@ class ModelList:
     """The models that a caller may name."""
 
     def __init__(
-        self, upstreams: Mapping[str, Upstream], policies: Policies, clock: Callable[[], float] = time.monotonic
+        self, upstreams: Mapping[str, Upstream], policies: SnapshotSource, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._upstreams = upstreams
         self._policies = policies
         self._clock = clock
-        self._listing = Listing()
+        self._listing = CachedModels()
         self._asking = asyncio.Lock()
 
     async def serve_list(self, send: Send, principal: Principal) -> None:
@@ -57,7 +57,7 @@ class ModelList:
         listing = await self._current()
         cards = {card["id"]: card for card in (*listing.cards, *self._agents(principal))}
         if wanted not in cards:
-            unknown = Unknown("model", wanted, cards, param="model")
+            unknown = UnknownAlias("model", wanted, cards, param="model")
             unknown.status = 404
             raise unknown
         await send_json(send, 200, orjson.dumps(cards[wanted]), _degraded(listing))
@@ -66,19 +66,19 @@ class ModelList:
         aliases = self._policies.of(principal.workspace).agents
         return [_card(AGENT + alias, "context-gateway") for alias in aliases if principal.may_use(alias)]
 
-    async def _current(self) -> Listing:
+    async def _current(self) -> CachedModels:
         async with self._asking:
             if self._clock() >= self._listing.until:
                 self._listing = await self._ask()
             return self._listing
 
-    async def _ask(self) -> Listing:
+    async def _ask(self) -> CachedModels:
         answers = await asyncio.gather(*(_cards_of(upstream) for upstream in self._upstreams.values()))
         cards: dict[str, Card] = {}
         for card in (card for answer in answers for card in answer or ()):
             cards.setdefault(card["id"], card)
         gap = None in answers
-        return Listing(tuple(cards.values()), gap, self._clock() + (RETRY_SECONDS if gap else FRESH_SECONDS))
+        return CachedModels(tuple(cards.values()), gap, self._clock() + (RETRY_SECONDS if gap else FRESH_SECONDS))
 
 
 async def _cards_of(upstream: Upstream) -> list[Card] | None:
@@ -102,5 +102,5 @@ def _card(id: str, owner: str, given: Mapping[str, Any] = {}) -> Card:
     }
 
 
-def _degraded(listing: Listing) -> list[tuple[bytes, bytes]]:
+def _degraded(listing: CachedModels) -> list[tuple[bytes, bytes]]:
     return [(b"x-context-degraded", b"models")] if listing.gap else []

@@ -6,24 +6,24 @@ from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from gateway.edge.errors import Broken, error_event
+from gateway.conversation.relay import is_events, media_type
+from gateway.domain.upstream import Upstream, UpstreamReply, UpstreamRequest
+from gateway.edge.errors import BrokenResponse, error_event
 from gateway.edge.forwarding import downward, upward
 from gateway.edge.requests import headers_of, read_body
 from gateway.edge.routed_model import routed_model
 from gateway.errors import (
+    EndpointUnavailable,
     InvalidRequest,
     MethodNotAllowed,
-    NotBuilt,
     UnknownEndpoint,
     UpstreamAuth,
     UpstreamError,
     UpstreamInvalid,
     UpstreamTruncated,
 )
-from gateway.settings import Limits
-from gateway.upstreams.base import Upstream, UpstreamReply, UpstreamRequest
-from gateway.upstreams.relay import is_events, media_type
-from gateway.upstreams.sse import complete
+from gateway.settings import LimitSettings
+from gateway.sse import complete
 
 PREFIX = "/v1"
 OPEN = ("/v1/embeddings", "/v1/completions", "/v1/moderations", "/v1/images/*", "/v1/audio/*")
@@ -45,7 +45,7 @@ class Routing(Protocol):
         ...
 
 
-class Allowed:
+class PassthroughPaths:
     """The paths that may be passed through; `further` are an operator's own, with or without `/v1`."""
 
     def __init__(self, further: Iterable[str] = ()) -> None:
@@ -57,7 +57,7 @@ class Allowed:
         """Raise unless a normalised path may be passed through."""
         if not self._names(path):
             if path in NOT_BUILT or path.startswith(tuple(known + "/" for known in NOT_BUILT)):
-                raise NotBuilt(f"{path} is not available yet. Use /v1/chat/completions.")
+                raise EndpointUnavailable(f"{path} is not available yet. Use /v1/chat/completions.")
             raise UnknownEndpoint(f"There is no endpoint {path}.")
         if method not in ("GET", "POST"):
             raise MethodNotAllowed(f"{path} takes GET and POST only.")
@@ -71,7 +71,7 @@ class Allowed:
 class PassThrough:
     """Relays a request to the upstream of its model, and the reply back."""
 
-    def __init__(self, routes: Routing, allowed: Allowed, limits: Limits) -> None:
+    def __init__(self, routes: Routing, allowed: PassthroughPaths, limits: LimitSettings) -> None:
         self._routes = routes
         self._allowed = allowed
         self._limits = limits
@@ -99,7 +99,7 @@ class PassThrough:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
                 piece = await reply.read()
         except UpstreamError as error:
-            raise Broken from error
+            raise BrokenResponse from error
         await send({"type": "http.response.body"})
 
     async def _relay_events(self, piece: bytes, reply: UpstreamReply, send: Send) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from starlette.types import Receive, Scope
 
-from gateway.errors import InvalidRequest, TooLarge, UnsupportedMedia
-from gateway.settings import Limits
+from gateway.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
+from gateway.settings import LimitSettings
 
 
 class ClientGone(Exception):
@@ -27,13 +27,13 @@ def require_json(headers: Mapping[bytes, bytes]) -> None:
         return
     media, *parameters = (part.strip().lower() for part in given.split(b";"))
     if media != b"application/json":
-        raise UnsupportedMedia("Send the body as JSON, with the header 'Content-Type: application/json'.")
+        raise UnsupportedMediaType("Send the body as JSON, with the header 'Content-Type: application/json'.")
     for name, _, value in (parameter.partition(b"=") for parameter in parameters):
         if name.strip() == b"charset" and value.strip(b' "') not in (b"utf-8", b"utf8", b"us-ascii"):
-            raise UnsupportedMedia("Send the body in UTF-8; other charsets are not read.")
+            raise UnsupportedMediaType("Send the body in UTF-8; other charsets are not read.")
 
 
-async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
+async def read_body(scope: Scope, receive: Receive, limits: LimitSettings) -> bytes:
     """The whole body within `limits.body_bytes`; its deadline is kept by the server's protocol."""
     cap = limits.body_bytes
     _check_head(headers_of(scope), cap)
@@ -54,7 +54,7 @@ async def read_body(scope: Scope, receive: Receive, limits: Limits) -> bytes:
 def _check_head(headers: Mapping[bytes, bytes], cap: int) -> None:
     encoding = headers.get(b"content-encoding")
     if encoding is not None and encoding.strip().lower() not in (b"identity", b""):
-        raise UnsupportedMedia("Send the body without a Content-Encoding; compressed bodies are not read.")
+        raise UnsupportedMediaType("Send the body without a Content-Encoding; compressed bodies are not read.")
     length = headers.get(b"content-length")
     if length is None:
         return
@@ -64,5 +64,5 @@ def _check_head(headers: Mapping[bytes, bytes], cap: int) -> None:
         raise _too_large(cap)
 
 
-def _too_large(cap: int) -> TooLarge:
-    return TooLarge(f"The body is larger than {cap} bytes. Send less, or raise limits.body_bytes.")
+def _too_large(cap: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The body is larger than {cap} bytes. Send less, or raise limits.body_bytes.")

@@ -8,10 +8,10 @@ from gateway.domain.principal import UNLIMITED
 from gateway.edge.auth import Authenticator
 from gateway.edge.chat import Chat
 from gateway.edge.errors import guarded
-from gateway.edge.health import Health, Policies
+from gateway.edge.health import Health, SnapshotSource
 from gateway.edge.hosts import HostCheck
 from gateway.edge.limits import Limiter
-from gateway.edge.manage.lazily import Lazily
+from gateway.edge.manage.lazily import LazyManagementApp
 from gateway.edge.manage.problems import send_problem
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelList
@@ -29,14 +29,14 @@ class Router:
 
     auth: Authenticator
     hosts: HostCheck
-    policies: Policies
+    policies: SnapshotSource
     chat: Chat
     models: ModelList
     passthrough: PassThrough
     health: Health
     metrics: Metrics
     limiter: Limiter
-    manage: Lazily | None = None
+    manage: LazyManagementApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from gateway.domain.resource import Mode
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults, GatewayError
-from gateway.strict_yaml import Document, Keys, load
-from gateway.validation import nearest, validated
+from gateway.strict_yaml import Keys, YamlDocument, load
+from gateway.validation import nearest, validate
 
 SAID = ("agent", "profile", "prompt", "content", "language", "user")  # sent as headers of the same names
 
@@ -67,7 +67,7 @@ class Case:
 class CaseFile:
     """Cases that fit the policies, and what has to be reached with them."""
 
-    document: Document
+    document: YamlDocument
     cases: tuple[Case, ...]
     targets: Targets
 
@@ -83,9 +83,9 @@ def load_cases(path: Path, snapshot: Snapshot) -> CaseFile:
     return read_cases(load(path), snapshot)
 
 
-def read_cases(document: Document, snapshot: Snapshot) -> CaseFile:
+def read_cases(document: YamlDocument, snapshot: Snapshot) -> CaseFile:
     """The cases of a document; raises Faults."""
-    shape, faults = validated(FileShape, document.data, document, ())
+    shape, faults = validate(FileShape, document.data, document, ())
     if shape is None:
         raise Faults(sorted(faults, key=lambda fault: fault.line))
     faults = [
@@ -98,7 +98,7 @@ def read_cases(document: Document, snapshot: Snapshot) -> CaseFile:
     return CaseFile(document, tuple(_cases(shape.cases, document)), shape.targets)
 
 
-def _cases(shapes: Iterable[CaseShape], document: Document) -> Iterator[Case]:
+def _cases(shapes: Iterable[CaseShape], document: YamlDocument) -> Iterator[Case]:
     for number, shape in enumerate(shapes):
         said: list[tuple[str, Any]] = [(name, getattr(shape, name)) for name in SAID]
         given = tuple((name, value) for name, value in said if value is not None)

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.errors import Unavailable
+from gateway.errors import ServiceUnavailable
 from gateway.evaluation.cases import Case
 from gateway.evaluation.figures import Figures, figures_of
 from gateway.evaluation.run import Injected, Missing, Outcome, Runner
-from gateway.semantic.calibration import Calibration
-from gateway.semantic.calibration.fit import refit
-from gateway.semantic.indexed import Indexed
-from gateway.semantic.picking import apart
-from gateway.semantic.scoring import Floats, features, hybrid, shortlist
-from gateway.semantic.sentences import searched
-from gateway.semantic.view import View, Words
+from gateway.semantic.index.passage_index import PassageIndex
+from gateway.semantic.search.calibration import Calibration
+from gateway.semantic.search.calibration.fit import refit
+from gateway.semantic.search.choice import apart
+from gateway.semantic.search.scoring import Floats, features, hybrid, shortlist
+from gateway.semantic.search.sentences import searched
+from gateway.semantic.search.view import IndexView, IndexWords
 
 FEWEST = 20  # cases; fewer say more about themselves than about what will be asked
 FOLDS = 5
@@ -51,7 +51,9 @@ class Refitted:
 def refitted(prior: Calibration, judged: Sequence[Judged]) -> Refitted:
     """Fit on all cases; every fifth of them is judged by a fit on the others. Raises Unavailable for too few."""
     if len(judged) < FEWEST:
-        raise Unavailable(f"A fit needs at least {FEWEST} cases that bring resources near; there are {len(judged)}.")
+        raise ServiceUnavailable(
+            f"A fit needs at least {FEWEST} cases that bring resources near; there are {len(judged)}."
+        )
     pairs = [(one, fitted) for fold, fitted in _folds(prior, judged) for one in fold]
     return Refitted(
         fit_on(prior, judged),
@@ -87,13 +89,13 @@ def loss(one: Judged, calibration: Calibration) -> float:
     return float(-np.log(np.where(one.right, chance, 1 - chance)).sum())
 
 
-async def judge(runner: Runner, cases: Sequence[Case], indexed: Indexed, prior: Calibration) -> list[Judged]:
+async def judge(runner: Runner, cases: Sequence[Case], indexed: PassageIndex, prior: Calibration) -> list[Judged]:
     """The cases with what the search knows about them; those that bring nothing near teach nothing."""
-    words = Words.of(indexed)
+    words = IndexWords.of(indexed)
     found = []
     for case in cases:
         reachable = (await runner.prepare(case)).injection.findable
-        domains = [View.build(indexed, names, words) for names in apart(reachable, words.tools).values()]
+        domains = [IndexView.build(indexed, names, words) for names in apart(reachable, words.tools).values()]
         seen = [view for view in domains if len(view.rows)]
         sentences = searched(case.question, case.earlier[::-1])
         if sentences and seen:
@@ -105,7 +107,9 @@ async def judge(runner: Runner, cases: Sequence[Case], indexed: Indexed, prior: 
     return found
 
 
-def _known(view: View, sentences: Sequence[str], vectors: Floats, prior: Calibration) -> tuple[tuple[str, ...], Floats]:
+def _known(
+    view: IndexView, sentences: Sequence[str], vectors: Floats, prior: Calibration
+) -> tuple[tuple[str, ...], Floats]:
     """Each resource with its features by the sentence that speaks for it most, as far as the prior can tell."""
     evidence = view.evidence(sentences, vectors)
     score = hybrid(evidence)

@@ -8,9 +8,9 @@ import orjson
 
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import Principal
-from gateway.domain.selection import Left, Selection
+from gateway.domain.selection import Omission, Selection
 from gateway.domain.snapshot import Snapshot
-from gateway.errors import Faults, InvalidRequest, Unavailable
+from gateway.errors import Faults, InvalidRequest, ServiceUnavailable
 from gateway.evaluation.cases import Case, CaseFile
 from gateway.pipeline import Pipeline, Prepared
 
@@ -91,7 +91,7 @@ class Runner:
         body = {"messages": messages} | ({"model": self.model} if self.model else {})
         prepared = await self.pipeline.prepare(exchange, orjson.dumps(body))
         if "semantic" in exchange.degraded:
-            raise Unavailable("The search failed: the log says why. Its figures would mean nothing.")
+            raise ServiceUnavailable("The search failed: the log says why. Its figures would mean nothing.")
         return prepared
 
 
@@ -106,7 +106,7 @@ def outcome_of(case: Case, selection: Selection) -> Outcome:
     return Outcome(case, injected, dict(_left((*selection.catalogue, *selection.dropped), placed)))
 
 
-def _left(every: Iterable[Left], placed: set[str]) -> Iterator[tuple[str, Missing]]:
+def _left(every: Iterable[Omission], placed: set[str]) -> Iterator[tuple[str, Missing]]:
     # Semantic resources stay in the catalogue although they are placed.
     for left in every:
         if left.candidate.resource.id not in placed:

@@ -4,8 +4,8 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Sequence
 
-from gateway.domain.scope import Item
-from gateway.domain.selection import Left, Placed
+from gateway.domain.scope import RequestItem
+from gateway.domain.selection import Omission, PlacedResource
 from gateway.injection.neutral import neutral, one_line
 
 CATALOGUE_CAP = 50
@@ -22,13 +22,15 @@ def entry(name: str, text: str) -> str:
     return f"[{one_line(name)}]\n{neutral(text)}"
 
 
-def stable_block(placed: Sequence[Placed], catalogue: Sequence[Left], tag: str, names: tuple[str, str]) -> str:
+def stable_block(
+    placed: Sequence[PlacedResource], catalogue: Sequence[Omission], tag: str, names: tuple[str, str]
+) -> str:
     """Always resources and the catalogue; "" when there is neither. `names` are the tools' names: get, list."""
     entries = [entry(one.candidate.resource.name, one.text) for one in placed]
     return framed(entries, catalogue_lines(catalogue, names), tag)
 
 
-def volatile_block(placed: Sequence[Placed], items: Sequence[Item], tag: str) -> str:
+def volatile_block(placed: Sequence[PlacedResource], items: Sequence[RequestItem], tag: str) -> str:
     """What depends on the question, and the caller's own texts."""
     entries = [entry(one.candidate.resource.name, one.text) for one in placed]
     return framed([*entries, *(entry(item.name, item.text) for item in items)], [], tag)
@@ -43,7 +45,7 @@ def framed(entries: Sequence[str], catalogue: Sequence[str], tag: str) -> str:
     return "\n\n".join(sections) + f"\n--- End [{tag}] ---" if sections else ""
 
 
-def catalogue_lines(catalogue: Sequence[Left], names: tuple[str, str]) -> list[str]:
+def catalogue_lines(catalogue: Sequence[Omission], names: tuple[str, str]) -> list[str]:
     if not catalogue:
         return []
     get_name, list_name = names
@@ -53,7 +55,7 @@ def catalogue_lines(catalogue: Sequence[Left], names: tuple[str, str]) -> list[s
     return lines
 
 
-def listed(catalogue: Iterable[Left]) -> Iterable[str]:
+def listed(catalogue: Iterable[Omission]) -> Iterable[str]:
     for left in catalogue:
         resource = left.candidate.resource
         yield f"- **{one_line(resource.name)}** (ID: {resource.id})"

@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from gateway.domain.agent import ModelDefaults, Placement
 from gateway.domain.chat import ChatRequest
-from gateway.domain.injection import Injection, Texts
+from gateway.domain.injection import Injection, PlacedTexts
 from gateway.domain.scope import Scope
 from gateway.domain.template import parse_template
 from gateway.injection.adapt import with_cache_marker, without_developer
@@ -77,7 +77,7 @@ def first_given(sources: list[ModelDefaults], name: str) -> Any:
     return next((value for source in sources if (value := getattr(source, name)) is not None), None)
 
 
-def templated(history: list[Raw], scope: Scope, injection: Injection) -> tuple[list[Raw], Texts]:
+def templated(history: list[Raw], scope: Scope, injection: Injection) -> tuple[list[Raw], PlacedTexts]:
     """The history with the prompt's template applied, and what is left to be placed."""
     if scope.prompt is None or scope.prompt.template is None:
         return history, injection.texts
@@ -89,5 +89,5 @@ def templated(history: list[Raw], scope: Scope, injection: Injection) -> tuple[l
     texts = injection.texts
     if takes_context(parts):
         values["context"] = "\n\n".join(block for block in (injection.stable, injection.volatile) if block)
-        texts = Texts(instructions=texts.instructions)
+        texts = PlacedTexts(instructions=texts.instructions)
     return replace_user_text(history, filled(parts, values)), texts

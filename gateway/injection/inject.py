@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from gateway.domain.injection import Injection, Texts
-from gateway.domain.scope import Item
-from gateway.domain.selection import Selection, Warned
+from gateway.domain.injection import Injection, PlacedTexts
+from gateway.domain.scope import RequestItem
+from gateway.domain.selection import Notice, Selection
 from gateway.domain.tools import OwnTools
 from gateway.injection.blocks import entry, stable_block, volatile_block
 from gateway.injection.place import inside
@@ -25,13 +25,13 @@ def inject(selection: Selection, tools: OwnTools, instructions: str, tag: str, c
     volatile = volatile_block(selection.volatile, selection.items, tag)
     schemas = [bytes(schema).decode() for schema in registered.schemas] if registered else []
     tokens = sum(map(count, (stable, volatile, *schemas)))
-    texts = Texts(*map(inside, (instructions, stable, volatile)))
+    texts = PlacedTexts(*map(inside, (instructions, stable, volatile)))
     left = (*selection.catalogue, *selection.dropped)
     findable = tuple(one.candidate.resource.id for one in left if one.findable)
     return Injection(selection, stable, volatile, registered, tokens, texts, findable)
 
 
-def with_items(injection: Injection, items: tuple[Item, ...], tag: str, count: Count) -> Injection:
+def with_items(injection: Injection, items: tuple[RequestItem, ...], tag: str, count: Count) -> Injection:
     """The same injection with the caller's own texts in its volatile block: they are never left out."""
     old = injection.selection
     changed = with_volatile(injection, replace(old, items=items), tag, count)
@@ -39,7 +39,7 @@ def with_items(injection: Injection, items: tuple[Item, ...], tag: str, count: C
     room = max(0, old.budget - sum(placed.tokens for placed in (*old.stable, *old.volatile)))
     if added <= room:
         return changed
-    warned = Warned("over_budget", "items", f"The items take {added} tokens; {room} were left.")
+    warned = Notice("over_budget", "items", f"The items take {added} tokens; {room} were left.")
     return replace(changed, selection=replace(changed.selection, warnings=(*old.warnings, warned)))
 
 

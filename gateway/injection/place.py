@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from gateway.domain.agent import Placement
-from gateway.domain.injection import Texts
+from gateway.domain.injection import PlacedTexts
 from gateway.errors import InvalidRequest
 
 BLANK_LINE = b"\\n\\n"  # inside a JSON string
@@ -45,7 +45,7 @@ def role_of(message: Raw) -> str | None:
         raise InvalidRequest("A message's role must be a string.", param="messages") from fault
 
 
-def place(messages: Sequence[Raw], texts: Texts, placement: Placement) -> list[Raw]:
+def place(messages: Sequence[Raw], texts: PlacedTexts, placement: Placement) -> list[Raw]:
     """The messages with the texts in their places (CONTRACT §3.2)."""
     placed = list(messages)
     apart = texts.volatile and placement is not Placement.SYSTEM

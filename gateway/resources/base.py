@@ -1,31 +1,10 @@
 """What a resource type is. Built-in types and plugins enter the registry by the same door."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-
-@dataclass(frozen=True, slots=True)
-class FileMaterial:
-    """Text that lies in a file and is extracted once per content."""
-
-    path: str  # as written in the policy, relative to the policy file
-
-
-@dataclass(frozen=True, slots=True)
-class LinkMaterial:
-    """Text that lies behind a URL and is fetched in the background."""
-
-    url: str
-    interval: float  # seconds between refreshes
-
-
-@dataclass(frozen=True, slots=True)
-class BlobMaterial:
-    """Text of a document that was uploaded, known by the hash of its bytes."""
-
-    sha256: str
+from gateway.domain.material import BlobMaterial, FileMaterial, LinkMaterial
 
 
 class ResourceType:

@@ -33,7 +33,7 @@ class BrandVoiceData(BaseModel):
         return self
 
 
-class BrandVoice(ResourceType):
+class BrandVoiceType(ResourceType):
     """Tone, audience, style and what to avoid, a line each."""
 
     alias = "brand-voice"

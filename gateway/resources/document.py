@@ -4,9 +4,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gateway.resources import formats
-from gateway.resources.base import BlobMaterial, FileMaterial, ResourceType
-from gateway.resources.markup import html_to_text
+from gateway.domain.material import BlobMaterial, FileMaterial
+from gateway.extraction import formats
+from gateway.extraction.html import html_to_text
+from gateway.resources.base import ResourceType
 
 MediaType = Literal[
     "text/plain",
@@ -49,7 +50,7 @@ class DocumentData(BaseModel):
         return self
 
 
-class Document(ResourceType):
+class DocumentType(ResourceType):
     """The text of a text, Markdown, HTML, PDF or DOCX file."""
 
     alias = "document"

@@ -2,8 +2,9 @@
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from gateway.resources import guard
-from gateway.resources.base import LinkMaterial, ResourceType
+from gateway.domain.material import LinkMaterial
+from gateway.links import guard
+from gateway.resources.base import ResourceType
 
 
 class ExternalLinkData(BaseModel):
@@ -21,7 +22,7 @@ class ExternalLinkData(BaseModel):
         return url
 
 
-class ExternalLink(ResourceType):
+class ExternalLinkType(ResourceType):
     """The last good copy of a page, as text."""
 
     alias = "external-link"

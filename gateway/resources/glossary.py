@@ -9,7 +9,7 @@ from gateway.resources.base import ResourceType
 HEADING = "Glossary - Use these terms consistently:"
 
 
-class Term(BaseModel):
+class GlossaryTerm(BaseModel):
     """One entry."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
@@ -24,7 +24,9 @@ def _listed(value: Any) -> Any:
     return value
 
 
-Terms = Annotated[tuple[Term, ...], BeforeValidator(_listed, json_schema_input_type=list[Term] | dict[str, str])]
+Terms = Annotated[
+    tuple[GlossaryTerm, ...], BeforeValidator(_listed, json_schema_input_type=list[GlossaryTerm] | dict[str, str])
+]
 
 
 class GlossaryData(BaseModel):
@@ -36,7 +38,7 @@ class GlossaryData(BaseModel):
 
     @field_validator("terms")
     @classmethod
-    def _defined_once(cls, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    def _defined_once(cls, terms: tuple[GlossaryTerm, ...]) -> tuple[GlossaryTerm, ...]:
         seen: set[str] = set()
         for entry in terms:
             if entry.term in seen:
@@ -45,7 +47,7 @@ class GlossaryData(BaseModel):
         return terms
 
 
-class Glossary(ResourceType):
+class GlossaryType(ResourceType):
     """Terms with their approved definitions, a line each."""
 
     alias = "glossary"

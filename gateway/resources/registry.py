@@ -4,17 +4,17 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 
 from gateway.resources.base import ResourceType
-from gateway.resources.brand_voice import BrandVoice
-from gateway.resources.document import Document
-from gateway.resources.external_link import ExternalLink
-from gateway.resources.glossary import Glossary
-from gateway.resources.text import Text
+from gateway.resources.brand_voice import BrandVoiceType
+from gateway.resources.document import DocumentType
+from gateway.resources.external_link import ExternalLinkType
+from gateway.resources.glossary import GlossaryType
+from gateway.resources.text import TextType
 
 GROUP = "gateway.plugins"
 PREFIX = "resource-"  # the group serves other extension points too
 
 # What pyproject lists; a source tree that was never installed has no entry points of its own.
-BUILT_IN: tuple[type[ResourceType], ...] = (BrandVoice, Text, Document, ExternalLink, Glossary)
+BUILT_IN: tuple[type[ResourceType], ...] = (BrandVoiceType, TextType, DocumentType, ExternalLinkType, GlossaryType)
 
 # What running somebody else's module may reasonably raise.
 BROKEN = (

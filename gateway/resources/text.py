@@ -13,7 +13,7 @@ class TextData(BaseModel):
     content: str = Field(pattern=r"\S", description="The text, given to the model as it stands.")
 
 
-class Text(ResourceType):
+class TextType(ResourceType):
     """Plain text or Markdown written in the policy itself."""
 
     alias = "text"

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gateway.domain.pick import Question
+from gateway.domain.search import Question
 
 EARLIER = 3  # user texts that may help to understand a short follow-up
 

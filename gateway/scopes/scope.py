@@ -4,16 +4,16 @@ from typing import TypeVar
 
 from gateway.domain.agent import Agent, Profile
 from gateway.domain.node import Node
-from gateway.domain.principal import ANY_GROUP, Principal, reads
-from gateway.domain.scope import Asked, Scope
+from gateway.domain.principal import ANY_GROUP, Principal, may_read
+from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import Snapshot
-from gateway.errors import AgentConflict, ModelRequired, Unavailable, Unknown, UserNotAllowed
+from gateway.errors import AgentConflict, ModelRequired, ServiceUnavailable, UnknownAlias, UserNotAllowed
 
 AGENT_MODEL = "agent:"
 T = TypeVar("T")
 
 
-def build_scope(asked: Asked, model: str | None, principal: Principal, snapshot: Snapshot) -> Scope:
+def build_scope(asked: ContextRequest, model: str | None, principal: Principal, snapshot: Snapshot) -> Scope:
     """Who asks about what; raises Unknown, AgentConflict or UserNotAllowed."""
     if asked.user is not None and "act_as_user" not in principal.rights:
         raise UserNotAllowed("This key may not act for users.", param=asked.where("user"))
@@ -33,7 +33,7 @@ def build_scope(asked: Asked, model: str | None, principal: Principal, snapshot:
     )
 
 
-def find_agent(asked: Asked, model: str | None, principal: Principal, snapshot: Snapshot) -> Agent | None:
+def find_agent(asked: ContextRequest, model: str | None, principal: Principal, snapshot: Snapshot) -> Agent | None:
     """The header's agent, else the model's, else the key's; a forbidden one is an unknown one."""
     by_model = model[len(AGENT_MODEL) :] if model is not None and model.startswith(AGENT_MODEL) else None
     if by_model is not None and asked.agent is not None and asked.agent != by_model:
@@ -46,7 +46,7 @@ def find_agent(asked: Asked, model: str | None, principal: Principal, snapshot: 
     if alias in snapshot.agents and principal.may_use(alias):
         return snapshot.agents[alias]
     visible = filter(principal.may_use, snapshot.agents)
-    raise Unknown("agent", alias, visible, param=asked.where("agent") if asked.agent else "model")
+    raise UnknownAlias("agent", alias, visible, param=asked.where("agent") if asked.agent else "model")
 
 
 def bound_agent(principal: Principal, snapshot: Snapshot) -> Agent | None:
@@ -54,11 +54,11 @@ def bound_agent(principal: Principal, snapshot: Snapshot) -> Agent | None:
     if principal.agent is None:
         return None
     if principal.agent not in snapshot.agents:
-        raise Unavailable("The agent of this key is missing from the policies. Tell the gateway's operator.")
+        raise ServiceUnavailable("The agent of this key is missing from the policies. Tell the gateway's operator.")
     return snapshot.agents[principal.agent]
 
 
-def find_profile(asked: Asked, agent: Agent | None, snapshot: Snapshot) -> Profile | None:
+def find_profile(asked: ContextRequest, agent: Agent | None, snapshot: Snapshot) -> Profile | None:
     if asked.profile:
         return look_up("profile", asked.profile, snapshot.profiles, asked.where("profile"))
     return snapshot.profiles[agent.profile] if agent is not None and agent.profile else None
@@ -66,7 +66,7 @@ def find_profile(asked: Asked, agent: Agent | None, snapshot: Snapshot) -> Profi
 
 def look_up(noun: str, alias: str, known: dict[str, T], param: str) -> T:
     if alias not in known:
-        raise Unknown(noun, alias, known, param=param)
+        raise UnknownAlias(noun, alias, known, param=param)
     return known[alias]
 
 
@@ -74,20 +74,20 @@ def find_node(content: str, readers: frozenset[str], snapshot: Snapshot, param: 
     """A node by id or path; for a path the longest prefix that is known and may be read."""
     if content in snapshot.node_ids:
         node = snapshot.nodes[snapshot.node_ids[content]]
-        if may_read(node, readers, snapshot):
+        if may_read_node(node, readers, snapshot):
             return node
     path = content.strip("/")
     while path:
-        if path in snapshot.nodes and may_read(snapshot.nodes[path], readers, snapshot):
+        if path in snapshot.nodes and may_read_node(snapshot.nodes[path], readers, snapshot):
             return snapshot.nodes[path]
         path = path.rpartition("/")[0]
-    visible = [path for path, node in snapshot.nodes.items() if may_read(node, readers, snapshot)]
-    raise Unknown("content", content, visible, param=param)
+    visible = [path for path, node in snapshot.nodes.items() if may_read_node(node, readers, snapshot)]
+    raise UnknownAlias("content", content, visible, param=param)
 
 
-def may_read(node: Node, readers: frozenset[str], snapshot: Snapshot) -> bool:
+def may_read_node(node: Node, readers: frozenset[str], snapshot: Snapshot) -> bool:
     """A reader of a node must be a reader of everything above it."""
-    return all(reads(readers, above.readers) for above in snapshot.ancestry(node))
+    return all(may_read(readers, above.readers) for above in snapshot.ancestry(node))
 
 
 def takes_part(agent: Agent | None, profile: Profile | None) -> bool:

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.domain.candidate import Assignment, Candidate
-from gateway.domain.pick import Found, Pick
 from gateway.domain.resource import Mode
 from gateway.domain.scope import Scope
-from gateway.domain.selection import Left, Selection
+from gateway.domain.search import Pick, SearchResult
+from gateway.domain.selection import Omission, Selection
 from gateway.selection.budget import Cost, fill, is_fixed
 
 
@@ -31,13 +31,13 @@ def budget_of(scope: Scope, default: int) -> int:
 
 
 def select(
-    candidates: Sequence[Candidate], dropped: Iterable[Left], sources: tuple[Assignment, ...], terms: Terms
+    candidates: Sequence[Candidate], dropped: Iterable[Omission], sources: tuple[Assignment, ...], terms: Terms
 ) -> Selection:
     """Always resources first, then what the caller named; what does not fit is offered through the tools."""
     ranked = sorted(candidates, key=lambda candidate: candidate.resource.priority)  # stable
     always = [candidate for candidate in ranked if candidate.resource.mode is Mode.ALWAYS]
     named = [candidate for candidate in ranked if candidate.resource.mode is not Mode.ALWAYS and candidate.named]
-    offered = [Left(c) for c in ranked if c.resource.mode is not Mode.ALWAYS and not c.named]
+    offered = [Omission(c) for c in ranked if c.resource.mode is not Mode.ALWAYS and not c.named]
     stable = fill(always, terms.budget, "always", terms.cost)
     # Room that always resources could not use stays empty: with a larger budget they would take it back.
     room = 0 if stable.left else max(0, terms.budget - stable.spent)
@@ -46,7 +46,7 @@ def select(
     if not terms.offers:
         shortened = {placed.candidate.resource.id for placed in (*stable.placed, *volatile.placed)}
         lost = [left for left in catalogue if left.candidate.resource.id not in shortened]
-        catalogue, dropped = (), (*dropped, *(Left(left.candidate, left.reason or "no_tools") for left in lost))
+        catalogue, dropped = (), (*dropped, *(Omission(left.candidate, left.reason or "no_tools") for left in lost))
     return Selection(
         stable=stable.placed,
         volatile=volatile.placed,
@@ -58,7 +58,7 @@ def select(
     )
 
 
-def with_picks(selection: Selection, found: Found, cost: Cost) -> Selection:
+def with_picks(selection: Selection, found: SearchResult, cost: Cost) -> Selection:
     """The selection with what a search by meaning found, within the room that is left.
 
     Semantic resources stay in the catalogue whether they are picked or not, so that it is the same from turn to turn.
@@ -77,13 +77,13 @@ def with_picks(selection: Selection, found: Found, cost: Cost) -> Selection:
     reasons = {left.candidate.resource.id: left.reason for left in filled.left} | dict.fromkeys(spare, "over_budget")
     scores = {**dict(found.scores), **{pick.resource: pick.score for pick in found.picks}}
 
-    def explained(left: Left) -> Left:
+    def explained(left: Omission) -> Omission:
         identity = left.candidate.resource.id
         if identity not in reachable or identity in placed:
             return left
         missed = "late" if found.reason == "late" or identity in found.pending else "below_threshold"
         reason = reasons.get(identity) or left.reason or (None if found.reason not in (None, "late") else missed)
-        return Left(replace(left.candidate, score=scores.get(identity)), reason)
+        return Omission(replace(left.candidate, score=scores.get(identity)), reason)
 
     return replace(
         selection,
@@ -115,7 +115,7 @@ def worthwhile(
     return picked, spare
 
 
-def in_order(catalogue: Iterable[Left], ranked: Sequence[Candidate]) -> list[Left]:
+def in_order(catalogue: Iterable[Omission], ranked: Sequence[Candidate]) -> list[Omission]:
     """The catalogue in the order of its resources, whatever sent them there."""
     position = {candidate.resource.id: place for place, candidate in enumerate(ranked)}
     return sorted(catalogue, key=lambda left: position[left.candidate.resource.id])

@@ -11,20 +11,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gateway.domain.agent import SelectionSettings
-from gateway.domain.pick import Found, Question
 from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.domain.resource import Mode, Resource
+from gateway.domain.search import Question, SearchResult
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError
-from gateway.semantic.base import Embedder, SemanticError
-from gateway.semantic.holdings import Holdings, id_of
-from gateway.settings import Semantic, calm_arithmetic
+from gateway.semantic.index.holdings import Holdings, id_of
+from gateway.semantic.model.embedder import Embedder, SemanticError
+from gateway.settings import SemanticSettings, limit_blas_threads
 from gateway.stores.vectors import MemoryVectors, SqliteVectors, VectorStore
 
 if TYPE_CHECKING:
-    from gateway.semantic.engine import SemanticEngine
-    from gateway.semantic.indexer import Indexer
-    from gateway.semantic.nearest import Lookup
+    from gateway.semantic.index.indexer import Indexer
+    from gateway.semantic.index.nearest import NearestLookup
+    from gateway.semantic.search.engine import SemanticEngine
 
 WARM_UP = "warm up"
 RETRY_SECONDS = 30.0  # until an embedder that could not be used is opened again
@@ -37,7 +37,9 @@ log = logging.getLogger(__name__)
 class SemanticService:
     """An Engine that builds the real one in the background; until then every resource is pending."""
 
-    def __init__(self, settings: Semantic, vectors: Callable[[], Awaitable[VectorStore]], store: str = "") -> None:
+    def __init__(
+        self, settings: SemanticSettings, vectors: Callable[[], Awaitable[VectorStore]], store: str = ""
+    ) -> None:
         self._settings = settings
         self._open_vectors = vectors
         self._store = store  # whose server may look up passages
@@ -51,7 +53,7 @@ class SemanticService:
         self.embedder: Embedder | None = None
         self.engine: SemanticEngine | None = None
         self.indexer: Indexer | None = None
-        self.lookup: Lookup | None = None
+        self.lookup: NearestLookup | None = None
 
     def submit(self, base: Snapshot, workspaces: Mapping[str, Snapshot] = NO_WORKSPACES) -> None:
         """Index these policies from now on: those of the files, and of each workspace that stores some of its own.
@@ -111,9 +113,9 @@ class SemanticService:
 
     async def find(
         self, workspace: str, question: Question, resources: Sequence[str], settings: SelectionSettings
-    ) -> Found:
+    ) -> SearchResult:
         if self.engine is None:
-            return Found(reason="unavailable" if self.error else None, pending=frozenset(resources))
+            return SearchResult(reason="unavailable" if self.error else None, pending=frozenset(resources))
         keys = self._wanted.keys(workspace, resources)
         edited = self._edited(keys)
         found = await self.engine.find(workspace, question, keys, settings)
@@ -208,28 +210,30 @@ class SemanticService:
 
 def load_engine(
     fitted: str | None,
-) -> tuple[Callable[[VectorStore], Indexer], Callable[[Indexer, Semantic, Lookup | None], SemanticEngine]]:
+) -> tuple[
+    Callable[[VectorStore], Indexer], Callable[[Indexer, SemanticSettings, NearestLookup | None], SemanticEngine]
+]:
     """The parts that import numpy; raises SemanticError for a file of coefficients that cannot be used."""
-    calm_arithmetic()
-    from gateway.semantic.calibration import Calibration
-    from gateway.semantic.engine import SemanticEngine
-    from gateway.semantic.indexer import Indexer
-    from gateway.semantic.scoring import FEATURES
+    limit_blas_threads()
+    from gateway.semantic.index.indexer import Indexer
+    from gateway.semantic.search.calibration import Calibration
+    from gateway.semantic.search.engine import SemanticEngine
+    from gateway.semantic.search.scoring import FEATURES
 
     calibration = Calibration.read(Path(fitted), FEATURES) if fitted is not None else Calibration.load()
     return Indexer, lambda indexer, settings, lookup: SemanticEngine(indexer, settings, calibration, lookup)
 
 
-def open_embedder(settings: Semantic) -> Embedder:
+def open_embedder(settings: SemanticSettings) -> Embedder:
     """The configured embedder; raises EmbedderUnavailable if its files are not there."""
     wanted = settings.embedder
     if wanted.kind == "openai":
-        from gateway.semantic.remote_embedder import Endpoint, RemoteEmbedder
+        from gateway.semantic.model.remote_embedder import Endpoint, RemoteEmbedder
 
         headers = {"Authorization": f"Bearer {wanted.api_key}"} if wanted.api_key else {}
         return RemoteEmbedder(Endpoint(wanted.base_url or "", wanted.model or "", headers))
-    from gateway.semantic.embedder import OnnxEmbedder
-    from gateway.semantic.model_files import locate
+    from gateway.semantic.model.files import locate
+    from gateway.semantic.model.onnx_embedder import OnnxEmbedder
 
     return OnnxEmbedder(locate(Path(wanted.path) if wanted.path else None))
 
@@ -237,10 +241,10 @@ def open_embedder(settings: Semantic) -> Embedder:
 async def open_vectors(store: str) -> VectorStore:
     """Vectors are kept on the store's server, or in a file of their own beside the store's; else in memory."""
     if store.partition(":")[0].lower() in SCHEMES:
-        from gateway.stores.redis_link import RedisLink  # a gateway without Redis never imports its client
+        from gateway.stores.redis_connection import RedisConnection  # a gateway without Redis never imports its client
         from gateway.stores.redis_vectors import CALL_SECONDS, RedisVectors
 
-        return RedisVectors(await RedisLink.open(redis_address(store), budget=CALL_SECONDS))
+        return RedisVectors(await RedisConnection.open(redis_address(store), budget=CALL_SECONDS))
     if not store.startswith("sqlite:///"):
         return MemoryVectors()
     path = Path(store.removeprefix("sqlite:///"))
@@ -251,11 +255,11 @@ async def open_vectors(store: str) -> VectorStore:
         return MemoryVectors()
 
 
-async def open_lookup(store: str, index: str) -> Lookup | None:
+async def open_lookup(store: str, index: str) -> NearestLookup | None:
     """The server that may look up the nearest of many passages; None where there is none, or it is not wanted."""
     if index == "local" or store.partition(":")[0].lower() not in SCHEMES:
         return None
-    from gateway.semantic.redis_index import RedisIndex
-    from gateway.stores.redis_link import RedisLink
+    from gateway.semantic.index.redis_index import RedisIndex
+    from gateway.stores.redis_connection import RedisConnection
 
-    return RedisIndex(await RedisLink.open(redis_address(store)), always=index == "redis")
+    return RedisIndex(await RedisConnection.open(redis_address(store)), always=index == "redis")

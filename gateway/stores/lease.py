@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from gateway.errors import StoreError
-from gateway.stores.base import EphemeralStore
+from gateway.stores.protocols import EphemeralStore
 
 PAUSE = 0.02  # seconds between two attempts
 GIVEN_BACK = 0.001  # seconds that a lease lasts which nobody needs any longer

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from secrets import token_hex
 from uuid import uuid4
 
-from gateway.domain.record import AuditEntry, Author, Key, Position, Record, Records, Write
+from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
 from gateway.errors import VersionConflict
-from gateway.stores.base import AuditFilter
+from gateway.stores.protocols import AuditFilter
 
 PRUNED_AT_ONCE = 1000  # versions and audit lines per call, so that no caller waits for a large backlog
 
@@ -19,15 +19,15 @@ class MemoryRecords:
         self._clock = clock
         self._epoch = token_hex(16)
         self._number = 0
-        self._versions: dict[Key, list[Record]] = {}  # oldest first, a deletion included
-        self._changed: dict[Key, int] = {}  # number of the last change, in the order of these numbers
+        self._versions: dict[RecordKey, list[Record]] = {}  # oldest first, a deletion included
+        self._changed: dict[RecordKey, int] = {}  # number of the last change, in the order of these numbers
         self._audit: list[AuditEntry] = []
 
-    async def load(self) -> Records:
+    async def load(self) -> RecordBatch:
         current = (versions[-1] for versions in self._versions.values())
-        return Records(self._position, tuple(record for record in current if record.body is not None))
+        return RecordBatch(self._position, tuple(record for record in current if record.body is not None))
 
-    async def changes(self, since: Position) -> Records | None:
+    async def changes(self, since: FeedPosition) -> RecordBatch | None:
         if since.epoch != self._epoch or since.number > self._number:
             return None
         changed: list[Record] = []
@@ -35,9 +35,9 @@ class MemoryRecords:
             if self._changed[key] <= since.number:
                 break
             changed.append(self._versions[key][-1])
-        return Records(self._position, tuple(reversed(changed)))
+        return RecordBatch(self._position, tuple(reversed(changed)))
 
-    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+    async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
         # Nothing is awaited from the first check to the last change: no other task comes in between.
         for write in writes:
             live = self._live(write.key)
@@ -47,11 +47,11 @@ class MemoryRecords:
         now = self._clock()
         return [self._write(write, author, now) for write in writes if write.body is not None or self._live(write.key)]
 
-    async def versions(self, key: Key, skip: int, take: int) -> tuple[list[Record], int]:
+    async def versions(self, key: RecordKey, skip: int, take: int) -> tuple[list[Record], int]:
         kept = self._versions.get(key, [])
         return kept[::-1][skip : skip + take], len(kept)
 
-    async def version(self, key: Key, number: int) -> Record | None:
+    async def version(self, key: RecordKey, number: int) -> Record | None:
         return next((record for record in self._versions.get(key, []) if record.version == number), None)
 
     async def audit(self, workspace: str, wanted: AuditFilter, skip: int, take: int) -> tuple[list[AuditEntry], int]:
@@ -69,14 +69,14 @@ class MemoryRecords:
         return PRUNED_AT_ONCE - left + len(old)
 
     @property
-    def _position(self) -> Position:
-        return Position(self._epoch, self._number)
+    def _position(self) -> FeedPosition:
+        return FeedPosition(self._epoch, self._number)
 
-    def _live(self, key: Key) -> Record | None:
+    def _live(self, key: RecordKey) -> Record | None:
         versions = self._versions.get(key)
         return versions[-1] if versions and versions[-1].body is not None else None
 
-    def _write(self, write: Write, author: Author, now: float) -> Record:
+    def _write(self, write: RecordWrite, author: Author, now: float) -> Record:
         key, live = write.key, self._live(write.key)
         versions = self._versions.setdefault(key, [])
         made = live.id if live else write.id or str(uuid4())

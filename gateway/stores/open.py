@@ -6,10 +6,10 @@ from typing import Protocol
 
 from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.errors import StoreError
-from gateway.stores.base import EphemeralStore, RecordStore
-from gateway.stores.memory import MemoryStore
+from gateway.stores.memory_ephemeral import MemoryStore
 from gateway.stores.memory_records import MemoryRecords
-from gateway.stores.sqlite import SqliteStore
+from gateway.stores.protocols import EphemeralStore, RecordStore
+from gateway.stores.sqlite_ephemeral import SqliteStore
 from gateway.stores.sqlite_records import SqliteRecords
 
 
@@ -65,7 +65,7 @@ def _path(rest: str) -> Path:
 
 
 async def _redis(url: str) -> Stores:
-    from gateway.stores.redis import RedisStore  # a gateway without Redis never imports its client
+    from gateway.stores.redis_ephemeral import RedisStore  # a gateway without Redis never imports its client
     from gateway.stores.redis_records import RedisRecords
 
     try:

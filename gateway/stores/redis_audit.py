@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from gateway.domain.record import AuditEntry
-from gateway.stores.base import AuditFilter
 from gateway.stores.memory_records import matches
-from gateway.stores.redis_link import RedisLink
+from gateway.stores.protocols import AuditFilter
+from gateway.stores.redis_connection import RedisConnection
 from gateway.stores.redis_scripts import LINES, PRUNE_AUDIT
 from gateway.stores.redis_texts import AUDITS, audit_key, parsed_line, workspace_name
 
@@ -19,7 +19,7 @@ WORKSPACES_AT_ONCE = 100
 class RedisAudit:
     """Reads and prunes the lines that commits leave behind."""
 
-    def __init__(self, link: RedisLink) -> None:
+    def __init__(self, link: RedisConnection) -> None:
         self._link = link
         self._lines, self._prune = link.client.register_script(LINES), link.client.register_script(PRUNE_AUDIT)
 

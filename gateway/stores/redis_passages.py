@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gateway.stores.redis import LEASE, PREFIX
-from gateway.stores.redis_link import RedisLink
+from gateway.stores.redis_connection import RedisConnection
+from gateway.stores.redis_ephemeral import LEASE, PREFIX
 
 NEIGHBOURS, BUILT_FROM = 16, 200  # edges of a node in the graph, and among how many they are chosen
 LOOKED_AT = 800  # nodes that a search in the graph looks at: recall@10 of .998 at 100,000 passages
@@ -23,7 +23,7 @@ Hashes = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class PassageDocument:
     """A passage as the server keeps it; all but the vector are hashes."""
 
     id: str
@@ -34,7 +34,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class PassageFilter:
     """What may be found: whole contexts and single resources."""
 
     contexts: Hashes
@@ -47,12 +47,12 @@ class Allowed:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class PassageQuery:
     """The nearest `count` of what is allowed (None: all) for each vector, and those with the best of some words."""
 
     vectors: Sequence[bytes]
     words: Hashes
-    allowed: Allowed | None
+    allowed: PassageFilter | None
     count: int
 
     def commands(self, index: bytes) -> list[tuple[Any, ...]]:
@@ -76,7 +76,7 @@ class Lookup:
 class RedisPassages:
     """One index on the server. Every method raises StoreError, also where the server has no query engine."""
 
-    def __init__(self, link: RedisLink, name: str, width: int) -> None:
+    def __init__(self, link: RedisConnection, name: str, width: int) -> None:
         self._link, self._width, self._name = link, width, name.encode()
         self._client: Any = link.client  # the commands of modules have no types
         self._index = PREFIX + b"near:" + self._name
@@ -119,7 +119,7 @@ class RedisPassages:
         """The documents that can be found."""
         return int((await self._run("FT.SEARCH", self._index, "*", "LIMIT", 0, 0, "DIALECT", 2))[0])
 
-    async def put(self, documents: Iterable[Document]) -> None:
+    async def put(self, documents: Iterable[PassageDocument]) -> None:
         async with self._client.pipeline(transaction=False) as steps:
             for one in documents:
                 fields = {"v": one.vector, "r": one.resource, "c": one.context}
@@ -130,7 +130,7 @@ class RedisPassages:
     async def remove(self, ids: Iterable[str]) -> None:
         await self._run("UNLINK", *(self._documents + one.encode() for one in ids))
 
-    async def search(self, lookup: Lookup, seconds: float) -> tuple[bytes | None, list[list[str]]]:
+    async def search(self, lookup: PassageQuery, seconds: float) -> tuple[bytes | None, list[list[str]]]:
         """The state of the index, and by vector (then for the words) the ids that were found, in one round trip."""
         async with self._client.pipeline(transaction=False) as steps:
             steps.get(self._state)
@@ -151,14 +151,14 @@ class RedisPassages:
         return await self._link.call(lambda: self._client.execute_command(*words), SECONDS)
 
 
-async def unused(link: RedisLink, since: float) -> list[str]:
+async def unused(link: RedisConnection, since: float) -> list[str]:
     """The names of indexes that no gateway has used since then."""
     client: Any = link.client
     used = await link.call(lambda: client.hgetall(USED), SECONDS)
     return [name.decode() for name, when in used.items() if float(when) < since]
 
 
-async def scanned(link: RedisLink, pattern: bytes) -> AsyncIterator[bytes]:
+async def scanned(link: RedisConnection, pattern: bytes) -> AsyncIterator[bytes]:
     """The keys of a pattern, step by step: other callers of the server come in between."""
     client: Any = link.client
     cursor = 0

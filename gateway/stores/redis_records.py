@@ -13,12 +13,12 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from gateway.domain.record import AuditEntry, Author, Key, Position, Record, Records, Write
+from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
 from gateway.errors import StoreError, VersionConflict
 from gateway.stores import redis_texts as texts
-from gateway.stores.base import AuditFilter
+from gateway.stores.protocols import AuditFilter
 from gateway.stores.redis_audit import BYTES_AT_ONCE, RedisAudit
-from gateway.stores.redis_link import RedisLink
+from gateway.stores.redis_connection import RedisConnection
 from gateway.stores.redis_scripts import COMMIT, FETCH, PRUNE_VERSIONS
 from gateway.stores.redis_texts import CHANGED, HEAD, KEPT
 
@@ -33,7 +33,7 @@ LOST = "The store {} has lost a record that it lists; its `maxmemory-policy` mus
 RESTLESS = "The store {} was emptied or restarted again and again while it was read."
 
 
-class Listing(NamedTuple):
+class ChangeListing(NamedTuple):
     """Where the history stands, and some objects that were changed after a point of it."""
 
     epoch: str  # empty: the server holds no history
@@ -44,28 +44,28 @@ class Listing(NamedTuple):
 class RedisRecords:
     """A RecordStore on the link of a RedisStore, which also closes it."""
 
-    def __init__(self, link: RedisLink, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, link: RedisConnection, *, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
         self._patience = max(link.budget, PATIENCE_SECONDS)
         self._audit = RedisAudit(link)
         register = link.client.register_script
         self._commit, self._fetch, self._prune = register(COMMIT), register(FETCH), register(PRUNE_VERSIONS)
 
-    async def load(self) -> Records:
+    async def load(self) -> RecordBatch:
         for _ in range(LOADS):
             everything = await self._after(0, await self._begun())
             if everything is not None:
                 live = (record for record in everything.records if record.body is not None)
-                return Records(everything.position, tuple(live))
+                return RecordBatch(everything.position, tuple(live))
         raise StoreError(RESTLESS.format(self._link.name))
 
-    async def changes(self, since: Position) -> Records | None:
+    async def changes(self, since: FeedPosition) -> RecordBatch | None:
         listing = await self._listing(since.number)
         if not listing.epoch or listing.epoch != since.epoch or listing.number < since.number:
             return None
         return await self._after(since.number, listing)
 
-    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+    async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
         at = self._clock()
         keys = [HEAD, CHANGED, KEPT, texts.AUDITS]
         words: list[str | bytes] = [token_hex(16)]
@@ -83,7 +83,7 @@ class RedisRecords:
             if version
         ]
 
-    async def versions(self, key: Key, skip: int, take: int) -> tuple[list[Record], int]:
+    async def versions(self, key: RecordKey, skip: int, take: int) -> tuple[list[Record], int]:
         place, client = texts.object_key(texts.object_name(key)), self._link.client
         newest, oldest = await self._call(lambda: client.hmget(place, ["version", "oldest"]))
         kept = range(int(newest or 0), int(oldest or 1) - 1, -1)
@@ -91,7 +91,7 @@ class RedisRecords:
         found = await self._fetched([place] * len(page), [str(number) for number in page])
         return [record for record in found if record is not None], len(kept)
 
-    async def version(self, key: Key, number: int) -> Record | None:
+    async def version(self, key: RecordKey, number: int) -> Record | None:
         return (await self._fetched([texts.object_key(texts.object_name(key))], [str(number)]))[0]
 
     async def audit(self, workspace: str, wanted: AuditFilter, skip: int, take: int) -> tuple[list[AuditEntry], int]:
@@ -109,7 +109,7 @@ class RedisRecords:
             gone += await self._call(partial(self._prune, keys=keys, args=words))
         return gone + await self._audit.prune(before, PRUNED_AT_ONCE - gone)
 
-    async def _begun(self) -> Listing:
+    async def _begun(self) -> ChangeListing:
         """The beginning of the history, which an empty server is given now."""
         listing = await self._listing(0)
         if listing.epoch:
@@ -117,9 +117,9 @@ class RedisRecords:
         await self._call(lambda: self._link.client.hsetnx(HEAD, "epoch", token_hex(16)))
         return await self._listing(0)
 
-    async def _after(self, number: int, listing: Listing) -> Records | None:
+    async def _after(self, number: int, listing: ChangeListing) -> RecordBatch | None:
         """The current version of what was changed after `number`; None if another history began meanwhile."""
-        epoch, found = listing.epoch, dict[Key, Record]()
+        epoch, found = listing.epoch, dict[RecordKey, Record]()
         # What changes meanwhile moves to the end of the feed and is read once more: no half of a commit is left.
         while listing.changed and listing.epoch == epoch:
             places = [texts.object_key(name) for name, _ in listing.changed]
@@ -129,9 +129,9 @@ class RedisRecords:
                 found[record.key] = record
             number = listing.changed[-1][1]
             listing = await self._listing(number)
-        return Records(Position(epoch, number), tuple(found.values())) if listing.epoch == epoch else None
+        return RecordBatch(FeedPosition(epoch, number), tuple(found.values())) if listing.epoch == epoch else None
 
-    async def _listing(self, since: int) -> Listing:
+    async def _listing(self, since: int) -> ChangeListing:
         async def work() -> list[Any]:
             async with self._link.client.pipeline(transaction=True) as steps:
                 steps.hmget(HEAD, ["epoch", "number"])
@@ -139,7 +139,9 @@ class RedisRecords:
                 return list(await steps.execute())
 
         (epoch, number), changed = await self._call(work)
-        return Listing((epoch or b"").decode(), int(number or 0), [(name.decode(), int(at)) for name, at in changed])
+        return ChangeListing(
+            (epoch or b"").decode(), int(number or 0), [(name.decode(), int(at)) for name, at in changed]
+        )
 
     async def _fetched(self, places: list[str], versions: list[str]) -> list[Record | None]:
         """The versions of the objects, in as many steps as their size asks for; None for what is not there."""
@@ -154,7 +156,7 @@ class RedisRecords:
         return await self._link.call(work, seconds)
 
 
-def _told(write: Write, author: Author, at: float) -> list[str | bytes]:
+def _told(write: RecordWrite, author: Author, at: float) -> list[str | bytes]:
     """A write as the script takes it."""
     expected = "" if write.expected is None else str(write.expected)
     identity = texts.id_text(write.id or str(uuid4()))

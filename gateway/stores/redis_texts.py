@@ -4,8 +4,8 @@ from hashlib import sha256
 
 import msgspec
 
-from gateway.domain.record import AuditEntry, Author, Key, Record, Write
-from gateway.stores.encoding import decoded, encoded
+from gateway.domain.record import AuditEntry, Author, Record, RecordKey, RecordWrite
+from gateway.stores.codec import decoded, encoded
 
 PREFIX = "gateway-records:"  # the ephemeral store's keys begin otherwise, whatever they are
 HEAD, CHANGED, KEPT, AUDITS = (PREFIX + word for word in ("head", "changed", "kept", "audits"))
@@ -14,7 +14,7 @@ _version = msgspec.msgpack.Decoder(tuple[bytes, bytes, bytes, bytes | None, floa
 _line = msgspec.msgpack.Decoder(tuple[bytes, bytes, bytes, float, bytes, bytes, bytes])
 
 
-def object_name(key: Key) -> str:
+def object_name(key: RecordKey) -> str:
     """A name of hexadecimal digits: no text of a user stands in the name of anything."""
     return sha256(msgspec.msgpack.encode([encoded(word) for word in key])).hexdigest()
 
@@ -31,14 +31,14 @@ def audit_key(name: str) -> str:
     return f"{PREFIX}audit:{name}"
 
 
-def version_text(write: Write, author: Author, at: float) -> bytes:
+def version_text(write: RecordWrite, author: Author, at: float) -> bytes:
     """A version without its id and number, which only the server knows."""
     key = write.key
     words = (encoded(key.workspace), encoded(key.kind), encoded(key.alias))
     return msgspec.msgpack.encode((*words, write.body, at, encoded(author.by), encoded(author.action)))
 
 
-def line_text(write: Write, author: Author, at: float) -> bytes:
+def line_text(write: RecordWrite, author: Author, at: float) -> bytes:
     """An audit line without its number and version; its moment is legible for the server, which prunes by it."""
     key = write.key
     words = (encoded(key.workspace), encoded(key.kind), encoded(key.alias))
@@ -49,14 +49,14 @@ def line_text(write: Write, author: Author, at: float) -> bytes:
 def parsed_version(number: bytes, text: bytes) -> Record:
     identity, _, packed = text.partition(b" ")
     workspace, kind, alias, body, at, by, action = _version.decode(packed)
-    key = Key(decoded(workspace), decoded(kind), decoded(alias))
+    key = RecordKey(decoded(workspace), decoded(kind), decoded(alias))
     return Record(key, parsed_id(identity), int(number), body, at, decoded(by), decoded(action))
 
 
 def parsed_line(text: bytes) -> AuditEntry:
     number, version, _, packed = text.split(b" ", 3)
     workspace, kind, alias, at, by, action, changes = _line.decode(packed)
-    key = Key(decoded(workspace), decoded(kind), decoded(alias))
+    key = RecordKey(decoded(workspace), decoded(kind), decoded(alias))
     return AuditEntry(int(number), key, int(version), at, decoded(by), decoded(action), changes)
 
 

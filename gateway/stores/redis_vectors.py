@@ -10,8 +10,8 @@ from itertools import islice
 from redis.asyncio import Redis
 
 from gateway.errors import StoreError
-from gateway.stores.redis import PREFIX
-from gateway.stores.redis_link import RedisLink
+from gateway.stores.redis_connection import RedisConnection
+from gateway.stores.redis_ephemeral import PREFIX
 from gateway.stores.vectors import TOUCH_SECONDS, UNUSED_SECONDS
 
 CALL_SECONDS = 2.0  # how long one call may take
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 class RedisVectors:
     """A VectorStore on a server; the server itself forgets what is not used for a month."""
 
-    def __init__(self, link: RedisLink) -> None:
+    def __init__(self, link: RedisConnection) -> None:
         self._link = link  # of its own: what is large and not urgent never takes a connection that a chat waits for
         self._kept_back: dict[bytes, bytes] = {}
         self._saving: asyncio.Task[None] | None = None

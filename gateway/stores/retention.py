@@ -6,9 +6,9 @@ import secrets
 import time
 
 from gateway.errors import StoreError
-from gateway.settings import Versions
-from gateway.stores.base import EphemeralStore, RecordStore
+from gateway.settings import VersionSettings
 from gateway.stores.lease import Lease
+from gateway.stores.protocols import EphemeralStore, RecordStore
 
 LEASE = "lease:retention"
 PAUSE_SECONDS = 3600.0
@@ -17,7 +17,7 @@ DAY_SECONDS = 86_400.0
 log = logging.getLogger(__name__)
 
 
-async def forget(records: RecordStore, store: EphemeralStore, wanted: Versions) -> None:
+async def forget(records: RecordStore, store: EphemeralStore, wanted: VersionSettings) -> None:
     """Prune now and then until cancelled; of several nodes or workers one does it at a time."""
     lease = Lease(store, LEASE, secrets.token_hex(8), PAUSE_SECONDS)
     while True:
@@ -29,7 +29,7 @@ async def forget(records: RecordStore, store: EphemeralStore, wanted: Versions) 
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def prune(records: RecordStore, wanted: Versions, now: float) -> int:
+async def prune(records: RecordStore, wanted: VersionSettings, now: float) -> int:
     """Prune until nothing is left to forget; how much it was."""
     total = 0
     while forgotten := await records.prune(wanted.keep, now - wanted.audit_days * DAY_SECONDS):

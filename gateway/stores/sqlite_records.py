@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import uuid4
 
-from gateway.domain.record import AuditEntry, Author, Key, Position, Record, Records, Write
-from gateway.stores.base import AuditFilter
-from gateway.stores.encoding import decoded, encoded
-from gateway.stores.sqlite import OPERATION_SECONDS, Lanes, transaction
-from gateway.stores.sqlite_commit import committed, names
+from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
+from gateway.errors import VersionConflict
+from gateway.stores.codec import decoded, encoded
+from gateway.stores.protocols import AuditFilter
+from gateway.stores.sqlite_ephemeral import OPERATION_SECONDS, Lanes, transaction
 
 ROWS_AT_ONCE = 50  # of any size, so that a chat's reads come in between those of a large load
 BYTES_PER_SECOND = 10_000_000  # what a slow disk takes; a large import gets the time for it
@@ -41,18 +42,18 @@ class SqliteRecords:
         self._writes, self._reads = lanes
         self._clock = clock
 
-    async def load(self) -> Records:
+    async def load(self) -> RecordBatch:
         epoch, _ = await self._reads.run(_head)
-        everything = await self._after(Position(epoch, 0))
-        return Records(everything.position, tuple(r for r in everything.records if r.body is not None))
+        everything = await self._after(FeedPosition(epoch, 0))
+        return RecordBatch(everything.position, tuple(r for r in everything.records if r.body is not None))
 
-    async def changes(self, since: Position) -> Records | None:
+    async def changes(self, since: FeedPosition) -> RecordBatch | None:
         epoch, number = await self._reads.run(_head)
         if epoch != since.epoch or number < since.number:
             return None
-        return Records(since, ()) if number == since.number else await self._after(since)
+        return RecordBatch(since, ()) if number == since.number else await self._after(since)
 
-    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+    async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
         now = self._clock()
 
         def work(connection: sqlite3.Connection) -> list[Record]:
@@ -62,7 +63,7 @@ class SqliteRecords:
         size = sum(len(write.body or b"") + len(write.changes) for write in writes)
         return await self._writes.run(work, OPERATION_SECONDS + size / BYTES_PER_SECOND)
 
-    async def versions(self, key: Key, skip: int, take: int) -> tuple[list[Record], int]:
+    async def versions(self, key: RecordKey, skip: int, take: int) -> tuple[list[Record], int]:
         def work(connection: sqlite3.Connection) -> tuple[list[Record], int]:
             place, kept = connection.execute(KEPT, names(key)).fetchone() or (None, 0)
             page = VERSIONS + PAGE.format(order="version")
@@ -71,7 +72,7 @@ class SqliteRecords:
 
         return await self._reads.run(work)
 
-    async def version(self, key: Key, number: int) -> Record | None:
+    async def version(self, key: RecordKey, number: int) -> Record | None:
         def work(connection: sqlite3.Connection) -> Record | None:
             place, _ = connection.execute(KEPT, names(key)).fetchone() or (None, 0)
             row = connection.execute(VERSIONS + " AND version = ?", (place, number)).fetchone()
@@ -102,19 +103,19 @@ class SqliteRecords:
 
         return await self._writes.run(work)
 
-    async def _after(self, since: Position) -> Records:
+    async def _after(self, since: FeedPosition) -> RecordBatch:
         """The current version of all that was changed after `since`, as it stood when the last of it was read."""
-        found: dict[Key, Record] = {}
+        found: dict[RecordKey, Record] = {}
         number, more = since.number, True
         # What changes meanwhile moves to the end of the feed and is read once more: no half of a commit is left.
         while more:
             rows = await self._reads.run(partial(_changed, since=number))
             for _, *words in rows:
-                key = Key(*map(decoded, words[:3]))
+                key = RecordKey(*map(decoded, words[:3]))
                 found[key] = _record(key, words[3:])
             number = rows[-1][0] if rows else number
             more = len(rows) == ROWS_AT_ONCE
-        return Records(Position(since.epoch, number), tuple(found.values()))
+        return RecordBatch(FeedPosition(since.epoch, number), tuple(found.values()))
 
 
 @contextmanager
@@ -148,12 +149,90 @@ def _prune_versions(connection: sqlite3.Connection, keep: int) -> int:
     return PRUNED_AT_ONCE - left
 
 
-def _record(key: Key, row: Sequence[Any]) -> Record:
+def _record(key: RecordKey, row: Sequence[Any]) -> Record:
     identity, version, body, at, author, action = row
     return Record(key, decoded(identity), version, body, at, decoded(author), decoded(action))
 
 
 def _entry(row: Sequence[Any]) -> AuditEntry:
     number, workspace, kind, alias, version, at, author, action, changes = row
-    key = Key(decoded(workspace), decoded(kind), decoded(alias))
+    key = RecordKey(decoded(workspace), decoded(kind), decoded(alias))
     return AuditEntry(number, key, version, at, decoded(author), decoded(action), changes)
+
+
+STANDING = "SELECT object, id, live, version FROM objects WHERE workspace = ? AND kind = ? AND alias = ?"
+NEW_OBJECT = """INSERT INTO objects (workspace, kind, alias, id, live, version, oldest, number)
+    VALUES (?, ?, ?, ?, 1, 1, 1, ?) RETURNING object"""
+NEXT_VERSION = "UPDATE objects SET id = ?, live = ?, version = ?, number = ? WHERE object = ?"
+VERSION = "INSERT INTO versions (object, version, id, body, at, author, action) VALUES (?, ?, ?, ?, ?, ?, ?)"
+AUDIT = """INSERT INTO audit (number, workspace, kind, alias, version, at, author, action, changes)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+
+class Standing(NamedTuple):
+    """How an object stands before the commit."""
+
+    object: int | None
+    id: bytes
+    live: bool
+    version: int
+
+
+NOTHING = Standing(None, b"", False, 0)
+
+
+def committed(
+    connection: sqlite3.Connection, writes: Sequence[RecordWrite], author: Author, now: float
+) -> list[Record]:
+    """What the writes make; raises VersionConflict, and the caller rolls back."""
+    number: int = connection.execute("SELECT number FROM history").fetchone()[0]
+    made: list[Record] = []
+    for write, standing in [(write, _standing(connection, write)) for write in writes]:
+        if write.body is not None or standing.live:
+            number += 1
+            made.append(_made(connection, write, standing, Moment(number, now, author)))
+    connection.execute("UPDATE history SET number = ?", (number,))
+    return made
+
+
+class Moment(NamedTuple):
+    """When and by whom one change is made."""
+
+    number: int
+    at: float
+    author: Author
+
+
+def _standing(connection: sqlite3.Connection, write: RecordWrite) -> Standing:
+    row = connection.execute(STANDING, names(write.key)).fetchone()
+    standing = Standing(*row) if row else NOTHING
+    actual = standing.version if standing.live else 0
+    if write.expected not in (None, actual):
+        raise VersionConflict(write.key, actual)
+    return standing
+
+
+def _made(connection: sqlite3.Connection, write: RecordWrite, standing: Standing, moment: Moment) -> Record:
+    author = moment.author
+    chosen = standing.id if standing.live else encoded(write.id or str(uuid4()))
+    version = standing.version + 1
+    place = _placed(connection, write, standing, chosen, moment.number)
+    signed = (moment.at, encoded(author.by), encoded(author.action))
+    connection.execute(VERSION, (place, version, chosen, write.body, *signed))
+    connection.execute(AUDIT, (moment.number, *names(write.key), version, *signed, write.changes))
+    return Record(write.key, decoded(chosen), version, write.body, moment.at, author.by, author.action)
+
+
+def _placed(connection: sqlite3.Connection, write: RecordWrite, standing: Standing, chosen: bytes, number: int) -> int:
+    """The row of the object, moved on to its next version."""
+    if standing.object is None:
+        made: int = connection.execute(NEW_OBJECT, (*names(write.key), chosen, number)).fetchone()[0]
+        return made
+    changed = (chosen, write.body is not None, standing.version + 1, number, standing.object)
+    connection.execute(NEXT_VERSION, changed)
+    return standing.object
+
+
+def names(key: RecordKey) -> tuple[bytes, bytes, bytes]:
+    """The three words of a key as SQLite can bind them."""
+    return encoded(key.workspace), encoded(key.kind), encoded(key.alias)

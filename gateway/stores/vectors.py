@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
 
-from gateway.stores.migrations import APPLICATION_ID, migrate
-from gateway.stores.sqlite import KEYS_PER_QUERY, Lane, create_file, transaction
+from gateway.stores.sqlite_ephemeral import KEYS_PER_QUERY, Lane, create_file, transaction
+from gateway.stores.sqlite_migrations import APPLICATION_ID, migrate
 
 UNUSED_SECONDS = 30 * 86_400.0  # how long the vector of a text that is gone waits for its return
 TOUCH_SECONDS = 86_400.0  # a vector in use is marked once a day at most

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 
-class State(StrEnum):
+class BreakerState(StrEnum):
     """What a breaker lets through."""
 
     CLOSED = "closed"
@@ -12,7 +12,7 @@ class State(StrEnum):
     OPEN = "open"
 
 
-class Breaker:
+class CircuitBreaker:
     """Opens after consecutive failures; then one call per interval may find out whether the upstream is back."""
 
     __slots__ = ("_clock", "_failures", "_seconds", "_threshold", "_until")
@@ -23,15 +23,15 @@ class Breaker:
         self._until = 0.0
 
     @property
-    def state(self) -> State:
+    def state(self) -> BreakerState:
         if self._failures < self._threshold:
-            return State.CLOSED
-        return State.OPEN if self._clock() < self._until else State.HALF_OPEN
+            return BreakerState.CLOSED
+        return BreakerState.OPEN if self._clock() < self._until else BreakerState.HALF_OPEN
 
     @property
     def ready(self) -> bool:
         """Whether a call is worth trying now."""
-        return self.state is not State.OPEN
+        return self.state is not BreakerState.OPEN
 
     def begin(self) -> None:
         """A call starts. A probe closes the door behind it; if it never reports back, the next interval has another."""

@@ -28,10 +28,10 @@ from aiohttp.streams import StreamReader
 from yarl import URL
 
 from gateway import errors
-from gateway.settings import Limits, UpstreamSettings
-from gateway.upstreams.base import Capabilities, UpstreamReply, UpstreamRequest
+from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
+from gateway.settings import LimitSettings, UpstreamSettings
 from gateway.upstreams.deadlines import Deadlines
-from gateway.upstreams.head import Heads
+from gateway.upstreams.request_head import Heads
 
 MODELS_SECONDS: Final = 5
 KEEPALIVE_SECONDS: Final = 30
@@ -111,7 +111,7 @@ class OpenAIReply:
 class OpenAIUpstream:
     """A pooled HTTP/1.1 client for one endpoint and one account."""
 
-    def __init__(self, name: str, settings: UpstreamSettings, limits: Limits) -> None:
+    def __init__(self, name: str, settings: UpstreamSettings, limits: LimitSettings) -> None:
         self.name = name
         self.can = Capabilities(
             tools=settings.tools,

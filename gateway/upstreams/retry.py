@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+from gateway.domain.upstream import UpstreamReply
 from gateway.errors import UpstreamError, UpstreamUnreachable
-from gateway.upstreams.base import UpstreamReply
 
 RETRIED: Final = frozenset({429, 500, 502, 503, 504, 529})
 MAX_RETRY_AFTER: Final = 2.0  # seconds; whoever asks for more is not waited for

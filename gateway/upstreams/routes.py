@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import lru_cache
 
 from gateway import errors
+from gateway.domain.upstream import Upstream, UpstreamReply, UpstreamRequest
 from gateway.settings import Settings
-from gateway.upstreams.base import Upstream, UpstreamReply, UpstreamRequest
-from gateway.upstreams.breaker import Breaker
+from gateway.upstreams.breaker import CircuitBreaker
 from gateway.upstreams.retry import RETRIED, Outcome, Pace, delay_before_retry
 
 MEMO_MODELS = 1024
@@ -19,7 +19,7 @@ class Routes:
 
     def __init__(self, settings: Settings, upstreams: Mapping[str, Upstream], pace: Pace | None = None) -> None:
         self._pace = pace or Pace()
-        self.breakers: Mapping[str, Breaker] = {name: Breaker(self._pace.clock) for name in upstreams}
+        self.breakers: Mapping[str, CircuitBreaker] = {name: CircuitBreaker(self._pace.clock) for name in upstreams}
         self._retries = {name: upstream.retries for name, upstream in settings.upstreams.items()}
         self._connect = {name: upstream.timeouts.connect for name, upstream in settings.upstreams.items()}
         usable = {name: up for name, up in upstreams.items() if settings.upstreams[name].enabled}
@@ -88,7 +88,7 @@ class Routes:
         for pattern, upstreams in self._table:
             if matches(pattern, model):
                 return upstreams
-        raise errors.Unknown("model", model, [name for name, _ in self._table if "*" not in name], param="model")
+        raise errors.UnknownAlias("model", model, [name for name, _ in self._table if "*" not in name], param="model")
 
 
 def matches(pattern: str, name: str) -> bool:

@@ -19,13 +19,13 @@ from gateway.app import Gateway
 from gateway.collectors.contexts import collect, merging
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
-from gateway.domain.record import Author, Key, Record, Write
-from gateway.scopes.asked import read_asked
+from gateway.domain.record import Author, Record, RecordKey, RecordWrite
+from gateway.policies.repository import PolicyRepository
+from gateway.scopes.context_request import read_context_request
 from gateway.scopes.levels import assignments
 from gateway.scopes.scope import build_scope
 from gateway.settings import Settings
 from gateway.stores.memory_records import MemoryRecords
-from gateway.stores.workspaces import Policies
 
 AUTHOR = Author("bench", "create")
 RESOURCES = 10
@@ -45,11 +45,16 @@ def context(number: int, edition: int = 0) -> bytes:
     return orjson.dumps({"name": f"Area {number}", "resources": texts})
 
 
-def everything(contexts: int) -> list[Write]:
+def everything(contexts: int) -> list[RecordWrite]:
     return [
-        *(Write(Key("default", "contexts", f"area-{number}"), context(number)) for number in range(contexts)),
         *(
-            Write(Key("default", "agents", f"agent-{number}"), orjson.dumps({"contexts": [f"area-{number}"]}))
+            RecordWrite(RecordKey("default", "contexts", f"area-{number}"), context(number))
+            for number in range(contexts)
+        ),
+        *(
+            RecordWrite(
+                RecordKey("default", "agents", f"agent-{number}"), orjson.dumps({"contexts": [f"area-{number}"]})
+            )
             for number in range(contexts)
         ),
     ]
@@ -73,33 +78,35 @@ async def seconds(work: Callable[[], Awaitable[object]]) -> float:
     return time.perf_counter() - began
 
 
-async def rebuilt(policies: Policies, rounds: int) -> tuple[float, float]:
+async def rebuilt(policies: PolicyRepository, rounds: int) -> tuple[float, float]:
     """Milliseconds of a snapshot made from nothing, and after one edit."""
     records = list(policies.stored("contexts")) + list(policies.stored("agents"))
     cold = [await from_nothing(policies, records) for _ in range(max(3, rounds // 4))]
     warm = []
     for edition in range(rounds):
-        write = Write(Key("default", "contexts", "area-0"), context(0, edition + 1))
+        write = RecordWrite(RecordKey("default", "contexts", "area-0"), context(0, edition + 1))
         warm.append(await seconds(lambda write=write: policies.commit([write], AUTHOR)))  # type: ignore[misc]
     return statistics.median(cold) * 1000, statistics.median(warm) * 1000
 
 
-async def from_nothing(policies: Policies, records: list[Record]) -> float:
+async def from_nothing(policies: PolicyRepository, records: list[Record]) -> float:
     """Seconds of another node's first load of the same records."""
     store = MemoryRecords()
-    await store.commit([Write(one.key, one.body, 0, one.id) for one in records], AUTHOR)
-    other = Policies(policies._source, store)
+    await store.commit([RecordWrite(one.key, one.body, 0, one.id) for one in records], AUTHOR)
+    other = PolicyRepository(policies._source, store)
     took = await seconds(other.start)
     assert len(other.current.contexts) == len(policies.current.contexts)
     return took
 
 
-async def late(policies: Policies, duration: float) -> tuple[list[float], list[float]]:
+async def late(policies: PolicyRepository, duration: float) -> tuple[list[float], list[float]]:
     """How late the loop is while snapshots are made one after another, and while another process burns as much."""
 
     async def edit() -> None:
         for edition in range(1_000_000):
-            await policies.commit([Write(Key("default", "contexts", "area-1"), context(1, edition))], AUTHOR)
+            await policies.commit(
+                [RecordWrite(RecordKey("default", "contexts", "area-1"), context(1, edition))], AUTHOR
+            )
 
     editing = asyncio.create_task(edit())
     inside = await lags(duration)
@@ -117,7 +124,7 @@ async def scopes(gateway: Gateway, rounds: int) -> tuple[float, float]:
     headers = [(b"x-context-agent", b"agent-7")]
 
     def resolve() -> None:
-        scope = build_scope(read_asked(headers, None), "m", ANONYMOUS, snapshot)
+        scope = build_scope(read_context_request(headers, None), "m", ANONYMOUS, snapshot)
         collect(scope, assignments(scope, snapshot), snapshot, merge)
 
     body = b'{"model":"m","messages":[{"role":"user","content":"Hello"}]}'

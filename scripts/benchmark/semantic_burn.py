@@ -6,9 +6,9 @@ The same model on as many threads as the gateway's embedder has; prints a line o
 import sys
 import threading
 
-from gateway.semantic.embedder import THREADS
-from gateway.semantic.model_files import locate
-from gateway.semantic.onnx_model import OnnxModel
+from gateway.semantic.model.files import locate
+from gateway.semantic.model.onnx_embedder import THREADS
+from gateway.semantic.model.onnx_model import OnnxModel
 
 TEXT = "How do I change the address of an order that has not been sent yet?"
 

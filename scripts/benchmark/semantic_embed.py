@@ -11,10 +11,10 @@ import numpy as np
 import uvloop
 
 from benchmark.semantic_figures import Figure, milliseconds, tell
-from gateway.semantic.embedder import OnnxEmbedder
-from gateway.semantic.model_files import locate
-from gateway.semantic.onnx_model import OnnxModel
-from gateway.semantic.query_cache import QueryCache
+from gateway.semantic.model.files import locate
+from gateway.semantic.model.onnx_embedder import OnnxEmbedder
+from gateway.semantic.model.onnx_model import OnnxModel
+from gateway.semantic.search.query_cache import QueryCache
 
 WORDS = "how do I change the address of an order that has not been sent to the customer yet when she asks for it "
 # MEASURED §3, the fused int8 form: milliseconds on another machine, for orientation only.

@@ -10,8 +10,8 @@ import uvloop
 
 from benchmark.processes import line_from, module, running
 from benchmark.semantic_figures import Figure, tell
-from gateway.semantic.embedder import OnnxEmbedder
-from gateway.semantic.model_files import locate
+from gateway.semantic.model.files import locate
+from gateway.semantic.model.onnx_embedder import OnnxEmbedder
 
 TICK = 0.001
 ASKING = 4  # questions under way at any time: two are embedded, two wait

@@ -16,8 +16,8 @@ import uvloop
 from benchmark.semantic_figures import Figure, tell
 from benchmark.semantic_select import clustered
 from gateway.app import Gateway
-from gateway.semantic.model_files import locate
-from gateway.semantic.passages import passages_of
+from gateway.semantic.index.passages import passages_of
+from gateway.semantic.model.files import locate
 from gateway.semantic.service import open_vectors
 from gateway.settings import Settings
 

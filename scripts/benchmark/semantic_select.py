@@ -17,17 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.semantic_figures import Figure, side_by_side, tell
-from gateway.domain.pick import Pick
-from gateway.semantic.calibration import Calibration
-from gateway.semantic.expansion import expand
-from gateway.semantic.index import Index, build_index
-from gateway.semantic.indexed import Indexed
-from gateway.semantic.lexical import terms
-from gateway.semantic.passages import Passage
-from gateway.semantic.relations import Relations
-from gateway.semantic.scoring import rank
-from gateway.semantic.view import View, Words
-from gateway.settings import Expansion
+from gateway.domain.search import Pick
+from gateway.semantic.index.lexical import terms
+from gateway.semantic.index.passage_index import PassageIndex
+from gateway.semantic.index.passages import Passage
+from gateway.semantic.index.relations import Relations
+from gateway.semantic.index.vector_index import Index, build_index
+from gateway.semantic.search.calibration import Calibration
+from gateway.semantic.search.expansion import expand
+from gateway.semantic.search.scoring import rank
+from gateway.semantic.search.view import IndexView, IndexWords
+from gateway.settings import ExpansionSettings
 
 Floats = NDArray[np.float32]
 WIDTH, BEST, PER_RESOURCE = 384, 10, 3
@@ -131,7 +131,10 @@ def related(count: int, rounds: int) -> Iterator[Figure]:
     for _ in relations._compared(np.union1d(picked, everyone[:SAMPLED]), everyone, fresh=True):
         pass
     seconds = (time.process_time() - began) / len(np.union1d(picked, everyone[:SAMPLED])) * len(everyone)
-    picks, settings = [Pick(view.resources[number], 0.9) for number in picked], Expansion(depth=1, threshold=0.5)
+    picks, settings = (
+        [Pick(view.resources[number], 0.9) for number in picked],
+        ExpansionSettings(depth=1, threshold=0.5),
+    )
     ours, plain = side_by_side(
         [lambda: expand(view, picks, settings, relations), lambda: expand(view, picks, settings)], max(3, rounds // 4)
     )
@@ -171,7 +174,7 @@ def whole(count: int, rounds: int) -> Iterator[Figure]:
     yield Figure(f"memory of 100,000 passages, texts and words (from {count:,})", megabytes * 100_000 / count, "MB")
 
 
-def viewed(count: int) -> View:
+def viewed(count: int) -> IndexView:
     """An index of passages of 70 words each, three to a resource, all of it visible."""
     words = Path(__file__).resolve().parents[2].joinpath("docs", "OPERATIONS.md").read_text().split()
     draw = random.Random(1)
@@ -180,12 +183,12 @@ def viewed(count: int) -> View:
     )
 
 
-def seen(passages: list[Passage]) -> View:
+def seen(passages: list[Passage]) -> IndexView:
     """An index of passages, all of it visible."""
     rows = clustered(len(passages), 1).astype(np.float16)
     vectors = {passage.key(Named.id): row for passage, row in zip(passages, rows, strict=True)}
-    indexed = Indexed.build(1, Named(), passages, vectors)  # type: ignore[arg-type]
-    return View.build(indexed, list(indexed.numbers), Words.of(indexed))
+    indexed = PassageIndex.build(1, Named(), passages, vectors)  # type: ignore[arg-type]
+    return IndexView.build(indexed, list(indexed.numbers), IndexWords.of(indexed))
 
 
 def vector_mb(index: Index) -> float:

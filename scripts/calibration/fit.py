@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.table import Table
-from gateway.semantic.calibration import Calibration, expand, parse_term
-from gateway.semantic.scoring import FEATURES, in_order
+from gateway.semantic.search.calibration import Calibration, expand, parse_term
+from gateway.semantic.search.scoring import FEATURES, in_order
 
 Doubles = NDArray[np.float64]
 

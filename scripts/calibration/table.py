@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.labelled import Item, LabelledSet, Question
-from gateway.semantic.lexical import Lexical, terms
-from gateway.semantic.model_files import locate
-from gateway.semantic.onnx_model import OnnxModel
-from gateway.semantic.passages import pieces
-from gateway.semantic.scoring import Centres, Evidence, best_per_owner, features, hybrid, shortlist
-from gateway.semantic.view import evidence_of
+from gateway.semantic.index.lexical import Lexical, terms
+from gateway.semantic.index.passages import pieces
+from gateway.semantic.model.files import locate
+from gateway.semantic.model.onnx_model import OnnxModel
+from gateway.semantic.search.scoring import Centres, Evidence, best_per_owner, features, hybrid, shortlist
+from gateway.semantic.search.view import evidence_of
 
 Floats = NDArray[np.float32]
 

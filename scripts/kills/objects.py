@@ -2,15 +2,15 @@
 
 import random
 
-from gateway.domain.record import Key
+from gateway.domain.record import RecordKey
 
 WRITERS = 4  # tasks that commit at the same time
 HALVES = ("agents", "contexts")  # every commit changes both objects of a pair
 DELETED_EVERY = 7  # this version of an object deletes it, and the next one makes it anew
 
 
-def pair(writer: int) -> tuple[Key, Key]:
-    first, second = (Key("default", kind, f"pair-{writer}") for kind in HALVES)
+def pair(writer: int) -> tuple[RecordKey, RecordKey]:
+    first, second = (RecordKey("default", kind, f"pair-{writer}") for kind in HALVES)
     return first, second
 
 

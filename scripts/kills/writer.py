@@ -5,9 +5,9 @@ import itertools
 import os
 import sys
 
-from gateway.domain.record import Author, Write
-from gateway.stores.base import RecordStore
+from gateway.domain.record import Author, RecordWrite
 from gateway.stores.open import open_stores
+from gateway.stores.protocols import RecordStore
 from kills.objects import WRITERS, body, pair
 
 READY = "ready"
@@ -21,7 +21,7 @@ async def change(records: RecordStore, writer: int, early: bool) -> None:
     _, done = await records.versions(pair(writer)[0], 0, 0)
     for version in itertools.count(done + 1):
         held = body(writer, version)
-        writes = [Write(key, held) for key in pair(writer)]
+        writes = [RecordWrite(key, held) for key in pair(writer)]
         if early:
             say(f"{writer} {version}")
             await asyncio.sleep(0)

@@ -10,10 +10,10 @@ from redis_server import RedisServer, running_redis
 
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError
-from gateway.stores.base import EphemeralStore
-from gateway.stores.memory import MemoryStore
-from gateway.stores.redis import RedisStore
-from gateway.stores.sqlite import SqliteStore
+from gateway.stores.memory_ephemeral import MemoryStore
+from gateway.stores.protocols import EphemeralStore
+from gateway.stores.redis_ephemeral import RedisStore
+from gateway.stores.sqlite_ephemeral import SqliteStore
 
 
 class Clock:

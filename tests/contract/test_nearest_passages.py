@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 from redis_server import RedisServer, query_engine, running_redis
 
 from gateway.domain.redis_address import redis_address
-from gateway.semantic import index as index_module
-from gateway.semantic import redis_index as redis_module
-from gateway.semantic.indexed import Indexed
-from gateway.semantic.layout import Layout
-from gateway.semantic.nearest import Nearby, nearest
-from gateway.semantic.onnx_model import normalised
-from gateway.semantic.passages import Passage
-from gateway.semantic.redis_index import RedisIndex
-from gateway.semantic.view import View, Words
-from gateway.stores.redis_link import RedisLink
-from gateway.stores.redis_passages import Allowed
+from gateway.semantic.index import redis_index as redis_module
+from gateway.semantic.index.nearest import Nearby, nearest
+from gateway.semantic.index.passage_index import PassageIndex
+from gateway.semantic.index.passages import Passage
+from gateway.semantic.index.redis_index import RedisIndex
+from gateway.semantic.index.redis_layout import Layout
+from gateway.semantic.index.vector_index import vector_index as index_module
+from gateway.semantic.model.onnx_model import normalised
+from gateway.semantic.search.view import IndexView, IndexWords
+from gateway.stores.redis_connection import RedisConnection
+from gateway.stores.redis_passages import PassageFilter
 
 COUNT, WIDTH, BEST = 1500, 64, 10
-Find = Callable[[View, Sequence[str], NDArray[np.float32]], Awaitable[Nearby]]
+Find = Callable[[IndexView, Sequence[str], NDArray[np.float32]], Awaitable[Nearby]]
 
 
 class Model:
@@ -38,7 +38,7 @@ def clustered(count: int, seed: int) -> NDArray[np.float32]:
     return normalised((centres[rng.integers(0, 60, count)] + rng.standard_normal((count, WIDTH))).astype(np.float32))
 
 
-def made(*workspaces: str, seed: int = 1) -> Indexed:
+def made(*workspaces: str, seed: int = 1) -> PassageIndex:
     """Passages of the files ("") or of workspaces, two to a resource and ten resources to a context."""
     passages = []
     for workspace in workspaces:
@@ -46,17 +46,17 @@ def made(*workspaces: str, seed: int = 1) -> Indexed:
         passages += [Passage(f"{prefix}c{n // 20}/{n // 2}", f"{workspace} text {n} of {n % 7}") for n in range(COUNT)]
     rows = clustered(len(passages), seed).astype(np.float16)
     vectors = {one.key("contract"): row for one, row in zip(passages, rows, strict=True)}
-    return Indexed.build(1, Model(), passages, vectors)  # type: ignore[arg-type]
+    return PassageIndex.build(1, Model(), passages, vectors)  # type: ignore[arg-type]
 
 
 INDEXED = made("")
 
 
-def view_of(indexed: Indexed, names: Sequence[str]) -> View:
-    return View.build(indexed, names, Words.of(indexed))
+def view_of(indexed: PassageIndex, names: Sequence[str]) -> IndexView:
+    return IndexView.build(indexed, names, IndexWords.of(indexed))
 
 
-def share_of(indexed: Indexed, share: float, *, whole_contexts: bool) -> list[str]:
+def share_of(indexed: PassageIndex, share: float, *, whole_contexts: bool) -> list[str]:
     names = list(indexed.numbers)
     if whole_contexts:
         contexts = list(dict.fromkeys(name.rpartition("/")[0] for name in names))
@@ -65,7 +65,7 @@ def share_of(indexed: Indexed, share: float, *, whole_contexts: bool) -> list[st
     return [names[n] for n in np.random.default_rng(4).choice(len(names), max(6, round(len(names) * share)), False)]
 
 
-def exact(view: View, queries: NDArray[np.float32]) -> list[set[int]]:
+def exact(view: IndexView, queries: NDArray[np.float32]) -> list[set[int]]:
     scores = view.indexed.index.scores_for(queries, view.rows)
     return [set(np.argsort(-line)[:BEST].tolist()) for line in scores]
 
@@ -82,13 +82,13 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_module, "ANSWER_SECONDS", 10.0)
     monkeypatch.setattr(redis_module, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(redis_module, "RETRY_SECONDS", 0.05)
-    monkeypatch.setattr("gateway.semantic.redis_writer.WAIT_SECONDS", 0.02)
-    monkeypatch.setattr("gateway.semantic.redis_writer.AT_ONCE", 100)
+    monkeypatch.setattr("gateway.semantic.index.redis_writer.WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("gateway.semantic.index.redis_writer.AT_ONCE", 100)
 
 
 @asynccontextmanager
-async def on_server(server: RedisServer, newest: Callable[[], Indexed | None]) -> AsyncIterator[RedisIndex]:
-    index = RedisIndex(await RedisLink.open(redis_address(server.url)), always=True)
+async def on_server(server: RedisServer, newest: Callable[[], PassageIndex | None]) -> AsyncIterator[RedisIndex]:
+    index = RedisIndex(await RedisConnection.open(redis_address(server.url)), always=True)
     running = asyncio.create_task(index.run(newest))
     try:
         yield index
@@ -108,10 +108,10 @@ async def until(condition: Callable[[], bool]) -> None:
 async def find(
     request: pytest.FixtureRequest, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Find]:
-    async def here(view: View, sentences: Sequence[str], queries: NDArray[np.float32]) -> Nearby:
+    async def here(view: IndexView, sentences: Sequence[str], queries: NDArray[np.float32]) -> Nearby:
         return nearest(view.indexed.index, view.rows, queries)
 
-    async def there(view: View, sentences: Sequence[str], queries: NDArray[np.float32]) -> Nearby:
+    async def there(view: IndexView, sentences: Sequence[str], queries: NDArray[np.float32]) -> Nearby:
         if newest[0] is not view.indexed:
             newest[0] = view.indexed
         await until(lambda: index.serving is view.indexed)
@@ -123,7 +123,7 @@ async def find(
         monkeypatch.setattr(index_module, "EXACT_LIMIT", 10**6 if request.param == "exact" else 0)
         yield here
         return
-    newest: list[Indexed | None] = [None]
+    newest: list[PassageIndex | None] = [None]
     async with on_server(server, lambda: newest[0]) as index:
         yield there
 
@@ -183,7 +183,7 @@ async def test_a_filter_that_is_left_out_would_be_noticed(server: RedisServer, m
     async with on_server(server, lambda: INDEXED) as index:
         await until(lambda: index.serving is INDEXED)
 
-        async def there(view: View, sentences: Sequence[str], queries: NDArray[np.float32]) -> Nearby:
+        async def there(view: IndexView, sentences: Sequence[str], queries: NDArray[np.float32]) -> Nearby:
             near = await index.near(view, sentences, queries)
             assert near is not None
             return near
@@ -193,7 +193,7 @@ async def test_a_filter_that_is_left_out_would_be_noticed(server: RedisServer, m
 
 
 def test_what_another_workspace_stores_lies_in_another_index_and_changes_none() -> None:
-    def held(indexed: Indexed) -> dict[str, tuple[str, bytes]]:
+    def held(indexed: PassageIndex) -> dict[str, tuple[str, bytes]]:
         return {part.workspace: (part.name("kind"), part.fingerprint) for part in Layout.of(indexed, 1).parts}
 
     alone, beside = held(made("", "a")), held(made("", "a", "b"))
@@ -205,7 +205,7 @@ def test_tags_stand_for_whole_contexts_where_they_can() -> None:
     layout = Layout.of(INDEXED, 1)
     some = [*(f"c0/{n}" for n in range(10)), "c1/10", "c1/11"]
     allowed = layout.allowed(0, view_of(INDEXED, some).rows)
-    assert isinstance(allowed, Allowed)
+    assert isinstance(allowed, PassageFilter)
     assert (len(allowed.contexts), len(allowed.resources)) == (1, 2)
     assert allowed.share == pytest.approx(24 / COUNT)
     assert layout.allowed(0, view_of(INDEXED, list(INDEXED.numbers)).rows) is None

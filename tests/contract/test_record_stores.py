@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from redis_server import RedisServer, running_redis
 
-from gateway.domain.record import Author, Key, Position, Record, Records, Write
+from gateway.domain.record import Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError, VersionConflict
-from gateway.stores.base import AuditFilter, RecordStore
 from gateway.stores.memory_records import MemoryRecords
-from gateway.stores.redis import RedisStore
+from gateway.stores.protocols import AuditFilter, RecordStore
+from gateway.stores.redis_ephemeral import RedisStore
 from gateway.stores.redis_records import RedisRecords
-from gateway.stores.sqlite import SqliteStore
+from gateway.stores.sqlite_ephemeral import SqliteStore
 from gateway.stores.sqlite_records import SqliteRecords
 
 ADA, BOB = Author("ada", "update"), Author("bob", "import")
-STYLE, TONE = Key("default", "contexts", "style"), Key("default", "contexts", "tone")
+STYLE, TONE = RecordKey("default", "contexts", "style"), RecordKey("default", "contexts", "tone")
 ANY = AuditFilter()
 LONG_AGO = 0.0
 
@@ -87,32 +87,32 @@ async def store(engine: Engine) -> RecordStore:
     return await engine.open()
 
 
-def put(key: Key, body: bytes = b"{}", expected: int | None = None) -> Write:
-    return Write(key, body, expected)
+def put(key: RecordKey, body: bytes = b"{}", expected: int | None = None) -> RecordWrite:
+    return RecordWrite(key, body, expected)
 
 
-def delete(key: Key, expected: int | None = None) -> Write:
-    return Write(key, None, expected)
+def delete(key: RecordKey, expected: int | None = None) -> RecordWrite:
+    return RecordWrite(key, None, expected)
 
 
-async def save(store: RecordStore, *writes: Write, author: Author = ADA) -> list[Record]:
+async def save(store: RecordStore, *writes: RecordWrite, author: Author = ADA) -> list[Record]:
     return await store.commit(writes, author)
 
 
-async def loaded(store: RecordStore) -> dict[Key, Record]:
+async def loaded(store: RecordStore) -> dict[RecordKey, Record]:
     records = (await store.load()).records
     assert len({record.key for record in records}) == len(records)
     return {record.key: record for record in records}
 
 
-async def seen(store: RecordStore, since: Position) -> Records:
+async def seen(store: RecordStore, since: FeedPosition) -> RecordBatch:
     found = await store.changes(since)
     assert found is not None
     assert len({record.key for record in found.records}) == len(found.records)
     return found
 
 
-async def refused(store: RecordStore, *writes: Write) -> tuple[Any, int]:
+async def refused(store: RecordStore, *writes: RecordWrite) -> tuple[Any, int]:
     with pytest.raises(VersionConflict) as caught:
         await save(store, *writes)
     return caught.value.key, caught.value.actual
@@ -129,7 +129,7 @@ async def test_an_empty_store_holds_nothing(store: RecordStore) -> None:
 
 
 async def test_what_is_committed_is_returned_and_loaded(store: RecordStore, clock: Clock) -> None:
-    (made,) = await store.commit([Write(STYLE, b'{"a":1}', 0)], Author("ada", "create"))
+    (made,) = await store.commit([RecordWrite(STYLE, b'{"a":1}', 0)], Author("ada", "create"))
     assert made == Record(STYLE, made.id, 1, b'{"a":1}', clock.now, "ada", "create")
     assert made.id
     assert await loaded(store) == {STYLE: made}
@@ -137,7 +137,7 @@ async def test_what_is_committed_is_returned_and_loaded(store: RecordStore, cloc
 
 
 async def test_an_object_keeps_its_id_until_it_is_made_anew(store: RecordStore) -> None:
-    first = Write(STYLE, b"1", id="my-own-id")
+    first = RecordWrite(STYLE, b"1", id="my-own-id")
     (made,) = await save(store, first)
     (changed,) = await save(store, replace(first, id="ignored"))
     (gone,) = await save(store, delete(STYLE))
@@ -187,14 +187,14 @@ async def test_deleting_what_does_not_exist_changes_nothing(store: RecordStore) 
     await save(store, delete(STYLE))
     before = (await store.load()).position
     assert await save(store, delete(STYLE), delete(TONE), delete(TONE._replace(kind="agents"), 0)) == []
-    assert await seen(store, before) == Records(before, ())
+    assert await seen(store, before) == RecordBatch(before, ())
     assert (await store.audit("default", ANY, 0, 10))[1] == 2
 
 
 async def test_a_commit_of_nothing_is_nothing(store: RecordStore) -> None:
     before = (await store.load()).position
     assert await save(store) == []
-    assert await seen(store, before) == Records(before, ())
+    assert await seen(store, before) == RecordBatch(before, ())
 
 
 async def test_a_conflict_in_the_last_write_undoes_all(store: RecordStore) -> None:
@@ -203,7 +203,7 @@ async def test_a_conflict_in_the_last_write_undoes_all(store: RecordStore) -> No
     fresh = TONE._replace(alias="fresh")
     assert await refused(store, put(TONE), delete(STYLE), put(fresh, b"{}", 7)) == (fresh, 0)
     assert await loaded(store) == {STYLE: kept}
-    assert await seen(store, before) == Records(before, ())
+    assert await seen(store, before) == RecordBatch(before, ())
     assert await store.versions(TONE, 0, 10) == ([], 0)
     assert (await store.audit("default", ANY, 0, 10))[1] == 1
 
@@ -239,7 +239,7 @@ async def test_one_version_is_found_by_its_number(store: RecordStore) -> None:
 async def test_the_feed_says_nothing_when_nothing_happened(store: RecordStore) -> None:
     await save(store, put(STYLE))
     here = (await store.load()).position
-    assert await seen(store, here) == Records(here, ())
+    assert await seen(store, here) == RecordBatch(here, ())
 
 
 async def test_the_feed_tells_the_latest_of_what_changed(store: RecordStore) -> None:
@@ -265,13 +265,13 @@ async def test_the_feed_tells_deletions(store: RecordStore) -> None:
 
 async def test_the_feed_tells_of_many_changes_at_once(store: RecordStore) -> None:
     start = (await store.load()).position
-    keys = [Key("default", "content", f"node-{n}") for n in range(1234)]
+    keys = [RecordKey("default", "content", f"node-{n}") for n in range(1234)]
     made = await save(store, *(put(key, b'{"n":1}') for key in keys))
     assert [record.key for record in made] == keys
     found = await seen(store, start)
     assert {record.key: record for record in found.records} == {record.key: record for record in made}
     assert await loaded(store) == {record.key: record for record in made}
-    assert await seen(store, found.position) == Records(found.position, ())
+    assert await seen(store, found.position) == RecordBatch(found.position, ())
 
 
 async def test_the_feed_tells_what_another_gateway_wrote(engine: Engine) -> None:
@@ -290,15 +290,15 @@ async def test_the_feed_tells_what_another_gateway_wrote(engine: Engine) -> None
 async def test_a_position_of_another_history_asks_for_a_load(store: RecordStore) -> None:
     await save(store, put(STYLE))
     here = (await store.load()).position
-    assert await store.changes(Position("another", here.number)) is None
-    assert await store.changes(Position("another", 0)) is None
-    assert await store.changes(Position("", 0)) is None
-    assert await store.changes(Position(here.epoch, here.number + 1)) is None
+    assert await store.changes(FeedPosition("another", here.number)) is None
+    assert await store.changes(FeedPosition("another", 0)) is None
+    assert await store.changes(FeedPosition("", 0)) is None
+    assert await store.changes(FeedPosition(here.epoch, here.number + 1)) is None
 
 
 async def test_a_load_during_writes_shows_no_half_of_a_commit(engine: Engine) -> None:
     writer, reader = await engine.open(), await engine.open()
-    pairs = [(Key("default", "contexts", f"a{n}"), Key("default", "agents", f"b{n}")) for n in range(60)]
+    pairs = [(RecordKey("default", "contexts", f"a{n}"), RecordKey("default", "agents", f"b{n}")) for n in range(60)]
     for pair in pairs:
         await save(writer, *(put(key, b"0") for key in pair))
     position = (await reader.load()).position
@@ -308,7 +308,7 @@ async def test_a_load_during_writes_shows_no_half_of_a_commit(engine: Engine) ->
             await save(writer, *(put(key, b"%d" % number) for key in pairs[-number]))
 
     writing = asyncio.create_task(write())
-    known: dict[Key, bytes | None] = {key: b"0" for pair in pairs for key in pair}
+    known: dict[RecordKey, bytes | None] = {key: b"0" for pair in pairs for key in pair}
     while not writing.done():
         await asyncio.sleep(0)  # an engine without I/O would leave the writer no turn
         bodies = {key: record.body for key, record in (await loaded(reader)).items()}
@@ -321,8 +321,8 @@ async def test_a_load_during_writes_shows_no_half_of_a_commit(engine: Engine) ->
 
 
 async def test_the_audit_tells_who_did_what_newest_first(store: RecordStore) -> None:
-    (first,) = await store.commit([Write(STYLE, b"1", changes=b'[{"op":"add"}]')], Author("ada", "create"))
-    (second,) = await store.commit([Write(STYLE, None, changes=b"[]")], Author("bob", "delete"))
+    (first,) = await store.commit([RecordWrite(STYLE, b"1", changes=b'[{"op":"add"}]')], Author("ada", "create"))
+    (second,) = await store.commit([RecordWrite(STYLE, None, changes=b"[]")], Author("bob", "delete"))
     lines, total = await store.audit("default", ANY, 0, 10)
     assert total == 2
     assert [(e.key, e.version, e.at, e.by, e.action, e.changes) for e in lines] == [
@@ -333,7 +333,7 @@ async def test_the_audit_tells_who_did_what_newest_first(store: RecordStore) -> 
 
 
 async def test_the_audit_comes_in_pages(store: RecordStore) -> None:
-    await save(store, *(put(Key("default", "contexts", f"c{n}")) for n in range(5)))
+    await save(store, *(put(RecordKey("default", "contexts", f"c{n}")) for n in range(5)))
     everything, total = await store.audit("default", ANY, 0, 10)
     assert ([entry.key.alias for entry in everything], total) == (["c4", "c3", "c2", "c1", "c0"], 5)
     assert await store.audit("default", ANY, 1, 2) == (everything[1:3], 5)
@@ -344,7 +344,7 @@ async def test_the_audit_comes_in_pages(store: RecordStore) -> None:
 
 
 async def test_the_audit_is_filtered_by_kind_alias_and_author(store: RecordStore) -> None:
-    agent = Key("default", "agents", "style")
+    agent = RecordKey("default", "agents", "style")
     await save(store, put(STYLE), put(TONE), put(agent))
     await save(store, put(STYLE), put(agent), author=BOB)
 
@@ -365,7 +365,7 @@ async def test_the_audit_is_filtered_by_kind_alias_and_author(store: RecordStore
 
 async def test_a_long_audit_is_filtered_to_its_end(store: RecordStore) -> None:
     await save(store, put(TONE), author=BOB)
-    await save(store, *(put(Key("default", "content", f"n{n}")) for n in range(1300)))
+    await save(store, *(put(RecordKey("default", "content", f"n{n}")) for n in range(1300)))
     await save(store, put(STYLE), author=BOB)
     lines, total = await store.audit("default", AuditFilter(by="bob"), 0, 10)
     assert ([entry.key for entry in lines], total) == ([STYLE, TONE], 2)
@@ -386,8 +386,19 @@ async def test_workspaces_are_apart(store: RecordStore) -> None:
 
 
 async def test_kinds_are_apart_and_words_do_not_run_together(store: RecordStore) -> None:
-    keys = [Key("a", "b", "c"), Key("ab", "", "c"), Key("a", "bc", ""), Key("", "ab", "c"), Key("a", "draft:b", "c")]
-    keys += [Key("a\x00b", "c", ""), Key("a", "b\x00c", ""), Key("a:b", "c", ""), Key("a", "b:c", "")]
+    keys = [
+        RecordKey("a", "b", "c"),
+        RecordKey("ab", "", "c"),
+        RecordKey("a", "bc", ""),
+        RecordKey("", "ab", "c"),
+        RecordKey("a", "draft:b", "c"),
+    ]
+    keys += [
+        RecordKey("a\x00b", "c", ""),
+        RecordKey("a", "b\x00c", ""),
+        RecordKey("a:b", "c", ""),
+        RecordKey("a", "b:c", ""),
+    ]
     made = await save(store, *(put(key, b"%d" % n) for n, key in enumerate(keys)))
     assert await loaded(store) == {record.key: record for record in made}
     assert len(made) == len(keys)
@@ -401,13 +412,13 @@ async def test_words_are_any_text_and_come_back_exactly(engine: Engine) -> None:
     store = await engine.open()
     made = []
     for word in HOSTILE:
-        write = Write(Key(word, word, word), b"{}", 0, word or None, b"[]")
+        write = RecordWrite(RecordKey(word, word, word), b"{}", 0, word or None, b"[]")
         made += await store.commit([write], Author(word, word))
     other = await engine.open()
     assert await loaded(other) == {record.key: record for record in made}
     for word, record in zip(HOSTILE, made, strict=True):
         assert record.id == word or not word
-        assert await other.versions(Key(word, word, word), 0, 5) == ([record], 1)
+        assert await other.versions(RecordKey(word, word, word), 0, 5) == ([record], 1)
         lines, total = await other.audit(word, AuditFilter(word, word, word), 0, 5)
         assert ([(e.key, e.by, e.action) for e in lines], total) == ([(record.key, word, word)], 1)
 
@@ -417,7 +428,7 @@ BODIES = [b"", b"\x00", bytes(range(256)), b"null", b"\xff\xfe", b" 1 2 3 ", b"\
 
 async def test_bodies_and_changes_are_any_bytes(store: RecordStore) -> None:
     for number, body in enumerate(BODIES, 1):
-        (made,) = await store.commit([Write(STYLE, body, number - 1, changes=body)], ADA)
+        (made,) = await store.commit([RecordWrite(STYLE, body, number - 1, changes=body)], ADA)
         assert (made.body, made.version) == (body, number)
         assert (await loaded(store))[STYLE] == made
         assert await store.version(STYLE, number) == made
@@ -427,7 +438,7 @@ async def test_bodies_and_changes_are_any_bytes(store: RecordStore) -> None:
 
 
 async def test_a_large_set_of_policies_is_loaded_whole(store: RecordStore) -> None:
-    bodies = {Key("default", "contexts", f"c{n}"): b"%04d" % n * 5000 for n in range(1000)}
+    bodies = {RecordKey("default", "contexts", f"c{n}"): b"%04d" % n * 5000 for n in range(1000)}
     for start in range(0, 1000, 250):
         await save(store, *(put(key, bodies[key]) for key in list(bodies)[start : start + 250]))
     assert {key: record.body for key, record in (await loaded(store)).items()} == bodies
@@ -465,7 +476,7 @@ async def test_pruning_keeps_the_newest_versions(store: RecordStore) -> None:
     assert [await store.version(STYLE, n) for n in (1, 4)] == [None, None]
     assert await store.prune(2, LONG_AGO) == 0
     assert await loaded(store) == {STYLE: made[5], TONE: few}
-    assert await seen(store, here) == Records(here, ())
+    assert await seen(store, here) == RecordBatch(here, ())
     (after,) = await save(store, put(STYLE, b"7", 6))
     assert after.version == 7
     assert (await store.versions(STYLE, 0, 10))[1] == 3
@@ -498,7 +509,7 @@ async def test_pruning_forgets_old_lines_of_every_workspace(store: RecordStore) 
 
 
 async def test_pruning_does_a_bounded_amount_at_a_time(store: RecordStore) -> None:
-    keys = [Key("default", "content", f"n{n}") for n in range(700)]
+    keys = [RecordKey("default", "content", f"n{n}") for n in range(700)]
     for _ in range(3):
         await save(store, *(put(key) for key in keys))
     counts = []
@@ -520,21 +531,21 @@ async def test_a_conflict_is_a_store_error_that_names_the_version(store: RecordS
 class LastWins(MemoryRecords):
     """A mutant: asks for no version."""
 
-    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+    async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
         return await super().commit([replace(write, expected=None) for write in writes], author)
 
 
 class Piecemeal(MemoryRecords):
     """A mutant: makes the changes one by one until one fails."""
 
-    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+    async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
         return [record for write in writes for record in await super(Piecemeal, self).commit([write], author)]
 
 
 class Discreet(MemoryRecords):
     """A mutant: its feed keeps deletions to itself."""
 
-    async def changes(self, since: Position) -> Records | None:
+    async def changes(self, since: FeedPosition) -> RecordBatch | None:
         found = await super().changes(since)
         return found and replace(found, records=tuple(r for r in found.records if r.body is not None))
 
@@ -542,8 +553,8 @@ class Discreet(MemoryRecords):
 class Trusting(MemoryRecords):
     """A mutant: takes any position for one of its own."""
 
-    async def changes(self, since: Position) -> Records | None:
-        return await super().changes(Position((await self.load()).position.epoch, 0))
+    async def changes(self, since: FeedPosition) -> RecordBatch | None:
+        return await super().changes(FeedPosition((await self.load()).position.epoch, 0))
 
 
 class Indiscreet(MemoryRecords):
@@ -564,7 +575,7 @@ class Thorough(MemoryRecords):
 class Restarting(MemoryRecords):
     """A mutant: an object that is made anew begins with version 1."""
 
-    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+    async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
         made = await super().commit(writes, author)
         for record in made:
             if record.body is None:

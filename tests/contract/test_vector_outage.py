@@ -10,7 +10,7 @@ from redis_server import RedisServer, running_redis
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError
 from gateway.stores import redis_vectors as module
-from gateway.stores.redis_link import RedisLink
+from gateway.stores.redis_connection import RedisConnection
 from gateway.stores.redis_vectors import RedisVectors
 
 
@@ -23,7 +23,7 @@ def server() -> Iterator[RedisServer]:
 @pytest.fixture
 async def store(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RedisVectors]:
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.05)
-    monkeypatch.setattr("gateway.stores.redis_link.PROBE_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.stores.redis_connection.PROBE_SECONDS", 0.05)
     if not server.running:
         server.start()
     with server.client() as client:
@@ -35,7 +35,7 @@ async def store(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 
 async def opened_on(server: RedisServer) -> RedisVectors:
-    return RedisVectors(await RedisLink.open(redis_address(server.url), budget=0.3))
+    return RedisVectors(await RedisConnection.open(redis_address(server.url), budget=0.3))
 
 
 async def until(condition: Callable[[], bool]) -> None:

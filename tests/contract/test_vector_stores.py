@@ -9,7 +9,7 @@ from redis_server import RedisServer, bring_deadlines_nearer, running_redis
 
 from gateway.domain.redis_address import redis_address
 from gateway.errors import CorruptStore, StoreError
-from gateway.stores.redis_link import RedisLink
+from gateway.stores.redis_connection import RedisConnection
 from gateway.stores.redis_vectors import RedisVectors
 from gateway.stores.vectors import TOUCH_SECONDS, UNUSED_SECONDS, MemoryVectors, SqliteVectors, VectorStore
 
@@ -44,7 +44,7 @@ async def redis(_: Path, clock: Clock, server: RedisServer) -> VectorStore:
     with server.client() as client:
         client.flushall()
     clock.passed = lambda seconds: bring_deadlines_nearer(server, seconds)
-    return RedisVectors(await RedisLink.open(redis_address(server.url), budget=10))
+    return RedisVectors(await RedisConnection.open(redis_address(server.url), budget=10))
 
 
 @pytest.fixture

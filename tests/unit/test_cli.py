@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from gateway.cli import main
-from gateway.semantic.model_files import MANIFEST, built_folder
-from gateway.semantic.scoring import FEATURES
+from gateway.semantic.model.files import MANIFEST, built_folder
+from gateway.semantic.search.scoring import FEATURES
 
 POLICIES: dict[str, Any] = {
     "contexts": {

@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.expansion import expand, expanded
+from gateway.interpolation import interpolate, interpolate_document
 from gateway.strict_yaml import parse
 
 
@@ -20,18 +20,18 @@ from gateway.strict_yaml import parse
     ],
 )
 def test_names_become_values_in_one_pass(text: str, meant: str) -> None:
-    assert expand(text, {"NAME": "value", "EMPTY": "", "NESTED": "${NAME}"}) == meant
+    assert interpolate(text, {"NAME": "value", "EMPTY": "", "NESTED": "${NAME}"}) == meant
 
 
 @pytest.mark.parametrize("text", ["${UNSET}", "${NAME-x}", "${", "${}", "${1A}"])
 def test_a_name_without_a_value_or_a_malformed_one_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"\$\{"):
-        expand(text, {"NAME": "value"})
+        interpolate(text, {"NAME": "value"})
 
 
 def test_keys_are_left_alone_and_each_fault_has_its_place() -> None:
     document = parse("a:\n  ${X}: 1\n  b: ['${X}', '${Y}']\n  c: ${Z}\n", "c.yaml")
-    data, faults = expanded(document, {"X": "x"})
+    data, faults = interpolate_document(document, {"X": "x"})
     assert data["a"]["${X}"] == 1
     assert data["a"]["b"][0] == "x"
     assert [(fault.line, fault.path) for fault in faults] == [(3, "a.b.1"), (4, "a.c")]

@@ -9,18 +9,18 @@ import orjson
 import pytest
 
 from gateway.collectors.contexts import merging
+from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurn
 from gateway.domain.exchange import Exchange
-from gateway.domain.memo import Memo
+from gateway.domain.lru import LruCache
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.snapshot import Snapshot
-from gateway.errors import StoreError, Unknown
+from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
+from gateway.errors import StoreError, UnknownAlias
 from gateway.injection.blocks import block_tag
 from gateway.pipeline import Pipeline, Prepared
 from gateway.resources.registry import default_registry
 from gateway.settings import Settings
-from gateway.stores.memory import MemoryStore
-from gateway.upstreams.base import Capabilities, UpstreamReply, UpstreamRequest
-from gateway.upstreams.hidden import Hidden, Owner
+from gateway.stores.memory_ephemeral import MemoryStore
 from gateway.upstreams.routes import Routes
 
 POLICIES = """
@@ -172,7 +172,7 @@ async def test_another_scope_is_worked_out_anew(walker: Walker, other: dict[str,
 async def test_callers_share_the_work_unless_a_reader_list_tells_them_apart(walker: Walker) -> None:
     somebody = Principal("somebody")
     assert (await walker.prepare(who=somebody)).injection is (await walker.prepare()).injection
-    walker.snapshot = replace(walker.snapshot, readers=frozenset({"somebody"}), memo=Memo())
+    walker.snapshot = replace(walker.snapshot, readers=frozenset({"somebody"}), memo=LruCache())
     assert (await walker.prepare(who=somebody)).injection is not (await walker.prepare()).injection
 
 
@@ -275,7 +275,7 @@ async def test_a_json_answer_is_one_text(walker: Walker, kind: str, expected: bo
 
 
 async def test_a_model_that_no_route_serves_is_unknown(walker: Walker) -> None:
-    with pytest.raises(Unknown) as caught:
+    with pytest.raises(UnknownAlias) as caught:
         await walker.prepare(body=BODY | {"model": "x"})
     assert (caught.value.code, caught.value.param) == ("unknown_model", "model")
 
@@ -289,13 +289,13 @@ HISTORY = BODY | {
 }
 
 
-async def keep(walker: Walker, owner: Owner) -> None:
-    hidden = Hidden((("call_1", "look", "{}"),), (b'{"role":"assistant","content":"kept"}',))
+async def keep(walker: Walker, owner: ConversationOwner) -> None:
+    hidden = HiddenTurn((("call_1", "look", "{}"),), (b'{"role":"assistant","content":"kept"}',))
     await walker.store.put(owner.key(["call_1"]), hidden.dump())
 
 
 async def test_hidden_turns_come_back_to_their_owner_only(walker: Walker) -> None:
-    await keep(walker, Owner("default", "anonymous", "s"))
+    await keep(walker, ConversationOwner("default", "anonymous", "s"))
     assert {"role": "assistant", "content": "kept"} in (await walker.sent(body=HISTORY, session="s"))["messages"]
     for said in ({}, {"session": "t"}, {"session": "s", "who": Principal("b")}):
         assert {"role": "assistant", "content": "kept"} not in (await walker.sent(body=HISTORY, **said))["messages"]

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from gateway import settings as module
 from gateway.errors import Faults
-from gateway.settings import Overrides, Settings, is_loopback, load_settings
+from gateway.settings import Settings, SettingsOverrides, is_loopback, load_settings
 from gateway.strict_yaml import parse
 
 MINIMAL = "upstreams: {demo: {kind: demo}}\nroutes: [{model: '*', upstream: demo}]\n"
@@ -26,9 +26,11 @@ def write(tmp_path):
     return written
 
 
-def faults_of(path: Path, environ: dict[str, str] | None = None, overrides: Overrides | None = None) -> list[str]:
+def faults_of(
+    path: Path, environ: dict[str, str] | None = None, overrides: SettingsOverrides | None = None
+) -> list[str]:
     with pytest.raises(Faults) as caught:
-        load_settings(path, environ or {}, overrides or Overrides())
+        load_settings(path, environ or {}, overrides or SettingsOverrides())
     return [f"{fault.line}: {fault.path}: {fault.message}" for fault in caught.value.faults]
 
 
@@ -73,7 +75,7 @@ def test_a_variable_that_expands_to_nothing_says_nothing_except_for_a_key(write)
 def test_the_command_line_wins_over_the_file(write, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = write(MINIMAL + "listen: {host: '::1', port: 1}\npolicies: a\n")
-    settings = load_settings(path, {}, Overrides(port=2, policies=Path("b")))
+    settings = load_settings(path, {}, SettingsOverrides(port=2, policies=Path("b")))
     assert (settings.listen.host, settings.listen.port, settings.policies) == ("::1", 2, str(tmp_path / "b"))
 
 

@@ -18,16 +18,16 @@ import yaml
 
 from gateway.app import Gateway
 from gateway.domain.exchange import Exchange
-from gateway.domain.memo import Memo
+from gateway.domain.lru import LruCache
 from gateway.domain.principal import Principal, Role
-from gateway.domain.record import Author, Key, Write
+from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.domain.snapshot import Snapshot
 from gateway.edge.models import ModelList
 from gateway.errors import GatewayError
 from gateway.injection.neutral import neutral
 from gateway.injection.tools import own_tools
 from gateway.preview import preview
-from gateway.retrieval.library import Library
+from gateway.retrieval.tool_runner import ToolRunner
 from gateway.settings import Settings
 
 ROUNDS = 1200
@@ -141,11 +141,11 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
         await gateway.close()
 
 
-def writes(workspace: str, objects: Sections) -> Iterable[Write]:
+def writes(workspace: str, objects: Sections) -> Iterable[RecordWrite]:
     for kind, named in objects.items():
         for alias, body in named.items():
             more = {"key": alias, "parent": None} if kind == "content" else {}
-            yield Write(Key(workspace, kind, alias), orjson.dumps({**body, **more}))
+            yield RecordWrite(RecordKey(workspace, kind, alias), orjson.dumps({**body, **more}))
 
 
 def caller_of(dice: Random) -> Principal:
@@ -196,7 +196,7 @@ class Campaign:
         if set(context) == {"agent"}:
             wanted = self._always(caller, context["agent"])
             self.missing += [f"a chat of {caller.workspace} lacks {token}" for token in sorted(wanted - found)]
-        library = Library(prepared.injection.selection, prepared.injection.tools or own_tools(()), neutral)
+        library = ToolRunner(prepared.injection.selection, prepared.injection.tools or own_tools(()), neutral)
         for name, arguments in tool_calls(dice, self.house.oracle):
             self._look(caller, name, await library.run(name, orjson.dumps(arguments).decode()), str(arguments))
 
@@ -266,8 +266,8 @@ async def test_the_policies_of_another_workspace_would_be_noticed(house: House) 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_forgotten_reader_list_would_be_noticed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.collectors.contexts.reads", lambda readers, allowed: True)
+    monkeypatch.setattr("gateway.collectors.contexts.may_read", lambda readers, allowed: True)
     # What the former campaign left in memory was made with the lists.
-    fresh = {name: replace(house.snapshot(name), memo=Memo()) for name in f"abc{EMPTY}"}
+    fresh = {name: replace(house.snapshot(name), memo=LruCache()) for name in f"abc{EMPTY}"}
     campaign = await Campaign(house, fresh.__getitem__).run(40)
     assert len(campaign.leaks) > 20

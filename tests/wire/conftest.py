@@ -9,7 +9,7 @@ import pytest
 from harness import Client, Start, Thread, running_gateway, running_upstream
 from upstream import Upstream
 
-from gateway.semantic.tokens import BpeCounter
+from gateway.tokens import BpeCounter
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from contract import names_in, system_text, text
 from harness import Answered, Client, Thread
 from upstream import Upstream, requests_on, say
 
-from gateway.semantic.scoring import FEATURES
+from gateway.semantic.search.scoring import FEATURES
 
 WIDTH = 512
 PASSWORD = "Reset a forgotten password on the account settings page."

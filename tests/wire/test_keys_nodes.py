@@ -14,7 +14,7 @@ from upstream import Upstream, say
 
 from gateway.commands.keys import operator
 from gateway.control.key_shape import KeyWish
-from gateway.control.keys import Keys, Made
+from gateway.control.keys import CreatedKey, Keys
 
 SEEN_WITHIN = 2.0  # seconds
 CONFIGURED = {"name": "fixed", "sha256": sha256(b"fixed").hexdigest()}
@@ -42,7 +42,7 @@ def nodes(
         ]
 
 
-def made(client: Client, **said: object) -> Made:
+def made(client: Client, **said: object) -> CreatedKey:
     keys = Keys(client.app.policies)
     return client.thread.run(keys.create(operator("default"), KeyWish.model_validate(said)))
 

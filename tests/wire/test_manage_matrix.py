@@ -15,8 +15,8 @@ from worlds import KINDS, NONE, OURS, THEM, TWIN, Stage, World, staged
 
 from gateway.domain.principal import Principal, Role
 from gateway.edge.manage.app import Manage
-from gateway.edge.manage.lazily import Lazily
-from gateway.edge.manage.routes import Handler, Route
+from gateway.edge.manage.lazily import LazyManagementApp
+from gateway.edge.manage.routes import ApiRoute, Handler
 from gateway.edge.router import Router
 
 Ask = Callable[[str, str, bytes | None, dict[str, str]], Answered]
@@ -141,7 +141,7 @@ def stage(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="module")
-def routes(stage: Stage, thread: Thread) -> tuple[Route, ...]:
+def routes(stage: Stage, thread: Thread) -> tuple[ApiRoute, ...]:
     manage = stage.client.app.router(draining=lambda: False).manage
     assert manage is not None
     return thread.run(manage.built()).routes
@@ -194,13 +194,13 @@ def in_process(stage: Stage, router: Router) -> Matrix:
 class Fixed:
     """Routes that somebody has tampered with."""
 
-    tampered: tuple[Route, ...]
+    tampered: tuple[ApiRoute, ...]
 
-    def routes(self) -> tuple[Route, ...]:
+    def routes(self) -> tuple[ApiRoute, ...]:
         return self.tampered
 
 
-def with_route(stage: Stage, changed: Route) -> Matrix:
+def with_route(stage: Stage, changed: ApiRoute) -> Matrix:
     """A gateway in which one route is another one."""
     router = stage.client.app.router(draining=lambda: False)
     assert router.manage is not None
@@ -208,7 +208,7 @@ def with_route(stage: Stage, changed: Route) -> Matrix:
     kept = [one for one in routes if one.path != "/openapi.json"]
     tampered = tuple(changed if (one.method, one.path) == (changed.method, changed.path) else one for one in kept)
     tampering = Manage([Fixed(tampered)], stage.client.app.settings.limits)
-    return in_process(stage, replace(router, manage=Lazily(lambda: tampering)))
+    return in_process(stage, replace(router, manage=LazyManagementApp(lambda: tampering)))
 
 
 def as_others(handler: Handler, workspace: str) -> Handler:
@@ -216,7 +216,7 @@ def as_others(handler: Handler, workspace: str) -> Handler:
     return lambda call: handler(replace(call, principal=replace(call.principal, workspace=workspace)))
 
 
-def test_every_route_has_a_sample_and_the_role_that_it_should_have(routes: tuple[Route, ...]) -> None:
+def test_every_route_has_a_sample_and_the_role_that_it_should_have(routes: tuple[ApiRoute, ...]) -> None:
     samples = [sample.route for sample in SAMPLES]
     assert sorted(samples) == sorted((route.method, route.path) for route in routes)
     assert len(samples) == len(set(samples))
@@ -229,7 +229,7 @@ def test_a_route_answers_everybody_as_it_has_to(over_a_socket: Matrix, sample: S
     assert list(over_a_socket.deviations(sample)) == []
 
 
-def test_a_route_that_asks_for_a_lower_role_is_noticed(stage: Stage, routes: tuple[Route, ...]) -> None:
+def test_a_route_that_asks_for_a_lower_role_is_noticed(stage: Stage, routes: tuple[ApiRoute, ...]) -> None:
     samples = {sample.route: sample for sample in SAMPLES}
     for route in routes:
         if route.role is not Role.CHAT:
@@ -240,7 +240,7 @@ def test_a_route_that_asks_for_a_lower_role_is_noticed(stage: Stage, routes: tup
 
 @pytest.mark.parametrize("other", [THEM, TWIN], ids=lambda world: world.workspace)
 def test_a_handler_that_looks_into_another_workspace_is_noticed(
-    stage: Stage, routes: tuple[Route, ...], other: World
+    stage: Stage, routes: tuple[ApiRoute, ...], other: World
 ) -> None:
     samples = {sample.route: sample for sample in SAMPLES}
     for route in routes:

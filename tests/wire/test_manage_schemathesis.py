@@ -20,8 +20,8 @@ from steering import may_be_refused, steer
 from upstream import Upstream
 from worlds import OURS, Stage, staged
 
+from gateway.edge.manage.composition import Parts, management
 from gateway.edge.manage.openapi import document
-from gateway.management import Parts, management
 from gateway.resources.registry import default_registry
 from gateway.settings import Settings
 

@@ -15,7 +15,7 @@ from upstream import Answer, Upstream, mixed, say, tool_call
 
 from gateway.errors import StoreError
 from gateway.stores.breaker import ProbingBreaker
-from gateway.stores.redis import RedisStore
+from gateway.stores.redis_ephemeral import RedisStore
 
 GET = "get_context_resource"
 OWN = {"oslo": tool_call(GET, "own_1", resource_id=STYLE), "rome": tool_call(GET, "own_2", resource_id=NAMES)}

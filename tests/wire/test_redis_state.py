@@ -14,8 +14,8 @@ from harness import Client, Thread, following, running_gateway
 from redis_server import RedisServer, running_redis
 from upstream import Upstream, say
 
-from gateway.domain.record import Author, Key, Records, Write
-from gateway.stores.workspaces import Policies
+from gateway.domain.record import Author, RecordBatch, RecordKey, RecordWrite
+from gateway.policies.repository import PolicyRepository
 
 RECOVERY = 6.0  # seconds
 AUTHOR = Author("anna", "create")
@@ -24,8 +24,8 @@ SAYS = "Stored, not written in any file."
 CONTEXT = {"resources": {"rule": {"type": "text", "data": {"content": SAYS}}}}
 
 
-def write(kind: str, alias: str, data: dict[str, Any]) -> Write:
-    return Write(Key("default", kind, alias), orjson.dumps(data))
+def write(kind: str, alias: str, data: dict[str, Any]) -> RecordWrite:
+    return RecordWrite(RecordKey("default", kind, alias), orjson.dumps(data))
 
 
 STORED = [
@@ -145,10 +145,10 @@ async def test_believing_an_emptied_server_would_be_noticed(
 ) -> None:
     """The suite can fail: nodes that take an empty store for the truth lock everybody out."""
 
-    async def believed(self: Policies, loaded: Records) -> Records:
+    async def believed(self: PolicyRepository, loaded: RecordBatch) -> RecordBatch:
         return loaded
 
-    monkeypatch.setattr(Policies, "_refilled", believed)
+    monkeypatch.setattr(PolicyRepository, "_refilled", believed)
     await flush(server)
     for node in nodes:
         await asyncio.to_thread(node.thread.run, node.app.policies.refresh())

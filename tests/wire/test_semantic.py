@@ -11,7 +11,7 @@ from harness import Client, Thread, running_gateway
 from meaning import ASKED, INVOICE, PASSWORD, POLICIES, catalogue, indexing, injected, settle
 from upstream import Upstream, call, say
 
-from gateway.domain.pick import Found
+from gateway.domain.search import SearchResult
 
 IDS = ["help/password", "help/invoice", "help/refund", "help/animals"]
 WEATHER = "Will it rain in Lisbon tomorrow morning?"
@@ -120,7 +120,7 @@ async def test_a_selection_is_remembered_by_question_scope_and_settings(
     assert engine is not None
     find = engine.find
 
-    async def counting(workspace: str, question: Any, *rest: Any) -> Found:
+    async def counting(workspace: str, question: Any, *rest: Any) -> SearchResult:
         searches.append(question.text)
         return await find(workspace, question, *rest)
 

@@ -32,15 +32,15 @@ from numpy.typing import NDArray
 from upstream import Upstream, call, say, wait_for
 
 from gateway import pipeline
-from gateway.domain.pick import Found
+from gateway.domain.search import SearchResult
 from gateway.domain.selection import Selection
-from gateway.semantic import embedder as embedder_module
-from gateway.semantic import indexer as indexer_module
 from gateway.semantic import service as service_module
-from gateway.semantic.embedder import OnnxEmbedder
-from gateway.semantic.model_files import MODEL, TOKENIZER, ModelFiles, built_folder, locate
-from gateway.semantic.onnx_model import OnnxModel, normalised
-from gateway.settings import Semantic
+from gateway.semantic.index import indexer as indexer_module
+from gateway.semantic.model import onnx_embedder as embedder_module
+from gateway.semantic.model.files import MODEL, TOKENIZER, ModelFiles, built_folder, locate
+from gateway.semantic.model.onnx_embedder import OnnxEmbedder
+from gateway.semantic.model.onnx_model import OnnxModel, normalised
+from gateway.settings import SemanticSettings
 
 IDS = ["help/password", "help/invoice", "help/refund", "help/animals"]
 RETRY = 0.05
@@ -361,8 +361,8 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: a search that could not be made looks like one that found nothing."""
     real = pipeline.with_picks
 
-    def without_a_word(selection: Selection, found: Found, cost: Any) -> Selection:
-        return real(selection, Found(found.picks, None, found.pending, found.scores), cost)
+    def without_a_word(selection: Selection, found: SearchResult, cost: Any) -> Selection:
+        return real(selection, SearchResult(found.picks, None, found.pending, found.scores), cost)
 
     monkeypatch.setattr(pipeline, "with_picks", without_a_word)
 
@@ -382,7 +382,7 @@ async def test_what_is_not_configured_or_not_needed_is_not_degraded(
     start: Start, upstream: Upstream, semantic: dict[str, Any]
 ) -> None:
     without = copy.deepcopy(POLICIES)
-    if Semantic.model_validate(semantic).enabled:
+    if SemanticSettings.model_validate(semantic).enabled:
         for one in without["contexts"]["help"]["resources"].values():
             one["mode"] = "on_demand" if one.get("mode") == "semantic" else one.get("mode", "always")
     client = start(policies=without, semantic=semantic)

@@ -10,8 +10,8 @@ from meaning import ASKED, POLICIES, Embeddings, by_cosine, indexing, injected, 
 from redis_server import RedisServer, query_engine, running_redis
 from upstream import Upstream, wait_for
 
-from gateway.semantic import redis_index as index_module
-from gateway.semantic.redis_index import RedisIndex
+from gateway.semantic.index import redis_index as index_module
+from gateway.semantic.index.redis_index import RedisIndex
 
 
 @pytest.fixture(scope="module")

@@ -14,16 +14,16 @@ from harness import STYLE, WEATHER, Answered, Client
 from msgspec import Raw
 from upstream import Answer, Upstream, mixed, reply, say, tool_call
 
+from gateway.conversation import conversation
+from gateway.conversation.calls import OwnCall
+from gateway.conversation.conversation import Conversation
+from gateway.conversation.loop import LoopPlan
+from gateway.conversation.stream_loop import StreamLoop
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.principal import ANONYMOUS
-from gateway.domain.snapshot import EMPTY
+from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.edge.errors import error_event
 from gateway.errors import GatewayError, UpstreamTruncated
-from gateway.upstreams import converse
-from gateway.upstreams.calls import OwnCall
-from gateway.upstreams.converse import Conversation
-from gateway.upstreams.turns import LoopPlan
-from gateway.upstreams.turns_stream import StreamLoop
 
 End = Literal["close", "reset"]
 GET = "get_context_resource"
@@ -111,7 +111,7 @@ async def run(way: Way, replies: list[CutReply]) -> Run:
     async def run(call: OwnCall) -> str:
         return "result"
 
-    conversation = Conversation(Exchange("x", ANONYMOUS, EMPTY, ()), send, run, keep)
+    conversation = Conversation(Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, ()), send, run, keep)
     raw = b""
     try:
         answer = await way(conversation)
@@ -262,7 +262,7 @@ async def quiet_relay(reply: Any, first: bytes, _: Exchange) -> AsyncGenerator[b
 
 @pytest.mark.parametrize("mutant", [inventing_relay, quiet_relay])
 async def test_a_relay_that_invents_or_hides_an_end_is_caught(monkeypatch: pytest.MonkeyPatch, mutant: Any):
-    monkeypatch.setattr(converse, "relayed", mutant)
+    monkeypatch.setattr(conversation, "relayed", mutant)
     with pytest.raises(AssertionError):
         await cut_everywhere(relay, STREAMS["plain"])
 

@@ -177,7 +177,7 @@ SLOWLY: dict[str, list[Reaction]] = {
 async def test_comments_keep_a_silent_stream_alive(
     gateway: Client, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, script: list[Reaction]
 ):
-    monkeypatch.setattr("gateway.upstreams.silence.SILENCE", 0.05)
+    monkeypatch.setattr("gateway.conversation.keepalive.SILENCE", 0.05)
     upstream.will(*script)
     reply = await gateway.chat(agent="editor", stream=True)
     assert reply.text == "Done."
@@ -187,7 +187,7 @@ async def test_comments_keep_a_silent_stream_alive(
 async def test_comments_keep_a_held_back_json_answer_alive(
     gateway: Client, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("gateway.upstreams.silence.SILENCE", 0.05)
+    monkeypatch.setattr("gateway.conversation.keepalive.SILENCE", 0.05)
     slow = [piece for _ in range(15) for piece in (0.02, *chunks({"content": "1"}))]
     upstream.will(raw_events([*chunks({"role": "assistant"}), *slow, *chunks({}, finish_reason="stop"), DONE]))
     reply = await gateway.chat(agent="editor", stream=True, response_format={"type": "json_object"})

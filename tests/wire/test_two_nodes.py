@@ -15,7 +15,7 @@ from harness import Client, Thread, following, running_gateway
 from redis_server import RedisServer, running_redis
 from upstream import Upstream, say
 
-from gateway.domain.record import Author, Key, Write
+from gateway.domain.record import Author, RecordKey, RecordWrite
 
 SEEN_WITHIN = 2.0  # seconds
 EDITS = 500
@@ -31,9 +31,12 @@ def context(edition: int) -> bytes:
     return orjson.dumps({"resources": {"first": text, "second": text, "third": text | more}})
 
 
-def edition(number: int) -> list[Write]:
+def edition(number: int) -> list[RecordWrite]:
     agent = orjson.dumps({"contexts": ["news"], "instructions": f"You know edition {number}."})
-    return [Write(Key("default", "contexts", "news"), context(number)), Write(Key("default", "agents", "a"), agent)]
+    return [
+        RecordWrite(RecordKey("default", "contexts", "news"), context(number)),
+        RecordWrite(RecordKey("default", "agents", "a"), agent),
+    ]
 
 
 @pytest.fixture(scope="module")

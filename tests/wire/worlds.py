@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from harness import POLICIES, Client, Thread, running_gateway
 
-from gateway.domain.record import Author, Key, Record, Write
+from gateway.domain.record import Author, Record, RecordKey, RecordWrite
 
 KINDS = ("contexts", "profiles", "agents", "prompts")
 EVERY_KIND = (*KINDS, *(f"draft:{kind}" for kind in KINDS), "content", "documents", "keys")
@@ -150,19 +150,19 @@ class Stage:
         if self._policies.generation != self._generation:
             self.client.thread.run(self._restore())
 
-    def held(self, workspace: str) -> dict[Key, Record]:
+    def held(self, workspace: str) -> dict[RecordKey, Record]:
         """What a workspace has stored now."""
         every = (record for kind in EVERY_KIND for record in self._policies.stored(kind))
         return {record.key: record for record in every if record.key.workspace == workspace}
 
     async def _restore(self, said: str = "now") -> None:
         for world in self.worlds:
-            wanted = {Key(world.workspace, *place): one for place, one in world.objects(said).items()}
+            wanted = {RecordKey(world.workspace, *place): one for place, one in world.objects(said).items()}
             held = self.held(world.workspace)
             raw = {key: orjson.dumps(body) for key, (_, body) in wanted.items()}
             changed = [key for key in wanted if key not in held or held[key].body != raw[key]]
-            writes = [Write(key, raw[key], id=wanted[key][0]) for key in changed]
-            writes += [Write(key, None) for key in held if key not in wanted]
+            writes = [RecordWrite(key, raw[key], id=wanted[key][0]) for key in changed]
+            writes += [RecordWrite(key, None) for key in held if key not in wanted]
             if writes:
                 await self._policies.commit(writes, Author(f"seeder of {world.mark}", "import"))
             await self._keep_upload(world)

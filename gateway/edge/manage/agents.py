@@ -4,10 +4,10 @@ from gateway.control.objects import Alike
 from gateway.control.services import Services
 from gateway.edge.manage.collection import Collection, Models
 from gateway.edge.manage.drafts import Drafting
-from gateway.edge.manage.histories import Histories
-from gateway.edge.manage.routes import Noun
+from gateway.edge.manage.routes import RouteGroup
+from gateway.edge.manage.versions import Histories
 from gateway.edge.manage.views import ALIAS, Echo, Page, Told
-from gateway.stores.policy_models import AgentShape
+from gateway.policies.shapes import AgentShape
 
 KIND = "agents"
 
@@ -37,7 +37,7 @@ class NewAgent(AgentBody):
 MODELS = Models(AgentView, AgentPage, AgentBody, NewAgent)
 
 
-def agents(services: Services) -> tuple[Noun, ...]:
+def agents(services: Services) -> tuple[RouteGroup, ...]:
     """Everything below `/agents`."""
     return (
         Collection(KIND, MODELS, services.objects),

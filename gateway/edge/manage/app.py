@@ -11,15 +11,15 @@ from starlette.types import Receive, Scope, Send
 from gateway.domain.principal import Principal, Role
 from gateway.edge.errors import internal
 from gateway.edge.manage.bodies import decode_json, parse_body, parse_query, require_media
-from gateway.edge.manage.calls import Call, Reply, ok
+from gateway.edge.manage.calls import ApiCall, ApiReply, ok
 from gateway.edge.manage.openapi import document
 from gateway.edge.manage.patterns import segments
 from gateway.edge.manage.problems import of_store, send_problem
-from gateway.edge.manage.routes import Media, Noun, Route
+from gateway.edge.manage.routes import ApiRoute, Media, RouteGroup
 from gateway.edge.requests import ClientGone, headers_of, read_body, require_json
 from gateway.edge.respond import Headers, send_body
 from gateway.errors import Forbidden, GatewayError, MethodNotAllowed, StoreError, UnknownEndpoint
-from gateway.settings import Limits
+from gateway.settings import LimitSettings
 
 PREFIX = b"/api/v1"
 NOT_KEPT: Headers = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
@@ -28,9 +28,9 @@ NOT_KEPT: Headers = ((b"cache-control", b"no-store"), (b"x-content-type-options"
 class Manage:
     """Everything below `/api/v1`, for callers who have been authenticated."""
 
-    def __init__(self, nouns: Iterable[Noun], limits: Limits) -> None:
+    def __init__(self, nouns: Iterable[RouteGroup], limits: LimitSettings) -> None:
         self._limits = limits
-        self.routes: tuple[Route, ...] = (*(route for noun in nouns for route in noun.routes()), self._description())
+        self.routes: tuple[ApiRoute, ...] = (*(route for noun in nouns for route in noun.routes()), self._description())
         self._by_rank = sorted(self.routes, key=lambda route: route.pattern.rank)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, principal: Principal) -> None:
@@ -56,7 +56,7 @@ class Manage:
             return await send_problem(send, internal(error), headers)
         await _send(send, reply, headers, scope["method"] == "HEAD")
 
-    def _find(self, scope: Scope) -> tuple[dict[str, Route], Mapping[str, str]]:
+    def _find(self, scope: Scope) -> tuple[dict[str, ApiRoute], Mapping[str, str]]:
         """The routes of the most specific pattern that fits, by method."""
         path = segments(scope["raw_path"], PREFIX)
         for route in self._by_rank:
@@ -67,15 +67,15 @@ class Manage:
         raise UnknownEndpoint("The management API has no such path. GET /api/v1/openapi.json lists all.")
 
     async def _answer(
-        self, route: Route, path: Mapping[str, str], scope: Scope, receive: Receive, principal: Principal
-    ) -> Reply:
+        self, route: ApiRoute, path: Mapping[str, str], scope: Scope, receive: Receive, principal: Principal
+    ) -> ApiReply:
         if not principal.role.covers(route.role):
             raise Forbidden(f"This needs a key with the role {route.role.value}; yours has {principal.role.value}.")
         query = None if route.query is None else parse_query(route.query, scope["query_string"])
         body = await self._body(route, scope, receive)
-        return await route.handler(Call(principal, path, query, body, headers_of(scope)))
+        return await route.handler(ApiCall(principal, path, query, body, headers_of(scope)))
 
-    async def _body(self, route: Route, scope: Scope, receive: Receive) -> Any:
+    async def _body(self, route: ApiRoute, scope: Scope, receive: Receive) -> Any:
         if route.body is None:
             return None
         if not isinstance(route.body, Media):
@@ -88,8 +88,8 @@ class Manage:
             limits = limits.model_copy(update={"body_bytes": min(limits.body_bytes, route.body.max_bytes)})
         return await read_body(scope, receive, limits)
 
-    def _description(self) -> Route:
-        return Route(
+    def _description(self) -> ApiRoute:
+        return ApiRoute(
             method="GET",
             path="/openapi.json",
             handler=self._openapi,
@@ -99,7 +99,7 @@ class Manage:
             responses={200: Description},
         )
 
-    async def _openapi(self, call: Call[None, None]) -> Reply:
+    async def _openapi(self, call: ApiCall[None, None]) -> ApiReply:
         return ok(self._document)
 
     @cached_property
@@ -115,11 +115,11 @@ class Description(BaseModel):
     openapi: str
 
 
-def _allowed(found: Mapping[str, Route]) -> list[str]:
+def _allowed(found: Mapping[str, ApiRoute]) -> list[str]:
     return sorted({*found, "OPTIONS", *({"HEAD"} if "GET" in found else ())})
 
 
-async def _send(send: Send, reply: Reply, headers: Headers, bare: bool) -> None:
+async def _send(send: Send, reply: ApiReply, headers: Headers, bare: bool) -> None:
     every = [*headers, *reply.headers]
     if reply.body is None:
         return await send_body(send, reply.status, b"", every)

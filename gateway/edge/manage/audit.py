@@ -10,9 +10,9 @@ from pydantic import BaseModel, Field
 
 from gateway.domain.principal import Role
 from gateway.domain.record import AuditEntry
-from gateway.edge.manage.calls import Call, Reply, ok
-from gateway.edge.manage.routes import Paging, Route
-from gateway.stores.base import AuditFilter
+from gateway.edge.manage.calls import ApiCall, ApiReply, ok
+from gateway.edge.manage.routes import ApiRoute, Paging
+from gateway.stores.protocols import AuditFilter
 
 
 class Book(Protocol):
@@ -57,8 +57,8 @@ class Audit:
 
     book: Book
 
-    def routes(self) -> Iterator[Route]:
-        yield Route(
+    def routes(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
             method="GET",
             path="/audit",
             handler=self.list,
@@ -69,7 +69,7 @@ class Audit:
             responses={200: AuditPage},
         )
 
-    async def list(self, call: Call[AuditQuery, None]) -> Reply:
+    async def list(self, call: ApiCall[AuditQuery, None]) -> ApiReply:
         wish = call.query
         wanted = AuditFilter(wish.kind, wish.alias, wish.by)
         lines, total = await self.book.audit(call.workspace, wanted, wish.skip, wish.take)

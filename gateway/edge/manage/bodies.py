@@ -8,9 +8,9 @@ import orjson
 from pydantic import BaseModel
 
 from gateway.control.pointers import pointer
-from gateway.errors import Invalid, InvalidJson, InvalidRequest, Pointed, UnsupportedMedia
-from gateway.strict_yaml import Document
-from gateway.validation import validated
+from gateway.errors import FieldError, InvalidJson, InvalidObject, InvalidRequest, UnsupportedMediaType
+from gateway.strict_yaml import YamlDocument
+from gateway.validation import validate
 
 MAX_DEPTH = 64  # as policy files have it; orjson cannot write what is nested deeper than 254
 TOO_LARGE = 2**63  # a whole number from here on, written as 1e30 too, could be read but not written again
@@ -37,9 +37,11 @@ def decode_json(raw: bytes) -> Any:
 
 def parse_body(model: type[Model], raw: bytes) -> Model:
     """The body as the route's model; raises InvalidJson or Invalid."""
-    shape, faults = validated(model, decode_json(raw), Document("body", None, {}), ())
+    shape, faults = validate(model, decode_json(raw), YamlDocument("body", None, {}), ())
     if shape is None:
-        raise Invalid("The body is not what it has to be.", [Pointed(pointer(one.keys), one.message) for one in faults])
+        raise InvalidObject(
+            "The body is not what it has to be.", [FieldError(pointer(one.keys), one.message) for one in faults]
+        )
     return shape
 
 
@@ -51,11 +53,11 @@ def parse_query(model: type[Model], raw: bytes) -> Model:
         raise InvalidRequest("The query string cannot be read.") from error
     given = dict(pairs)
     twice = sorted({name for name in given if sum(name == other for other, _ in pairs) > 1})
-    shape, faults = validated(model, given, Document("query", None, {}), ())
-    wrong = [Pointed(None, "is given more than once", name) for name in twice]
-    wrong += [Pointed(None, one.message, str(one.keys[0]) if one.keys else "") for one in faults]
+    shape, faults = validate(model, given, YamlDocument("query", None, {}), ())
+    wrong = [FieldError(None, "is given more than once", name) for name in twice]
+    wrong += [FieldError(None, one.message, str(one.keys[0]) if one.keys else "") for one in faults]
     if shape is None or wrong:
-        raise Invalid("A query parameter is not what it has to be.", wrong)
+        raise InvalidObject("A query parameter is not what it has to be.", wrong)
     return shape
 
 
@@ -63,7 +65,7 @@ def require_media(headers: Mapping[bytes, bytes], types: Sequence[str]) -> str:
     """The media type of a body that need not be JSON, which has to be one of `types`."""
     given = headers.get(b"content-type", b"").split(b";")[0].strip().lower().decode("latin-1")
     if given not in types:
-        raise UnsupportedMedia(f"Send the body with one of these as its Content-Type: {', '.join(types)}.")
+        raise UnsupportedMediaType(f"Send the body with one of these as its Content-Type: {', '.join(types)}.")
     return given
 
 

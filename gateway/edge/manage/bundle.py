@@ -10,14 +10,14 @@ from pydantic import BaseModel, Field
 
 from gateway.control.bundle import Exporter, Files, bundle_of
 from gateway.control.content import Served
-from gateway.control.imports import Importer, Step, Wish
-from gateway.control.yaml_text import yaml_text
+from gateway.control.imports import Importer, ImportOptions, Step
+from gateway.control.yaml_writer import yaml_text
 from gateway.domain.principal import Role
 from gateway.edge.manage.bodies import decode_json
-from gateway.edge.manage.calls import Call, Reply, ok
-from gateway.edge.manage.routes import Media, Query, Route
-from gateway.errors import Conflict, Faults, InsufficientStorage, Invalid, Pointed
-from gateway.strict_yaml import Document, parse
+from gateway.edge.manage.calls import ApiCall, ApiReply, ok
+from gateway.edge.manage.routes import ApiRoute, Media, Query
+from gateway.errors import Conflict, Faults, FieldError, InsufficientStorage, InvalidObject
+from gateway.strict_yaml import YamlDocument, parse
 
 JSON, YAML = "application/json", "application/yaml"
 NAME = "bundle"
@@ -73,8 +73,8 @@ class Bundles:
     importer: Importer
     files: Files
 
-    def routes(self) -> Iterator[Route]:
-        yield Route(
+    def routes(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
             method="GET",
             path="/export",
             handler=self.export,
@@ -85,7 +85,7 @@ class Bundles:
             responses={200: Media((YAML, JSON))},
             errors=(Conflict,),
         )
-        yield Route(
+        yield ApiRoute(
             method="POST",
             path="/import",
             handler=self.take_over,
@@ -95,18 +95,18 @@ class Bundles:
             query=ImportQuery,
             body=Media((JSON, YAML)),
             responses={200: Imported},
-            errors=(Conflict, Invalid, InsufficientStorage),
+            errors=(Conflict, InvalidObject, InsufficientStorage),
         )
 
-    async def export(self, call: Call[ExportQuery, None]) -> Reply:
+    async def export(self, call: ApiCall[ExportQuery, None]) -> ApiReply:
         entries = self.policies.entries(call.workspace)
         stored = call.query.source == "stored"
         objects = await asyncio.to_thread(Exporter(self.files).objects, entries, stored=stored)
         return await asyncio.to_thread(_written, bundle_of(objects), call.query.format)
 
-    async def take_over(self, call: Call[ImportQuery, bytes]) -> Reply:
+    async def take_over(self, call: ApiCall[ImportQuery, bytes]) -> ApiReply:
         document = await asyncio.to_thread(_read, call.body, call.headers)
-        wish = Wish(replace=call.query.mode == "replace", dry_run=call.query.dry_run)
+        wish = ImportOptions(replace=call.query.mode == "replace", dry_run=call.query.dry_run)
         steps = await self.importer.run(call.principal, document, wish)
         return ok(
             Imported(
@@ -118,24 +118,24 @@ class Bundles:
         )
 
 
-def _written(bundle: dict[str, Any], form: str) -> Reply:
+def _written(bundle: dict[str, Any], form: str) -> ApiReply:
     if form == "json":
-        return Reply(200, orjson.dumps(bundle, option=orjson.OPT_INDENT_2), media=JSON)
+        return ApiReply(200, orjson.dumps(bundle, option=orjson.OPT_INDENT_2), media=JSON)
     try:
-        return Reply(200, yaml_text(bundle).encode(), media=YAML)
+        return ApiReply(200, yaml_text(bundle).encode(), media=YAML)
     except ValueError as error:
         raise Conflict(f"This cannot be exported as YAML: {error}.") from error
 
 
-def _read(raw: bytes, headers: Mapping[bytes, bytes]) -> Document:
+def _read(raw: bytes, headers: Mapping[bytes, bytes]) -> YamlDocument:
     """The bundle, by the type that its sender gives it."""
     if headers.get(b"content-type", b"").split(b";")[0].strip().lower() == JSON.encode():
-        return Document(NAME, decode_json(raw), {})
+        return YamlDocument(NAME, decode_json(raw), {})
     try:
         return parse(raw, NAME, max_bytes=len(raw))
     except Faults as faults:
-        told = [Pointed("", f"{one.message} (line {one.line})") for one in faults.faults]
-        raise Invalid("The bundle is not YAML that is accepted here.", told) from faults
+        told = [FieldError("", f"{one.message} (line {one.line})") for one in faults.faults]
+        raise InvalidObject("The bundle is not YAML that is accepted here.", told) from faults
 
 
 def _shown(step: Step) -> ImportStep:

@@ -17,7 +17,7 @@ Shown: TypeAlias = BaseModel | Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[Q, B]):
+class ApiCall(Generic[Q, B]):
     """One request that fits its route: the caller's role is sufficient, query and body are validated."""
 
     principal: Principal
@@ -42,7 +42,7 @@ class Call(Generic[Q, B]):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ApiReply:
     """What goes back. `body` is a model, plain JSON data, or bytes together with their `media` type."""
 
     status: int
@@ -51,26 +51,26 @@ class Reply:
     media: str = "application/json"
 
 
-def ok(body: Shown, etag: str | None = None) -> Reply:
+def ok(body: Shown, etag: str | None = None) -> ApiReply:
     """200 with a body, and its tag if it has one."""
-    return Reply(200, body, _tagged(etag))
+    return ApiReply(200, body, _tagged(etag))
 
 
-def found(call: Call[Any, Any], body: Shown, etag: str) -> Reply:
+def found(call: ApiCall[Any, Any], body: Shown, etag: str) -> ApiReply:
     """200, or 304 when the caller has this version already."""
     if call.if_none_match & {etag, "*"}:
-        return Reply(304, headers=_tagged(etag))
+        return ApiReply(304, headers=_tagged(etag))
     return ok(body, etag)
 
 
-def created(location: str, body: Shown, etag: str | None = None) -> Reply:
+def created(location: str, body: Shown, etag: str | None = None) -> ApiReply:
     """201 with the path of what was made, below `/api/v1`."""
-    return Reply(201, body, (*_tagged(etag), (b"location", f"/api/v1{location}".encode())))
+    return ApiReply(201, body, (*_tagged(etag), (b"location", f"/api/v1{location}".encode())))
 
 
-def no_content() -> Reply:
+def no_content() -> ApiReply:
     """204: done, and there is nothing to say about it."""
-    return Reply(204)
+    return ApiReply(204)
 
 
 def _tagged(etag: str | None) -> tuple[Header, ...]:

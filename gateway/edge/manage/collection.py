@@ -10,12 +10,12 @@ from pydantic import BaseModel
 from gateway.control.kinds import noun
 from gateway.control.objects import Objects
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import Call, Reply, created, found, no_content, ok
-from gateway.edge.manage.routes import Listing, Route
+from gateway.edge.manage.calls import ApiCall, ApiReply, created, found, no_content, ok
+from gateway.edge.manage.routes import ApiRoute, ListQuery
 from gateway.edge.manage.views import page, view
-from gateway.errors import Conflict, InsufficientStorage, Invalid, NotFound
+from gateway.errors import Conflict, InsufficientStorage, InvalidObject, NotFound
 
-WRITES = (NotFound, Conflict, Invalid, InsufficientStorage)
+WRITES = (NotFound, Conflict, InvalidObject, InsufficientStorage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,16 @@ class Collection:
     models: Models
     objects: Objects
 
-    def routes(self) -> Iterator[Route]:
+    def routes(self) -> Iterator[ApiRoute]:
         one, models = noun(self.kind), self.models
         every, single = f"/{self.kind}", f"/{self.kind}/{{{one}}}"
-        route = partial(Route, role=Role.EDITOR, tag=self.kind)
+        route = partial(ApiRoute, role=Role.EDITOR, tag=self.kind)
         yield route(
             method="GET",
             path=every,
             handler=self.list,
             summary=f"List the {self.kind}",
-            query=Listing,
+            query=ListQuery,
             responses={200: models.page},
         )
         yield route(
@@ -56,7 +56,7 @@ class Collection:
             body=models.new,
             plain=True,
             responses={201: models.view},
-            errors=(Conflict, Invalid, InsufficientStorage),
+            errors=(Conflict, InvalidObject, InsufficientStorage),
         )
         yield route(
             method="GET",
@@ -88,24 +88,24 @@ class Collection:
             conditional=True,
         )
 
-    async def list(self, call: Call[Listing, None]) -> Reply:
+    async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
         return ok(page(self.objects.every(call.workspace, self.kind, call.query.filter), call.query))
 
-    async def get(self, call: Call[None, None]) -> Reply:
+    async def get(self, call: ApiCall[None, None]) -> ApiReply:
         one = self.objects.get(call.workspace, self.kind, self._name(call))
         return found(call, view(one), one.tag)
 
-    async def create(self, call: Call[None, Any]) -> Reply:
+    async def create(self, call: ApiCall[None, Any]) -> ApiReply:
         one = await self.objects.create(call.principal, self.kind, call.body)
         return created(f"/{self.kind}/{one.alias}", view(one), one.tag)
 
-    async def update(self, call: Call[None, Any]) -> Reply:
+    async def update(self, call: ApiCall[None, Any]) -> ApiReply:
         one = await self.objects.update(call.principal, self.kind, self._name(call), call.body, call.if_match)
         return ok(view(one), one.tag)
 
-    async def delete(self, call: Call[None, None]) -> Reply:
+    async def delete(self, call: ApiCall[None, None]) -> ApiReply:
         await self.objects.delete(call.principal, self.kind, self._name(call), call.if_match)
         return no_content()
 
-    def _name(self, call: Call[Any, Any]) -> str:
+    def _name(self, call: ApiCall[Any, Any]) -> str:
         return call.path[noun(self.kind)]

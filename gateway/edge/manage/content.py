@@ -10,9 +10,9 @@ from pydantic import Field
 from gateway.control.base import Object
 from gateway.control.content import Content
 from gateway.control.services import Services
-from gateway.control.tree import Found, Tree
+from gateway.control.tree import TreeNode, TreeView
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import Call, Reply, created, found, no_content, ok
+from gateway.edge.manage.calls import ApiCall, ApiReply, created, found, no_content, ok
 from gateway.edge.manage.collection import WRITES
 from gateway.edge.manage.content_views import (
     Branch,
@@ -28,8 +28,8 @@ from gateway.edge.manage.content_views import (
     outline,
     view,
 )
-from gateway.edge.manage.histories import Histories
-from gateway.edge.manage.routes import Listing, Noun, Query, Route
+from gateway.edge.manage.routes import ApiRoute, ListQuery, Query, RouteGroup
+from gateway.edge.manage.versions import Histories
 from gateway.errors import Conflict, InsufficientStorage, NotFound
 
 NODE = "/content/{node...}"
@@ -54,18 +54,18 @@ class ContentNoun:
 
     content: Content
 
-    def routes(self) -> Iterator[Route]:
-        yield Route(
+    def routes(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
             method="GET",
             path="/content",
             handler=self.list,
             role=Role.EDITOR,
             tag="content",
             summary="List nodes in the order of their paths",
-            query=Listing,
+            query=ListQuery,
             responses={200: NodePage},
         )
-        yield Route(
+        yield ApiRoute(
             method="GET",
             path="/content/tree",
             handler=self.tree,
@@ -76,7 +76,7 @@ class ContentNoun:
             responses={200: Branch},
             errors=(NotFound,),
         )
-        yield Route(
+        yield ApiRoute(
             method="POST",
             path="/content",
             handler=self.create,
@@ -90,8 +90,8 @@ class ContentNoun:
         yield from self._one()
         yield from self._contexts()
 
-    def _one(self) -> Iterator[Route]:
-        yield Route(
+    def _one(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
             method="GET",
             path=NODE,
             handler=self.get,
@@ -102,7 +102,7 @@ class ContentNoun:
             errors=(NotFound,),
             conditional=True,
         )
-        yield Route(
+        yield ApiRoute(
             method="PUT",
             path=NODE,
             handler=self.replace,
@@ -114,7 +114,7 @@ class ContentNoun:
             errors=WRITES,
             conditional=True,
         )
-        yield Route(
+        yield ApiRoute(
             method="DELETE",
             path=NODE,
             handler=self.delete,
@@ -127,8 +127,8 @@ class ContentNoun:
             conditional=True,
         )
 
-    def _contexts(self) -> Iterator[Route]:
-        yield Route(
+    def _contexts(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
             method="GET",
             path=f"{NODE}/context",
             handler=self.contexts,
@@ -138,7 +138,7 @@ class ContentNoun:
             responses={200: ContextsOf},
             errors=(NotFound,),
         )
-        yield Route(
+        yield ApiRoute(
             method="PUT",
             path=f"{NODE}/context",
             handler=self.assign,
@@ -150,7 +150,7 @@ class ContentNoun:
             errors=WRITES,
             conditional=True,
         )
-        yield Route(
+        yield ApiRoute(
             method="DELETE",
             path=f"{NODE}/context",
             handler=self.unassign,
@@ -161,7 +161,7 @@ class ContentNoun:
             errors=WRITES,
             conditional=True,
         )
-        yield Route(
+        yield ApiRoute(
             method="GET",
             path=f"{NODE}/links",
             handler=self.links,
@@ -172,51 +172,51 @@ class ContentNoun:
             errors=(NotFound,),
         )
 
-    async def list(self, call: Call[Listing, None]) -> Reply:
+    async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
         return ok(await asyncio.to_thread(_page, self.content.tree(call.workspace), call.query))
 
-    async def tree(self, call: Call[TreeQuery, None]) -> Reply:
+    async def tree(self, call: ApiCall[TreeQuery, None]) -> ApiReply:
         return ok(
             await asyncio.to_thread(outline, self.content.tree(call.workspace), call.query.node, call.query.depth)
         )
 
-    async def create(self, call: Call[None, NewNode]) -> Reply:
+    async def create(self, call: ApiCall[None, NewNode]) -> ApiReply:
         made = await self.content.create(call.principal, call.body.said())
         return created(f"/content/{quote(made.node.id, safe='')}", view(made), made.object.tag)
 
-    async def get(self, call: Call[None, None]) -> Reply:
+    async def get(self, call: ApiCall[None, None]) -> ApiReply:
         one = self._find(call)
         return found(call, view(one), one.object.tag)
 
-    async def replace(self, call: Call[None, NodeWish]) -> Reply:
+    async def replace(self, call: ApiCall[None, NodeWish]) -> ApiReply:
         one = await self.content.replace(call.principal, call.path["node"], call.body.said(), call.if_match)
         return ok(view(one), one.object.tag)
 
-    async def delete(self, call: Call[Deletion, None]) -> Reply:
+    async def delete(self, call: ApiCall[Deletion, None]) -> ApiReply:
         recursive, tags = call.query.recursive, call.if_match
         await self.content.delete(call.principal, call.path["node"], recursive=recursive, tags=tags)
         return no_content()
 
-    async def contexts(self, call: Call[None, None]) -> Reply:
+    async def contexts(self, call: ApiCall[None, None]) -> ApiReply:
         return ok(contexts_of(self.content.tree(call.workspace), self._find(call)))
 
-    async def assign(self, call: Call[None, ContextsWish]) -> Reply:
+    async def assign(self, call: ApiCall[None, ContextsWish]) -> ApiReply:
         wish = call.body
         one = await self.content.assign(call.principal, call.path["node"], wish.said(), wish.inherit, call.if_match)
         return ok(contexts_of(self.content.tree(call.workspace), one), one.object.tag)
 
-    async def unassign(self, call: Call[None, None]) -> Reply:
+    async def unassign(self, call: ApiCall[None, None]) -> ApiReply:
         await self.content.assign(call.principal, call.path["node"], (), "nearest", call.if_match)
         return no_content()
 
-    async def links(self, call: Call[None, None]) -> Reply:
+    async def links(self, call: ApiCall[None, None]) -> ApiReply:
         return ok(links_of(self.content.tree(call.workspace), self._find(call)))
 
-    def _find(self, call: Call[None, None]) -> Found:
+    def _find(self, call: ApiCall[None, None]) -> TreeNode:
         return self.content.tree(call.workspace).find(call.path["node"])
 
 
-def content(services: Services, nodes: Content) -> tuple[Noun, ...]:
+def content(services: Services, nodes: Content) -> tuple[RouteGroup, ...]:
     """Everything below `/content`."""
 
     def show(workspace: str, one: Object) -> NodeView:
@@ -225,7 +225,7 @@ def content(services: Services, nodes: Content) -> tuple[Noun, ...]:
     return ContentNoun(nodes), Histories(nodes.kind, NodeView, services.versions(nodes), show, spans=True)
 
 
-def _page(tree: Tree, wish: Listing) -> NodePage:
+def _page(tree: TreeView, wish: ListQuery) -> NodePage:
     word = wish.filter.casefold()
     fitting = [one for one in tree.every() if word in one.node.path.casefold() or word in one.node.title.casefold()]
     return NodePage(items=[view(one) for one in fitting[wish.skip :][: wish.take]], total=len(fitting))

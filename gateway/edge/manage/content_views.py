@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from gateway.control.tree import Found, Tree
+from gateway.control.tree import TreeNode, TreeView
 from gateway.domain.node import Node
 from gateway.edge.manage.views import Echo
 
@@ -152,7 +152,7 @@ class LinksOf(BaseModel):
     backlinks: list[Linked]
 
 
-def view(one: Found) -> NodeView:
+def view(one: TreeNode) -> NodeView:
     node, record = one.node, one.entry.record
     return NodeView(
         id=node.id,
@@ -176,7 +176,7 @@ def view(one: Found) -> NodeView:
     )
 
 
-def outline(tree: Tree, name: str | None, depth: int) -> Branch:
+def outline(tree: TreeView, name: str | None, depth: int) -> Branch:
     """The nodes below one (or all), as deep as wanted; the node itself is the root of its branch."""
     start = None if name is None else tree.find(name).node
     within = "" if start is None else start.path
@@ -194,7 +194,7 @@ def outline(tree: Tree, name: str | None, depth: int) -> Branch:
     return Branch(items=roots, total=len(every))
 
 
-def _outlined(one: Found, *, hidden: bool) -> Outline:
+def _outlined(one: TreeNode, *, hidden: bool) -> Outline:
     node = one.node
     return Outline(
         id=node.id,
@@ -210,7 +210,7 @@ def _outlined(one: Found, *, hidden: bool) -> Outline:
     )
 
 
-def contexts_of(tree: Tree, one: Found) -> ContextsOf:
+def contexts_of(tree: TreeView, one: TreeNode) -> ContextsOf:
     effective = tree.effective(one.node)
     above = [found.entity for found in effective if found.entity != one.node.path]
     return ContextsOf(
@@ -229,7 +229,7 @@ def contexts_of(tree: Tree, one: Found) -> ContextsOf:
     )
 
 
-def links_of(tree: Tree, one: Found) -> LinksOf:
+def links_of(tree: TreeView, one: TreeNode) -> LinksOf:
     return LinksOf(
         links=[_linked(written, to) for written, to in tree.linked(one.node)],
         backlinks=[_linked(other.id, other) for other in tree.backlinks(one.node)],

@@ -10,15 +10,15 @@ from gateway.control.contexts import KIND, Contexts
 from gateway.control.objects import Alike
 from gateway.control.services import Services
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import Call, Reply, found, ok
+from gateway.edge.manage.calls import ApiCall, ApiReply, found, ok
 from gateway.edge.manage.collection import WRITES, Collection, Models
 from gateway.edge.manage.drafts import Drafting
-from gateway.edge.manage.histories import Histories
 from gateway.edge.manage.resource_models import ResourceBody, ResourceView
-from gateway.edge.manage.routes import Noun, Route
+from gateway.edge.manage.routes import ApiRoute, RouteGroup
+from gateway.edge.manage.versions import Histories
 from gateway.edge.manage.views import ALIAS, Echo, Page, Told, view
 from gateway.errors import NotFound
-from gateway.stores.policy_models import ContextShape
+from gateway.policies.shapes import ContextShape
 
 
 class ContextView(Told, ContextShape):
@@ -54,8 +54,8 @@ class GlobalDefault:
 
     contexts: Contexts
 
-    def routes(self) -> Iterator[Route]:
-        route = partial(Route, role=Role.EDITOR, tag=KIND, responses={200: ContextView}, conditional=True)
+    def routes(self) -> Iterator[ApiRoute]:
+        route = partial(ApiRoute, role=Role.EDITOR, tag=KIND, responses={200: ContextView}, conditional=True)
         yield route(
             method="GET",
             path="/contexts/global",
@@ -72,16 +72,16 @@ class GlobalDefault:
                 errors=WRITES,
             )
 
-    async def get(self, call: Call[None, None]) -> Reply:
+    async def get(self, call: ApiCall[None, None]) -> ApiReply:
         one = self.contexts.default(call.workspace)
         return found(call, view(one), one.tag)
 
-    async def set(self, call: Call[None, None]) -> Reply:
+    async def set(self, call: ApiCall[None, None]) -> ApiReply:
         one = await self.contexts.set_default(call.principal, call.path["context"], call.if_match)
         return ok(view(one), one.tag)
 
 
-def contexts(services: Services) -> tuple[Noun, ...]:
+def contexts(services: Services) -> tuple[RouteGroup, ...]:
     """Everything below `/contexts` but the resources of a context."""
     return (
         GlobalDefault(services.contexts),

@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from gateway.control.documents import UNKNOWN_TYPE, Documents, Held, Upload
+from gateway.control.documents import UNKNOWN_TYPE, DocumentInfo, Documents, Upload
 from gateway.domain.principal import Role
 from gateway.edge.manage.bodies import require_media
-from gateway.edge.manage.calls import Call, Reply, created, no_content, ok
-from gateway.edge.manage.routes import Listing, Media, Query, Route
+from gateway.edge.manage.calls import ApiCall, ApiReply, created, no_content, ok
+from gateway.edge.manage.routes import ApiRoute, ListQuery, Media, Query
 from gateway.errors import Conflict, NotFound
-from gateway.resources.formats import MEDIA_TYPES
+from gateway.extraction.formats import MEDIA_TYPES
 
 TAG = "documents"
 TYPES = (*MEDIA_TYPES, UNKNOWN_TYPE)
@@ -55,18 +55,18 @@ class DocumentNoun:
     documents: Documents
     max_bytes: int
 
-    def routes(self) -> Iterator[Route]:
-        yield Route(
+    def routes(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
             method="GET",
             path="/documents",
             handler=self.list,
             role=Role.EDITOR,
             tag=TAG,
             summary="List the documents of the workspace",
-            query=Listing,
+            query=ListQuery,
             responses={200: DocumentPage},
         )
-        yield Route(
+        yield ApiRoute(
             method="POST",
             path="/documents",
             handler=self.upload,
@@ -79,8 +79,8 @@ class DocumentNoun:
         )
         yield from self._of_one()
 
-    def _of_one(self) -> Iterator[Route]:
-        yield Route(
+    def _of_one(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
             method="GET",
             path="/documents/{sha256}",
             handler=self.get,
@@ -90,7 +90,7 @@ class DocumentNoun:
             responses={200: DocumentView},
             errors=(NotFound,),
         )
-        yield Route(
+        yield ApiRoute(
             method="GET",
             path="/documents/{sha256}/content",
             handler=self.content,
@@ -100,7 +100,7 @@ class DocumentNoun:
             responses={200: Media(tuple(MEDIA_TYPES))},
             errors=(NotFound,),
         )
-        yield Route(
+        yield ApiRoute(
             method="DELETE",
             path="/documents/{sha256}",
             handler=self.remove,
@@ -111,30 +111,30 @@ class DocumentNoun:
             errors=(NotFound, Conflict),
         )
 
-    async def list(self, call: Call[Listing, None]) -> Reply:
+    async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
         held = [one for one in self.documents.of(call.workspace) if call.query.filter.lower() in one.name.lower()]
         page = held[call.query.skip :][: call.query.take]
         return ok(DocumentPage(items=[_view(one) for one in page], total=len(held)))
 
-    async def upload(self, call: Call[Naming, bytes]) -> Reply:
+    async def upload(self, call: ApiCall[Naming, bytes]) -> ApiReply:
         media = require_media(call.headers, TYPES)
         charset = _charset(call.headers.get(b"content-type", b"").decode("latin-1"))
         held, new = await self.documents.add(call.principal, Upload(call.body, media, charset, call.query.name))
         return created(f"/documents/{held.sha256}", _view(held)) if new else ok(_view(held))
 
-    async def get(self, call: Call[None, None]) -> Reply:
+    async def get(self, call: ApiCall[None, None]) -> ApiReply:
         return ok(_view(self.documents.get(call.workspace, call.path["sha256"])))
 
-    async def content(self, call: Call[None, None]) -> Reply:
+    async def content(self, call: ApiCall[None, None]) -> ApiReply:
         held, content = await self.documents.original(call.workspace, call.path["sha256"])
         # A page that somebody uploaded must not run in the name of this server.
         headers = (
             (b"content-disposition", f"attachment; filename*=UTF-8''{quote(held.name, safe='')}".encode()),
             (b"content-security-policy", b"default-src 'none'; sandbox"),
         )
-        return Reply(200, content, headers, held.media_type)
+        return ApiReply(200, content, headers, held.media_type)
 
-    async def remove(self, call: Call[None, None]) -> Reply:
+    async def remove(self, call: ApiCall[None, None]) -> ApiReply:
         await self.documents.remove(call.principal, call.path["sha256"])
         return no_content()
 
@@ -147,7 +147,7 @@ def _charset(content_type: str) -> str | None:
     return None
 
 
-def _view(held: Held) -> DocumentView:
+def _view(held: DocumentInfo) -> DocumentView:
     record = held.record
     return DocumentView(
         sha256=held.sha256,

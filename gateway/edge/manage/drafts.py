@@ -11,9 +11,9 @@ from pydantic import BaseModel
 from gateway.control.drafts import Drafts
 from gateway.control.kinds import noun
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import Call, Reply, found, no_content, ok
+from gateway.edge.manage.calls import ApiCall, ApiReply, found, no_content, ok
 from gateway.edge.manage.collection import WRITES, Models
-from gateway.edge.manage.routes import Paging, Route
+from gateway.edge.manage.routes import ApiRoute, Paging
 from gateway.edge.manage.views import Page, rfc3339, view
 from gateway.errors import NotFound
 
@@ -38,8 +38,8 @@ class DraftList:
 
     drafts: Drafts
 
-    def routes(self) -> Iterator[Route]:
-        yield Route(
+    def routes(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
             method="GET",
             path="/drafts",
             handler=self.list,
@@ -50,7 +50,7 @@ class DraftList:
             responses={200: DraftPage},
         )
 
-    async def list(self, call: Call[Paging, None]) -> Reply:
+    async def list(self, call: ApiCall[Paging, None]) -> ApiReply:
         every = [
             {
                 "kind": one.kind,
@@ -72,10 +72,10 @@ class Drafting:
     models: Models
     drafts: Drafts
 
-    def routes(self) -> Iterator[Route]:
+    def routes(self) -> Iterator[ApiRoute]:
         one, seen = noun(self.kind), self.models.view
         path = f"/{self.kind}/{{{one}}}/draft"
-        route = partial(Route, role=Role.EDITOR, tag=self.kind, conditional=True)
+        route = partial(ApiRoute, role=Role.EDITOR, tag=self.kind, conditional=True)
         yield route(
             method="GET",
             path=path,
@@ -111,21 +111,21 @@ class Drafting:
             errors=WRITES,
         )
 
-    async def get(self, call: Call[None, None]) -> Reply:
+    async def get(self, call: ApiCall[None, None]) -> ApiReply:
         one = self.drafts.get(call.workspace, self.kind, self._name(call))
         return found(call, view(one), one.tag)
 
-    async def put(self, call: Call[None, Any]) -> Reply:
+    async def put(self, call: ApiCall[None, Any]) -> ApiReply:
         one = await self.drafts.put(call.principal, self.kind, self._name(call), call.body, call.if_match)
         return ok(view(one), one.tag)
 
-    async def delete(self, call: Call[None, None]) -> Reply:
+    async def delete(self, call: ApiCall[None, None]) -> ApiReply:
         await self.drafts.delete(call.principal, self.kind, self._name(call), call.if_match)
         return no_content()
 
-    async def publish(self, call: Call[None, None]) -> Reply:
+    async def publish(self, call: ApiCall[None, None]) -> ApiReply:
         one = await self.drafts.publish(call.principal, self.kind, self._name(call), call.if_match)
         return ok(view(one), one.tag)
 
-    def _name(self, call: Call[Any, Any]) -> str:
+    def _name(self, call: ApiCall[Any, Any]) -> str:
         return call.path[noun(self.kind)]

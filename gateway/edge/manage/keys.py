@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import AwareDatetime, BaseModel, Field
 
 from gateway.control.key_shape import KeyWish, Label, LimitsShape
-from gateway.control.keys import Held, Keys
+from gateway.control.keys import KeyInfo, Keys
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import Call, Reply, created, found, no_content, ok
-from gateway.edge.manage.routes import Listing, Route
+from gateway.edge.manage.calls import ApiCall, ApiReply, created, found, no_content, ok
+from gateway.edge.manage.routes import ApiRoute, ListQuery
 from gateway.errors import Conflict, NotFound
 
 TAG = "keys"
@@ -61,18 +61,18 @@ class KeyNoun:
 
     keys: Keys
 
-    def routes(self) -> Iterator[Route]:
-        yield Route(
+    def routes(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
             method="GET",
             path="/keys",
             handler=self.list,
             role=Role.ADMIN,
             tag=TAG,
             summary="List the keys of the workspace",
-            query=Listing,
+            query=ListQuery,
             responses={200: KeyPage},
         )
-        yield Route(
+        yield ApiRoute(
             method="POST",
             path="/keys",
             handler=self.create,
@@ -85,8 +85,8 @@ class KeyNoun:
         )
         yield from self._of_one()
 
-    def _of_one(self) -> Iterator[Route]:
-        yield Route(
+    def _of_one(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
             method="GET",
             path="/keys/{key}",
             handler=self.get,
@@ -97,7 +97,7 @@ class KeyNoun:
             errors=(NotFound,),
             conditional=True,
         )
-        yield Route(
+        yield ApiRoute(
             method="PUT",
             path="/keys/{key}",
             handler=self.update,
@@ -109,7 +109,7 @@ class KeyNoun:
             errors=(NotFound, Conflict),
             conditional=True,
         )
-        yield Route(
+        yield ApiRoute(
             method="DELETE",
             path="/keys/{key}",
             handler=self.revoke,
@@ -121,32 +121,32 @@ class KeyNoun:
             conditional=True,
         )
 
-    async def list(self, call: Call[Listing, None]) -> Reply:
+    async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
         held = [one for one in self.keys.of(call.workspace) if _fits(one, call.query.filter)]
         page = held[call.query.skip :][: call.query.take]
         return ok(KeyPage(items=[_view(one) for one in page], total=len(held)))
 
-    async def create(self, call: Call[None, KeyRequest]) -> Reply:
+    async def create(self, call: ApiCall[None, KeyRequest]) -> ApiReply:
         made = await self.keys.create(call.principal, call.body, call.body.workspace)
         body = NewKey.model_validate({**made.held.data, "key": made.secret})
         return created(f"/keys/{made.held.id}", body, made.held.tag)
 
-    async def get(self, call: Call[None, None]) -> Reply:
+    async def get(self, call: ApiCall[None, None]) -> ApiReply:
         held = self.keys.get(call.workspace, call.path["key"])
         return found(call, _view(held), held.tag)
 
-    async def update(self, call: Call[None, KeyWish]) -> Reply:
+    async def update(self, call: ApiCall[None, KeyWish]) -> ApiReply:
         held = await self.keys.update(call.principal, call.path["key"], call.body, call.if_match)
         return ok(_view(held), held.tag)
 
-    async def revoke(self, call: Call[None, None]) -> Reply:
+    async def revoke(self, call: ApiCall[None, None]) -> ApiReply:
         await self.keys.revoke(call.principal, call.path["key"], call.if_match)
         return no_content()
 
 
-def _view(held: Held) -> KeyView:
+def _view(held: KeyInfo) -> KeyView:
     return KeyView.model_validate(held.data)
 
 
-def _fits(held: Held, word: str) -> bool:
+def _fits(held: KeyInfo, word: str) -> bool:
     return any(word.lower() in text.lower() for text in (held.id, held.principal.name))

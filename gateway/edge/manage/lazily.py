@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gateway.edge.manage.app import Manage
 
 
-class Lazily:
+class LazyManagementApp:
     """Builds the API when somebody first asks: its models and schemas take a fifth of a start, and 5 MB."""
 
     def __init__(self, build: Callable[[], Manage]) -> None:

@@ -9,9 +9,9 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from gateway.control.links import Cache, Links, Tracked
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import Call, Reply, ok
-from gateway.edge.manage.routes import Listing, Route
-from gateway.errors import Invalid, NotFound
+from gateway.edge.manage.calls import ApiCall, ApiReply, ok
+from gateway.edge.manage.routes import ApiRoute, ListQuery
+from gateway.errors import InvalidObject, NotFound
 
 TAG = "links"
 
@@ -43,18 +43,18 @@ class LinkNoun:
 
     links: Links
 
-    def routes(self) -> Iterator[Route]:
-        yield Route(
+    def routes(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
             method="GET",
             path="/links",
             handler=self.list,
             role=Role.EDITOR,
             tag=TAG,
             summary="List the external links that the policies of the workspace use, with their state",
-            query=Listing,
+            query=ListQuery,
             responses={200: TrackedPage},
         )
-        yield Route(
+        yield ApiRoute(
             method="POST",
             path="/contexts/{context}/resources/{resource}/refresh",
             handler=self.refresh,
@@ -62,15 +62,15 @@ class LinkNoun:
             tag=TAG,
             summary="Ask for the page of an external link now; a new text is in use when this answers",
             responses={200: TrackedView},
-            errors=(NotFound, Invalid),
+            errors=(NotFound, InvalidObject),
         )
 
-    async def list(self, call: Call[Listing, None]) -> Reply:
+    async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
         found = [one for one in self.links.of(call.workspace) if _fits(one, call.query.filter.lower())]
         page = found[call.query.skip :][: call.query.take]
         return ok(TrackedPage(items=[_view(one) for one in page], total=len(found)))
 
-    async def refresh(self, call: Call[None, None]) -> Reply:
+    async def refresh(self, call: ApiCall[None, None]) -> ApiReply:
         return ok(_view(await self.links.refresh(call.workspace, call.path["context"], call.path["resource"])))
 
 

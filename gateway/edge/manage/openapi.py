@@ -8,18 +8,18 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from gateway.edge.manage.problems import MEDIA, Problem
-from gateway.edge.manage.routes import Content, Media, Route
+from gateway.edge.manage.routes import ApiRoute, Content, Media
 from gateway.errors import (
+    BodyTooLarge,
     Forbidden,
     GatewayError,
-    Invalid,
     InvalidApiKey,
     InvalidJson,
+    InvalidObject,
     InvalidRequest,
     PreconditionFailed,
     StoreUnavailable,
-    TooLarge,
-    UnsupportedMedia,
+    UnsupportedMediaType,
 )
 
 VERSION = "1"  # of the API, as in its path
@@ -33,10 +33,10 @@ Schemas = Mapping[Any, Mapping[str, Any]]  # by Moded
 
 # What any request can meet before its handler is reached, and a store that fails behind it.
 EVERYWHERE: tuple[type[GatewayError], ...] = (InvalidRequest, InvalidApiKey, Forbidden, GatewayError, StoreUnavailable)
-WITH_BODY: tuple[type[GatewayError], ...] = (InvalidJson, TooLarge, UnsupportedMedia, Invalid)
+WITH_BODY: tuple[type[GatewayError], ...] = (InvalidJson, BodyTooLarge, UnsupportedMediaType, InvalidObject)
 
 
-def document(routes: Sequence[Route]) -> dict[str, Any]:
+def document(routes: Sequence[ApiRoute]) -> dict[str, Any]:
     """The whole document."""
     schemas, definitions = models_json_schema(sorted_models(routes), ref_template=REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
@@ -63,19 +63,19 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
     }
 
 
-def statuses(route: Route) -> dict[int, type[GatewayError]]:
+def statuses(route: ApiRoute) -> dict[int, type[GatewayError]]:
     """The errors that a route can answer with, one class per status."""
     classes = [*route.errors, *EVERYWHERE]
     if route.body is not None:
         classes += WITH_BODY
     if route.query is not None:
-        classes.append(Invalid)
+        classes.append(InvalidObject)
     if route.conditional and route.method != "GET":
         classes.append(PreconditionFailed)
     return {kind.status: kind for kind in sorted(classes, key=lambda kind: kind.status)}
 
 
-def sorted_models(routes: Iterable[Route]) -> list[Moded]:
+def sorted_models(routes: Iterable[ApiRoute]) -> list[Moded]:
     """Every model that the document refers to, once, in an order that does not change."""
     wanted: dict[Moded, None] = {(Problem, "serialization"): None}
     for route in routes:
@@ -87,7 +87,7 @@ def sorted_models(routes: Iterable[Route]) -> list[Moded]:
     return list(wanted)
 
 
-def operation(route: Route, schemas: Schemas) -> dict[str, Any]:
+def operation(route: ApiRoute, schemas: Schemas) -> dict[str, Any]:
     """One operation of a path."""
     made: dict[str, Any] = {
         "operationId": route.operation,
@@ -105,15 +105,15 @@ def operation(route: Route, schemas: Schemas) -> dict[str, Any]:
     return made
 
 
-def _answers(route: Route) -> dict[int, Content]:
+def _answers(route: ApiRoute) -> dict[int, Content]:
     return {**route.responses, **({304: None} if route.conditional and route.method == "GET" else {})}
 
 
-def _path_parameters(route: Route) -> list[dict[str, Any]]:
+def _path_parameters(route: ApiRoute) -> list[dict[str, Any]]:
     return [{"name": name, "in": "path", "required": True, "schema": PARAMETER} for name in route.pattern.parameters]
 
 
-def _query_parameters(route: Route) -> list[dict[str, Any]]:
+def _query_parameters(route: ApiRoute) -> list[dict[str, Any]]:
     if route.query is None:
         return []
     schema = route.query.model_json_schema(mode="validation")
@@ -124,14 +124,14 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
     ]
 
 
-def _conditions(route: Route) -> list[dict[str, Any]]:
+def _conditions(route: ApiRoute) -> list[dict[str, Any]]:
     if not route.conditional:
         return []
     name = "If-None-Match" if route.method == "GET" else "If-Match"
     return [{"name": name, "in": "header", "required": False, "schema": TAG}]
 
 
-def _answer(status: int, content: Content, route: Route, schemas: Schemas) -> dict[str, Any]:
+def _answer(status: int, content: Content, route: ApiRoute, schemas: Schemas) -> dict[str, Any]:
     made: dict[str, Any] = {"description": HTTPStatus(status).phrase}
     headers = {}
     if route.conditional and status != 204:

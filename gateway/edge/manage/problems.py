@@ -9,7 +9,7 @@ from starlette.types import Send
 
 from gateway.edge.errors import error_headers
 from gateway.edge.respond import Headers, send_body
-from gateway.errors import GatewayError, InsufficientStorage, Invalid, StoreError, StoreFull, StoreUnavailable
+from gateway.errors import GatewayError, InsufficientStorage, InvalidObject, StoreError, StoreFull, StoreUnavailable
 
 MEDIA = "application/problem+json"
 TYPES = "urn:context-gateway:problem:"
@@ -43,7 +43,7 @@ def problem(error: GatewayError) -> bytes:
         "detail": _utf8(error.message),
         "code": error.code,
     }
-    if isinstance(error, Invalid) and error.faults:
+    if isinstance(error, InvalidObject) and error.faults:
         body["errors"] = [
             {place: _utf8(named), "message": _utf8(one.message)}
             for one in error.faults

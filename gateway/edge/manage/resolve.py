@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import Role
 from gateway.domain.snapshot import Snapshot
-from gateway.edge.manage.calls import Call, Reply, ok
-from gateway.edge.manage.routes import Route
-from gateway.errors import Faults, Forbidden, Invalid, Pointed, Unavailable, UpstreamError
+from gateway.edge.manage.calls import ApiCall, ApiReply, ok
+from gateway.edge.manage.routes import ApiRoute
+from gateway.errors import Faults, FieldError, Forbidden, InvalidObject, ServiceUnavailable, UpstreamError
 from gateway.pipeline import Pipeline
 from gateway.preview import preview
 
@@ -131,9 +131,9 @@ class Resolve:
     policies: Policies
     drafts: Drafts
 
-    def routes(self) -> Iterator[Route]:
+    def routes(self) -> Iterator[ApiRoute]:
         for path in ("/resolve", "/contexts/resolve"):
-            yield Route(
+            yield ApiRoute(
                 method="POST",
                 path=path,
                 handler=self.resolve,
@@ -142,10 +142,10 @@ class Resolve:
                 summary="Show what would be sent, and why",
                 body=ResolveBody,
                 responses={200: Resolved},
-                errors=(Forbidden, Unavailable, UpstreamError),
+                errors=(Forbidden, ServiceUnavailable, UpstreamError),
             )
 
-    async def resolve(self, call: Call[None, ResolveBody]) -> Reply:
+    async def resolve(self, call: ApiCall[None, ResolveBody]) -> ApiReply:
         wish, principal = call.body, call.principal
         if wish.drafts and not principal.role.covers(Role.EDITOR):
             raise Forbidden(f"Drafts are for keys with the role editor; yours has {principal.role.value}.")
@@ -162,8 +162,8 @@ class Resolve:
         try:
             return await asyncio.to_thread(self.policies.trial, workspace, drafts)
         except Faults as faults:
-            wrong = [Pointed("/drafts", f"{one.file}: {one.path}: {one.message}") for one in faults.faults]
-            raise Invalid("With these drafts the policies are not valid.", wrong) from faults
+            wrong = [FieldError("/drafts", f"{one.file}: {one.path}: {one.message}") for one in faults.faults]
+            raise InvalidObject("With these drafts the policies are not valid.", wrong) from faults
 
 
 def chat_body(wish: ResolveBody) -> dict[str, Any]:
@@ -171,7 +171,9 @@ def chat_body(wish: ResolveBody) -> dict[str, Any]:
     body = dict(wish.request or {})
     if wish.context is not None:
         if body.get("context") is not None:
-            raise Invalid("The context is given twice.", [Pointed("/request/context", "stands in /context already")])
+            raise InvalidObject(
+                "The context is given twice.", [FieldError("/request/context", "stands in /context already")]
+            )
         body["context"] = wish.context
     messages = body.setdefault("messages", [])
     if wish.query is not None and isinstance(messages, list):
@@ -184,6 +186,6 @@ def _named(wanted: Sequence[str], drafts: Changes) -> Changes:
     by_name = {f"{kind}/{alias}": (kind, alias) for kind, alias in drafts}
     missing = [position for position, name in enumerate(wanted) if name not in by_name]
     if missing:
-        wrong = [Pointed(f"/drafts/{position}", f"there is no draft {wanted[position]!r}") for position in missing]
-        raise Invalid("Some of the drafts do not exist.", wrong)
+        wrong = [FieldError(f"/drafts/{position}", f"there is no draft {wanted[position]!r}") for position in missing]
+        raise InvalidObject("Some of the drafts do not exist.", wrong)
     return {by_name[name]: drafts[by_name[name]] for name in wanted}

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.edge.manage.views import Page
-from gateway.stores.policy_models import ResourceShape
+from gateway.policies.shapes import ResourceShape
 
 
 class LinkView(BaseModel):

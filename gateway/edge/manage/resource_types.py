@@ -7,8 +7,8 @@ from typing import Any, Protocol
 from pydantic import BaseModel, Field
 
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import Call, Reply, ok
-from gateway.edge.manage.routes import Listing, Route
+from gateway.edge.manage.calls import ApiCall, ApiReply, ok
+from gateway.edge.manage.routes import ApiRoute, ListQuery
 from gateway.errors import NotFound
 from gateway.resources.base import ResourceType
 
@@ -48,18 +48,18 @@ class ResourceTypes:
 
     types: Types
 
-    def routes(self) -> Iterator[Route]:
-        yield Route(
+    def routes(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
             method="GET",
             path="/resource-types",
             handler=self.list,
             role=Role.EDITOR,
             tag="resource-types",
             summary="List the resource types",
-            query=Listing,
+            query=ListQuery,
             responses={200: TypePage},
         )
-        yield Route(
+        yield ApiRoute(
             method="GET",
             path="/resource-types/{type}",
             handler=self.get,
@@ -70,13 +70,13 @@ class ResourceTypes:
             errors=(NotFound,),
         )
 
-    async def list(self, call: Call[Listing, None]) -> Reply:
+    async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
         every = [_view(kind) for alias in sorted(self.types.aliases()) if (kind := self.types.get(alias))]
         views = [view for view in every if _fits(view, call.query.filter)]
         page = views[call.query.skip :][: call.query.take]
         return ok(TypePage(items=page, total=len(views)))
 
-    async def get(self, call: Call[None, None]) -> Reply:
+    async def get(self, call: ApiCall[None, None]) -> ApiReply:
         kind = self.types.get(call.path["type"])
         if kind is None:
             raise NotFound(f"There is no resource type {call.path['type']!r}.")

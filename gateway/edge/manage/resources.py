@@ -9,10 +9,10 @@ from gateway.control.contexts import Contexts, resources_of
 from gateway.control.kinds import full_resource
 from gateway.control.objects import Objects
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import Call, Reply, created, no_content, ok
+from gateway.edge.manage.calls import ApiCall, ApiReply, created, no_content, ok
 from gateway.edge.manage.collection import WRITES
 from gateway.edge.manage.resource_models import LinkedView, NewResource, Order, ResourceBody, ResourcePage
-from gateway.edge.manage.routes import Paging, Route
+from gateway.edge.manage.routes import ApiRoute, Paging
 from gateway.errors import NotFound
 
 ALL = "/contexts/{context}/resources"
@@ -33,8 +33,8 @@ class Resources:
     contexts: Contexts
     status: Status = untold
 
-    def routes(self) -> Iterator[Route]:
-        route = partial(Route, role=Role.EDITOR, tag="resources")
+    def routes(self) -> Iterator[ApiRoute]:
+        route = partial(ApiRoute, role=Role.EDITOR, tag="resources")
         write = partial(route, errors=WRITES, conditional=True)
         yield route(
             method="GET",
@@ -81,31 +81,31 @@ class Resources:
         )
         yield write(method="DELETE", path=ONE, handler=self.remove, summary="Delete a resource", responses={204: None})
 
-    async def list(self, call: Call[Paging, None]) -> Reply:
+    async def list(self, call: ApiCall[Paging, None]) -> ApiReply:
         context = self.objects.get(call.workspace, "contexts", call.path["context"])
         every = _every(context.alias, resources_of(context))
         return ok({"items": every[call.query.skip :][: call.query.take], "total": len(every)}, context.tag)
 
-    async def get(self, call: Call[None, None]) -> Reply:
+    async def get(self, call: ApiCall[None, None]) -> ApiReply:
         context, data = self.contexts.resource(call.workspace, call.path["context"], call.path["resource"])
         return ok(self._view(context.alias, call.path["resource"], data), context.tag)
 
-    async def add(self, call: Call[None, Any]) -> Reply:
+    async def add(self, call: ApiCall[None, Any]) -> ApiReply:
         context, id = await self.contexts.add(call.principal, call.path["context"], call.body, call.if_match)
         location = f"/contexts/{context.alias}/resources/{id}"
         return created(location, self._view(context.alias, id, resources_of(context)[id]), context.tag)
 
-    async def replace(self, call: Call[None, Any]) -> Reply:
+    async def replace(self, call: ApiCall[None, Any]) -> ApiReply:
         where = call.path["context"], call.path["resource"]
         context = await self.contexts.replace(call.principal, where, call.body, call.if_match)
         return ok(self._view(context.alias, where[1], resources_of(context)[where[1]]), context.tag)
 
-    async def remove(self, call: Call[None, None]) -> Reply:
+    async def remove(self, call: ApiCall[None, None]) -> ApiReply:
         where = call.path["context"], call.path["resource"]
         await self.contexts.remove(call.principal, where, call.if_match)
         return no_content()
 
-    async def order(self, call: Call[None, Order]) -> Reply:
+    async def order(self, call: ApiCall[None, Order]) -> ApiReply:
         name, ids = call.path["context"], call.body.order
         context = await self.contexts.order(call.principal, name, ids, call.if_match)
         every = _every(context.alias, resources_of(context))

@@ -8,13 +8,13 @@ from typing import Any, Protocol, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import Call, Reply
+from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.patterns import Pattern
 from gateway.errors import GatewayError
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
-Handler: TypeAlias = Callable[[Call[Any, Any]], Awaitable[Reply]]
+Handler: TypeAlias = Callable[[ApiCall[Any, Any]], Awaitable[ApiReply]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ Content: TypeAlias = type[BaseModel] | Media | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class ApiRoute:
     """One operation. Every status that it can answer with is declared: `responses`, and `errors` by class."""
 
     method: str
@@ -56,10 +56,10 @@ class Route:
         return f"{self.method.lower()}-{words}"
 
 
-class Noun(Protocol):
+class RouteGroup(Protocol):
     """A part of the API that brings its own routes."""
 
-    def routes(self) -> Iterable[Route]:
+    def routes(self) -> Iterable[ApiRoute]:
         """Every operation of this noun."""
         ...
 
@@ -88,7 +88,7 @@ class Paging(Query):
     take: int = Field(100, ge=1, le=1000, description="How many to return at most.")
 
 
-class Listing(Paging):
+class ListQuery(Paging):
     """A part of a list that is narrowed by a word."""
 
     filter: str = Field("", max_length=200, description="Only what has this text in its names.")

@@ -7,11 +7,11 @@ from typing import Literal, Protocol
 
 from pydantic import BaseModel, Field
 
-from gateway.control.search import KINDS, Part, search
+from gateway.control.search import KINDS, PageSlice, search
 from gateway.domain.principal import Role
 from gateway.domain.snapshot import Snapshot
-from gateway.edge.manage.calls import Call, Reply, ok
-from gateway.edge.manage.routes import Paging, Route
+from gateway.edge.manage.calls import ApiCall, ApiReply, ok
+from gateway.edge.manage.routes import ApiRoute, Paging
 
 Kind = Literal["contexts", "resources", "profiles", "agents", "prompts", "content"]
 
@@ -54,8 +54,8 @@ class Search:
 
     policies: Policies
 
-    def routes(self) -> Iterator[Route]:
-        yield Route(
+    def routes(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
             method="GET",
             path="/search",
             handler=self.search,
@@ -66,9 +66,9 @@ class Search:
             responses={200: HitPage},
         )
 
-    async def search(self, call: Call[SearchQuery, None]) -> Reply:
+    async def search(self, call: ApiCall[SearchQuery, None]) -> ApiReply:
         wish = call.query
         kinds = KINDS if wish.kind is None else (wish.kind,)
-        part = Part(wish.skip, wish.take)
+        part = PageSlice(wish.skip, wish.take)
         found, total = await asyncio.to_thread(search, wish.q, self.policies.of(call.workspace), kinds, part)
         return ok(HitPage(items=[HitView(**asdict(hit)) for hit in found], total=total))

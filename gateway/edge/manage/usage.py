@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field
 from gateway.control.usage import uses
 from gateway.domain.principal import Role
 from gateway.domain.snapshot import Snapshot
-from gateway.edge.manage.calls import Call, Reply, ok
-from gateway.edge.manage.routes import Paging, Route
+from gateway.edge.manage.calls import ApiCall, ApiReply, ok
+from gateway.edge.manage.routes import ApiRoute, Paging
 from gateway.errors import NotFound
-from gateway.stores.policy_files import Entry
+from gateway.policies.files import PolicyEntry
 
 
 class Policies(Protocol):
@@ -23,7 +23,7 @@ class Policies(Protocol):
         """What is served; raises Unavailable."""
         ...
 
-    def entries(self, workspace: str) -> Mapping[str, Mapping[str, Entry]]:
+    def entries(self, workspace: str) -> Mapping[str, Mapping[str, PolicyEntry]]:
         """Every object, valid now or not."""
         ...
 
@@ -52,9 +52,9 @@ class Usage:
 
     policies: Policies
 
-    def routes(self) -> Iterator[Route]:
+    def routes(self) -> Iterator[ApiRoute]:
         for path in ("/contexts/{context}/usage", "/contexts/{context}/resources/{resource}/usage"):
-            yield Route(
+            yield ApiRoute(
                 method="GET",
                 path=path,
                 handler=self.list,
@@ -66,13 +66,13 @@ class Usage:
                 errors=(NotFound,),
             )
 
-    async def list(self, call: Call[Paging, None]) -> Reply:
+    async def list(self, call: ApiCall[Paging, None]) -> ApiReply:
         context = self._context(call)
         found = await asyncio.to_thread(uses, context, self.policies.of(call.workspace))
         page = found[call.query.skip :][: call.query.take]
         return ok(UsePage(items=[UseView(**asdict(use)) for use in page], total=len(found)))
 
-    def _context(self, call: Call[Paging, None]) -> str:
+    def _context(self, call: ApiCall[Paging, None]) -> str:
         """The alias of the context, by alias or id; a resource is used wherever its context is."""
         name, resource = call.path["context"], call.path.get("resource")
         for alias, entry in self.policies.entries(call.workspace)["contexts"].items():

@@ -7,9 +7,9 @@ import pytest
 
 from gateway.collectors.contexts import Collected, collect, merging, speaks
 from gateway.domain.principal import ANONYMOUS, Principal
-from gateway.domain.scope import Asked
+from gateway.domain.scope import ContextRequest
 from gateway.domain.snapshot import Snapshot
-from gateway.errors import Unknown
+from gateway.errors import UnknownAlias
 from gateway.resources.registry import default_registry
 from gateway.scopes.levels import assignments
 from gateway.scopes.scope import build_scope
@@ -19,7 +19,7 @@ Policies = Callable[[str], Snapshot]
 
 def collected(snapshot: Snapshot, who: Principal = ANONYMOUS, **said: Any) -> Collected:
     said = {name: frozenset(value) if name == "exclude" else value for name, value in said.items()}
-    scope = build_scope(Asked(**said), None, who, snapshot)
+    scope = build_scope(ContextRequest(**said), None, who, snapshot)
     return collect(scope, assignments(scope, snapshot), snapshot, merging(default_registry()))
 
 
@@ -71,7 +71,7 @@ def test_what_is_named_need_not_be_assigned(policies: Policies) -> None:
 
 
 def test_an_unknown_name_is_a_fault_that_suggests_what_is_near(policies: Policies) -> None:
-    with pytest.raises(Unknown) as caught:
+    with pytest.raises(UnknownAlias) as caught:
         collected(policies(BASICS), include=("wide/ones",))
     assert (caught.value.status, caught.value.code) == (400, "unknown_resource")
     assert "'wide/one'" in caught.value.message
@@ -79,9 +79,9 @@ def test_an_unknown_name_is_a_fault_that_suggests_what_is_near(policies: Policie
 
 def test_a_forbidden_name_is_an_unknown_name(policies: Policies) -> None:
     snapshot = policies(BASICS)
-    with pytest.raises(Unknown) as forbidden:
+    with pytest.raises(UnknownAlias) as forbidden:
         collected(snapshot, include=("other/four",))
-    with pytest.raises(Unknown) as unknown:
+    with pytest.raises(UnknownAlias) as unknown:
         collected(snapshot, include=("other/for",))
     assert "other/four" not in unknown.value.message
     assert forbidden.value.message.replace("other/four", "x") == unknown.value.message.replace("other/for", "x")

@@ -3,7 +3,7 @@
 import io
 
 from gateway.commands.index import Counts, Shown
-from gateway.semantic.indexer import Progress
+from gateway.semantic.index.indexer import Progress
 
 
 class Terminal(io.StringIO):

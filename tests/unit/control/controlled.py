@@ -9,20 +9,20 @@ import yaml
 from gateway.control.base import Object
 from gateway.control.bundle import Exporter, bundle_of
 from gateway.control.content import Content
-from gateway.control.desk import Desk
-from gateway.control.imports import Importer, Step, Wish
+from gateway.control.imports import Importer, ImportOptions, Step
+from gateway.control.writer import PolicyWriter
 from gateway.domain.principal import Principal, Role
 from gateway.domain.snapshot import Snapshot
-from gateway.resources.extract import DocumentCache
+from gateway.extraction.extract import DocumentCache
+from gateway.links.cache import LinkCache
+from gateway.policies.context_compiler import PolicySource
+from gateway.policies.materials import PolicyMaterials
+from gateway.policies.repository import PolicyRepository
 from gateway.resources.registry import Registry, default_registry
-from gateway.settings import Documents, Links
-from gateway.stores.compile_resources import Source
-from gateway.stores.links import LinkCache
-from gateway.stores.materials import PolicyMaterials
-from gateway.stores.memory import MemoryStore
+from gateway.settings import DocumentSettings, LinkSettings
+from gateway.stores.memory_ephemeral import MemoryStore
 from gateway.stores.memory_records import MemoryRecords
-from gateway.stores.workspaces import Policies
-from gateway.strict_yaml import Document
+from gateway.strict_yaml import YamlDocument
 
 ANNA = Principal("anna", role=Role.EDITOR)
 
@@ -36,11 +36,11 @@ class Controlled:
     """Policies, and the services that change them."""
 
     def __init__(self, directory: Path, records: MemoryRecords | None = None) -> None:
-        self.documents = DocumentCache(Documents())
-        materials = PolicyMaterials(self.documents, LinkCache(MemoryStore(), Links()))
+        self.documents = DocumentCache(DocumentSettings())
+        materials = PolicyMaterials(self.documents, LinkCache(MemoryStore(), LinkSettings()))
         self.records = records or MemoryRecords()
-        self.policies = Policies(Source(directory, known_types(), materials), self.records)
-        desk = Desk(self.policies, MemoryStore())
+        self.policies = PolicyRepository(PolicySource(directory, known_types(), materials), self.records)
+        desk = PolicyWriter(self.policies, MemoryStore())
         self.content = Content(self.policies, desk)
         self.importer = Importer(self.policies, desk, self.documents)
 
@@ -60,7 +60,7 @@ class Controlled:
         return bundle_of(Exporter(self.documents).objects(entries, stored=stored))
 
     async def take(self, bundle: Any, *, replace: bool = False, dry_run: bool = False) -> list[Step]:
-        return await self.importer.run(ANNA, Document("bundle", bundle, {}), Wish(replace, dry_run))
+        return await self.importer.run(ANNA, YamlDocument("bundle", bundle, {}), ImportOptions(replace, dry_run))
 
     def node(self, name: str) -> Object:
         return self.content.tree(ANNA.workspace).find(name).object

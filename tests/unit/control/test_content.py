@@ -7,7 +7,7 @@ import pytest
 from controlled import ANNA, Controlled
 
 from gateway.domain.principal import Principal
-from gateway.errors import Conflict, Invalid, NotFound, PreconditionFailed
+from gateway.errors import Conflict, InvalidObject, NotFound, PreconditionFailed
 
 FILES = {
     "contexts": {"voice": {}, "blog": {}, "shop": {}},
@@ -57,7 +57,7 @@ async def test_what_is_taken_is_a_conflict_that_names_the_file(house: Controlled
     ],
 )
 async def test_faults_point_at_what_was_sent(house: Controlled, sent: dict[str, Any], pointer: str) -> None:
-    with pytest.raises(Invalid) as caught:
+    with pytest.raises(InvalidObject) as caught:
         await house.content.create(ANNA, sent)
     assert [fault.pointer for fault in caught.value.faults] == [pointer]
     assert len(house.snapshot.nodes) == 2
@@ -84,7 +84,7 @@ async def test_a_node_cannot_stand_below_itself(house: Controlled) -> None:
     await make(house, "a", id="a")
     await make(house, "b", "a", id="b")
     for parent in ("a", "b"):
-        with pytest.raises(Invalid) as caught:
+        with pytest.raises(InvalidObject) as caught:
             await house.content.replace(ANNA, "a", {"parent": parent})
         assert [fault.pointer for fault in caught.value.faults] == ["/parent"]
 
@@ -99,7 +99,7 @@ async def test_a_node_cannot_move_onto_another(house: Controlled) -> None:
 
 async def test_an_id_never_changes(house: Controlled) -> None:
     await make(house, "a", id="a")
-    with pytest.raises(Invalid) as caught:
+    with pytest.raises(InvalidObject) as caught:
         await house.content.replace(ANNA, "a", {"id": "other"})
     assert [fault.pointer for fault in caught.value.faults] == ["/id"]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from controlled import ANNA, Controlled, write
 
-from gateway.control.desk import Desk
 from gateway.control.versions import Versions
-from gateway.errors import Conflict, Invalid, NotFound, Unavailable
-from gateway.stores.memory import MemoryStore
+from gateway.control.writer import PolicyWriter
+from gateway.errors import Conflict, InvalidObject, NotFound, ServiceUnavailable
+from gateway.stores.memory_ephemeral import MemoryStore
 
 BEFORE = {"content": {"site": {"contexts": ["voice"], "children": {"blog": {"contexts": ["blog"]}}}}}
 AFTER = {"content": {"site": {"contexts": ["voice"], "children": {"journal": {"contexts": ["blog"]}}}}}
@@ -57,19 +57,19 @@ async def test_nodes_are_mended_one_by_one(house: Controlled) -> None:
 
 
 async def test_without_its_parent_a_node_cannot_be_changed_otherwise(house: Controlled) -> None:
-    with pytest.raises(Invalid) as replaced:
+    with pytest.raises(InvalidObject) as replaced:
         await house.content.replace(ANNA, "post", {"title": "Other"})
-    with pytest.raises(Invalid) as assigned:
+    with pytest.raises(InvalidObject) as assigned:
         await house.content.assign(ANNA, "post", ["voice"], None)
-    versions = Versions(house.content, house.records, Desk(house.policies, MemoryStore()))
-    with pytest.raises(Invalid) as rolled_back:
+    versions = Versions(house.content, house.records, PolicyWriter(house.policies, MemoryStore()))
+    with pytest.raises(InvalidObject) as rolled_back:
         await versions.rollback(ANNA, "post", 1)
     for caught in (replaced, assigned, rolled_back):
         assert [fault.pointer for fault in caught.value.faults] == ["/parent"]
 
 
 async def test_a_new_node_may_take_the_place_of_the_lost_one(house: Controlled) -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidObject):
         await house.content.create(ANNA, {"key": "more", "parent": "site/blog"})
     await house.content.create(ANNA, {"id": "site/blog", "key": "blog", "parent": "site"})
     assert house.policies.error is None
@@ -93,7 +93,7 @@ async def test_a_stored_node_whose_path_a_file_takes_is_found_by_its_id(tmp_path
 async def test_a_gateway_that_starts_with_faults_lets_them_be_mended(house: Controlled, tmp_path: Path) -> None:
     started = Controlled(tmp_path, house.records)
     await started.policies.start()
-    with pytest.raises(Unavailable):
+    with pytest.raises(ServiceUnavailable):
         started.policies.of(ANNA.workspace)
     assert sorted(paths(started)) == sorted(paths(house))
     await started.content.delete(ANNA, "post", recursive=True)

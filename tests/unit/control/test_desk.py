@@ -10,17 +10,17 @@ import orjson
 import pytest
 from controlled import ANNA, known_types
 
-from gateway.control.desk import Change, Desk
-from gateway.domain.record import Author, Key, Write
-from gateway.errors import Invalid, StoreError
-from gateway.resources.extract import DocumentCache
-from gateway.settings import Documents, Links
-from gateway.stores.compile_resources import Source
-from gateway.stores.links import LinkCache
-from gateway.stores.materials import PolicyMaterials
-from gateway.stores.memory import MemoryStore
+from gateway.control.writer import Change, PolicyWriter
+from gateway.domain.record import Author, RecordKey, RecordWrite
+from gateway.errors import InvalidObject, StoreError
+from gateway.extraction.extract import DocumentCache
+from gateway.links.cache import LinkCache
+from gateway.policies.context_compiler import PolicySource
+from gateway.policies.materials import PolicyMaterials
+from gateway.policies.repository import PolicyRepository
+from gateway.settings import DocumentSettings, LinkSettings
+from gateway.stores.memory_ephemeral import MemoryStore
 from gateway.stores.memory_records import MemoryRecords
-from gateway.stores.workspaces import Policies
 
 CONTEXT = {"resources": {"one": {"type": "text", "data": {"content": "One."}}}}
 
@@ -30,18 +30,18 @@ class Cluster:
 
     def __init__(self, directory: Path) -> None:
         self.store, self.records = MemoryStore(), MemoryRecords()
-        materials = PolicyMaterials(DocumentCache(Documents()), LinkCache(MemoryStore(), Links()))
-        source = Source(directory, known_types(), materials)
-        self.nodes = [Policies(source, self.records) for _ in range(2)]
+        materials = PolicyMaterials(DocumentCache(DocumentSettings()), LinkCache(MemoryStore(), LinkSettings()))
+        source = PolicySource(directory, known_types(), materials)
+        self.nodes = [PolicyRepository(source, self.records) for _ in range(2)]
 
     async def start(self) -> None:
         for node in self.nodes:
             await node.start()
-        write = Write(Key(ANNA.workspace, "contexts", "seo"), orjson.dumps(CONTEXT))
+        write = RecordWrite(RecordKey(ANNA.workspace, "contexts", "seo"), orjson.dumps(CONTEXT))
         await self.nodes[0].commit([write], Author("anna", "create"))
 
-    def desks(self) -> list[Desk]:
-        return [Desk(node, self.store) for node in self.nodes]
+    def desks(self) -> list[PolicyWriter]:
+        return [PolicyWriter(node, self.store) for node in self.nodes]
 
 
 @pytest.fixture
@@ -51,20 +51,22 @@ async def cluster(tmp_path: Path) -> Cluster:
     return made
 
 
-async def change(desk: Desk, node: Policies, kind: str, alias: str, body: dict[str, Any] | None) -> bool:
+async def change(
+    desk: PolicyWriter, node: PolicyRepository, kind: str, alias: str, body: dict[str, Any] | None
+) -> bool:
     """Look, try, dawdle, commit; whether it was possible."""
     async with desk.turn(ANNA.workspace):
         entry = node.entries(ANNA.workspace)[kind].get(alias)
         try:
             await desk.tried(ANNA.workspace, {(kind, alias): body})
-        except Invalid:
+        except InvalidObject:
             return False
         await asyncio.sleep(0.01)
         await desk.commit(ANNA, "update", [Change(kind, alias, body, entry.record if entry else None)])
         return True
 
 
-async def race(cluster: Cluster, desks: list[Desk]) -> tuple[bool, bool]:
+async def race(cluster: Cluster, desks: list[PolicyWriter]) -> tuple[bool, bool]:
     """One node deletes a context while the other gives it to an agent."""
     one, two = cluster.nodes
     deleted, used = await asyncio.gather(
@@ -81,7 +83,7 @@ async def test_of_two_changes_that_exclude_each_other_one_is_made(cluster: Clust
     assert [node.error for node in cluster.nodes] == [None, None]
 
 
-class HastyDesk(Desk):
+class HastyDesk(PolicyWriter):
     """A desk whose turn counts on its own node only."""
 
     @asynccontextmanager
@@ -106,7 +108,7 @@ async def test_a_turn_is_given_back_at_once(cluster: Cluster) -> None:
 
 
 async def test_a_turn_that_never_ends_is_refused_to_others(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.control.desk.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.control.writer.PATIENCE_SECONDS", 0.05)
     one, two = cluster.desks()
     async with one.turn("default"):
         with pytest.raises(StoreError, match="busy"):

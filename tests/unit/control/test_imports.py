@@ -8,10 +8,10 @@ from controlled import ANNA, Controlled, actions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.control.imports import Wish
-from gateway.control.yaml_text import yaml_text
-from gateway.errors import Conflict, Invalid
-from gateway.stores.base import AuditFilter
+from gateway.control.imports import ImportOptions
+from gateway.control.yaml_writer import yaml_text
+from gateway.errors import Conflict, InvalidObject
+from gateway.stores.protocols import AuditFilter
 from gateway.strict_yaml import parse
 
 SHA = "ab" * 32
@@ -44,7 +44,7 @@ BUNDLE: dict[str, Any] = {
 }
 
 
-def pointers(caught: pytest.ExceptionInfo[Invalid]) -> list[str | None]:
+def pointers(caught: pytest.ExceptionInfo[InvalidObject]) -> list[str | None]:
     return [fault.pointer for fault in caught.value.faults]
 
 
@@ -117,7 +117,7 @@ async def test_one_fault_refuses_all_and_every_fault_is_told_with_its_place(empt
         "agents": {"a": {"contexts": ["good", "missing"], "temperature": 9}},
         "content": {"s": {"children": {"t": {"contexts": ["missing"]}, "U": {}}}},
     }
-    with pytest.raises(Invalid) as caught:
+    with pytest.raises(InvalidObject) as caught:
         await empty.take(bundle)
     assert set(pointers(caught)) == {
         *("/contexts/Bad Alias", "/contexts/typo/resources/x/type", "/agents/a/contexts/1", "/agents/a/temperature"),
@@ -143,15 +143,15 @@ async def test_one_fault_refuses_all_and_every_fault_is_told_with_its_place(empt
     ],
 )
 async def test_what_is_no_bundle_is_refused(empty: Controlled, bundle: Any, pointer: str | None) -> None:
-    with pytest.raises(Invalid) as caught:
+    with pytest.raises(InvalidObject) as caught:
         await empty.take(bundle)
     assert pointers(caught) == [pointer if pointer is not None else "/contexts/a/resources/d/data"]
 
 
 async def test_a_fault_of_yaml_names_the_line(empty: Controlled) -> None:
     document = parse("contexts:\n  a: {}\n  b:\n    nme: x\n", "bundle")
-    with pytest.raises(Invalid) as caught:
-        await empty.importer.run(ANNA, document, Wish())
+    with pytest.raises(InvalidObject) as caught:
+        await empty.importer.run(ANNA, document, ImportOptions())
     assert pointers(caught) == ["/contexts/b/nme"]
     assert "(line 4)" in caught.value.faults[0].message
 

@@ -10,11 +10,11 @@ import pytest
 from gateway.control.key_shape import KeyWish, shape_of
 from gateway.control.keys import PREFIX, Keys
 from gateway.domain.principal import ANONYMOUS, KeyLimits, Principal, Role
-from gateway.domain.record import Author, Key, Record, Write
-from gateway.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed
-from gateway.settings import Key as ConfiguredKey
-from gateway.stores.base import AuditFilter
+from gateway.domain.record import Author, Record, RecordKey, RecordWrite
+from gateway.errors import Conflict, Forbidden, InvalidObject, NotFound, PreconditionFailed
+from gateway.settings import KeySettings as ConfiguredKey
 from gateway.stores.memory_records import MemoryRecords
+from gateway.stores.protocols import AuditFilter
 
 ADMIN = Principal("root", role=Role.ADMIN, key="key-root")
 CONFIGURED = ConfiguredKey(name="site", sha256="ab" * 32, groups=["press"])
@@ -30,7 +30,7 @@ class Book:
     def stored(self, kind: str) -> Iterable[Record]:
         return [record for record in self.records if record.key.kind == kind]
 
-    async def commit(self, writes: Sequence[Write], author: Author) -> list[Record]:
+    async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
         made = await self.store.commit(writes, author)
         self.records = (await self.store.load()).records
         return made
@@ -53,7 +53,7 @@ async def test_a_new_key_is_shown_once_and_kept_as_its_hash(keys: Keys, book: Bo
     assert len(made.secret) >= len(PREFIX) + 40
     assert shape_of(record).sha256 == sha256(made.secret.encode()).hexdigest()
     assert made.secret.encode() not in (record.body or b"")
-    assert record.key == Key("default", "keys", made.held.id)
+    assert record.key == RecordKey("default", "keys", made.held.id)
     assert made.held.id.startswith("key-")
     assert len(made.held.id) == 16
 
@@ -171,7 +171,7 @@ async def test_a_name_gives_nothing_to_read(keys: Keys) -> None:
 
 
 async def test_a_key_that_has_ended_cannot_be_made(keys: Keys) -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(InvalidObject) as refused:
         await keys.create(ADMIN, KeyWish.model_validate({"expires_at": "2020-01-01"}))
     assert refused.value.faults[0].pointer == "/expires_at"
 

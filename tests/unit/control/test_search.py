@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.control.search import KINDS, SNIPPET, Part, search
+from gateway.control.search import KINDS, SNIPPET, PageSlice, search
 from gateway.domain.snapshot import Snapshot
 
 POLICIES = """
@@ -93,5 +93,5 @@ def test_scores_stay_between_0_and_1_and_fall(policies: Load) -> None:
 
 def test_a_part_of_the_hits_comes_with_the_count_of_all(policies: Load) -> None:
     every, total = search("voice", policies(POLICIES))
-    assert search("voice", policies(POLICIES), part=Part(1, 2)) == (every[1:3], total)
+    assert search("voice", policies(POLICIES), part=PageSlice(1, 2)) == (every[1:3], total)
     assert total == len(every) == 4

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gateway.control.yaml_text import yaml_text
+from gateway.control.yaml_writer import yaml_text
 from gateway.errors import Faults
 from gateway.strict_yaml import parse
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.domain.principal import ANONYMOUS, Principal, Role, reads
+from gateway.domain.principal import ANONYMOUS, Principal, Role, may_read
 
 
 @pytest.mark.parametrize("held", list(Role))
@@ -46,4 +46,4 @@ def test_a_caller_reads_as_itself_its_groups_and_its_user(
 def test_a_reader_list_lets_in_those_it_names_and_whoever_is_in_every_group(
     readers: set[str], allowed: tuple[str, ...], expected: bool
 ) -> None:
-    assert reads(frozenset(readers), allowed) is expected
+    assert may_read(frozenset(readers), allowed) is expected

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from gateway.domain.snapshot import EMPTY, Snapshot
+from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 
 
 @dataclass
 class FixedPolicies:
     """One snapshot for every workspace."""
 
-    current: Snapshot = EMPTY
+    current: Snapshot = EMPTY_SNAPSHOT
     error: str | None = None
 
     @property

@@ -18,12 +18,12 @@ from gateway.edge.manage.patterns import segments
 from gateway.edge.manage.profiles import profiles
 from gateway.edge.manage.prompts import prompts
 from gateway.edge.manage.resources import Resources
+from gateway.policies.context_compiler import PolicySource
+from gateway.policies.repository import PolicyRepository
 from gateway.resources.registry import default_registry
-from gateway.settings import Limits
-from gateway.stores.compile_resources import Source
-from gateway.stores.memory import MemoryStore
+from gateway.settings import LimitSettings
+from gateway.stores.memory_ephemeral import MemoryStore
 from gateway.stores.memory_records import MemoryRecords
-from gateway.stores.workspaces import Policies
 
 FILES = {
     "contexts": {"house": {"resources": {"voice": {"type": "text", "data": {"content": "Write plainly."}}}}},
@@ -52,8 +52,8 @@ class Managed:
         self.manage = managing(self.services)
         self.document = document(self.manage.routes)
 
-    def node(self) -> Policies:
-        return Policies(Source(self.directory, default_registry(), NoMaterials()), self.records)
+    def node(self) -> PolicyRepository:
+        return PolicyRepository(PolicySource(self.directory, default_registry(), NoMaterials()), self.records)
 
     def write(self, policies: dict[str, Any]) -> None:
         (self.directory / "all.yaml").write_text(yaml.safe_dump(policies, sort_keys=False))
@@ -83,7 +83,7 @@ def managing(services: Services) -> Manage:
         *prompts(services),
         DraftList(services.drafts),
     )
-    return Manage(nouns, Limits())
+    return Manage(nouns, LimitSettings())
 
 
 @pytest.fixture

@@ -8,23 +8,24 @@ import pytest
 
 from gateway.control.key_shape import KeyShape
 from gateway.domain.principal import ANONYMOUS, UNLIMITED, KeyLimits, Role
-from gateway.domain.record import Key as RecordKey
-from gateway.domain.record import Record
+from gateway.domain.record import Record, RecordKey
 from gateway.edge.auth import Authenticator, Freshness
-from gateway.errors import Faults, GatewayError, InvalidApiKey, Unavailable
-from gateway.settings import Auth, Key
+from gateway.errors import Faults, GatewayError, InvalidApiKey, ServiceUnavailable
+from gateway.settings import AuthSettings, KeySettings
 
 
 def digest(key: str) -> str:
     return sha256(key.encode()).hexdigest()
 
 
-OPEN = Authenticator(Auth())
+OPEN = Authenticator(AuthSettings())
 KEYED = Authenticator(
-    Auth(
+    AuthSettings(
         keys=[
-            Key(sha256=digest("alpha").upper()),
-            Key(name="team", sha256=digest("beta"), workspace="w2", agents=["a"], agent="b", rights=["act_as_user"]),
+            KeySettings(sha256=digest("alpha").upper()),
+            KeySettings(
+                name="team", sha256=digest("beta"), workspace="w2", agents=["a"], agent="b", rights=["act_as_user"]
+            ),
         ]
     )
 )
@@ -107,15 +108,15 @@ def test_only_a_bearer_that_is_the_clients_own_may_go_upstream(authenticator, he
     [({}, Role.CHAT), ({"rights": ["admin"]}, Role.ADMIN), ({"role": "editor"}, Role.EDITOR)],
 )
 def test_a_configured_key_has_the_role_of_its_rights_unless_it_names_one(said, role):
-    auth = Authenticator(Auth(keys=[Key.model_validate({"sha256": digest("k"), **said})]))
+    auth = Authenticator(AuthSettings(keys=[KeySettings.model_validate({"sha256": digest("k"), **said})]))
     assert auth.authenticate([bearer("k")]).role is role
 
 
 def test_a_configured_key_has_groups_tier_and_limits():
-    key = Key.model_validate(
+    key = KeySettings.model_validate(
         {"name": "n", "sha256": digest("k"), "groups": ["g"], "tier": "pro", "limits": {"requests": 2}}
     )
-    principal = Authenticator(Auth(keys=[key])).authenticate([bearer("k")])
+    principal = Authenticator(AuthSettings(keys=[key])).authenticate([bearer("k")])
     assert (principal.groups, principal.tier, principal.limits) == ({"g"}, "pro", KeyLimits(2, None))
     assert principal.readers() == {"n", "g"}
     assert KEYED.authenticate([bearer("beta")]).limits is UNLIMITED
@@ -123,11 +124,11 @@ def test_a_configured_key_has_groups_tier_and_limits():
 
 def test_the_id_of_a_configured_key_outlives_its_secret_and_tells_nothing_of_it():
     ids = {
-        Authenticator(Auth(keys=[Key(name="n", sha256=digest(k))])).authenticate([bearer(k)]).key
+        Authenticator(AuthSettings(keys=[KeySettings(name="n", sha256=digest(k))])).authenticate([bearer(k)]).key
         for k in ("one", "two")
     }
     (only,) = ids
-    nameless = Authenticator(Auth(keys=[Key(sha256=digest("one"))])).authenticate([bearer("one")]).key
+    nameless = Authenticator(AuthSettings(keys=[KeySettings(sha256=digest("one"))])).authenticate([bearer("one")]).key
     assert only != nameless
     assert digest("one")[:6] not in nameless
 
@@ -149,8 +150,8 @@ class World:
     def __post_init__(self) -> None:
         self.fresh = Freshness(300.0, lambda: self.contact, lambda: self.monotonic, lambda: self.clock)
 
-    def authenticator(self, *keys: Key, loopback: bool = True) -> Authenticator:
-        return Authenticator(Auth(keys=list(keys)), loopback=loopback, fresh=self.fresh)
+    def authenticator(self, *keys: KeySettings, loopback: bool = True) -> Authenticator:
+        return Authenticator(AuthSettings(keys=list(keys)), loopback=loopback, fresh=self.fresh)
 
 
 @pytest.fixture
@@ -158,7 +159,7 @@ def world() -> World:
     return World()
 
 
-CONFIGURED = Key(name="fixed", sha256=digest("fixed"))
+CONFIGURED = KeySettings(name="fixed", sha256=digest("fixed"))
 
 
 def refusal(auth: Authenticator, *headers: tuple[bytes, bytes]) -> GatewayError:
@@ -234,7 +235,7 @@ def test_stored_keys_are_believed_for_a_while_after_the_store_is_lost(world):
     world.monotonic += 0.1
     for headers in ([bearer("s")], [bearer("unknown")]):
         lost = refusal(auth, *headers)
-        assert isinstance(lost, Unavailable)
+        assert isinstance(lost, ServiceUnavailable)
         assert lost.retry_after
     assert auth.authenticate([bearer("fixed")]).name == "fixed"
     world.contact = world.monotonic
@@ -247,7 +248,7 @@ def test_a_key_that_was_revoked_before_the_store_was_lost_is_not_called_wrong_ei
     auth.update([stored("s")])
     auth.update([])
     world.monotonic += 301
-    assert isinstance(refusal(auth, bearer("s")), Unavailable)
+    assert isinstance(refusal(auth, bearer("s")), ServiceUnavailable)
 
 
 def test_without_stored_keys_a_lost_store_does_not_matter(world):
@@ -262,9 +263,9 @@ def test_a_store_that_was_never_reached_lets_only_configured_keys_in(world):
     world.contact = -inf
     auth, alone = world.authenticator(CONFIGURED), world.authenticator()
     assert auth.authenticate([bearer("fixed")])
-    assert isinstance(refusal(auth, bearer("unknown")), Unavailable)
-    assert isinstance(refusal(alone), Unavailable)
-    assert isinstance(refusal(alone, bearer("unknown")), Unavailable)
+    assert isinstance(refusal(auth, bearer("unknown")), ServiceUnavailable)
+    assert isinstance(refusal(alone), ServiceUnavailable)
+    assert isinstance(refusal(alone, bearer("unknown")), ServiceUnavailable)
     world.contact = world.monotonic
     assert alone.authenticate([]) is ANONYMOUS
 

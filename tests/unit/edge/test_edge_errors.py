@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.edge.errors import Broken, error_body, error_event, error_headers, guarded, send_error
+from gateway.edge.errors import BrokenResponse, error_body, error_event, error_headers, guarded, send_error
 from gateway.edge.requests import ClientGone
-from gateway.errors import InvalidApiKey, InvalidRequest, RateLimited, Unknown
+from gateway.errors import InvalidApiKey, InvalidRequest, RateLimited, UnknownAlias
 
 HTTP = {"type": "http", "headers": []}
 
@@ -61,7 +61,7 @@ def test_an_error_has_message_type_param_and_code():
 
 
 def test_an_error_in_a_stream_is_one_event():
-    error = Unknown("agent", "writr", ["writer"], param="x-context-agent")
+    error = UnknownAlias("agent", "writr", ["writer"], param="x-context-agent")
     event = error_event(error)
     assert event == b"data: " + error_body(error) + b"\n\n"
     assert event.count(b"\n") == 2
@@ -114,10 +114,10 @@ async def test_a_client_that_is_gone_gets_nothing():
     assert send.messages == []
 
 
-@pytest.mark.parametrize("error", [InvalidRequest("late"), KeyError("late"), Broken()])
+@pytest.mark.parametrize("error", [InvalidRequest("late"), KeyError("late"), BrokenResponse()])
 async def test_a_response_that_has_begun_can_only_break(error):
     send = Outbox()
-    with pytest.raises(Broken):
+    with pytest.raises(BrokenResponse):
         await guarded(failing(error, after=1))(HTTP, nothing, send)
     assert len(send.messages) == 1
 

@@ -7,10 +7,10 @@ import orjson
 import pytest
 from fixed_policies import FixedPolicies
 
-from gateway.domain.snapshot import EMPTY, Snapshot
+from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 from gateway.edge.health import Health
 
-LOADED = replace(EMPTY, hash="abcdef0123456789" * 4, generation=3)
+LOADED = replace(EMPTY_SNAPSHOT, hash="abcdef0123456789" * 4, generation=3)
 
 
 @dataclass
@@ -33,7 +33,7 @@ def health(policies: FakePolicies, *, store: bool = True, draining: bool = False
 
 
 async def test_a_process_that_cannot_serve_is_still_alive():
-    status, _ = await ask(health(FakePolicies(EMPTY), store=False, draining=True).livez)
+    status, _ = await ask(health(FakePolicies(EMPTY_SNAPSHOT), store=False, draining=True).livez)
     assert status == 200
 
 
@@ -54,7 +54,7 @@ async def test_a_failed_reload_or_a_broken_store_is_shown_but_does_not_refuse_tr
     assert (detail["policies"]["error"], detail["store"]["ok"]) == ("a.yaml:3: no", False)
 
 
-@pytest.mark.parametrize(("policies", "draining"), [(FakePolicies(EMPTY), False), (FakePolicies(), True)])
+@pytest.mark.parametrize(("policies", "draining"), [(FakePolicies(EMPTY_SNAPSHOT), False), (FakePolicies(), True)])
 async def test_without_policies_or_while_draining_it_is_not_ready(policies, draining):
     status, detail = await ask(health(policies, draining=draining).readyz)
     assert (status, detail["status"], detail["draining"]) == (503, "not ready", draining)

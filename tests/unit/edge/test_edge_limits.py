@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import KeyLimits, Principal
-from gateway.domain.snapshot import EMPTY
+from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.edge import limits
 from gateway.edge.limits import SLICE, Limiter, waiting
 from gateway.edge.meter import Meter
 from gateway.errors import RateLimited, StoreError
-from gateway.stores.memory import MemoryStore
+from gateway.stores.memory_ephemeral import MemoryStore
 
 MINUTE = 60.0
 
@@ -77,7 +77,7 @@ async def admitted(limiter: Limiter, principal: Principal, degraded: set[str] | 
 
 
 async def spend(limiter: Limiter, principal: Principal, tokens: int) -> None:
-    exchange = Exchange("x", principal, EMPTY, [], replies=[("up", 200)], usage={"total_tokens": tokens})
+    exchange = Exchange("x", principal, EMPTY_SNAPSHOT, [], replies=[("up", 200)], usage={"total_tokens": tokens})
     await limiter.settle(Meter(exchange))
 
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from gateway.edge.logs import ExchangeLog, JsonFormatter, json_logging, redact
-from gateway.settings import Log
+from gateway.settings import LogSettings
 
 
 def record(message: str, *args: object, exc_info: object = None) -> logging.LogRecord:
@@ -63,7 +63,7 @@ def test_a_message_with_a_lone_surrogate_is_still_logged():
 def test_uvicorn_logs_through_the_same_formatter(monkeypatch):
     stderr = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
-    with json_logging(Log(level="info")), json_logging(Log(level="info")):
+    with json_logging(LogSettings(level="info")), json_logging(LogSettings(level="info")):
         logging.getLogger("uvicorn.error").info("Started")
         logging.getLogger("gateway").debug("too fine")
     (line,) = stderr.getvalue().splitlines()
@@ -72,7 +72,7 @@ def test_uvicorn_logs_through_the_same_formatter(monkeypatch):
 
 def test_the_process_logs_as_before_afterwards():
     handlers, level = logging.root.handlers[:], logging.root.level
-    with json_logging(Log(level="debug")):
+    with json_logging(LogSettings(level="debug")):
         assert logging.root.level == logging.DEBUG
         assert logging.root.handlers != handlers
     assert (logging.root.handlers, logging.root.level) == (handlers, level)

@@ -7,14 +7,14 @@ import pytest
 
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.principal import ANONYMOUS
-from gateway.domain.snapshot import EMPTY
+from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.edge.meter import Meter, total
 
 CHUNK = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
 
 
 def exchange(status: int = 200, **said: Any) -> Exchange:
-    return Exchange("x", ANONYMOUS, EMPTY, [], replies=[("up", status)], **said)
+    return Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, [], replies=[("up", status)], **said)
 
 
 class Stream:
@@ -100,4 +100,4 @@ async def test_a_client_that_leaves_early_pays_for_what_it_saw() -> None:
 
 @pytest.mark.parametrize("replies", [[], [("up", 500)], [("up", 429), ("other", 503)]])
 def test_what_no_upstream_answered_costs_nothing(replies: list[tuple[str, int]]) -> None:
-    assert Meter(Exchange("x", ANONYMOUS, EMPTY, [], replies=replies), asked=400).spent() == 0
+    assert Meter(Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, [], replies=replies), asked=400).spent() == 0

@@ -5,7 +5,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.edge.metrics import Metrics
-from gateway.upstreams.breaker import Breaker
+from gateway.upstreams.breaker import CircuitBreaker
 
 
 class Scrape:
@@ -57,7 +57,7 @@ def test_what_an_exchange_did_is_counted():
 def test_states_are_asked_for_when_they_are_scraped():
     metrics = Metrics()
     now = [0.0]
-    breaker = Breaker(lambda: now[0], threshold=1, seconds=10)
+    breaker = CircuitBreaker(lambda: now[0], threshold=1, seconds=10)
     generation = [1]
     metrics.watch_breakers({"openai": breaker})
     metrics.watch_generation(lambda: generation[0])

@@ -10,16 +10,16 @@ from fixed_policies import FixedPolicies
 
 from gateway.domain.agent import Agent
 from gateway.domain.principal import ANONYMOUS, Principal
-from gateway.domain.snapshot import EMPTY, Snapshot
+from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
+from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
 from gateway.edge import models
 from gateway.edge.models import ModelList
-from gateway.errors import Unknown, UpstreamUnreachable
-from gateway.upstreams.base import Capabilities, UpstreamReply, UpstreamRequest
+from gateway.errors import UnknownAlias, UpstreamUnreachable
 
 AGENTS = {alias: Agent(alias, alias) for alias in ("writer", "editor")}
 
 
-LOADED = replace(EMPTY, agents=AGENTS)
+LOADED = replace(EMPTY_SNAPSHOT, agents=AGENTS)
 
 
 @dataclass
@@ -149,8 +149,8 @@ async def test_one_model_is_found_by_its_id_escaped_or_not(id):
 
 async def test_an_unknown_or_forbidden_model_is_a_404_that_names_only_what_the_key_may_see():
     asker = Asker()
-    with pytest.raises(Unknown) as unknown:
+    with pytest.raises(UnknownAlias) as unknown:
         await asker.ask(Principal("k", agents=frozenset({"editor"})), "agent:writer")
     assert (unknown.value.status, unknown.value.code, unknown.value.param) == (404, "unknown_model", "model")
     assert "Did you mean 'agent:writer'" not in unknown.value.message
-    assert Unknown.status == 400
+    assert UnknownAlias.status == 400

@@ -6,21 +6,21 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.edge.errors import Broken
-from gateway.edge.passthrough import Allowed, PassThrough
+from gateway.domain.upstream import Capabilities, Upstream, UpstreamReply, UpstreamRequest
+from gateway.edge.errors import BrokenResponse
+from gateway.edge.passthrough import PassThrough, PassthroughPaths
 from gateway.edge.routed_model import routed_model
 from gateway.errors import (
+    EndpointUnavailable,
     InvalidJson,
     InvalidRequest,
     MethodNotAllowed,
-    NotBuilt,
     UnknownEndpoint,
     UpstreamAuth,
     UpstreamInvalid,
     UpstreamTruncated,
 )
-from gateway.settings import Limits
-from gateway.upstreams.base import Capabilities, Upstream, UpstreamReply, UpstreamRequest
+from gateway.settings import LimitSettings
 
 
 class FakeReply:
@@ -103,7 +103,7 @@ class Relay:
         async def send(message: Any) -> None:
             self.sent.append(message)
 
-        through = PassThrough(self.routes, Allowed(), Limits(reply_bytes=100))
+        through = PassThrough(self.routes, PassthroughPaths(), LimitSettings(reply_bytes=100))
         await through.serve(scope, receive, send, path, "client-bearer")
 
     @property
@@ -123,7 +123,7 @@ class Relay:
     ],
 )
 def test_the_named_endpoints_are_open(path):
-    Allowed().check("POST", path)
+    PassthroughPaths().check("POST", path)
 
 
 @pytest.mark.parametrize(
@@ -144,22 +144,22 @@ def test_the_named_endpoints_are_open(path):
 )
 def test_everything_else_is_unknown(path):
     with pytest.raises(UnknownEndpoint):
-        Allowed().check("POST", path)
+        PassthroughPaths().check("POST", path)
 
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/responses/r1", "/v1/messages", "/v1/messages/count_tokens"])
 def test_what_will_be_built_says_so(path):
-    with pytest.raises(NotBuilt):
-        Allowed().check("POST", path)
+    with pytest.raises(EndpointUnavailable):
+        PassthroughPaths().check("POST", path)
 
 
 @pytest.mark.parametrize("further", ["rerank", "/rerank", "/v1/rerank", "v1/rerank"])
 def test_an_operator_may_open_further_paths(further):
-    Allowed([further]).check("POST", "/v1/rerank")
+    PassthroughPaths([further]).check("POST", "/v1/rerank")
 
 
 def test_an_operator_may_open_a_folder_and_even_what_is_not_built():
-    allowed = Allowed(["vector_stores/*", "responses"])
+    allowed = PassthroughPaths(["vector_stores/*", "responses"])
     allowed.check("GET", "/v1/vector_stores/a/search")
     allowed.check("POST", "/v1/responses")
     with pytest.raises(UnknownEndpoint):
@@ -168,7 +168,7 @@ def test_an_operator_may_open_a_folder_and_even_what_is_not_built():
 
 def test_other_methods_are_refused():
     with pytest.raises(MethodNotAllowed):
-        Allowed().check("DELETE", "/v1/embeddings")
+        PassthroughPaths().check("DELETE", "/v1/embeddings")
 
 
 async def test_a_request_goes_up_byte_for_byte_with_the_headers_that_may():
@@ -224,7 +224,7 @@ async def test_a_failure_before_the_first_byte_is_an_error_of_its_own():
 
 async def test_a_body_that_breaks_off_breaks_the_connection():
     relay = Relay(b"half", UpstreamTruncated("cut"), content_type="audio/mpeg")
-    with pytest.raises(Broken):
+    with pytest.raises(BrokenResponse):
         await relay.run()
     assert relay.sent[-1]["more_body"]
     assert relay.reply.closed

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from gateway.edge.requests import ClientGone, headers_of, read_body, require_json
-from gateway.errors import InvalidRequest, TooLarge, UnsupportedMedia
-from gateway.settings import Limits
+from gateway.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
+from gateway.settings import LimitSettings
 
-LIMITS = Limits(body_bytes=10)
+LIMITS = LimitSettings(body_bytes=10)
 
 
 def scope(**headers: str) -> dict[str, Any]:
@@ -40,14 +40,14 @@ async def test_a_body_in_several_messages_is_joined():
 
 async def test_a_body_beyond_the_cap_is_refused_before_the_rest_is_read():
     inbox = Inbox(*body(b"012345", b"678901", b"never read"))
-    with pytest.raises(TooLarge):
+    with pytest.raises(BodyTooLarge):
         await read_body(scope(), inbox, LIMITS)
     assert len(inbox.messages) == 1
 
 
 @pytest.mark.parametrize("length", ["11", "9" * 5000])
 async def test_a_content_length_beyond_the_cap_is_refused_before_anything_is_read(length):
-    with pytest.raises(TooLarge):
+    with pytest.raises(BodyTooLarge):
         await read_body(scope(content_length=length), Inbox(), LIMITS)
 
 
@@ -58,7 +58,7 @@ async def test_a_content_length_that_is_no_number_is_refused():
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "identity, gzip"])
 async def test_a_compressed_body_is_refused(encoding):
-    with pytest.raises(UnsupportedMedia):
+    with pytest.raises(UnsupportedMediaType):
         await read_body(scope(content_encoding=encoding), Inbox(), LIMITS)
 
 
@@ -91,16 +91,16 @@ def test_json_is_accepted(content_type):
     ["", "text/plain", "application/x-www-form-urlencoded", "text/plain; application/json", "application/jsonx"],
 )
 def test_anything_else_is_not_json(content_type):
-    with pytest.raises(UnsupportedMedia):
+    with pytest.raises(UnsupportedMediaType):
         require_json(headers_of(scope(content_type=content_type)))
 
 
 def test_a_missing_content_type_is_not_json():
-    with pytest.raises(UnsupportedMedia):
+    with pytest.raises(UnsupportedMediaType):
         require_json({})
 
 
 @pytest.mark.parametrize("charset", ["utf-16", "latin1"])
 def test_json_in_another_charset_is_refused(charset):
-    with pytest.raises(UnsupportedMedia, match="UTF-8"):
+    with pytest.raises(UnsupportedMediaType, match="UTF-8"):
         require_json({b"content-type": f"application/json; charset={charset}".encode()})

@@ -18,7 +18,7 @@ from gateway.edge.errors import guarded
 from gateway.edge.requests import read_body
 from gateway.edge.respond import send_json
 from gateway.edge.server import build_server
-from gateway.settings import Limits, Settings
+from gateway.settings import LimitSettings, Settings
 
 GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
@@ -26,7 +26,7 @@ GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 class Running:
     """A server in a thread of its own, on a port that the kernel picked."""
 
-    def __init__(self, app: Any, limits: Limits) -> None:
+    def __init__(self, app: Any, limits: LimitSettings) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.server = build_server(app, Settings(upstreams={}, routes=[], limits=limits))
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
@@ -44,7 +44,7 @@ class Running:
 
 @contextmanager
 def running(app: Any, **limits: float) -> Iterator[Running]:
-    server = Running(with_lifespan(guarded(app)), Limits(**limits))
+    server = Running(with_lifespan(guarded(app)), LimitSettings(**limits))
     try:
         yield server
     finally:
@@ -99,7 +99,7 @@ def error_of(body: bytes) -> dict[str, Any]:
 
 
 async def echo_length(scope: Any, receive: Any, send: Any) -> None:
-    body = await read_body(scope, receive, Limits(body_bytes=1_000_000))
+    body = await read_body(scope, receive, LimitSettings(body_bytes=1_000_000))
     await send_json(send, 200, b"%d" % len(body))
 
 
@@ -279,7 +279,7 @@ class Waiting:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.loop = asyncio.get_running_loop()
         self.called.set()
-        await read_body(scope, receive, Limits())
+        await read_body(scope, receive, LimitSettings())
         if self.start:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"first", "more_body": True})

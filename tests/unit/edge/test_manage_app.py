@@ -9,12 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.domain.principal import Principal, Role
 from gateway.edge.manage.app import Manage
-from gateway.edge.manage.calls import Call, Reply, created, found, no_content, ok
+from gateway.edge.manage.calls import ApiCall, ApiReply, created, found, no_content, ok
 from gateway.edge.manage.resource_types import ResourceTypes
-from gateway.edge.manage.routes import Listing, Media, Route
-from gateway.errors import Conflict, Invalid, NotFound, Pointed, StoreError, StoreFull
+from gateway.edge.manage.routes import ApiRoute, ListQuery, Media
+from gateway.errors import Conflict, FieldError, InvalidObject, NotFound, StoreError, StoreFull
 from gateway.resources.registry import default_registry
-from gateway.settings import Limits
+from gateway.settings import LimitSettings
 
 
 class Thing(BaseModel):
@@ -27,7 +27,7 @@ class Thing(BaseModel):
 FAILURES: dict[str, Exception] = {
     "missing": NotFound("There is no thing 'missing'."),
     "taken": Conflict("There is one."),
-    "faulty": Invalid("No.", [Pointed("/a~1b", "is wrong")]),
+    "faulty": InvalidObject("No.", [FieldError("/a~1b", "is wrong")]),
     "down": StoreError("secret address"),
     "full": StoreFull("secret path"),
     "defect": RuntimeError("secret detail"),
@@ -37,18 +37,20 @@ FAILURES: dict[str, Exception] = {
 class Things:
     """A noun that shows what arrives."""
 
-    def routes(self) -> Iterator[Route]:
+    def routes(self) -> Iterator[ApiRoute]:
         common: dict[str, Any] = {"tag": "things", "summary": "For tests", "role": Role.EDITOR}
-        yield Route(method="GET", path="/things", handler=self.list, query=Listing, responses={200: Thing}, **common)
-        yield Route(method="POST", path="/things", handler=self.make, body=Thing, responses={201: Thing}, **common)
-        yield Route(
+        yield ApiRoute(
+            method="GET", path="/things", handler=self.list, query=ListQuery, responses={200: Thing}, **common
+        )
+        yield ApiRoute(method="POST", path="/things", handler=self.make, body=Thing, responses={201: Thing}, **common)
+        yield ApiRoute(
             method="GET", path="/things/{thing}", handler=self.get, responses={200: Thing}, conditional=True, **common
         )
-        yield Route(method="GET", path="/things/special", handler=self.special, responses={204: None}, **common)
-        yield Route(method="DELETE", path="/things/{thing}", handler=self.fail, responses={204: None}, **common)
-        yield Route(method="GET", path="/tree/{node...}", handler=self.node, responses={200: Thing}, **common)
-        yield Route(method="GET", path="/tree/{node...}/kin", handler=self.kin, responses={200: Thing}, **common)
-        yield Route(
+        yield ApiRoute(method="GET", path="/things/special", handler=self.special, responses={204: None}, **common)
+        yield ApiRoute(method="DELETE", path="/things/{thing}", handler=self.fail, responses={204: None}, **common)
+        yield ApiRoute(method="GET", path="/tree/{node...}", handler=self.node, responses={200: Thing}, **common)
+        yield ApiRoute(method="GET", path="/tree/{node...}/kin", handler=self.kin, responses={200: Thing}, **common)
+        yield ApiRoute(
             method="PUT",
             path="/files/{name}",
             handler=self.upload,
@@ -57,34 +59,34 @@ class Things:
             **common,
         )
 
-    async def list(self, call: Call[Listing, None]) -> Reply:
+    async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
         return ok(Thing(name=call.query.filter or "all", size=call.query.take))
 
-    async def make(self, call: Call[None, Thing]) -> Reply:
+    async def make(self, call: ApiCall[None, Thing]) -> ApiReply:
         return created(f"/things/{call.body.name}", call.body, "1-abc")
 
-    async def get(self, call: Call[None, None]) -> Reply:
+    async def get(self, call: ApiCall[None, None]) -> ApiReply:
         return found(call, Thing(name=call.path["thing"]), "1-abc")
 
-    async def special(self, call: Call[None, None]) -> Reply:
+    async def special(self, call: ApiCall[None, None]) -> ApiReply:
         return no_content()
 
-    async def fail(self, call: Call[None, None]) -> Reply:
+    async def fail(self, call: ApiCall[None, None]) -> ApiReply:
         raise FAILURES[call.path["thing"]]
 
-    async def node(self, call: Call[None, None]) -> Reply:
+    async def node(self, call: ApiCall[None, None]) -> ApiReply:
         return ok(Thing(name=call.path["node"]))
 
-    async def kin(self, call: Call[None, None]) -> Reply:
+    async def kin(self, call: ApiCall[None, None]) -> ApiReply:
         return ok(Thing(name="kin of " + call.path["node"]))
 
-    async def upload(self, call: Call[None, bytes]) -> Reply:
-        return Reply(200, call.body.upper(), media="text/plain")
+    async def upload(self, call: ApiCall[None, bytes]) -> ApiReply:
+        return ApiReply(200, call.body.upper(), media="text/plain")
 
 
 @pytest.fixture
 def manage() -> Manage:
-    return Manage([Things(), ResourceTypes(default_registry())], Limits(body_bytes=2000))
+    return Manage([Things(), ResourceTypes(default_registry())], LimitSettings(body_bytes=2000))
 
 
 async def test_a_literal_path_goes_before_a_parameter(manage: Manage) -> None:

@@ -12,23 +12,23 @@ import pytest
 import yaml
 from managing import Answer, ask
 
-from gateway.control.desk import Desk
 from gateway.control.documents import MAX_TEXT, PIECE, Documents
+from gateway.control.writer import PolicyWriter
 from gateway.domain.principal import ANONYMOUS, Principal, Role
-from gateway.domain.record import Author, Key, Write
+from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.edge.manage.app import Manage
 from gateway.edge.manage.documents import DocumentNoun
-from gateway.errors import Faults, Invalid
-from gateway.resources.extract import DocumentCache
+from gateway.errors import Faults, InvalidObject
+from gateway.extraction.extract import DocumentCache
+from gateway.links.cache import LinkCache
+from gateway.policies.context_compiler import PolicySource
+from gateway.policies.materials import PolicyMaterials
+from gateway.policies.repository import PolicyRepository
 from gateway.resources.registry import default_registry
-from gateway.settings import Documents as Settings
-from gateway.settings import Limits, Links
-from gateway.stores.compile_resources import Source
-from gateway.stores.links import LinkCache
-from gateway.stores.materials import PolicyMaterials
-from gateway.stores.memory import MemoryStore
+from gateway.settings import DocumentSettings as Settings
+from gateway.settings import LimitSettings, LinkSettings
+from gateway.stores.memory_ephemeral import MemoryStore
 from gateway.stores.memory_records import MemoryRecords
-from gateway.stores.workspaces import Policies
 
 MARKDOWN = "# Pairing\n\nHold the button for five seconds. Größe: 3".encode()
 DIGEST = sha256(MARKDOWN).hexdigest()
@@ -41,10 +41,10 @@ class Desktop:
 
     def __init__(self, directory: Path, limits: Settings) -> None:
         self.store = MemoryStore()
-        materials = PolicyMaterials(DocumentCache(limits), LinkCache(self.store, Links()))
-        self.policies = Policies(Source(directory, default_registry(), materials), MemoryRecords())
-        documents = Documents(self.policies, Desk(self.policies, self.store), self.store, limits)
-        self.manage = Manage([DocumentNoun(documents, limits.max_bytes)], Limits())
+        materials = PolicyMaterials(DocumentCache(limits), LinkCache(self.store, LinkSettings()))
+        self.policies = PolicyRepository(PolicySource(directory, default_registry(), materials), MemoryRecords())
+        documents = Documents(self.policies, PolicyWriter(self.policies, self.store), self.store, limits)
+        self.manage = Manage([DocumentNoun(documents, limits.max_bytes)], LimitSettings())
 
     async def upload(self, content: bytes, media: str = "text/markdown", query: str = "", **more: Any) -> Answer:
         return await ask(self.manage, "POST", f"/documents{query}", content, content_type=media, **more)
@@ -53,7 +53,7 @@ class Desktop:
         return await ask(self.manage, "GET", path, principal=principal)
 
     async def store_context(self, data: Mapping[str, Any]) -> None:
-        write = Write(Key("default", "contexts", "help"), orjson.dumps(context(data)))
+        write = RecordWrite(RecordKey("default", "contexts", "help"), orjson.dumps(context(data)))
         self.policies.trial("default", {("contexts", "help"): context(data)})
         await self.policies.commit([write], Author("test", "create"))
 
@@ -158,7 +158,7 @@ async def test_a_resource_cannot_name_a_document_that_is_not_there_nor_a_path_of
     (tmp_path / "secret.txt").write_text("The server's own.")
     await desktop.upload(MARKDOWN, principal=OTHER)
     for data in ({"sha256": DIGEST}, {"path": "secret.txt"}, {"sha256": DIGEST, "content": "x"}, {"sha256": "no"}):
-        with pytest.raises((Faults, Invalid)):
+        with pytest.raises((Faults, InvalidObject)):
             await desktop.store_context(data)
 
 

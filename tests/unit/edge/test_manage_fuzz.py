@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from managed_house import FILES, TEXT, Managed
 
 from gateway.edge.manage.contexts import NewContext
-from gateway.stores.policy_models import AgentShape, ResourceShape
+from gateway.policies.shapes import AgentShape, ResourceShape
 
 SCALARS = st.one_of(
     st.none(),

@@ -7,7 +7,7 @@ import pytest
 from managed_house import ANNA, FILES, TEXT, Managed, house, pointers
 
 from gateway.domain.principal import Principal, Role
-from gateway.domain.record import Author, Key, Write
+from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.errors import StoreError
 
 __all__ = ["house"]
@@ -158,8 +158,8 @@ async def test_one_of_two_racing_updates_on_different_nodes_fails_cleanly(house:
     commit = house.policies.commit
 
     async def overtaken(writes: Any, author: Any) -> Any:
-        key = Key("default", "agents", "seo")
-        await house.records.commit([Write(key, b'{"name": "Other"}')], Author("bob", "update"))
+        key = RecordKey("default", "agents", "seo")
+        await house.records.commit([RecordWrite(key, b'{"name": "Other"}')], Author("bob", "update"))
         house.policies.commit = commit  # type: ignore[method-assign]
         return await commit(writes, author)
 
@@ -188,7 +188,9 @@ async def test_what_another_node_has_changed_is_seen_before_a_change(house: Mana
     other = house.node()
     await other.start()
     tag = (await house.made("agents", "seo")).headers["etag"]
-    await other.commit([Write(Key("default", "agents", "seo"), b'{"name": "Other"}')], Author("bob", "update"))
+    await other.commit(
+        [RecordWrite(RecordKey("default", "agents", "seo"), b'{"name": "Other"}')], Author("bob", "update")
+    )
     assert (await house.ask("PUT", "/agents/seo", {"name": "Mine"}, if_match=tag)).status == 412
 
 
@@ -230,5 +232,5 @@ async def test_a_chat_key_may_do_nothing_here(house: Managed) -> None:
 async def test_the_audit_names_who_changed_what(house: Managed) -> None:
     await house.made("agents", "seo", name="A")
     await house.ask("PUT", "/agents/seo", {"name": "B"}, principal=Principal("bob", role=Role.ADMIN))
-    page, total = await house.records.versions(Key("default", "agents", "seo"), 0, 10)
+    page, total = await house.records.versions(RecordKey("default", "agents", "seo"), 0, 10)
     assert (total, [(one.by, one.action) for one in page]) == (2, [("bob", "update"), (ANNA.name, "create")])

@@ -8,12 +8,12 @@ from gateway.domain.principal import Principal, Role
 from gateway.edge.manage.app import Manage
 from gateway.edge.manage.resource_types import ResourceTypes
 from gateway.resources.registry import default_registry
-from gateway.settings import Limits
+from gateway.settings import LimitSettings
 
 
 @pytest.fixture
 def manage() -> Manage:
-    return Manage([Things(), ResourceTypes(default_registry())], Limits())
+    return Manage([Things(), ResourceTypes(default_registry())], LimitSettings())
 
 
 async def test_a_chat_key_may_read_the_document(manage: Manage) -> None:

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.edge.exposition import exposition
-from gateway.edge.metrics import Metrics
-from gateway.edge.shelf import Shelf
-from gateway.edge.tally import Tally, decoded, encoded, together
+from gateway.edge.metrics import Metrics, WorkerMetrics, decoded, encoded, exposition, together
+from gateway.edge.worker_metrics import WorkerMetricsFiles
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -19,7 +17,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def counted(requests: int, running: int = 0, generation: int = 1) -> Tally:
+def counted(requests: int, running: int = 0, generation: int = 1) -> WorkerMetrics:
     metrics = Metrics()
     for _ in range(requests):
         metrics.request("chat", 200, 0.02)
@@ -28,12 +26,12 @@ def counted(requests: int, running: int = 0, generation: int = 1) -> Tally:
     return metrics.tally()
 
 
-def shown(shelf: Shelf) -> list[str]:
+def shown(shelf: WorkerMetricsFiles) -> list[str]:
     return [line for line in exposition(shelf.everyone()).decode().splitlines() if not line.startswith("#")]
 
 
 def test_counters_and_requests_in_flight_are_added_and_of_generations_the_highest_counts(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = WorkerMetricsFiles(tmp_path)
     shelf.put(1, counted(3, running=1, generation=5))
     shelf.put(2, counted(4, running=2, generation=4))
     lines = shown(shelf)
@@ -43,7 +41,7 @@ def test_counters_and_requests_in_flight_are_added_and_of_generations_the_highes
 
 
 def test_a_worker_that_is_gone_keeps_its_counts_and_loses_its_gauges(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = WorkerMetricsFiles(tmp_path)
     shelf.put(1, counted(3, running=1))
     shelf.put(2, counted(4))
     shelf.retire(1)
@@ -58,28 +56,28 @@ def test_a_worker_that_is_gone_keeps_its_counts_and_loses_its_gauges(tmp_path: P
 def test_a_worker_that_retires_while_somebody_reads_is_counted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = WorkerMetricsFiles(tmp_path)
     shelf.put(1, counted(3))
-    read = Shelf._retired
+    read = WorkerMetricsFiles._retired
 
-    def late(self: Shelf) -> object:
-        monkeypatch.setattr(Shelf, "_retired", read)
-        Shelf(tmp_path).retire(1)
+    def late(self: WorkerMetricsFiles) -> object:
+        monkeypatch.setattr(WorkerMetricsFiles, "_retired", read)
+        WorkerMetricsFiles(tmp_path).retire(1)
         return read(self)
 
-    monkeypatch.setattr(Shelf, "_retired", late)
+    monkeypatch.setattr(WorkerMetricsFiles, "_retired", late)
     assert 'gateway_requests_total{route="chat",status="200"} 3.0' in shown(shelf)
 
 
 def test_a_write_that_was_cut_short_changes_nothing(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = WorkerMetricsFiles(tmp_path)
     shelf.put(1, counted(3))
     (tmp_path / "1.json.new").write_bytes(b'{"counts": {')
     assert 'gateway_requests_total{route="chat",status="200"} 3.0' in shown(shelf)
 
 
 async def test_the_last_numbers_are_written_when_the_worker_ends(tmp_path: Path) -> None:
-    shelf, ended, metrics = Shelf(tmp_path), asyncio.Event(), Metrics()
+    shelf, ended, metrics = WorkerMetricsFiles(tmp_path), asyncio.Event(), Metrics()
     keeping = asyncio.create_task(shelf.keep(1, metrics.tally, ended))
     await asyncio.to_thread(wait_for, (tmp_path / "1.json").exists)
     metrics.request("chat", 200, 0.02)
@@ -91,7 +89,7 @@ async def test_the_last_numbers_are_written_when_the_worker_ends(tmp_path: Path)
 async def test_a_disk_that_takes_nothing_does_not_end_the_writing(tmp_path: Path) -> None:
     ended = asyncio.Event()
     ended.set()
-    await Shelf(tmp_path / "missing").keep(1, Metrics().tally, ended)
+    await WorkerMetricsFiles(tmp_path / "missing").keep(1, Metrics().tally, ended)
 
 
 def test_what_is_written_is_what_is_read() -> None:
@@ -101,7 +99,7 @@ def test_what_is_written_is_what_is_read() -> None:
 
 
 def test_a_gateway_among_others_shows_what_all_have_written(tmp_path: Path) -> None:
-    shelf, metrics = Shelf(tmp_path), Metrics()
+    shelf, metrics = WorkerMetricsFiles(tmp_path), Metrics()
     metrics.share(shelf.everyone)
     shelf.put(1, counted(3))
     assert 'gateway_requests_total{route="chat",status="200"} 3.0' in metrics.exposition().decode()

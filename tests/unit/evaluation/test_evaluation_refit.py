@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from gateway.errors import Unavailable
+from gateway.errors import ServiceUnavailable
 from gateway.evaluation.cases import Case
 from gateway.evaluation.refit import FEWEST, Judged, outcome_at, refitted
-from gateway.semantic.calibration import Calibration
+from gateway.semantic.search.calibration import Calibration
 
 PRIOR = Calibration(("dense",), ("dense",), np.array([8.0], np.float32), -4.0)  # even odds at .5
 
@@ -45,7 +45,7 @@ def test_cases_that_contradict_each_other_do_not_help() -> None:
 
 
 def test_too_few_cases_are_refused() -> None:
-    with pytest.raises(Unavailable, match="at least 20 cases that bring resources near; there are 19"):
+    with pytest.raises(ServiceUnavailable, match="at least 20 cases that bring resources near; there are 19"):
         refitted(PRIOR, judged(FEWEST - 1, 0.8))
 
 

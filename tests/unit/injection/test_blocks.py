@@ -8,8 +8,8 @@ import pytest
 
 from gateway.domain.candidate import Candidate, Level
 from gateway.domain.resource import Resource
-from gateway.domain.scope import Item
-from gateway.domain.selection import Left, Placed
+from gateway.domain.scope import RequestItem
+from gateway.domain.selection import Omission, PlacedResource
 from gateway.domain.snapshot import Snapshot
 from gateway.injection.blocks import block_tag, stable_block, volatile_block
 
@@ -34,12 +34,12 @@ def candidate(resource: Resource) -> Candidate:
     return Candidate(resource, Level.AGENT, "editor", "contexts", "assigned")
 
 
-def placed(*resources: Resource) -> list[Placed]:
-    return [Placed(candidate(one), one.text or "", 1) for one in resources]
+def placed(*resources: Resource) -> list[PlacedResource]:
+    return [PlacedResource(candidate(one), one.text or "", 1) for one in resources]
 
 
-def left(resources: Sequence[Resource]) -> list[Left]:
-    return [Left(candidate(one)) for one in resources]
+def left(resources: Sequence[Resource]) -> list[Omission]:
+    return [Omission(candidate(one)) for one in resources]
 
 
 def test_the_tag_is_8_hex_digits_of_an_hmac_over_the_workspace() -> None:
@@ -85,14 +85,14 @@ def test_nothing_gives_no_block() -> None:
 
 
 def test_the_volatile_block_holds_named_resources_and_then_the_callers_items(known: dict[str, Resource]) -> None:
-    items = [Item("Draft", "Once upon a time"), Item("Note\nto self", "…")]
+    items = [RequestItem("Draft", "Once upon a time"), RequestItem("Note\nto self", "…")]
     assert volatile_block(placed(known["house/style"]), items, "t") == (
         "--- Context [t] ---\n[House style]\nx\n\n[Draft]\nOnce upon a time\n\n[Note to self]\n…\n--- End [t] ---"
     )
 
 
 def test_a_text_that_ends_with_a_line_break_keeps_it() -> None:
-    assert volatile_block([], [Item("A", "text\n")], "t") == "--- Context [t] ---\n[A]\ntext\n\n--- End [t] ---"
+    assert volatile_block([], [RequestItem("A", "text\n")], "t") == "--- Context [t] ---\n[A]\ntext\n\n--- End [t] ---"
 
 
 def catalogue(size: int, known: dict[str, Resource], names: tuple[str, str] = NAMES) -> list[str]:
@@ -129,11 +129,11 @@ def test_renamed_tools_are_named_as_they_are(known: dict[str, Resource]) -> None
     ],
 )
 def test_texts_cannot_pass_for_markers_or_control_tokens(text: str) -> None:
-    inner = volatile_block([], [Item("A", text)], "t").split("\n")[2]
+    inner = volatile_block([], [RequestItem("A", text)], "t").split("\n")[2]
     for sign in ("--- End", "--- context", "---Avail", "<|", "\u200b", "\u202e"):
         assert sign not in inner
 
 
 def test_ordinary_rules_and_dashes_stay_as_they_are() -> None:
     text = "Title\n---\nThe context --- matters. 👩\u200d💻 a<|b"
-    assert text in volatile_block([], [Item("A", text)], "t")
+    assert text in volatile_block([], [RequestItem("A", text)], "t")

@@ -8,15 +8,15 @@ import orjson
 import pytest
 from msgspec import Raw
 
-from gateway.domain.injection import Injection, Texts
+from gateway.domain.injection import Injection, PlacedTexts
 from gateway.domain.principal import ANONYMOUS
-from gateway.domain.scope import Asked
+from gateway.domain.scope import ContextRequest
 from gateway.domain.selection import Selection
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import MissingVariable
 from gateway.injection.compose import Outgoing, Target, compose
 from gateway.injection.place import inside
-from gateway.scopes.body import decode_chat
+from gateway.scopes.chat_body import decode_chat
 from gateway.scopes.scope import build_scope
 
 POLICIES = """
@@ -32,7 +32,7 @@ prompts:
   untemplated: {}
 content: {site: {body: "The {input} page."}, empty: {}}
 """
-INJECTION = Injection(Selection(), "STABLE", "VOLATILE", texts=Texts(b"", inside("STABLE"), inside("VOLATILE")))
+INJECTION = Injection(Selection(), "STABLE", "VOLATILE", texts=PlacedTexts(b"", inside("STABLE"), inside("VOLATILE")))
 NOTHING = Injection(Selection())
 TURNS = [
     {"role": "user", "content": "First"},
@@ -47,7 +47,7 @@ def composed(policies: Callable[[str], Snapshot]) -> Callable[..., Outgoing]:
 
     def run(body: dict[str, Any], injection: Injection = NOTHING, model: str = "m", **asked: Any) -> Outgoing:
         request = decode_chat(orjson.dumps({"model": "m", "messages": TURNS, **body}))
-        scope = build_scope(Asked(**asked), None, ANONYMOUS, snapshot)
+        scope = build_scope(ContextRequest(**asked), None, ANONYMOUS, snapshot)
         return compose(request, request.messages, scope, injection, Target(model))
 
     return run
@@ -135,7 +135,7 @@ def test_a_template_with_context_takes_the_blocks_and_they_stand_nowhere_else(
 
 
 def test_instructions_go_into_the_system_message_even_so(composed: Callable[..., Outgoing]) -> None:
-    injection = Injection(Selection(), "STABLE", texts=Texts(inside("You edit."), inside("STABLE")))
+    injection = Injection(Selection(), "STABLE", texts=PlacedTexts(inside("You edit."), inside("STABLE")))
     outgoing = composed({}, injection, prompt="inside")
     assert msgspec.json.decode(outgoing.messages[0]) == {"role": "system", "content": "You edit."}
 
@@ -165,6 +165,6 @@ def test_without_a_user_message_the_template_becomes_one(composed: Callable[...,
 
 def test_a_history_with_hidden_turns_is_a_change(policies: Callable[[str], Snapshot]) -> None:
     request = decode_chat(b'{"model": "m", "messages": [{"role": "user", "content": "x"}]}')
-    scope = build_scope(Asked(), None, ANONYMOUS, policies(POLICIES))
+    scope = build_scope(ContextRequest(), None, ANONYMOUS, policies(POLICIES))
     longer = [*request.messages, Raw(b"{}")]
     assert compose(request, longer, scope, NOTHING, Target("m")).unchanged is False

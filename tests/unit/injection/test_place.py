@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw
 
 from gateway.domain.agent import Placement
-from gateway.domain.injection import Texts
+from gateway.domain.injection import PlacedTexts
 from gateway.errors import InvalidRequest
 from gateway.injection.place import inside, place
 
@@ -24,7 +24,7 @@ def placed(
     placement: Placement = Placement.SYSTEM,
 ) -> list[dict[str, Any]]:
     raw = [Raw(orjson.dumps(message)) for message in messages]
-    texts = Texts(inside(instructions), inside(stable), inside(volatile))
+    texts = PlacedTexts(inside(instructions), inside(stable), inside(volatile))
     return [msgspec.json.decode(message) for message in place(raw, texts, placement)]
 
 
@@ -77,7 +77,7 @@ def test_other_fields_of_the_message_stay() -> None:
 
 def test_the_clients_characters_keep_their_bytes() -> None:
     message = Raw(rb'{"content" : "caf\u00e9 \/ \ud83d\ude00", "role":"system"}')
-    (first,) = place([message], Texts(stable=inside('é "quoted" \\ 😀')), Placement.SYSTEM)
+    (first,) = place([message], PlacedTexts(stable=inside('é "quoted" \\ 😀')), Placement.SYSTEM)
     assert rb'"caf\u00e9 \/ \ud83d\ude00\n\n' in bytes(first)
     assert msgspec.json.decode(first)["content"] == 'café / 😀\n\né "quoted" \\ 😀'
 

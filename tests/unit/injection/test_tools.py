@@ -8,7 +8,7 @@ import pytest
 
 from gateway.errors import InvalidRequest
 from gateway.injection.tools import client_tools, may_register, own_tools
-from gateway.scopes.body import decode_chat
+from gateway.scopes.chat_body import decode_chat
 
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {}}}
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.resources import extract
-from gateway.resources.extract import DocumentCache, extract_html, extract_text
-from gateway.settings import Documents
+from gateway.extraction import extract
+from gateway.extraction.extract import DocumentCache, extract_html, extract_text
+from gateway.settings import DocumentSettings
 
-LIMITS = Documents()
+LIMITS = DocumentSettings()
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 
 
@@ -124,27 +124,27 @@ def test_a_zip_bomb_is_refused(write):
 def test_a_document_may_not_use_more_cpu_than_it_is_given(write):
     slow = write("slow.pdf", pdf(b"BT /F1 12 Tf " + b"1 0 Td (x) Tj " * 400_000 + b"ET"))
     with pytest.raises(ValueError, match=r"CPU time|longer than"):
-        extract_text(slow, Documents(cpu_seconds=1, seconds=5))
+        extract_text(slow, DocumentSettings(cpu_seconds=1, seconds=5))
 
 
 def test_a_document_may_not_use_more_memory_than_it_is_given(write):
     with pytest.raises(ValueError, match="more than 40 MB of memory"):
-        extract_text(write("big.html", b"x" * 18_000_000), Documents(memory_mb=40))
+        extract_text(write("big.html", b"x" * 18_000_000), DocumentSettings(memory_mb=40))
 
 
 def test_a_document_may_not_take_longer_than_the_wall_clock_allows(write):
     with pytest.raises(ValueError, match=r"longer than 0.01 seconds"):
-        extract_text(write("a.html", b"<p>x"), Documents(seconds=0.01))
+        extract_text(write("a.html", b"<p>x"), DocumentSettings(seconds=0.01))
 
 
 def test_a_large_file_is_refused_before_it_is_read(write):
     with pytest.raises(ValueError, match="larger than"):
-        extract_text(write("a.txt", b"x" * 11), Documents(max_bytes=10))
+        extract_text(write("a.txt", b"x" * 11), DocumentSettings(max_bytes=10))
 
 
 def test_text_that_grows_beyond_the_limit_is_refused(write):
     with pytest.raises(ValueError, match="its text is too large"):
-        extract_text(write("a.html", b"<h6>" * 100), Documents(max_bytes=400))
+        extract_text(write("a.html", b"<h6>" * 100), DocumentSettings(max_bytes=400))
 
 
 @pytest.mark.parametrize("name", ["missing.md", "."])

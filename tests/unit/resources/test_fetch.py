@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from yarl import URL
 
-from gateway.resources.fetch import Fetched, FetchError, fetch, next_hop
-from gateway.resources.guard import Guard, Refused
-from gateway.settings import Links
+from gateway.links.fetch import FetchedPage, FetchError, fetch, next_hop
+from gateway.links.guard import Guard, LinkRefused
+from gateway.settings import LinkSettings
 
 HOST = "docs.example"
 
@@ -53,10 +53,10 @@ def get(server: Server) -> Callable:
     async def resolve(host: str, port: int) -> list[str]:
         return ["127.0.0.1"]
 
-    async def get(path: str = "/", limits: Links | None = None, **validators: str) -> Fetched:
+    async def get(path: str = "/", limits: LinkSettings | None = None, **validators: str) -> FetchedPage:
         url = f"http://{HOST}:{server.port}{path}"
         guard = Guard([HOST, "other.example"], resolve=resolve)
-        return await fetch(url, guard=guard, limits=limits or Links(timeout=5), **validators)
+        return await fetch(url, guard=guard, limits=limits or LinkSettings(timeout=5), **validators)
 
     return get
 
@@ -70,7 +70,7 @@ async def test_a_page_comes_as_text_with_its_validators(server, get):
             Last_Modified="Mon",
         )
     )
-    assert await get("/rules?a=b") == Fetched(200, "# Rules\n\nBe kind", "text/html", '"1"', "Mon")
+    assert await get("/rules?a=b") == FetchedPage(200, "# Rules\n\nBe kind", "text/html", '"1"', "Mon")
 
 
 async def test_the_request_says_who_asks_and_nothing_else(server, get, monkeypatch):
@@ -87,7 +87,7 @@ async def test_the_request_says_who_asks_and_nothing_else(server, get, monkeypat
 
 async def test_an_unchanged_page_is_not_sent_again(server, get):
     server.will(reply(status="304 Not Modified"))
-    assert await get(etag='"1"', last_modified="Mon") == Fetched(304, None, "", '"1"', "Mon")
+    assert await get(etag='"1"', last_modified="Mon") == FetchedPage(304, None, "", '"1"', "Mon")
     assert 'If-None-Match: "1"\r\n' in server.requests[0]
     assert "If-Modified-Since: Mon\r\n" in server.requests[0]
 
@@ -136,7 +136,7 @@ async def test_text_is_taken_in_its_charset(server, get, kind, body, text):
 async def test_an_answer_that_is_of_no_use_is_an_error(server, get, answer, reason):
     server.will(answer)
     with pytest.raises(FetchError, match=reason):
-        await get(limits=Links(timeout=5, max_bytes=1000))
+        await get(limits=LinkSettings(timeout=5, max_bytes=1000))
 
 
 async def test_redirects_are_followed_by_hand(server, get):
@@ -171,7 +171,7 @@ async def test_a_ring_of_redirects_ends(server, get):
 )
 async def test_a_redirect_to_something_odd_is_refused(server, get, location):
     server.will(reply(status="302 Found", Location=location))
-    with pytest.raises(Refused):
+    with pytest.raises(LinkRefused):
         await get()
 
 
@@ -189,13 +189,13 @@ async def test_tls_names_the_host_and_not_the_address():
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
         port = listening.sockets[0].getsockname()[1]
         with pytest.raises(FetchError):
-            await fetch(f"https://{HOST}:{port}/", guard=Guard([HOST], resolve=resolve), limits=Links(timeout=5))
+            await fetch(f"https://{HOST}:{port}/", guard=Guard([HOST], resolve=resolve), limits=LinkSettings(timeout=5))
     assert HOST.encode() in await hello  # the ClientHello carries the name in the clear
 
 
 @pytest.mark.parametrize("location", ["http://docs.example/", "HTTP://docs.example/", "ftp://docs.example/"])
 def test_a_redirect_away_from_https_is_refused(location):
-    with pytest.raises(Refused, match="less safe"):
+    with pytest.raises(LinkRefused, match="less safe"):
         next_hop(URL("https://docs.example/a"), location)
 
 
@@ -207,7 +207,7 @@ async def test_a_silent_server_is_given_up(server, get):
     server.will(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nx")
     server.stays_open = True
     with pytest.raises(FetchError, match=r"longer than 0\.2 seconds"):
-        await get(limits=Links(timeout=0.2))
+        await get(limits=LinkSettings(timeout=0.2))
 
 
 async def test_a_closed_port_is_an_error(get, server):

@@ -2,8 +2,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from gateway.resources.addresses import is_public
-from gateway.resources.guard import MAX_URL, Guard, Refused, parse, resolve_name
+from gateway.links.addresses import is_public
+from gateway.links.guard import MAX_URL, Guard, LinkRefused, parse, resolve_name
 
 LEGITIMATE = [
     "http://example.com",
@@ -83,7 +83,7 @@ def test_enough_legitimate_urls_are_tried():
 
 @pytest.mark.parametrize("port", [21, 22, 23, 25, 110, 445, 3306, 5432, 6379, 7999, 9000, 9200, 11211, 27017, 65535])
 async def test_ports_that_web_servers_do_not_use_are_refused(port):
-    with pytest.raises(Refused, match=f"port {port}"):
+    with pytest.raises(LinkRefused, match=f"port {port}"):
         await Guard(resolve=names("8.8.8.8")).admit(f"http://example.com:{port}/")
 
 
@@ -119,12 +119,12 @@ async def test_what_the_operator_allows_is_admitted(allow, url, answer):
     ],
 )
 async def test_nothing_else_is_admitted_for_that(allow, url, answer):
-    with pytest.raises(Refused):
+    with pytest.raises(LinkRefused):
         await Guard([allow], resolve=names(answer)).admit(url)
 
 
 async def test_one_allowed_address_does_not_vouch_for_another():
-    with pytest.raises(Refused, match=r"10\.2\.0\.1"):
+    with pytest.raises(LinkRefused, match=r"10\.2\.0\.1"):
         await Guard(["10.1.0.0/16"], resolve=names("10.1.2.3", "10.2.0.1")).admit("http://a.example/")
 
 
@@ -132,13 +132,13 @@ async def test_one_allowed_address_does_not_vouch_for_another():
     "entry", ["10.1.0.0/99", "wiki.internal:9000", "wiki.internal/path", "http://wiki", "127.1", ""]
 )
 def test_an_allow_list_with_nonsense_is_refused(entry):
-    with pytest.raises(Refused):
+    with pytest.raises(LinkRefused):
         Guard([entry])
 
 
 @pytest.mark.parametrize("answer", [(), ("not-an-address",), ("fe80::1%eth0",)])
 async def test_an_answer_without_a_usable_address_is_refused(answer):
-    with pytest.raises(Refused):
+    with pytest.raises(LinkRefused):
         await Guard(resolve=names(*answer)).admit("http://a.example/")
 
 
@@ -146,7 +146,7 @@ async def test_a_name_that_does_not_resolve_is_refused():
     async def resolve(host: str, port: int) -> list[str]:
         raise OSError("no such name")
 
-    with pytest.raises(Refused, match="cannot be resolved"):
+    with pytest.raises(LinkRefused, match="cannot be resolved"):
         await Guard(resolve=resolve).admit("http://a.example/")
 
 
@@ -155,7 +155,7 @@ async def test_the_system_resolver_gives_addresses():
 
 
 def test_an_endless_url_is_refused():
-    with pytest.raises(Refused, match="longer"):
+    with pytest.raises(LinkRefused, match="longer"):
         parse("http://example.com/" + "a" * MAX_URL)
 
 

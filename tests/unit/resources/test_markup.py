@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.resources.markup import html_to_text
+from gateway.extraction.html import html_to_text
 
 
 @pytest.mark.parametrize(

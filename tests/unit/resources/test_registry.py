@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from gateway.resources import registry
 from gateway.resources.base import ResourceType
 from gateway.resources.registry import BUILT_IN, Registry, default_registry
-from gateway.resources.text import Text
+from gateway.resources.text import TextType
 
 BUILT_IN_ALIASES = ("brand-voice", "text", "document", "external-link", "glossary")
 
@@ -17,7 +17,7 @@ class Haiku(ResourceType):
     alias, name, description, data = "haiku", "Haiku", "Three lines", BaseModel
 
 
-class Impostor(Text):
+class Impostor(TextType):
     """A plugin that takes a built-in's alias."""
 
 
@@ -36,7 +36,7 @@ def test_built_ins_are_there_without_an_install(installed):
 
 
 def test_a_built_in_delivered_by_an_entry_point_counts_once(installed):
-    installed(resource_text="gateway.resources.text:Text")
+    installed(resource_text="gateway.resources.text:TextType")
     assert default_registry().aliases() == BUILT_IN_ALIASES
 
 
@@ -75,7 +75,7 @@ def test_excluding_an_unknown_type_is_an_error():
 
 
 def test_an_unknown_alias_gives_nothing():
-    assert Registry([Text()]).get("poem") is None
+    assert Registry([TextType()]).get("poem") is None
 
 
 def test_pyproject_lists_exactly_the_built_ins():

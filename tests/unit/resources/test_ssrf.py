@@ -8,13 +8,13 @@ from ipaddress import IPv4Address, IPv6Network, ip_address
 import pytest
 import ssrf_vectors
 
-from gateway.resources.addresses import is_public
-from gateway.resources.fetch import FetchError, fetch
-from gateway.resources.guard import Guard, Refused
-from gateway.settings import Links
+from gateway.links.addresses import is_public
+from gateway.links.fetch import FetchError, fetch
+from gateway.links.guard import Guard, LinkRefused
+from gateway.settings import LinkSettings
 
 PUBLIC = IPv4Address("127.0.0.2")  # plays the public Internet, so that nothing leaves the machine
-LIMITS = Links(timeout=2)
+LIMITS = LinkSettings(timeout=2)
 ALL_PORTS = range(1, 65536)
 
 
@@ -90,7 +90,7 @@ async def let_through(rules: Guard, urls: list[str]) -> list[str]:
     for url in urls:
         try:
             await rules.admit(url)
-        except Refused:
+        except LinkRefused:
             continue
         passed.append(url)
     return passed
@@ -104,7 +104,7 @@ def test_there_are_enough_vectors():
 async def test_no_spelling_reaches_the_canary(canary):
     urls = ssrf_vectors.urls(canary.port)
     for url in urls:
-        with pytest.raises(Refused):
+        with pytest.raises(LinkRefused):
             await fetch(url, guard=guard(), limits=LIMITS)
     assert canary.connects == 0
 
@@ -114,7 +114,7 @@ async def test_no_redirect_reaches_the_canary(canary, public):
     urls = [url for url in ssrf_vectors.urls(canary.port) if re.match(r"\w+://[^/\n]+/[^\n]*$", url)]
     public.locations = urls
     for number in range(len(urls)):
-        with pytest.raises((Refused, FetchError)):
+        with pytest.raises((LinkRefused, FetchError)):
             await fetch(f"http://{PUBLIC}:{public.port}/{number}", guard=guard(), limits=LIMITS)
     assert canary.connects == 0
     assert public.connects == len(urls) > 400
@@ -123,7 +123,7 @@ async def test_no_redirect_reaches_the_canary(canary, public):
 async def test_no_answer_of_a_name_server_reaches_the_canary(canary):
     for address in ssrf_vectors.ADDRESSES:
         for answer in ([address], [str(PUBLIC), address], [address, str(PUBLIC)]):
-            with pytest.raises(Refused):
+            with pytest.raises(LinkRefused):
                 await fetch(f"http://a.example:{canary.port}/", guard=guard(resolve=answering(answer)), limits=LIMITS)
     assert canary.connects == 0
 
@@ -138,7 +138,7 @@ async def test_a_name_is_resolved_once_and_dialled_where_it_was_checked(canary, 
 async def test_a_name_that_rebinds_between_hops_is_refused(canary, public):
     public.locations = ["/again"]
     resolve = answering([str(PUBLIC)], ["127.0.0.1"])
-    with pytest.raises(Refused):
+    with pytest.raises(LinkRefused):
         await fetch(f"http://a.example:{public.port}/0", guard=guard(resolve=resolve), limits=LIMITS)
     assert (public.connects, canary.connects) == (1, 0)
 

@@ -8,12 +8,12 @@ import pytest
 
 from gateway.collectors.contexts import collect, merging
 from gateway.domain.principal import ANONYMOUS
-from gateway.domain.scope import Asked
+from gateway.domain.scope import ContextRequest
 from gateway.domain.snapshot import Snapshot
 from gateway.injection.neutral import neutral
 from gateway.injection.tools import own_tools
 from gateway.resources.registry import default_registry
-from gateway.retrieval.library import PAGE, Library
+from gateway.retrieval.tool_runner import PAGE, ToolRunner
 from gateway.scopes.levels import assignments
 from gateway.scopes.scope import build_scope
 from gateway.selection.select import Terms, select
@@ -41,37 +41,37 @@ TOOLS = own_tools(())
 
 
 @pytest.fixture
-def library(policies: Callable[[str], Snapshot]) -> Library:
+def library(policies: Callable[[str], Snapshot]) -> ToolRunner:
     snapshot = policies(POLICIES)
-    scope = build_scope(Asked(), None, ANONYMOUS, snapshot)
+    scope = build_scope(ContextRequest(), None, ANONYMOUS, snapshot)
     found = assignments(scope, snapshot)
     collected = collect(scope, found, snapshot, merging(default_registry()))
     terms = Terms(4000, True, lambda name, text: len(text) // 4)
-    return Library(select(collected.candidates, (), found, terms), TOOLS, neutral)
+    return ToolRunner(select(collected.candidates, (), found, terms), TOOLS, neutral)
 
 
-def run(library: Library, name: str, arguments: str) -> str:
+def run(library: ToolRunner, name: str, arguments: str) -> str:
     return asyncio.run(library.run(name, arguments))
 
 
-def get(library: Library, **arguments: object) -> str:
+def get(library: ToolRunner, **arguments: object) -> str:
     return run(library, TOOLS.get, orjson.dumps(arguments).decode())
 
 
-def test_get_answers_with_name_and_text_made_inert(library: Library) -> None:
+def test_get_answers_with_name_and_text_made_inert(library: ToolRunner) -> None:
     assert get(library, resource_id="house/style") == "[House style]\nUse < |end| > it."
 
 
-def test_a_placed_resource_can_be_read_too(library: Library) -> None:
+def test_a_placed_resource_can_be_read_too(library: ToolRunner) -> None:
     assert get(library, resource_id="house/voice") == "[Voice]\nWrite plainly."
 
 
 @pytest.mark.parametrize("identity", ["house/nothing", "house/hidden", "house/by-hand", "other/far", ""])
-def test_unknown_forbidden_and_unassigned_ids_answer_alike(library: Library, identity: str) -> None:
+def test_unknown_forbidden_and_unassigned_ids_answer_alike(library: ToolRunner, identity: str) -> None:
     assert get(library, resource_id=identity) == f"Error: no resource '{identity}' is available."
 
 
-def test_long_texts_come_in_pages_of_8000_code_points(library: Library) -> None:
+def test_long_texts_come_in_pages_of_8000_code_points(library: ToolRunner) -> None:
     assert PAGE == 8000
     assert get(library, resource_id="house/long") == (
         f"[Long]\n{LONG[:8000]}\n\n[characters 0-8000 of 20000; next offset: 8000]"
@@ -84,22 +84,22 @@ def test_long_texts_come_in_pages_of_8000_code_points(library: Library) -> None:
     )
 
 
-def test_a_whole_text_has_a_footer_only_if_an_offset_was_given(library: Library) -> None:
+def test_a_whole_text_has_a_footer_only_if_an_offset_was_given(library: ToolRunner) -> None:
     assert get(library, resource_id="house/voice", offset=0) == "[Voice]\nWrite plainly.\n\n[characters 0-14 of 14]"
     assert get(library, resource_id="house/voice", offset=6) == "[Voice]\nplainly.\n\n[characters 6-14 of 14]"
 
 
-def test_an_offset_beyond_the_end_is_an_error(library: Library) -> None:
+def test_an_offset_beyond_the_end_is_an_error(library: ToolRunner) -> None:
     assert get(library, resource_id="house/voice", offset=14) == "Error: offset 14 is beyond the end, 14."
 
 
-def test_a_query_returns_the_best_passages_of_a_long_text(library: Library) -> None:
+def test_a_query_returns_the_best_passages_of_a_long_text(library: ToolRunner) -> None:
     found = get(library, resource_id="house/zebra", query="what stripes do zebras have")
     assert "Zebras have stripes." in found
     assert len(found) < PAGE
 
 
-def test_a_query_does_not_shorten_what_fits_a_page(library: Library) -> None:
+def test_a_query_does_not_shorten_what_fits_a_page(library: ToolRunner) -> None:
     assert get(library, resource_id="house/voice", query="zebra") == "[Voice]\nWrite plainly."
 
 
@@ -119,31 +119,31 @@ def test_a_query_does_not_shorten_what_fits_a_page(library: Library) -> None:
         '{"resource_id": "\\ud800"}',
     ],
 )
-def test_bad_arguments_are_an_error_that_the_model_can_read(library: Library, arguments: str) -> None:
+def test_bad_arguments_are_an_error_that_the_model_can_read(library: ToolRunner, arguments: str) -> None:
     assert run(library, TOOLS.get, arguments).startswith("Error: the arguments are not usable: ")
 
 
-def listed(library: Library, arguments: str = "{}") -> list[str]:
+def listed(library: ToolRunner, arguments: str = "{}") -> list[str]:
     answer = orjson.loads(run(library, TOOLS.list, arguments))
     assert sorted(answer) == ["resources", "total"]
     assert answer["total"] == len(answer["resources"])
     return [one["id"] for one in answer["resources"]]
 
 
-def test_list_covers_what_can_be_fetched_and_not_what_is_placed(library: Library) -> None:
+def test_list_covers_what_can_be_fetched_and_not_what_is_placed(library: ToolRunner) -> None:
     assert listed(library) == ["house/style", "house/meaning", "house/long", "house/zebra"]
 
 
 @pytest.mark.parametrize("arguments", ["", "  ", "{}", '{"query": null}', '{"query": ""}'])
-def test_empty_arguments_mean_everything(library: Library, arguments: str) -> None:
+def test_empty_arguments_mean_everything(library: ToolRunner, arguments: str) -> None:
     assert len(listed(library, arguments)) == 4
 
 
-def test_list_shows_id_name_type_and_description(library: Library) -> None:
+def test_list_shows_id_name_type_and_description(library: ToolRunner) -> None:
     first = orjson.loads(run(library, TOOLS.list, "{}"))["resources"][0]
     assert first == {"id": "house/style", "name": "House style", "type": "text", "description": "Commas"}
 
 
-def test_a_query_narrows_the_list(library: Library) -> None:
+def test_a_query_narrows_the_list(library: ToolRunner) -> None:
     assert listed(library, '{"query": "zebra stripes"}') == ["house/zebra"]
     assert listed(library, '{"query": "quantum"}') == []

@@ -7,14 +7,14 @@ import pytest
 from msgspec import Raw
 
 from gateway.domain.agent import SelectionSettings, Thresholds
-from gateway.domain.scope import Asked, Item
+from gateway.domain.scope import ContextRequest, RequestItem
 from gateway.errors import InvalidRequest
-from gateway.scopes.asked import read_asked
+from gateway.scopes.context_request import read_context_request
 
 
-def asked(*headers: tuple[str, str], context: Any = None) -> Asked:
+def asked(*headers: tuple[str, str], context: Any = None) -> ContextRequest:
     pairs = [(f"x-context-{name}".encode(), value.encode()) for name, value in headers]
-    return read_asked(pairs, None if context is None else Raw(orjson.dumps(context)))
+    return read_context_request(pairs, None if context is None else Raw(orjson.dumps(context)))
 
 
 def refused(*headers: tuple[str, str], context: Any = None) -> InvalidRequest:
@@ -58,7 +58,7 @@ def test_an_unknown_header_is_refused_and_named() -> None:
 
 @pytest.mark.parametrize("name", ["receipt", "injected", "tokens", "degraded", "snapshot", "key"])
 def test_names_that_are_only_sent_are_ignored_inbound(name: str) -> None:
-    assert asked((name, "1"), (name, "2")) == Asked()
+    assert asked((name, "1"), (name, "2")) == ContextRequest()
 
 
 def test_include_and_exclude_are_comma_lists_and_may_be_repeated() -> None:
@@ -113,7 +113,7 @@ def test_a_context_must_be_an_object(context: Any) -> None:
 
 
 def test_a_context_of_null_is_none() -> None:
-    assert read_asked([], Raw(b"null")) == Asked()
+    assert read_context_request([], Raw(b"null")) == ContextRequest()
 
 
 def test_the_body_may_say_more_than_headers_can() -> None:
@@ -130,7 +130,7 @@ def test_the_body_may_say_more_than_headers_can() -> None:
     assert found.refs == {"chapter": "12"}
     assert found.vars == {"who": "buyers", "count": "3", "ratio": "0.5", "formal": "true"}
     assert (found.hints["prioritize_types"], found.hints["max_depth"]) == (["page"], 2)
-    assert found.items == (Item("Draft", "Once upon"),)
+    assert found.items == (RequestItem("Draft", "Once upon"),)
 
 
 def test_a_kind_of_resource_may_have_thresholds_of_its_own() -> None:

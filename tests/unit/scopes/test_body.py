@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.errors import GatewayError, InvalidJson, InvalidRequest
-from gateway.scopes.body import decode_chat
+from gateway.scopes.chat_body import decode_chat
 
 
 def refused(body: bytes) -> GatewayError:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.domain.principal import ANONYMOUS
-from gateway.domain.scope import Asked
+from gateway.domain.scope import ContextRequest
 from gateway.domain.snapshot import Snapshot
 from gateway.scopes.levels import assignments
 from gateway.scopes.scope import build_scope
@@ -36,7 +36,7 @@ def snapshot(policies: Callable[[str], Snapshot]) -> Snapshot:
 
 
 def found(snapshot: Snapshot, **said: str) -> list[str]:
-    scope = build_scope(Asked(**said), None, ANONYMOUS, snapshot)  # type: ignore[arg-type]
+    scope = build_scope(ContextRequest(**said), None, ANONYMOUS, snapshot)  # type: ignore[arg-type]
     return [f"{one.level}:{one.entity}:{one.context}" for one in assignments(scope, snapshot)]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from gateway.domain.pick import Question
+from gateway.domain.search import Question
 from gateway.scopes.question import EARLIER, question_of
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from gateway.domain.principal import ANONYMOUS, Principal
-from gateway.domain.scope import Asked, Scope
+from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import Snapshot
-from gateway.errors import AgentConflict, GatewayError, ModelRequired, Unavailable, Unknown, UserNotAllowed
+from gateway.errors import AgentConflict, GatewayError, ModelRequired, ServiceUnavailable, UnknownAlias, UserNotAllowed
 from gateway.scopes.scope import build_scope, outgoing_model
 
 POLICIES = """
@@ -38,12 +38,14 @@ def snapshot(policies: Callable[[str], Snapshot]) -> Snapshot:
     return policies(POLICIES)
 
 
-def said(**names: str) -> Asked:
+def said(**names: str) -> ContextRequest:
     """What headers say."""
-    return Asked(**names, said_in={name: f"x-context-{name}" for name in names})  # type: ignore[arg-type]
+    return ContextRequest(**names, said_in={name: f"x-context-{name}" for name in names})  # type: ignore[arg-type]
 
 
-def failure(snapshot: Snapshot, asked: Asked, model: str | None = None, who: Principal = ANONYMOUS) -> GatewayError:
+def failure(
+    snapshot: Snapshot, asked: ContextRequest, model: str | None = None, who: Principal = ANONYMOUS
+) -> GatewayError:
     with pytest.raises(GatewayError) as caught:
         build_scope(asked, model, who, snapshot)
     return caught.value
@@ -93,7 +95,7 @@ def test_a_forbidden_agent_is_an_unknown_agent(snapshot: Snapshot) -> None:
     narrow = Principal("site", agents=frozenset({"drafter"}))
     forbidden = failure(snapshot, said(agent="secret-editor"), who=narrow)
     unknown = failure(snapshot, said(agent="secret-writer"), who=narrow)
-    assert isinstance(forbidden, Unknown)
+    assert isinstance(forbidden, UnknownAlias)
     assert (forbidden.code, forbidden.param, forbidden.status) == (unknown.code, unknown.param, unknown.status)
     assert forbidden.message.replace("secret-editor", "x") == unknown.message.replace("secret-writer", "x")
 
@@ -112,7 +114,7 @@ def test_the_agent_of_a_key_may_be_named_too(snapshot: Snapshot) -> None:
 
 def test_a_key_whose_agent_is_gone_is_refused_rather_than_let_off(snapshot: Snapshot) -> None:
     fault = failure(snapshot, said(), who=Principal("site", agent="retired"))
-    assert isinstance(fault, Unavailable)
+    assert isinstance(fault, ServiceUnavailable)
 
 
 def test_acting_for_users_needs_the_right(snapshot: Snapshot) -> None:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.candidate import Candidate, Level
-from gateway.domain.pick import Found, Pick
-from gateway.domain.resource import Kind, Mode, Resource
-from gateway.domain.selection import Left, Placed, Selection
+from gateway.domain.resource import Mode, Resource, ResourceKind
+from gateway.domain.search import Pick, SearchResult
+from gateway.domain.selection import Omission, PlacedResource, Selection
 from gateway.selection.select import Terms, select, with_picks
 
 
@@ -24,7 +24,7 @@ def candidate(name: str, words: int = 10, mode: Mode = Mode.SEMANTIC, truncate: 
     more: dict[str, Any] = {"readers": (), "examples": (), "data": None, "description": "", "mandatory": False}
     text = " ".join(f"{name}{number}" for number in range(words))
     resource = Resource(
-        id=f"c/{name}", context="c", type="text", name=name, mode=mode, kind=Kind.REFERENCE, text=text,
+        id=f"c/{name}", context="c", type="text", name=name, mode=mode, kind=ResourceKind.REFERENCE, text=text,
         truncate=truncate, **facts, **more,
     )  # fmt: skip
     return Candidate(resource, Level.AGENT, "editor", "contexts", "assigned")
@@ -34,20 +34,20 @@ def selection_of(*candidates: Candidate, budget: int = 1000, offers: bool = True
     return select(candidates, (), (), Terms(budget, offers, word_cost))
 
 
-def picked(*names: str, **found: Any) -> Found:
+def picked(*names: str, **found: Any) -> SearchResult:
     picks = tuple(Pick(f"c/{name}", 0.9 - 0.1 * place, "semantic", f"about {name}") for place, name in enumerate(names))
-    return Found(picks, **found)
+    return SearchResult(picks, **found)
 
 
-def names(placed: Sequence[Placed]) -> list[str]:
+def names(placed: Sequence[PlacedResource]) -> list[str]:
     return [one.candidate.resource.name for one in placed]
 
 
-def reasons(lefts: Sequence[Left]) -> list[tuple[str, str | None]]:
+def reasons(lefts: Sequence[Omission]) -> list[tuple[str, str | None]]:
     return [(left.candidate.resource.name, left.reason) for left in lefts]
 
 
-def after(selection: Selection, found: Found) -> Selection:
+def after(selection: Selection, found: SearchResult) -> Selection:
     return with_picks(selection, found, word_cost)
 
 
@@ -74,8 +74,8 @@ def test_picks_take_only_the_room_that_is_left() -> None:
     assert chosen.catalogue[0].candidate.score == pytest.approx(0.8)
 
 
-def needy(**needs: float) -> Found:
-    return Found(tuple(Pick(f"c/{name}", 0.6, "semantic", "", share) for name, share in needs.items()))
+def needy(**needs: float) -> SearchResult:
+    return SearchResult(tuple(Pick(f"c/{name}", 0.6, "semantic", "", share) for name, share in needs.items()))
 
 
 def test_the_less_of_the_budget_is_left_the_fewer_come_in() -> None:
@@ -156,22 +156,22 @@ def test_only_what_the_caller_may_have_injected_is_placed() -> None:
 @pytest.mark.parametrize(
     ("found", "reason", "degraded"),
     [
-        (Found(), "below_threshold", frozenset()),
-        (Found(reason="late"), "late", frozenset({"semantic"})),
-        (Found(reason="unavailable"), None, frozenset({"semantic"})),
-        (Found(reason="unavailable", pending=frozenset({"c/a"})), None, frozenset({"semantic"})),
-        (Found(pending=frozenset({"c/a"})), "late", frozenset()),
+        (SearchResult(), "below_threshold", frozenset()),
+        (SearchResult(reason="late"), "late", frozenset({"semantic"})),
+        (SearchResult(reason="unavailable"), None, frozenset({"semantic"})),
+        (SearchResult(reason="unavailable", pending=frozenset({"c/a"})), None, frozenset({"semantic"})),
+        (SearchResult(pending=frozenset({"c/a"})), "late", frozenset()),
     ],
     ids=["nothing found", "late", "unavailable", "unavailable and pending", "pending"],
 )
-def test_why_nothing_was_placed_is_told(found: Found, reason: str | None, degraded: frozenset[str]) -> None:
+def test_why_nothing_was_placed_is_told(found: SearchResult, reason: str | None, degraded: frozenset[str]) -> None:
     chosen = after(selection_of(candidate("a")), found)
     assert (reasons(chosen.catalogue), chosen.degraded) == ([("a", reason)], degraded)
 
 
 def test_what_was_degraded_before_stays_so() -> None:
     before = Selection(degraded=frozenset({"links"}))
-    assert after(before, Found(reason="late")).degraded == {"links", "semantic"}
+    assert after(before, SearchResult(reason="late")).degraded == {"links", "semantic"}
 
 
 SIZES = st.lists(st.integers(0, 60), min_size=1, max_size=8)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from gateway.domain.agent import Agent, Budget, Profile
 from gateway.domain.candidate import Candidate, Level
-from gateway.domain.resource import Kind, Mode, Resource
-from gateway.domain.scope import Asked, Scope
-from gateway.domain.selection import Placed, Selection
+from gateway.domain.resource import Mode, Resource, ResourceKind
+from gateway.domain.scope import ContextRequest, Scope
+from gateway.domain.selection import PlacedResource, Selection
 from gateway.selection.select import Terms, budget_of, select
 
 
@@ -28,7 +28,7 @@ def candidate(name: str, words: int = 10, mode: Mode = Mode.ALWAYS, **more: obje
             "type": "text",
             "name": name,
             "mode": mode,
-            "kind": Kind.RULE,
+            "kind": ResourceKind.RULE,
             "description": "",
             "languages": (),
             "clash_key": None,
@@ -50,7 +50,7 @@ def chosen(*candidates: Candidate, budget: int = 1000, offers: bool = True) -> S
     return select(candidates, (), (), Terms(budget, offers, word_cost))
 
 
-def names(placed: Sequence[Placed]) -> list[str]:
+def names(placed: Sequence[PlacedResource]) -> list[str]:
     return [one.candidate.resource.name for one in placed]
 
 
@@ -187,7 +187,7 @@ def test_nothing_disappears_and_only_required_resources_overdraw(some: list[Cand
 
 def scope(asked: int | None = None, agent: Budget | None = None, profile: Budget | None = None) -> Scope:
     return Scope(
-        asked=replace(Asked(), budget=asked),
+        asked=replace(ContextRequest(), budget=asked),
         agent=Agent("a", "A", budget=agent) if agent else None,
         profile=Profile("p", "P", budget=profile) if profile else None,
         prompt=None,

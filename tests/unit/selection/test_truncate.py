@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.selection.truncate import MARK, truncate
-from gateway.semantic.tokens import BpeCounter
+from gateway.tokens import BpeCounter
 
 TEXT = "One is first. Two is second.\n\nThree stands apart. Four follows it.\n\nFive ends."
 HOW = ("keep_start", "keep_end", "extractive")

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gateway.domain.agent import SelectionSettings
-from gateway.domain.pick import Found, Question
-from gateway.domain.resource import Kind, Mode, Resource
-from gateway.semantic.base import EmbedderUnavailable, Late
-from gateway.semantic.calibration import Calibration
-from gateway.semantic.engine import SemanticEngine
-from gateway.semantic.indexer import Indexer
-from gateway.semantic.scoring import FEATURES
-from gateway.settings import Semantic
+from gateway.domain.resource import Mode, Resource, ResourceKind
+from gateway.domain.search import Question, SearchResult
+from gateway.semantic.index.indexer import Indexer
+from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
+from gateway.semantic.search.calibration import Calibration
+from gateway.semantic.search.engine import SemanticEngine
+from gateway.semantic.search.scoring import FEATURES
+from gateway.settings import SemanticSettings
 from gateway.stores.vectors import MemoryVectors
 
 WIDTH = 512  # so wide that two words hardly ever meet
@@ -48,7 +48,7 @@ class Bag:
             async with asyncio.timeout(within if self.obeys else None):
                 await self.gate.wait()
         except TimeoutError:
-            raise Late("late") from None
+            raise SearchTimeout("late") from None
         return np.stack([vector(text, self.width) for text in texts])
 
     async def close(self) -> None:
@@ -64,7 +64,11 @@ def vector(text: str, width: int = WIDTH) -> NDArray[np.float32]:
 
 
 def resource(
-    name: str, text: str = "", mode: Mode = Mode.SEMANTIC, examples: Sequence[str] = (), kind: Kind = Kind.REFERENCE
+    name: str,
+    text: str = "",
+    mode: Mode = Mode.SEMANTIC,
+    examples: Sequence[str] = (),
+    kind: ResourceKind = ResourceKind.REFERENCE,
 ) -> Resource:
     """A resource of any context (`name` is its id) that is found by its text alone."""
     facts: dict[str, Any] = {"languages": (), "clash_key": None, "priority": 100, "required": False}
@@ -78,7 +82,7 @@ def resource(
 class Searching:
     """An engine, what it is made of, and short ways to ask it."""
 
-    def __init__(self, settings: Semantic, embedder: Bag) -> None:
+    def __init__(self, settings: SemanticSettings, embedder: Bag) -> None:
         self.embedder = embedder
         self.indexer = Indexer(MemoryVectors())
         self.engine = SemanticEngine(self.indexer, settings, BY_COSINE)
@@ -97,7 +101,7 @@ class Searching:
 
     async def find(
         self, text: str, *earlier: str, among: Sequence[str] | None = None, workspace: str = "w", **settings: Any
-    ) -> Found:
+    ) -> SearchResult:
         names = self.names if among is None else among
         return await self.engine.find(workspace, Question(text, earlier), names, SelectionSettings.of(settings))
 
@@ -111,7 +115,7 @@ async def searching(
 ) -> AsyncGenerator[Searching]:
     """A search over these resources, indexed; without any, nothing has been submitted."""
     settings = {"milliseconds": 5000, **settings}  # a busy machine is no reason to fail
-    search = Searching(Semantic.model_validate(settings), embedder or Bag())
+    search = Searching(SemanticSettings.model_validate(settings), embedder or Bag())
     running = asyncio.create_task(search.indexer.run())
     try:
         if given := list(resources):

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from gateway.semantic.admission import BEGIN, Admission
-from gateway.semantic.base import EmbedderUnavailable, Late
+from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
+from gateway.semantic.search.admission import BEGIN, Admission
 
 
 class Searches:
@@ -83,7 +83,7 @@ async def test_a_search_that_has_not_begun_in_time_is_late_and_never_begins() ->
     loop = asyncio.get_running_loop()
     asked = loop.time()
     await searches.ask("b", within=0.1)
-    assert isinstance(await searches.outcome("b"), Late)
+    assert isinstance(await searches.outcome("b"), SearchTimeout)
     assert loop.time() - asked >= 0.1 * BEGIN * 0.9
     await searches.end("a")
     assert searches.begun == ["a"]
@@ -91,7 +91,7 @@ async def test_a_search_that_has_not_begun_in_time_is_late_and_never_begins() ->
     assert searches.begun == ["a", "c"]
 
 
-@pytest.mark.parametrize("error", [EmbedderUnavailable("broken"), Late("late"), asyncio.CancelledError()])
+@pytest.mark.parametrize("error", [EmbedderUnavailable("broken"), SearchTimeout("late"), asyncio.CancelledError()])
 async def test_whatever_ends_a_search_its_place_is_given_back(error: BaseException) -> None:
     admission = Admission(1)
     for _ in range(3):
@@ -130,7 +130,7 @@ async def test_a_burst_is_served_as_far_as_its_time_goes_and_nobody_is_late_afte
             async with admission.place(0.5):
                 begun += 1
                 await asyncio.sleep(0.04)
-        except Late:
+        except SearchTimeout:
             return False
         return True
 

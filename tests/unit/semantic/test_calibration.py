@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from gateway.semantic.calibration import Calibration
-from gateway.semantic.scoring import FEATURES
+from gateway.semantic.search.calibration import Calibration
+from gateway.semantic.search.scoring import FEATURES
 
 STORED = {
     "features": ["dense", "foreign"],

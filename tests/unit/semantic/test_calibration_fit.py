@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gateway.semantic.calibration import Calibration
-from gateway.semantic.calibration.fit import refit
+from gateway.semantic.search.calibration import Calibration
+from gateway.semantic.search.calibration.fit import refit
 
 PRIOR = Calibration(("dense", "constant"), ("dense", "constant"), np.array([4.0, 1.0], np.float32), -3.0)
 

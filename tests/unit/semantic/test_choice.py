@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.semantic.choice import PRESETS, Rule, choose
-from gateway.semantic.scoring import Ranking
+from gateway.semantic.search.choice import PRESETS, SelectionRule, choose
+from gateway.semantic.search.scoring import Ranking
 
 
 def ranked(*rows: tuple[float, int]) -> Ranking:
@@ -18,43 +18,43 @@ def ranked(*rows: tuple[float, int]) -> Ranking:
     return Ranking(np.arange(len(rows)), np.array(chances, np.float32), np.array(sentences))
 
 
-def resources(ranking: Ranking, rule: Rule) -> list[int]:
+def resources(ranking: Ranking, rule: SelectionRule) -> list[int]:
     return [one.resource for one in choose(ranking, rule)]
 
 
 def test_what_is_sure_comes_in_whatever_its_number() -> None:
-    assert resources(ranked(*[(0.9, 0)] * 8), Rule(top_n=5)) == list(range(8))
+    assert resources(ranked(*[(0.9, 0)] * 8), SelectionRule(top_n=5)) == list(range(8))
 
 
 def test_what_is_likely_comes_in_up_to_top_n() -> None:
-    assert resources(ranked((0.9, 0), (0.6, 0), (0.6, 0), (0.6, 0)), Rule(top_n=3)) == [0, 1, 2]
+    assert resources(ranked((0.9, 0), (0.6, 0), (0.6, 0), (0.6, 0)), SelectionRule(top_n=3)) == [0, 1, 2]
 
 
 def test_the_irrelevant_is_never_used_to_fill_up() -> None:
-    assert resources(ranked((0.9, 0), (0.49, 0)), Rule()) == [0]
+    assert resources(ranked((0.9, 0), (0.49, 0)), SelectionRule()) == [0]
 
 
 def test_a_sentence_without_a_pick_is_heard_first() -> None:
     ranking = ranked((0.95, 0), (0.65, 0), (0.64, 0), (0.55, 1))
-    assert resources(ranking, Rule(top_n=2)) == [0, 3]
+    assert resources(ranking, SelectionRule(top_n=2)) == [0, 3]
 
 
 def test_minimum_representation_does_not_bring_in_the_unlikely() -> None:
-    assert resources(ranked((0.95, 0), (0.65, 0), (0.30, 1)), Rule(top_n=2)) == [0, 1]
+    assert resources(ranked((0.95, 0), (0.65, 0), (0.30, 1)), SelectionRule(top_n=2)) == [0, 1]
 
 
 def test_picks_come_in_the_order_in_which_a_budget_takes_them() -> None:
-    assert resources(ranked((0.9, 0), (0.8, 0), (0.6, 0), (0.5, 0)), Rule()) == [0, 1, 2, 3]
-    assert resources(ranked((0.69, 0), (0.68, 0), (0.52, 1)), Rule()) == [0, 2, 1]
+    assert resources(ranked((0.9, 0), (0.8, 0), (0.6, 0), (0.5, 0)), SelectionRule()) == [0, 1, 2, 3]
+    assert resources(ranked((0.69, 0), (0.68, 0), (0.52, 1)), SelectionRule()) == [0, 2, 1]
 
 
 def test_what_is_sure_needs_nothing_and_each_further_seat_more_of_the_budget() -> None:
-    chosen = choose(ranked((0.9, 0), (0.8, 0), (0.6, 0), (0.5, 0)), Rule(top_n=4))
+    chosen = choose(ranked((0.9, 0), (0.8, 0), (0.6, 0), (0.5, 0)), SelectionRule(top_n=4))
     assert [one.needs for one in chosen] == [0, 0, 0.5, 0.75]
 
 
 def test_the_only_one_comes_in_however_little_is_left() -> None:
-    assert [one.needs for one in choose(ranked((0.6, 0)), Rule())] == [0]
+    assert [one.needs for one in choose(ranked((0.6, 0)), SelectionRule())] == [0]
 
 
 @given(

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gateway.semantic.base import EmbedderUnavailable, Late
-from gateway.semantic.embedder import MAX_WAITING, RETRY_SECONDS, OnnxEmbedder
-from gateway.semantic.model_files import MODEL, TOKENIZER, ModelFiles
-from gateway.semantic.onnx_model import normalised
+from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
+from gateway.semantic.model.files import MODEL, TOKENIZER, ModelFiles
+from gateway.semantic.model.onnx_embedder import MAX_WAITING, RETRY_SECONDS, OnnxEmbedder
+from gateway.semantic.model.onnx_model import normalised
 
 FILES = ModelFiles(Path(MODEL), Path(TOKENIZER), {MODEL: "m" * 64, TOKENIZER: "t" * 64})
 
@@ -79,7 +79,7 @@ async def test_the_id_names_the_model_file_and_changes_with_everything_else(make
 async def test_a_late_query_is_shed_and_what_it_had_queued_is_never_run(make: Callable[..., OnnxEmbedder]) -> None:
     gate = Gate(open_=False)
     embedder = make(gate)
-    with pytest.raises(Late):
+    with pytest.raises(SearchTimeout):
         await embedder.embed(["a", "b", "c", "d"], within=0.05)
     gate.passed.set()
     assert (await embedder.embed(["e"], within=5)).shape == (1, 32)
@@ -91,7 +91,7 @@ async def test_queries_beyond_the_bound_are_shed_at_once(make: Callable[..., Onn
     embedder = make(gate)
     first = asyncio.create_task(embedder.embed(["x"] * MAX_WAITING, within=5))
     await until(lambda: len(gate.started) == 2)
-    with pytest.raises(Late, match=f"{MAX_WAITING} texts"):
+    with pytest.raises(SearchTimeout, match=f"{MAX_WAITING} texts"):
         await embedder.embed(["one too many"], within=60)
     gate.passed.set()
     await first
@@ -134,7 +134,7 @@ async def test_loading_goes_on_when_the_query_that_caused_it_is_late() -> None:
         return Gate()
 
     embedder = OnnxEmbedder(FILES, load=load)
-    with pytest.raises(Late):
+    with pytest.raises(SearchTimeout):
         await embedder.embed(["early"], within=0.02)
     passed.set()
     assert len(await embedder.embed(["later"], within=5)) == 1

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from searching import WIDTH, Bag, Searching, resource, searching
 
-from gateway.domain.pick import Found
-from gateway.domain.resource import Kind
-from gateway.semantic import views as views_module
-from gateway.semantic.indexed import Indexed
-from gateway.semantic.view import View, Words
+from gateway.domain.resource import ResourceKind
+from gateway.domain.search import SearchResult
+from gateway.semantic.index.passage_index import PassageIndex
+from gateway.semantic.search import view as views_module
+from gateway.semantic.search.view import IndexView, IndexWords
 
 PASSWORD = resource("help/password", "reset forgotten password account settings")
 INVOICE = resource("help/invoice", "download monthly invoice billing page")
@@ -72,8 +72,8 @@ async def test_presets_and_thresholds_of_request_and_configuration(
 
 
 TOOLS = (
-    resource("g/near-tool", "alpha beta gamma delta", kind=Kind.TOOL),
-    resource("g/middle-tool", "alpha beta gamma one two three four six", kind=Kind.TOOL),
+    resource("g/near-tool", "alpha beta gamma delta", kind=ResourceKind.TOOL),
+    resource("g/middle-tool", "alpha beta gamma one two three four six", kind=ResourceKind.TOOL),
 )
 APART = (*GRADED, *TOOLS)
 
@@ -115,7 +115,7 @@ async def test_references_score_the_same_with_and_without_tools_beside_them() ->
 
 
 async def test_picks_stand_in_the_order_in_which_a_shrinking_budget_gives_them_up() -> None:
-    tool = resource("g/tool", "alpha beta gamma one two three four five six", kind=Kind.TOOL)
+    tool = resource("g/tool", "alpha beta gamma one two three four five six", kind=ResourceKind.TOOL)
     related = resource("g/related", "one two three four five six")
     settings = {"include_score": 1.0, "min_score": 0.3, "expansion": {"depth": 1, "threshold": 0.5}}
     async with searching([*GRADED, tool, related], **settings) as search:
@@ -128,13 +128,13 @@ async def test_picks_stand_in_the_order_in_which_a_shrinking_budget_gives_them_u
 
 
 async def test_a_rule_is_chosen_among_the_references() -> None:
-    rule = resource("g/rule", "alpha beta gamma one two three four five six", kind=Kind.RULE)
+    rule = resource("g/rule", "alpha beta gamma one two three four five six", kind=ResourceKind.RULE)
     async with searching([*GRADED, rule], top_n=2, kinds={"tool": {"top_n": 0}}) as search:
         assert await search.picks(QUESTION) == ["g/near", "g/middle"]
 
 
 async def test_a_reference_leads_to_a_tool_that_its_text_speaks_of() -> None:
-    tool = resource("help/mail", "password account settings by mail", kind=Kind.TOOL)
+    tool = resource("help/mail", "password account settings by mail", kind=ResourceKind.TOOL)
     async with searching([*HELP, tool], expansion={"depth": 1, "threshold": 0.5}) as search:
         found = await search.find("reset forgotten", preset="conservative")
     assert [(pick.resource, pick.via) for pick in found.picks] == [
@@ -197,7 +197,7 @@ async def test_a_resource_without_vectors_is_pending_and_the_others_are_found() 
 
 async def test_nothing_indexed_yet_is_pending_and_not_a_failure() -> None:
     async with searching() as search:
-        assert await search.find("anything", among=["a/b"]) == Found(pending=frozenset({"a/b"}))
+        assert await search.find("anything", among=["a/b"]) == SearchResult(pending=frozenset({"a/b"}))
         assert await search.engine.rank("w", "anything", ["a/b"]) is None
         assert await search.engine.passages("w", "anything", "a/b") == []
 
@@ -221,7 +221,7 @@ async def test_a_late_question_is_given_up_in_time_and_says_so(obeys: bool) -> N
         began = time.monotonic()
         async with asyncio.timeout(5):
             found = await search.find("reset forgotten account password")
-        assert found == Found(reason="late")
+        assert found == SearchResult(reason="late")
         assert await search.engine.rank("w", "reset password", search.names) is None
         assert await search.engine.passages("w", "reset password", "help/password") == []
         assert 0.04 <= time.monotonic() - began < 1
@@ -280,14 +280,14 @@ async def test_the_passages_of_a_resource_come_best_first_and_examples_are_none(
 
 
 async def test_the_former_index_serves_while_a_new_one_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, passed, loop = Words.of, asyncio.Event(), asyncio.get_running_loop()
+    read, passed, loop = IndexWords.of, asyncio.Event(), asyncio.get_running_loop()
 
-    def slowly(indexed: Indexed, former: Words | None) -> Words:
+    def slowly(indexed: PassageIndex, former: IndexWords | None) -> IndexWords:
         asyncio.run_coroutine_threadsafe(passed.wait(), loop).result(5)
         return read(indexed, former)
 
     async with searching(HELP) as search:
-        monkeypatch.setattr(Words, "of", slowly)
+        monkeypatch.setattr(IndexWords, "of", slowly)
         search.submit(*HELP, resource("help/new", "holiday calendar of every office"))
         await search.indexer.settled()
         began = time.monotonic()
@@ -303,13 +303,13 @@ async def test_the_former_index_serves_while_a_new_one_is_read(monkeypatch: pyte
 
 async def test_questions_that_come_together_share_one_view(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[tuple[str, ...]] = []
-    build = View.build
+    build = IndexView.build
 
-    def counting(indexed: Indexed, resources: tuple[str, ...], words: Words) -> View:
+    def counting(indexed: PassageIndex, resources: tuple[str, ...], words: IndexWords) -> IndexView:
         built.append(resources)
         return build(indexed, resources, words)
 
-    monkeypatch.setattr(View, "build", counting)
+    monkeypatch.setattr(IndexView, "build", counting)
     async with searching(HELP, milliseconds=5000) as search:
         async with asyncio.TaskGroup() as together:
             for number in range(20):
@@ -332,9 +332,9 @@ def swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: what is late is called finished."""
     find = Searching.find
 
-    async def told(self: Searching, *asked: Any, **more: Any) -> Found:
+    async def told(self: Searching, *asked: Any, **more: Any) -> SearchResult:
         found = await find(self, *asked, **more)
-        return Found(pending=found.pending) if found.reason == "late" else found
+        return SearchResult(pending=found.pending) if found.reason == "late" else found
 
     monkeypatch.setattr(Searching, "find", told)
 

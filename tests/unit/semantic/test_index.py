@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gateway.semantic import index as module
-from gateway.semantic.index import CodedIndex, ExactIndex, Index, Rows, Vectors, build_index, widened
+from gateway.semantic.index import vector_index as module
+from gateway.semantic.index.vector_index import CodedIndex, ExactIndex, Index, Rows, Vectors, build_index, widened
 
 WIDTH = 96  # not a multiple of 64: the last word of a code is half empty
 

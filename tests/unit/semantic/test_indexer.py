@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gateway.domain.resource import Kind, Mode, Resource
+from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.errors import StoreError
-from gateway.semantic import indexer as module
-from gateway.semantic.base import EmbedderUnavailable
-from gateway.semantic.indexer import CHUNK, Indexer
-from gateway.semantic.onnx_model import normalised
+from gateway.semantic.index import indexer as module
+from gateway.semantic.index.indexer import CHUNK, Indexer
+from gateway.semantic.model.embedder import EmbedderUnavailable
+from gateway.semantic.model.onnx_model import normalised
 from gateway.stores.vectors import UNUSED_SECONDS, MemoryVectors
 
 
@@ -56,7 +56,7 @@ def resource(name: str, text: str = "body") -> Resource:
     facts = {"languages": (), "clash_key": None, "priority": 100, "required": False, "mandatory": False}
     more = {"readers": (), "examples": (), "truncate": "extractive", "data": None, "description": ""}
     return Resource(
-        id=f"c/{name}", context="c", type="text", name=name, mode=Mode.SEMANTIC, kind=Kind.REFERENCE, text=text,
+        id=f"c/{name}", context="c", type="text", name=name, mode=Mode.SEMANTIC, kind=ResourceKind.REFERENCE, text=text,
         **facts, **more,
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.semantic.languages import FOREIGN_LATIN, foreignness
+from gateway.semantic.search.languages import FOREIGN_LATIN, foreignness
 
 
 @pytest.mark.parametrize(

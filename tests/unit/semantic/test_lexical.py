@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gateway.semantic.lexical import K1, PAIR, B, Lexical, Match, stem, terms
+from gateway.semantic.index.lexical import K1, PAIR, B, Lexical, Match, stem, terms
 
 
 def matched(texts: list[str], query: str, rows: list[int] | None = None) -> Match:

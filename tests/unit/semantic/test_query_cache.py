@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gateway.semantic.base import Late
-from gateway.semantic.query_cache import QueryCache
+from gateway.semantic.model.embedder import SearchTimeout
+from gateway.semantic.search.query_cache import QueryCache
 
 
 class Counting:
@@ -20,7 +20,7 @@ class Counting:
 
     async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
         if self.late:
-            raise Late("late")
+            raise SearchTimeout("late")
         self.asked.append(list(texts))
         return np.array([[len(text), ord(text[0])] for text in texts], np.float32)
 
@@ -69,7 +69,7 @@ async def test_the_least_recently_used_is_forgotten() -> None:
 async def test_lateness_is_passed_on_and_not_kept() -> None:
     cache, embedder = QueryCache(), Counting()
     embedder.late = True
-    with pytest.raises(Late):
+    with pytest.raises(SearchTimeout):
         await cache.embed(embedder, "w", ["a"], 1)
     embedder.late = False
     assert len(await cache.embed(embedder, "w", ["a"], 1)) == 1

@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from searching import Bag, resource, searching
 
-from gateway.domain.pick import Pick
-from gateway.semantic import expansion as expansion_module
-from gateway.semantic import relations as relations_module
-from gateway.semantic.expansion import compared, expand
-from gateway.semantic.index import EXACT_LIMIT
-from gateway.semantic.indexed import Indexed
-from gateway.semantic.passages import Passage
-from gateway.semantic.relating import Relating
-from gateway.semantic.relations import KEPT, QUERIES, Relations, cosines
-from gateway.semantic.view import View, Words
-from gateway.settings import Expansion
+from gateway.domain.search import Pick
+from gateway.semantic.index import relations as relations_module
+from gateway.semantic.index.passage_index import PassageIndex
+from gateway.semantic.index.passages import Passage
+from gateway.semantic.index.relations import KEPT, QUERIES, Relations, RelationsBuilder, cosines
+from gateway.semantic.index.vector_index import EXACT_LIMIT
+from gateway.semantic.search import expansion as expansion_module
+from gateway.semantic.search.expansion import compared, expand
+from gateway.semantic.search.view import IndexView, IndexWords
+from gateway.settings import ExpansionSettings
 
 WIDTH = 16  # few dimensions: neighbours are near, and there are more of them than are kept
 Texts = dict[str, list[int]]  # by resource: what its passages say, as seeds of their vectors
@@ -31,11 +30,11 @@ def vector(seed: int) -> NDArray[np.float16]:
     return (drawn / np.linalg.norm(drawn)).astype(np.float16)
 
 
-def indexed(texts: Texts) -> Indexed:
+def indexed(texts: Texts) -> PassageIndex:
     passages = [Passage(name, f"text {seed}") for name, seeds in texts.items() for seed in seeds]
     seeds = [seed for several in texts.values() for seed in several]
     vectors = {one.key("bag"): vector(seed) for one, seed in zip(passages, seeds, strict=True)}
-    return Indexed.build(1, Bag(), passages, vectors)
+    return PassageIndex.build(1, Bag(), passages, vectors)
 
 
 def drawn(count: int, seed: int = 0) -> Texts:
@@ -43,19 +42,19 @@ def drawn(count: int, seed: int = 0) -> Texts:
     return {f"c/{number}": draw.integers(0, 10**6, draw.integers(1, 8)).tolist() for number in range(count)}
 
 
-def related(known: Indexed, base: Relations | None = None) -> Relations:
+def related(known: PassageIndex, base: Relations | None = None) -> Relations:
     made, changed = base.carried_to(known) if base is not None else (Relations.none(known), np.empty(0, np.intp))
     for _ in made.steps(changed):
         pass
     return made
 
 
-def view(known: Indexed, names: Iterable[str] | None = None) -> View:
-    return View.build(known, list(known.numbers) if names is None else list(names), Words.of(known))
+def view(known: PassageIndex, names: Iterable[str] | None = None) -> IndexView:
+    return IndexView.build(known, list(known.numbers) if names is None else list(names), IndexWords.of(known))
 
 
-def expanded(shown: View, picked: Sequence[str], relations: Relations | None, **more: float) -> dict[str, float]:
-    settings = Expansion(**{"depth": 2, "threshold": 0.5, **more})
+def expanded(shown: IndexView, picked: Sequence[str], relations: Relations | None, **more: float) -> dict[str, float]:
+    settings = ExpansionSettings(**{"depth": 2, "threshold": 0.5, **more})
     picks = expand(shown, [Pick(name, 1.0) for name in picked], settings, relations)
     assert len({pick.resource for pick in picks}) == len(picks)
     return {pick.resource: pick.score for pick in picks}
@@ -117,7 +116,7 @@ def test_an_edit_compares_only_what_it_changed(monkeypatch: pytest.MonkeyPatch) 
     counted: list[int] = []
     plain = cosines
 
-    def counting(known: Indexed, origins: NDArray[np.intp], targets: NDArray[np.intp]) -> NDArray[np.float32]:
+    def counting(known: PassageIndex, origins: NDArray[np.intp], targets: NDArray[np.intp]) -> NDArray[np.float32]:
         counted.append(len(origins) * len(targets))
         return plain(known, origins, targets)
 
@@ -153,20 +152,20 @@ def test_large_and_small_indexes_relate_alike(monkeypatch: pytest.MonkeyPatch) -
     assert EXACT_LIMIT > 1000
     texts = drawn(60)
     exact = related(indexed(texts))
-    monkeypatch.setattr("gateway.semantic.index.EXACT_LIMIT", 10)
+    monkeypatch.setattr("gateway.semantic.index.vector_index.EXACT_LIMIT", 10)
     coded = related(indexed(texts))
     assert np.allclose(exact.cosines, coded.cosines, atol=1e-5)
 
 
 async def test_a_small_or_unfinished_index_is_not_related() -> None:
-    relating = Relating(large=1000)
+    relating = RelationsBuilder(large=1000)
     await relating.build(indexed(drawn(20)), lambda: True)
     assert relating.current is None
 
 
 async def test_what_is_no_longer_wanted_is_given_up_and_not_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relations_module, "AT_ONCE", 20_000)
-    texts, relating, left = drawn(100), Relating(large=1), iter([True, True, False])
+    texts, relating, left = drawn(100), RelationsBuilder(large=1), iter([True, True, False])
     await relating.build(indexed(texts), lambda: next(left))
     assert relating.current is None
     known = indexed(texts | {"c/new": [5]})
@@ -183,7 +182,7 @@ async def test_what_is_no_longer_wanted_is_given_up_and_not_compared_again(monke
 async def test_an_engine_relates_in_the_background_and_finds_the_same() -> None:
     few = [resource(f"c/{number}", f"alpha beta gamma word{number} word{number % 3}") for number in range(12)]
     async with searching(few, expansion={"depth": 1, "threshold": 0.5}) as search:
-        search.engine._relating = Relating(large=1)
+        search.engine._relating = RelationsBuilder(large=1)
         before = await search.find("alpha word1", preset="conservative", include_score=0.3)
         running = asyncio.create_task(search.engine.relate())
         for _ in range(500):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from aiohttp import web
 
-from gateway.semantic.base import EmbedderUnavailable, Late
-from gateway.semantic.remote_embedder import BATCH, Endpoint, RemoteEmbedder
+from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
+from gateway.semantic.model.remote_embedder import BATCH, Endpoint, RemoteEmbedder
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Serve = Callable[[Handler], Awaitable[RemoteEmbedder]]
@@ -67,7 +67,7 @@ async def test_a_slow_endpoint_is_late(serve: Serve) -> None:
         raise AssertionError
 
     embedder = await serve(slow)
-    with pytest.raises(Late):
+    with pytest.raises(SearchTimeout):
         await embedder.embed(["x"], within=0.05)
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gateway.semantic.calibration import Calibration
-from gateway.semantic.scoring import (
+from gateway.semantic.search.calibration import Calibration
+from gateway.semantic.search.scoring import (
     FEATURES,
     SHORTLIST,
     Centres,

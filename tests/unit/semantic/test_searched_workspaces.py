@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from searching import BY_COSINE, Bag, resource
 
 from gateway.domain.agent import SelectionSettings
-from gateway.domain.pick import Found, Question
 from gateway.domain.resource import Mode, Resource
+from gateway.domain.search import Question, SearchResult
 from gateway.domain.snapshot import Snapshot
-from gateway.semantic import index as index_module
 from gateway.semantic import service as service_module
-from gateway.semantic.calibration import Calibration
-from gateway.semantic.holdings import Holdings, id_of
-from gateway.semantic.index import ExactIndex, Rows, Vectors
-from gateway.semantic.onnx_model import normalised
+from gateway.semantic.index import vector_index as index_module
+from gateway.semantic.index.holdings import Holdings, id_of
+from gateway.semantic.index.vector_index import ExactIndex, Rows, Vectors
+from gateway.semantic.model.onnx_model import normalised
+from gateway.semantic.search.calibration import Calibration
 from gateway.semantic.service import SemanticService
-from gateway.settings import Semantic
+from gateway.settings import SemanticSettings
 from gateway.stores.vectors import MemoryVectors, VectorStore
 
 FILE = resource("help/password", "reset forgotten password account")
@@ -57,7 +57,7 @@ async def serving(policies: Policies, **settings: Any) -> AsyncGenerator[Semanti
     async def vectors() -> VectorStore:
         return MemoryVectors()
 
-    service = SemanticService(Semantic.model_validate({"milliseconds": 5000, **settings}), vectors)
+    service = SemanticService(SemanticSettings.model_validate({"milliseconds": 5000, **settings}), vectors)
     service.submit(*policies)
     running = asyncio.create_task(service.run())
     try:
@@ -74,7 +74,7 @@ async def settle(service: SemanticService) -> None:
         await service.settled()
 
 
-async def find(service: SemanticService, workspace: str, text: str, among: Sequence[str]) -> Found:
+async def find(service: SemanticService, workspace: str, text: str, among: Sequence[str]) -> SearchResult:
     return await service.find(workspace, Question(text), among, SelectionSettings())
 
 
@@ -105,7 +105,7 @@ async def test_what_the_files_hold_is_found_in_every_workspace_and_indexed_once(
 async def test_an_id_of_another_workspace_is_an_unknown_one(workspace: str) -> None:
     async with serving(TWO) as service:
         found = await find(service, workspace, B_ONLY.name, ["own/secret"])
-        assert found == Found(pending=frozenset({"own/secret"}))
+        assert found == SearchResult(pending=frozenset({"own/secret"}))
         assert await service.rank(workspace, B_ONLY.name, ["own/secret"]) is None
         assert await service.passages(workspace, B_ONLY.name, "own/secret") == []
 
@@ -168,7 +168,7 @@ def drawn(seed: int, context: str, count: int) -> list[Resource]:
     ]
 
 
-def exactly(found: Found) -> list[tuple[str, str]]:
+def exactly(found: SearchResult) -> list[tuple[str, str]]:
     """Scores to their last bit."""
     told = [(pick.resource, pick.score) for pick in found.picks] + list(found.scores)
     return [(name, float(score).hex()) for name, score in told]

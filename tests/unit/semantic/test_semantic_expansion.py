@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from searching import Bag, resource, vector
 
-from gateway.domain.pick import Pick
 from gateway.domain.resource import Resource
-from gateway.semantic.expansion import QUERIES, expand
-from gateway.semantic.indexed import Indexed
-from gateway.semantic.passages import passages_of
-from gateway.semantic.view import View, Words
-from gateway.settings import Expansion
+from gateway.domain.search import Pick
+from gateway.semantic.index.passage_index import PassageIndex
+from gateway.semantic.index.passages import passages_of
+from gateway.semantic.search.expansion import QUERIES, expand
+from gateway.semantic.search.view import IndexView, IndexWords
+from gateway.settings import ExpansionSettings
 
 # Each shares three of four words with the one before it: a cosine of .75, then .5, then .25.
 CHAIN = (
@@ -21,16 +21,16 @@ CHAIN = (
 )
 
 
-def view(*resources: Resource) -> View:
+def view(*resources: Resource) -> IndexView:
     passages = passages_of(resources)
     vectors = {passage.key("bag"): vector(passage.text).astype(np.float16) for passage in passages}
-    known = Indexed.build(1, Bag(), passages, vectors)
-    return View.build(known, [one.id for one in resources], Words.of(known))
+    known = PassageIndex.build(1, Bag(), passages, vectors)
+    return IndexView.build(known, [one.id for one in resources], IndexWords.of(known))
 
 
-def expanded(shown: View, *picked: int, depth: int = 1, threshold: float = 0.7, top_n: int = 3) -> list[Pick]:
+def expanded(shown: IndexView, *picked: int, depth: int = 1, threshold: float = 0.7, top_n: int = 3) -> list[Pick]:
     picks = [Pick(shown.resources[column], 1.0) for column in picked]
-    return expand(shown, picks, Expansion(depth=depth, threshold=threshold, top_n=top_n))
+    return expand(shown, picks, ExpansionSettings(depth=depth, threshold=threshold, top_n=top_n))
 
 
 def names(picks: list[Pick]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.semantic.sentences import LONGEST, MOST, leans_on_context, searched, sentences
+from gateway.semantic.search.sentences import LONGEST, MOST, leans_on_context, searched, sentences
 
 
 @pytest.mark.parametrize(

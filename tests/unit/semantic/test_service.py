@@ -14,17 +14,17 @@ from redis_server import running_redis
 from searching import BY_COSINE, Bag, resource
 
 from gateway.domain.agent import SelectionSettings
-from gateway.domain.pick import Found, Question
 from gateway.domain.resource import Mode, Resource
+from gateway.domain.search import Question, SearchResult
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError
-from gateway.semantic import indexer as indexer_module
 from gateway.semantic import service as module
-from gateway.semantic.base import EmbedderUnavailable
-from gateway.semantic.calibration import Calibration
-from gateway.semantic.remote_embedder import RemoteEmbedder
+from gateway.semantic.index import indexer as indexer_module
+from gateway.semantic.model.embedder import EmbedderUnavailable
+from gateway.semantic.model.remote_embedder import RemoteEmbedder
+from gateway.semantic.search.calibration import Calibration
 from gateway.semantic.service import SemanticService, open_embedder, open_vectors
-from gateway.settings import Semantic
+from gateway.settings import SemanticSettings
 from gateway.stores.vectors import MemoryVectors, SqliteVectors, VectorStore
 
 PASSWORD = resource("help/password", "reset forgotten password account")
@@ -51,7 +51,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
     """The embedders that were opened, in order."""
     made: Opened = []
 
-    def open_bag(settings: Semantic) -> Bag:
+    def open_bag(settings: SemanticSettings) -> Bag:
         made.append(Bag())
         return made[-1]
 
@@ -67,7 +67,7 @@ async def in_memory() -> VectorStore:
 async def serving(
     *resources: Resource, vectors: Callable[[], Any] = in_memory, **settings: Any
 ) -> AsyncGenerator[SemanticService]:
-    service = SemanticService(Semantic.model_validate(settings), vectors)
+    service = SemanticService(SemanticSettings.model_validate(settings), vectors)
     service.submit(snapshot(1, *resources))
     running = asyncio.create_task(service.run())
     try:
@@ -89,18 +89,18 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def find(service: SemanticService, text: str, *among: Resource) -> Found:
+async def find(service: SemanticService, text: str, *among: Resource) -> SearchResult:
     return await service.find("w", Question(text), [one.id for one in among], SelectionSettings())
 
 
-def names(found: Found) -> list[str]:
+def names(found: SearchResult) -> list[str]:
     return [pick.resource for pick in found.picks]
 
 
 async def test_what_is_submitted_is_found_and_a_question_that_comes_too_early_is_not_a_failure(opened: Opened) -> None:
     async with serving(PASSWORD, INVOICE) as service:
         early = await find(service, "reset forgotten password", PASSWORD, INVOICE)
-        assert early == Found(pending=frozenset({"help/password", "help/invoice"}))
+        assert early == SearchResult(pending=frozenset({"help/password", "help/invoice"}))
         await settle(service)
         assert names(await find(service, "reset forgotten password", PASSWORD, INVOICE)) == ["help/password"]
     assert [bag.closed for bag in opened] == [True]
@@ -129,7 +129,7 @@ async def test_an_embedder_that_cannot_be_opened_is_unavailable_and_tried_again(
 ) -> None:
     working, missing = module.open_embedder, [True]
 
-    def open_or_not(settings: Semantic) -> Any:
+    def open_or_not(settings: SemanticSettings) -> Any:
         if missing[0]:
             raise EmbedderUnavailable("the folder is gone")
         return working(settings)
@@ -262,10 +262,10 @@ async def test_a_calibration_that_cannot_be_used_is_a_reason_to_stay_on_demand(o
 
 async def test_the_settings_choose_the_embedder(tmp_path: Path) -> None:
     remote = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "k"}
-    embedder = open_embedder(Semantic.model_validate({"embedder": remote}))
+    embedder = open_embedder(SemanticSettings.model_validate({"embedder": remote}))
     assert isinstance(embedder, RemoteEmbedder)
     with pytest.raises(EmbedderUnavailable, match="cannot be read"):
-        open_embedder(Semantic.model_validate({"embedder": {"path": str(tmp_path / "nowhere")}}))
+        open_embedder(SemanticSettings.model_validate({"embedder": {"path": str(tmp_path / "nowhere")}}))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted where Linux lists them")

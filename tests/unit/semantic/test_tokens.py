@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.semantic.tokens import BpeCounter
+from gateway.tokens import BpeCounter
 
 
 @pytest.fixture(scope="module")

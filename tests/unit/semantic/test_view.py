@@ -10,23 +10,23 @@ from hypothesis import strategies as st
 from searching import Bag, resource, searching, vector
 
 from gateway.domain.resource import Mode, Resource
-from gateway.semantic import view as view_module
-from gateway.semantic.indexed import Indexed
-from gateway.semantic.lexical import Scoped, terms
-from gateway.semantic.passages import passages_of
-from gateway.semantic.view import View, Words
+from gateway.semantic.index.lexical import Scoped, terms
+from gateway.semantic.index.passage_index import PassageIndex
+from gateway.semantic.index.passages import passages_of
+from gateway.semantic.search import view as view_module
+from gateway.semantic.search.view import IndexView, IndexWords
 
 
-def indexed(*resources: Resource, without: Sequence[str] = ()) -> Indexed:
+def indexed(*resources: Resource, without: Sequence[str] = ()) -> PassageIndex:
     """An index of these resources; `without` names those that have no vectors yet."""
     passages = passages_of(resources)
     ready = [passage for passage in passages if passage.resource not in without]
     vectors = {passage.key("bag"): vector(passage.text).astype(np.float16) for passage in ready}
-    return Indexed.build(1, Bag(), passages, vectors)
+    return PassageIndex.build(1, Bag(), passages, vectors)
 
 
-def view(known: Indexed, *names: str) -> View:
-    return View.build(known, names, Words.of(known))
+def view(known: PassageIndex, *names: str) -> IndexView:
+    return IndexView.build(known, names, IndexWords.of(known))
 
 
 async def test_columns_are_the_visible_resources_that_have_a_vector() -> None:
@@ -101,7 +101,7 @@ def test_a_filter_that_is_applied_after_ranking_would_be_noticed(monkeypatch: py
 
     assert evidence([*own, *hidden]) == pytest.approx(evidence(own))
 
-    def after_ranking(self: Words, resources: Sequence[str]) -> "Late":
+    def after_ranking(self: IndexWords, resources: Sequence[str]) -> "Late":
         return Late(self.lexical.within(np.arange(len(self.numbers))), [self.numbers[name] for name in resources])
 
     class Late:
@@ -112,7 +112,7 @@ def test_a_filter_that_is_applied_after_ranking_would_be_noticed(monkeypatch: py
             match = self._whole.match(query)
             return type(match)(match.score[self._columns], match.coverage[self._columns], match.ceiling)
 
-    monkeypatch.setattr(Words, "within", after_ranking)
+    monkeypatch.setattr(IndexWords, "within", after_ranking)
     assert evidence([*own, *hidden]) != pytest.approx(evidence(own))
 
 
@@ -124,10 +124,10 @@ DRAWN = st.lists(st.tuples(st.integers(0, 8), TEXTS), max_size=8, unique_by=lamb
 def test_words_that_were_read_before_match_as_if_they_were_read_again(
     generations: list[list[tuple[int, str]]], question: str
 ) -> None:
-    former: Words | None = None
+    former: IndexWords | None = None
     for drawn in generations:
         known = indexed(*(resource(f"a/{number}", text) for number, text in drawn))
-        former, fresh = Words.of(known, former), Words.of(known)
+        former, fresh = IndexWords.of(known, former), IndexWords.of(known)
         names = list(fresh.numbers)
         revised, whole = (words.within(names).match(terms(question)) for words in (former, fresh))
         assert revised.score.tolist() == whole.score.tolist()
@@ -136,9 +136,9 @@ def test_words_that_were_read_before_match_as_if_they_were_read_again(
 
 
 def test_words_of_what_is_gone_do_not_pile_up() -> None:
-    words: Words | None = None
+    words: IndexWords | None = None
     for number in range(50):
-        words = Words.of(indexed(resource("a/1", " ".join(f"word{number}x{n}" for n in range(10)))), words)
+        words = IndexWords.of(indexed(resource("a/1", " ".join(f"word{number}x{n}" for n in range(10)))), words)
     assert words is not None
     assert len(words.lexical.vocabulary) <= 40
 
@@ -150,7 +150,7 @@ def test_only_what_changed_is_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
         read.append(text)
         return terms(text)
 
-    first = Words.of(indexed(resource("a/1", "one"), resource("a/2", "two")))
+    first = IndexWords.of(indexed(resource("a/1", "one"), resource("a/2", "two")))
     monkeypatch.setattr(view_module, "terms", noticed)
-    Words.of(indexed(resource("a/2", "two"), resource("a/1", "other"), resource("a/3", "three")), first)
+    IndexWords.of(indexed(resource("a/2", "two"), resource("a/1", "other"), resource("a/3", "three")), first)
     assert read == ["other", "three"]

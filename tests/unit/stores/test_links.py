@@ -4,20 +4,19 @@ from collections.abc import Sequence
 
 import pytest
 
+from gateway.domain.material import LinkMaterial
 from gateway.errors import StoreError
-from gateway.resources.base import LinkMaterial
-from gateway.resources.fetch import Fetched, FetchError
-from gateway.resources.guard import Refused
-from gateway.settings import Links
-from gateway.stores import links
+from gateway.links.announcements import COUNTER, MOST, LinkAnnouncements
+from gateway.links.cache import CONCURRENCY, LEASE, LinkCache, guarded_fetch
+from gateway.links.fetch import FetchedPage, FetchError
+from gateway.links.guard import LinkRefused
+from gateway.links.record import FIRST_RETRY, LinkRecord, due_at, key_of, spread
+from gateway.settings import LinkSettings
 from gateway.stores.lease import Lease
-from gateway.stores.link_news import COUNTER, MOST, LinkNews
-from gateway.stores.link_record import FIRST_RETRY, Record, due_at, key_of, spread
-from gateway.stores.links import CONCURRENCY, LEASE, LinkCache, guarded_fetch
-from gateway.stores.memory import MemoryStore
+from gateway.stores.memory_ephemeral import MemoryStore
 
 URL = "https://example.com/rules"
-LIMITS = Links(interval=1000)
+LIMITS = LinkSettings(interval=1000)
 
 
 class Shelf(MemoryStore):
@@ -55,11 +54,11 @@ class Web:
     """Pages by URL; an exception in place of a page is raised."""
 
     def __init__(self) -> None:
-        self.pages: dict[str, Fetched | Exception] = {}
+        self.pages: dict[str, FetchedPage | Exception] = {}
         self.asked: list[tuple[str, str | None, str | None]] = []
         self.running = self.most = 0
 
-    async def fetch(self, url: str, etag: str | None, last_modified: str | None) -> Fetched:
+    async def fetch(self, url: str, etag: str | None, last_modified: str | None) -> FetchedPage:
         self.asked.append((url, etag, last_modified))
         self.running += 1
         self.most = max(self.most, self.running)
@@ -98,8 +97,8 @@ def cache(shelf, web, clock) -> LinkCache:
     return LinkCache(shelf, LIMITS, fetch=web.fetch, clock=clock)
 
 
-def page(text: str, etag: str | None = None) -> Fetched:
-    return Fetched(200, text, "text/html", etag, "Mon")
+def page(text: str, etag: str | None = None) -> FetchedPage:
+    return FetchedPage(200, text, "text/html", etag, "Mon")
 
 
 async def test_a_page_is_kept_with_its_age(cache, web, clock):
@@ -115,7 +114,7 @@ async def test_an_unchanged_page_is_asked_for_conditionally_and_gets_young_again
     web.pages[URL] = page("One", '"1"')
     await cache.refresh(URL)
     clock.now += 500
-    web.pages[URL] = Fetched(304, None)
+    web.pages[URL] = FetchedPage(304, None)
     assert await cache.refresh(URL) is False
     assert web.asked == [(URL, None, None), (URL, '"1"', "Mon")]
     assert (cache.copy(URL).text, cache.copy(URL).age) == ("One", 0)
@@ -129,7 +128,7 @@ async def test_the_same_text_again_is_no_change(cache, web):
 
 
 @pytest.mark.parametrize(
-    "failure", [FetchError("it is down"), Refused("it is private"), ValueError("odd"), page(" \n")]
+    "failure", [FetchError("it is down"), LinkRefused("it is private"), ValueError("odd"), page(" \n")]
 )
 async def test_a_failure_keeps_the_last_good_copy(cache, web, clock, failure):
     web.pages[URL] = page("One")
@@ -270,7 +269,7 @@ async def test_only_a_few_links_are_asked_for_at_once(cache, web, changes):
 
 
 async def test_the_loop_wakes_by_itself_when_a_link_is_due(shelf, web):
-    cache = LinkCache(shelf, Links(interval=0.05), fetch=web.fetch)
+    cache = LinkCache(shelf, LinkSettings(interval=0.05), fetch=web.fetch)
     web.pages[URL] = page("One")
     cache.track([LinkMaterial(URL, 0)])
     heard = Changes()
@@ -286,10 +285,10 @@ async def test_the_loop_wakes_by_itself_when_a_link_is_due(shelf, web):
     ("record", "expected"),
     [
         (None, 0),
-        (Record(text="x", fetched_at=100), 100 + 86_400),
-        (Record(tried_at=100, failures=1), 100 + FIRST_RETRY),
-        (Record(tried_at=100, failures=4), 100 + FIRST_RETRY * 8),
-        (Record(text="x", fetched_at=1, tried_at=100, failures=30), 100 + 86_400),
+        (LinkRecord(text="x", fetched_at=100), 100 + 86_400),
+        (LinkRecord(tried_at=100, failures=1), 100 + FIRST_RETRY),
+        (LinkRecord(tried_at=100, failures=4), 100 + FIRST_RETRY * 8),
+        (LinkRecord(text="x", fetched_at=1, tried_at=100, failures=30), 100 + 86_400),
     ],
 )
 def test_retries_come_sooner_than_refreshes_and_then_less_and_less_often(record, expected):
@@ -303,7 +302,7 @@ def test_links_are_spread_by_a_tenth():
 
 
 async def test_the_default_fetch_stands_behind_the_guard():
-    with pytest.raises(Refused, match="not on the public Internet"):
+    with pytest.raises(LinkRefused, match="not on the public Internet"):
         await guarded_fetch(LIMITS)("http://127.0.0.1:8080/", None, None)
 
 
@@ -337,7 +336,7 @@ class Cluster:
 
 @pytest.fixture
 async def cluster(shelf, web, clock, monkeypatch):
-    monkeypatch.setattr(links, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.links.cache.POLL_SECONDS", 0.05)
     made = Cluster(shelf, web, clock, 3)
     yield made
     await made.stop()
@@ -369,7 +368,7 @@ async def test_when_the_one_that_asks_dies_another_takes_over_once_its_lease_has
     stuck = asyncio.Event()
     answer = web.fetch
 
-    async def hang(url: str, etag: str | None, last_modified: str | None) -> Fetched:
+    async def hang(url: str, etag: str | None, last_modified: str | None) -> FetchedPage:
         if not stuck.is_set():
             stuck.set()
             await asyncio.Event().wait()
@@ -493,7 +492,7 @@ async def test_the_status_of_a_link(cache, web, clock):
 
 
 async def test_news_are_heard_once_in_any_order_and_never_lost(shelf):
-    mine, other = LinkNews(shelf), LinkNews(shelf)
+    mine, other = LinkAnnouncements(shelf), LinkAnnouncements(shelf)
     assert await mine.heard() == set()
     await other.tell("a")
     await other.tell("b")
@@ -508,7 +507,7 @@ async def test_news_are_heard_once_in_any_order_and_never_lost(shelf):
 
 
 async def test_whoever_missed_too_much_or_meets_an_emptied_store_looks_at_everything(shelf):
-    mine = LinkNews(shelf)
+    mine = LinkAnnouncements(shelf)
     await mine.heard()
     await shelf.add(COUNTER, MOST + 1, 60)
     assert await mine.heard() is None

@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.errors import StoreError, StoreFull
-from gateway.stores.memory import ENTRY_OVERHEAD, MemoryStore
+from gateway.stores.memory_ephemeral import ENTRY_OVERHEAD, MemoryStore
 from gateway.stores.open import open_stores
 
 ROOM_FOR_THREE = 3 * (ENTRY_OVERHEAD + 101)

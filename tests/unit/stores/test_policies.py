@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from gateway.domain.agent import Budget, Placement, SelectionSettings, Thresholds
-from gateway.domain.resource import Kind, Mode
+from gateway.domain.resource import Mode, ResourceKind
 from gateway.errors import Faults
+from gateway.policies.file_policies import load_policies
 from gateway.resources.registry import default_registry
-from gateway.stores.policies import load_policies
 
 
 class FakeMaterials:
@@ -69,10 +69,20 @@ def test_a_resource_gets_its_defaults_from_its_mode_and_type(folder) -> None:
     )
     resources = folder.load().resources
     voice, guide, other = (resources[f"corporate/{name}"] for name in ("voice", "style-guide", "other"))
-    assert (voice.mode, voice.kind, voice.clash_key, voice.text) == (Mode.ALWAYS, Kind.RULE, "voice", "Tone: Calm")
-    assert (guide.kind, guide.name, guide.clash_key, guide.priority) == (Kind.REFERENCE, "Style guide", None, 100)
+    assert (voice.mode, voice.kind, voice.clash_key, voice.text) == (
+        Mode.ALWAYS,
+        ResourceKind.RULE,
+        "voice",
+        "Tone: Calm",
+    )
+    assert (guide.kind, guide.name, guide.clash_key, guide.priority) == (
+        ResourceKind.REFERENCE,
+        "Style guide",
+        None,
+        100,
+    )
     assert guide.truncate == "extractive"
-    assert (other.kind, other.clash_key, other.languages) == (Kind.REFERENCE, "mine", ("no",))
+    assert (other.kind, other.clash_key, other.languages) == (ResourceKind.REFERENCE, "mine", ("no",))
 
 
 def test_agents_profiles_and_prompts_are_compiled(folder) -> None:
@@ -280,7 +290,7 @@ def test_a_directory_that_cannot_be_listed_is_a_fault(folder, monkeypatch) -> No
         onerror(PermissionError(13, "Permission denied", str(folder.path / "locked")))
         yield from ()
 
-    monkeypatch.setattr("gateway.stores.policy_files.os.walk", refuse)
+    monkeypatch.setattr("gateway.policies.files.os.walk", refuse)
     assert folder.faults() == ["locked:1: (file): cannot be read: Permission denied"]
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from gateway.domain.resource import Mode
 from gateway.domain.snapshot import Snapshot
+from gateway.policies.file_policies import load_policies
 from gateway.resources.registry import default_registry
-from gateway.settings import example_policies
-from gateway.stores.policies import load_policies
+from gateway.settings import find_example_policies
 
 
 class Files:
@@ -21,7 +21,7 @@ class Files:
 
 @pytest.fixture(scope="module")
 def example() -> Snapshot:
-    directory = example_policies()
+    directory = find_example_policies()
     assert directory is not None
     return load_policies(directory, default_registry(), Files(), 1)
 

@@ -15,8 +15,8 @@ from redis_server import RedisServer, free_port, running_redis, until_it_works
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError
 from gateway.stores.open import open_stores
-from gateway.stores.redis import RedisStore
-from gateway.stores.redis_link import CONNECTIONS, pool_of
+from gateway.stores.redis_connection import CONNECTIONS, pool_of
+from gateway.stores.redis_ephemeral import RedisStore
 
 PASSWORD = "correct-horse"
 
@@ -37,7 +37,7 @@ def server(shared: RedisServer) -> Iterator[RedisServer]:
 
 @pytest.fixture
 async def store(shared: RedisServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RedisStore]:
-    monkeypatch.setattr("gateway.stores.redis_link.PROBE_SECONDS", 0.2)
+    monkeypatch.setattr("gateway.stores.redis_connection.PROBE_SECONDS", 0.2)
     with shared.client() as client:
         client.flushall()
     store = await RedisStore.open(redis_address(shared.url))
@@ -217,7 +217,7 @@ def test_tls_checks_the_server_s_certificate_and_name() -> None:
 
 
 async def test_tls_to_a_plain_server_fails_cleanly(shared: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.stores.redis_link.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("gateway.stores.redis_connection.CONNECT_SECONDS", 0.2)
     store = (await open_stores(f"rediss://:{PASSWORD}@127.0.0.1:{shared.port}")).ephemeral
     await failing(store.put("a", b""))
     await store.close()
@@ -231,6 +231,6 @@ async def test_an_impossible_address_is_refused_without_its_password(url: str) -
 
 
 def test_a_gateway_on_sqlite_does_not_import_the_client() -> None:
-    code = "import sys, gateway.app; assert 'gateway.stores.sqlite' in sys.modules; print('redis' in sys.modules)"
+    code = "import sys, gateway.app; assert 'gateway.stores.open' in sys.modules; print('redis' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert ran.stdout.strip() == "False"

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 from redis_server import RedisServer, running_redis, until_it_works
 
-from gateway.domain.record import Author, Key, Position, Records, Write
+from gateway.domain.record import Author, FeedPosition, RecordBatch, RecordKey, RecordWrite
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError, StoreFull
-from gateway.stores.base import AuditFilter
 from gateway.stores.open import Stores, open_stores
-from gateway.stores.redis_link import OPERATION_SECONDS, RedisLink
+from gateway.stores.protocols import AuditFilter
+from gateway.stores.redis_connection import OPERATION_SECONDS, RedisConnection
 from gateway.stores.redis_records import PATIENCE_SECONDS, RedisRecords
 
 ADA = Author("ada", "update")
-STYLE, TONE = Key("default", "contexts", "style"), Key("default", "contexts", "tone")
+STYLE, TONE = RecordKey("default", "contexts", "style"), RecordKey("default", "contexts", "tone")
 
 
-class Watched(RedisLink):
+class Watched(RedisConnection):
     """A link that notes how long each call took, and may do something before the next one."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -65,7 +65,7 @@ def server(shared: RedisServer) -> Iterator[RedisServer]:
 @pytest.fixture
 async def stores(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stores]:
     """The stores with the budget that they have in earnest."""
-    monkeypatch.setattr("gateway.stores.redis_link.PROBE_SECONDS", 0.2)
+    monkeypatch.setattr("gateway.stores.redis_connection.PROBE_SECONDS", 0.2)
     stores = await open_stores(server.url)
     yield stores
     await stores.close()
@@ -89,8 +89,8 @@ def calls(stores: Stores) -> list[Callable[[], Awaitable[object]]]:
     records = stores.records
     return [
         records.load,
-        lambda: records.changes(Position("epoch", 1)),
-        lambda: records.commit([Write(STYLE, b"{}")], ADA),
+        lambda: records.changes(FeedPosition("epoch", 1)),
+        lambda: records.commit([RecordWrite(STYLE, b"{}")], ADA),
         lambda: records.versions(STYLE, 0, 10),
         lambda: records.version(STYLE, 1),
         lambda: records.audit("default", AuditFilter(), 0, 10),
@@ -103,7 +103,7 @@ def calls(stores: Stores) -> list[Callable[[], Awaitable[object]]]:
 async def test_a_frozen_server_ends_every_call_within_its_budget(
     stores: Stores, server: RedisServer, number: int
 ) -> None:
-    await stores.records.commit([Write(STYLE, b"{}")], ADA)
+    await stores.records.commit([RecordWrite(STYLE, b"{}")], ADA)
     server.freeze()
     begin = time.perf_counter()
     with pytest.raises(StoreError, match="did not answer within"):
@@ -113,7 +113,7 @@ async def test_a_frozen_server_ends_every_call_within_its_budget(
 
 
 async def test_a_server_that_stays_silent_is_left_alone_until_it_answers(stores: Stores, server: RedisServer) -> None:
-    (kept,) = await stores.records.commit([Write(STYLE, b"{}")], ADA)
+    (kept,) = await stores.records.commit([RecordWrite(STYLE, b"{}")], ADA)
     assert not stores.breaker_open
     server.freeze()
     for _ in range(3):
@@ -134,7 +134,7 @@ async def test_a_server_that_stays_silent_is_left_alone_until_it_answers(stores:
 
 
 async def test_a_server_that_comes_back_empty_has_another_history(stores: Stores, server: RedisServer) -> None:
-    await stores.records.commit([Write(STYLE, b"{}")], ADA)
+    await stores.records.commit([RecordWrite(STYLE, b"{}")], ADA)
     before = (await stores.records.load()).position
     server.kill()
     for _ in range(4):
@@ -149,7 +149,7 @@ async def test_a_server_that_comes_back_empty_has_another_history(stores: Stores
 
 
 async def test_an_emptied_server_has_another_history(calm: RedisRecords, server: RedisServer) -> None:
-    await calm.commit([Write(STYLE, b"{}")], ADA)
+    await calm.commit([RecordWrite(STYLE, b"{}")], ADA)
     before = (await calm.load()).position
     with server.client() as client:
         client.flushall()
@@ -161,20 +161,20 @@ async def test_an_emptied_server_has_another_history(calm: RedisRecords, server:
 
 
 async def test_a_commit_to_an_emptied_server_is_no_continuation(calm: RedisRecords, server: RedisServer) -> None:
-    await calm.commit([Write(STYLE, b"{}")], ADA)
+    await calm.commit([RecordWrite(STYLE, b"{}")], ADA)
     before = (await calm.load()).position
     with server.client() as client:
         client.flushall()
-    (made,) = await calm.commit([Write(TONE, b"{}")], ADA)
+    (made,) = await calm.commit([RecordWrite(TONE, b"{}")], ADA)
     assert await calm.changes(before) is None
     assert (await calm.load()).records == (made,)
 
 
 async def test_a_server_that_lost_the_end_of_its_history_is_noticed(calm: RedisRecords, server: RedisServer) -> None:
-    await calm.commit([Write(STYLE, b"1")], ADA)
+    await calm.commit([RecordWrite(STYLE, b"1")], ADA)
     with server.client() as client:
         client.save()
-    await calm.commit([Write(STYLE, b"lost")], ADA)
+    await calm.commit([RecordWrite(STYLE, b"lost")], ADA)
     before = (await calm.load()).position
     server.kill()
     server.start()
@@ -182,7 +182,7 @@ async def test_a_server_that_lost_the_end_of_its_history_is_noticed(calm: RedisR
     assert await calm.changes(before) is None
     # Another gateway writes as much as was lost, and more.
     for body in (b"2", b"3"):
-        (made,) = await calm.commit([Write(STYLE, body)], ADA)
+        (made,) = await calm.commit([RecordWrite(STYLE, body)], ADA)
     assert (made.version, (await calm.load()).position.number) == (3, 3)
     assert await calm.changes(before) is None
     assert (await calm.load()).records == (made,)
@@ -191,9 +191,9 @@ async def test_a_server_that_lost_the_end_of_its_history_is_noticed(calm: RedisR
 async def test_a_history_that_begins_anew_during_a_load_is_read_from_its_start(
     calm: RedisRecords, link: Watched, server: RedisServer
 ) -> None:
-    (made,) = await calm.commit([Write(STYLE, b"1")], ADA)
+    (made,) = await calm.commit([RecordWrite(STYLE, b"1")], ADA)
     since = (await calm.load()).position
-    (made,) = await calm.commit([Write(STYLE, b"2")], ADA)
+    (made,) = await calm.commit([RecordWrite(STYLE, b"2")], ADA)
 
     async def begin_anew() -> None:
         with server.client() as client:
@@ -201,13 +201,15 @@ async def test_a_history_that_begins_anew_during_a_load_is_read_from_its_start(
 
     link.forget()
     link.before = {1: begin_anew}
-    assert await calm.load() == Records(Position("another-1", 2), (made,))
+    assert await calm.load() == RecordBatch(FeedPosition("another-1", 2), (made,))
     link.forget()
     link.before = {1: begin_anew}
-    assert await calm.changes(Position("another-1", since.number)) == Records(Position("another-1", 2), (made,))
+    assert await calm.changes(FeedPosition("another-1", since.number)) == RecordBatch(
+        FeedPosition("another-1", 2), (made,)
+    )
     link.forget()
     link.before = {2: begin_anew}
-    assert await calm.changes(Position("another-1", since.number)) is None
+    assert await calm.changes(FeedPosition("another-1", since.number)) is None
     link.forget()
     link.before = dict.fromkeys(range(100), begin_anew)
     with pytest.raises(StoreError, match="again and again"):
@@ -217,13 +219,13 @@ async def test_a_history_that_begins_anew_during_a_load_is_read_from_its_start(
 async def test_changes_show_no_half_of_a_commit_that_comes_in_between(
     calm: RedisRecords, link: Watched, server: RedisServer
 ) -> None:
-    await calm.commit([Write(STYLE, b"1"), Write(TONE, b"1")], ADA)
+    await calm.commit([RecordWrite(STYLE, b"1"), RecordWrite(TONE, b"1")], ADA)
     since = (await calm.load()).position
-    await calm.commit([Write(STYLE, b"2")], ADA)
-    other = await RedisLink.open(redis_address(server.url), budget=10)
+    await calm.commit([RecordWrite(STYLE, b"2")], ADA)
+    other = await RedisConnection.open(redis_address(server.url), budget=10)
 
     async def commit_both() -> None:
-        await RedisRecords(other).commit([Write(STYLE, b"3"), Write(TONE, b"3")], ADA)
+        await RedisRecords(other).commit([RecordWrite(STYLE, b"3"), RecordWrite(TONE, b"3")], ADA)
 
     link.forget()
     link.before = {1: commit_both}  # after the names, before the texts
@@ -235,7 +237,7 @@ async def test_changes_show_no_half_of_a_commit_that_comes_in_between(
 
 
 async def test_a_record_that_the_server_evicted_is_no_deletion(calm: RedisRecords, server: RedisServer) -> None:
-    await calm.commit([Write(STYLE, b"{}"), Write(TONE, b"{}")], ADA)
+    await calm.commit([RecordWrite(STYLE, b"{}"), RecordWrite(TONE, b"{}")], ADA)
     with server.client() as client:
         client.delete(next(client.scan_iter("gateway-records:object:*")))
     with pytest.raises(StoreError, match="must not evict"):
@@ -243,30 +245,30 @@ async def test_a_record_that_the_server_evicted_is_no_deletion(calm: RedisRecord
 
 
 async def test_a_full_server_refuses_the_commit_and_still_reads(calm: RedisRecords, server: RedisServer) -> None:
-    (kept,) = await calm.commit([Write(STYLE, b"1")], ADA)
+    (kept,) = await calm.commit([RecordWrite(STYLE, b"1")], ADA)
     here = (await calm.load()).position
     with server.client() as client:
         client.config_set("maxmemory", 1)
         try:
             with pytest.raises(StoreFull, match="refused"):
-                await calm.commit([Write(STYLE, b"2"), Write(TONE, b"2")], ADA)
+                await calm.commit([RecordWrite(STYLE, b"2"), RecordWrite(TONE, b"2")], ADA)
             assert (await calm.load()).records == (kept,)
         finally:
             client.config_set("maxmemory", 0)
-    assert await calm.changes(here) == Records(here, ())
-    assert len(await calm.commit([Write(STYLE, b"2", 1), Write(TONE, b"2", 0)], ADA)) == 2
+    assert await calm.changes(here) == RecordBatch(here, ())
+    assert len(await calm.commit([RecordWrite(STYLE, b"2", 1), RecordWrite(TONE, b"2", 0)], ADA)) == 2
 
 
 async def test_a_server_that_forgot_the_scripts_gets_them_again(calm: RedisRecords, server: RedisServer) -> None:
     for number in range(2):
-        await calm.commit([Write(STYLE, b"{}", number)], ADA)
+        await calm.commit([RecordWrite(STYLE, b"{}", number)], ADA)
         with server.client() as client:
             client.script_flush()
     assert len((await calm.load()).records) == 1
 
 
 async def test_names_on_the_server_hold_no_text_of_users(calm: RedisRecords, server: RedisServer) -> None:
-    await calm.commit([Write(Key("wörk {x}", "kind*", "ali\nas"), b"{}", id="an id")], ADA)
+    await calm.commit([RecordWrite(RecordKey("wörk {x}", "kind*", "ali\nas"), b"{}", id="an id")], ADA)
     digits = "[0-9a-f]{64}"
     known = rf"gateway-records:(head|changed|kept|audits|object:{digits}|audit:{digits})"
     with server.client() as client:
@@ -278,17 +280,17 @@ async def test_names_on_the_server_hold_no_text_of_users(calm: RedisRecords, ser
 
 
 async def test_asking_for_changes_when_there_are_none_is_one_call(calm: RedisRecords, link: Watched) -> None:
-    await calm.commit([Write(STYLE, b"{}")], ADA)
+    await calm.commit([RecordWrite(STYLE, b"{}")], ADA)
     here = (await calm.load()).position
     link.forget()
-    assert await calm.changes(here) == Records(here, ())
+    assert await calm.changes(here) == RecordBatch(here, ())
     assert len(link.seconds) == 1
 
 
 async def test_a_large_load_is_many_calls_that_each_fit_the_budget(calm: RedisRecords, link: Watched) -> None:
     for start in range(0, 1000, 200):
-        keys = [Key("default", "contexts", f"c{n}") for n in range(start, start + 200)]
-        await calm.commit([Write(key, b"x" * 20_000) for key in keys], ADA)
+        keys = [RecordKey("default", "contexts", f"c{n}") for n in range(start, start + 200)]
+        await calm.commit([RecordWrite(key, b"x" * 20_000) for key in keys], ADA)
     link.forget()
     assert len((await calm.load()).records) == 1000
     assert len(link.seconds) >= 1000 * 20_000 / 500_000
@@ -299,8 +301,8 @@ async def test_a_large_load_is_many_calls_that_each_fit_the_budget(calm: RedisRe
 async def test_a_large_commit_gets_more_time(server: RedisServer) -> None:
     link = await Watched.open(redis_address(server.url))
     records = RedisRecords(link)
-    await records.commit([Write(STYLE, b"{}")], ADA)
-    await records.commit([Write(STYLE, b"x" * 10_000_000)], ADA)
+    await records.commit([RecordWrite(STYLE, b"{}")], ADA)
+    await records.commit([RecordWrite(STYLE, b"x" * 10_000_000)], ADA)
     await link.close()
     small, large = link.budgets
     assert small == pytest.approx(PATIENCE_SECONDS, abs=0.01)

@@ -3,27 +3,27 @@ import time
 
 import pytest
 
-from gateway.domain.record import Author, Key, Write
+from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.errors import StoreError
-from gateway.settings import Versions
-from gateway.stores.base import AuditFilter
-from gateway.stores.memory import MemoryStore
+from gateway.settings import VersionSettings
+from gateway.stores.memory_ephemeral import MemoryStore
 from gateway.stores.memory_records import MemoryRecords
+from gateway.stores.protocols import AuditFilter
 from gateway.stores.retention import LEASE, forget, prune
 
-KEY = Key("default", "contexts", "seo")
+KEY = RecordKey("default", "contexts", "seo")
 
 
 async def saved(times: int) -> MemoryRecords:
     records = MemoryRecords()
     for number in range(times):
-        await records.commit([Write(KEY, b'{"name": "%d"}' % number)], Author("anna", "update"))
+        await records.commit([RecordWrite(KEY, b'{"name": "%d"}' % number)], Author("anna", "update"))
     return records
 
 
 async def test_the_newest_versions_are_kept() -> None:
     records = await saved(7)
-    await prune(records, Versions(keep=3), time.time())
+    await prune(records, VersionSettings(keep=3), time.time())
     kept, total = await records.versions(KEY, 0, 10)
     assert ([one.version for one in kept], total) == ([7, 6, 5], 3)
 
@@ -31,14 +31,14 @@ async def test_the_newest_versions_are_kept() -> None:
 async def test_the_audit_is_kept_by_its_age() -> None:
     records = await saved(4)
     now = time.time()
-    await prune(records, Versions(keep=50, audit_days=1), now + 86_000)
+    await prune(records, VersionSettings(keep=50, audit_days=1), now + 86_000)
     assert (await records.audit("default", AuditFilter(), 0, 10))[1] == 4
-    await prune(records, Versions(keep=50, audit_days=1), now + 86_500)
+    await prune(records, VersionSettings(keep=50, audit_days=1), now + 86_500)
     assert (await records.audit("default", AuditFilter(), 0, 10))[1] == 0
 
 
 async def run_briefly(records: MemoryRecords, store: MemoryStore) -> None:
-    task = asyncio.create_task(forget(records, store, Versions(keep=1)))
+    task = asyncio.create_task(forget(records, store, VersionSettings(keep=1)))
     await asyncio.sleep(0.05)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -6,17 +6,17 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from gateway.domain.agent import SelectionSettings, Thresholds
-from gateway.settings import Semantic
-from gateway.stores.policy_models import SelectionShape
+from gateway.policies.shapes import SelectionShape
+from gateway.settings import SemanticSettings
 
 
-@pytest.mark.parametrize("model", [SelectionShape, Semantic])
+@pytest.mark.parametrize("model", [SelectionShape, SemanticSettings])
 def test_a_kind_may_have_thresholds_of_its_own(model: type[BaseModel]) -> None:
     checked = model.model_validate({"top_k": 20, "kinds": {"tool": {"top_n": 3}}})
     assert SelectionSettings.of(checked.model_dump()).of_kind("tool") == Thresholds(top_k=20, top_n=3)
 
 
-@pytest.mark.parametrize("model", [SelectionShape, Semantic])
+@pytest.mark.parametrize("model", [SelectionShape, SemanticSettings])
 @pytest.mark.parametrize(
     "kinds",
     [

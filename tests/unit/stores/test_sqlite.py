@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import CorruptStore, StoreError
-from gateway.stores.migrations import MIGRATIONS, migrate
 from gateway.stores.open import open_stores
-from gateway.stores.sqlite import BUSY_SECONDS, SWEEP_ROWS, SWEEP_SECONDS, SqliteStore
+from gateway.stores.sqlite_ephemeral import BUSY_SECONDS, SWEEP_ROWS, SWEEP_SECONDS, SqliteStore
+from gateway.stores.sqlite_migrations import MIGRATIONS, migrate
 
 WRITE_FOR_EVER = """
 import asyncio, itertools, pathlib, sys
-from gateway.stores.sqlite import SqliteStore
+from gateway.stores.sqlite_ephemeral import SqliteStore
 
 async def main():
     store = await SqliteStore.open(pathlib.Path(sys.argv[1]))
@@ -31,7 +31,7 @@ asyncio.run(main())
 
 PUT_NEW_ONCE = """
 import asyncio, pathlib, sys
-from gateway.stores.sqlite import SqliteStore
+from gateway.stores.sqlite_ephemeral import SqliteStore
 
 async def main():
     store = await SqliteStore.open(pathlib.Path(sys.argv[1]))

@@ -10,26 +10,26 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.record import Author, Key, Records, Write
+from gateway.domain.record import Author, RecordBatch, RecordKey, RecordWrite
 from gateway.errors import CorruptStore, StoreError, StoreFull, VersionConflict
-from gateway.stores.migrations import MIGRATIONS, migrate
 from gateway.stores.open import Stores, open_stores
-from gateway.stores.sqlite import Lane
+from gateway.stores.sqlite_ephemeral import Lane
+from gateway.stores.sqlite_migrations import MIGRATIONS, migrate
 from gateway.stores.sqlite_records import HEAD, ROWS_AT_ONCE, SqliteRecords
 
 ADA = Author("ada", "update")
-STYLE = Key("default", "contexts", "style")
+STYLE = RecordKey("default", "contexts", "style")
 NORMAL = 1
 
 COMMIT_MANY = """
 import asyncio, sys
-from gateway.domain.record import Author, Key, Write
+from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.stores.open import open_stores
 
 async def main():
     stores = await open_stores(f"sqlite:///{sys.argv[1]}")
     for number in range(50):
-        await stores.records.commit([Write(Key("default", "contexts", "style"), b"{}")], Author(sys.argv[2], "update"))
+        await stores.records.commit([RecordWrite(RecordKey("default", "contexts", "style"), b"{}")], Author(sys.argv[2], "update"))
     await stores.close()
 
 asyncio.run(main())
@@ -77,7 +77,7 @@ async def traced(lane: Lane) -> list[str]:
 async def test_a_commit_reaches_the_disk_before_it_is_acknowledged(stores: Stores) -> None:
     writes, _ = lanes(stores)
     ran = await traced(writes)
-    await stores.records.commit([Write(STYLE, b"{}")], ADA)
+    await stores.records.commit([RecordWrite(STYLE, b"{}")], ADA)
     assert ran[:2] == ["PRAGMA synchronous = FULL", "BEGIN IMMEDIATE"]
     assert ran[-2:] == ["COMMIT", "PRAGMA synchronous = NORMAL"]
 
@@ -85,7 +85,7 @@ async def test_a_commit_reaches_the_disk_before_it_is_acknowledged(stores: Store
 async def test_a_refused_commit_leaves_the_writer_as_it_was(stores: Stores) -> None:
     writes, _ = lanes(stores)
     with pytest.raises(VersionConflict):
-        await stores.records.commit([Write(STYLE, b"{}", 3)], ADA)
+        await stores.records.commit([RecordWrite(STYLE, b"{}", 3)], ADA)
     (mode,) = await writes.run(lambda connection: connection.execute("PRAGMA synchronous").fetchone())
     assert mode == NORMAL
     await stores.ephemeral.put("a", b"one")
@@ -93,16 +93,16 @@ async def test_a_refused_commit_leaves_the_writer_as_it_was(stores: Stores) -> N
 
 
 async def test_asking_for_changes_when_there_are_none_reads_one_row(stores: Stores) -> None:
-    await stores.records.commit([Write(STYLE, b"{}")], ADA)
+    await stores.records.commit([RecordWrite(STYLE, b"{}")], ADA)
     here = (await stores.records.load()).position
     ran = await traced(lanes(stores)[1])
-    assert await stores.records.changes(here) == Records(here, ())
+    assert await stores.records.changes(here) == RecordBatch(here, ())
     assert ran == [HEAD]
 
 
 async def test_a_large_load_leaves_room_for_the_reads_of_chats(stores: Stores) -> None:
-    keys = [Key("default", "contexts", f"c{n}") for n in range(4 * ROWS_AT_ONCE)]
-    await stores.records.commit([Write(key, b"x" * 20_000) for key in keys], ADA)
+    keys = [RecordKey("default", "contexts", f"c{n}") for n in range(4 * ROWS_AT_ONCE)]
+    await stores.records.commit([RecordWrite(key, b"x" * 20_000) for key in keys], ADA)
     ran = await traced(lanes(stores)[1])
     everything, _ = await asyncio.gather(stores.records.load(), stores.ephemeral.get_many(["a"]))
     assert len(everything.records) == len(keys)
@@ -111,12 +111,12 @@ async def test_a_large_load_leaves_room_for_the_reads_of_chats(stores: Stores) -
 
 
 async def test_records_survive_a_reopening_with_their_history(stores: Stores, path: Path) -> None:
-    await stores.records.commit([Write(STYLE, b"{}")], ADA)
+    await stores.records.commit([RecordWrite(STYLE, b"{}")], ADA)
     before = await stores.records.load()
     await stores.close()
     again = await open_stores(f"sqlite:///{path}")
     assert await again.records.load() == before
-    assert await again.records.changes(before.position) == Records(before.position, ())
+    assert await again.records.changes(before.position) == RecordBatch(before.position, ())
     await again.close()
 
 
@@ -127,7 +127,7 @@ async def test_a_file_of_the_first_form_is_brought_forward_with_what_it_holds(pa
     connection.close()
     stores = await open_stores(f"sqlite:///{path}")
     assert await stores.ephemeral.get_many(["a"]) == {"a": b"b"}
-    assert len(await stores.records.commit([Write(STYLE, b"{}", 0)], ADA)) == 1
+    assert len(await stores.records.commit([RecordWrite(STYLE, b"{}", 0)], ADA)) == 1
     await stores.close()
 
 
@@ -153,38 +153,38 @@ async def test_processes_that_commit_at_once_lose_nothing(stores: Stores, path: 
 
 
 async def test_a_locked_file_refuses_a_commit_soon_while_reads_go_on(stores: Stores, path: Path) -> None:
-    (kept,) = await stores.records.commit([Write(STYLE, b"1")], ADA)
+    (kept,) = await stores.records.commit([RecordWrite(STYLE, b"1")], ADA)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     began = time.monotonic()
-    committing = asyncio.create_task(stores.records.commit([Write(STYLE, b"2")], ADA))
+    committing = asyncio.create_task(stores.records.commit([RecordWrite(STYLE, b"2")], ADA))
     assert (await stores.records.load()).records == (kept,)
     with pytest.raises(StoreError, match="locked"):
         await committing
     assert time.monotonic() - began < 2.5
     other.execute("ROLLBACK")
     other.close()
-    assert (await stores.records.commit([Write(STYLE, b"3", 1)], ADA))[0].version == 2
+    assert (await stores.records.commit([RecordWrite(STYLE, b"3", 1)], ADA))[0].version == 2
 
 
 async def test_a_full_disk_refuses_the_whole_commit_and_recovers(stores: Stores) -> None:
     writes, _ = lanes(stores)
-    (kept,) = await stores.records.commit([Write(STYLE, b"1")], ADA)
+    (kept,) = await stores.records.commit([RecordWrite(STYLE, b"1")], ADA)
     here = (await stores.records.load()).position
     # SQLite answers exactly as on a full disk when a file may not grow beyond its page limit.
     await writes.run(lambda connection: connection.execute("PRAGMA max_page_count = 8"))
-    large = Write(STYLE._replace(alias="large"), b"x" * 1_000_000)
+    large = RecordWrite(STYLE._replace(alias="large"), b"x" * 1_000_000)
     with pytest.raises(StoreFull, match="full"):
-        await stores.records.commit([Write(STYLE, b"2"), large], ADA)
+        await stores.records.commit([RecordWrite(STYLE, b"2"), large], ADA)
     assert (await stores.records.load()).records == (kept,)
-    assert await stores.records.changes(here) == Records(here, ())
+    assert await stores.records.changes(here) == RecordBatch(here, ())
     await writes.run(lambda connection: connection.execute("PRAGMA max_page_count = 100000"))
-    assert len(await stores.records.commit([Write(STYLE, b"2"), large], ADA)) == 2
+    assert len(await stores.records.commit([RecordWrite(STYLE, b"2"), large], ADA)) == 2
 
 
 async def test_a_damaged_file_is_refused_and_left_alone(stores: Stores, path: Path) -> None:
-    keys = [Key("default", "contexts", f"c{n}") for n in range(100)]
-    await stores.records.commit([Write(key, b"x" * 2000) for key in keys], ADA)
+    keys = [RecordKey("default", "contexts", f"c{n}") for n in range(100)]
+    await stores.records.commit([RecordWrite(key, b"x" * 2000) for key in keys], ADA)
     await stores.close()
     before = damaged(path)
     with pytest.raises(CorruptStore, match="damaged"):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gateway.stores.policy_models import AgentShape, ContextShape, ResourceShape
+from gateway.policies.shapes import AgentShape, ContextShape, ResourceShape
 
 TEXT = {"type": "text"}
 

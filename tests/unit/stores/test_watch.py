@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.stores.watch import fingerprint, watch
+from gateway.policies.watch import fingerprint, watch
 
 INTERVAL = 0.02
 
@@ -97,7 +97,7 @@ async def test_a_file_that_is_still_being_written_is_left_to_settle(tmp_path, mo
         polls.append(sizes[min(len(polls), len(sizes) - 1)])
         return frozenset({("a.yaml", 1, 1, 1, polls[-1])})
 
-    monkeypatch.setattr("gateway.stores.watch.fingerprint", growing)
+    monkeypatch.setattr("gateway.policies.watch.fingerprint", growing)
     seen: list[list[int]] = []
 
     async def reload() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.errors import StoreError
-from gateway.stores.memory import MemoryStore
-from gateway.stores.watched import WatchedStore
+from gateway.stores.memory_ephemeral import MemoryStore
+from gateway.stores.monitored import MonitoredStore
 
 
 class Flaky(MemoryStore):
@@ -20,7 +20,7 @@ class Flaky(MemoryStore):
 
 async def test_a_store_is_not_ok_from_a_failure_until_the_next_success() -> None:
     store = Flaky()
-    watched = WatchedStore(store)
+    watched = MonitoredStore(store)
     await watched.put("k", b"v")
     assert watched.ok
     store.broken = True
@@ -33,7 +33,7 @@ async def test_a_store_is_not_ok_from_a_failure_until_the_next_success() -> None
 
 
 async def test_counters_and_leases_are_passed_on_and_watched() -> None:
-    watched = WatchedStore(MemoryStore())
+    watched = MonitoredStore(MemoryStore())
     assert [await watched.add("c", 2, 60), await watched.add("c", 3, 60)] == [2, 5]
     assert [await watched.lease("l", owner, 60) for owner in ("one", "two", "one")] == [True, False, True]
     with pytest.raises(StoreError):

@@ -12,12 +12,12 @@ import orjson
 import pytest
 import yaml
 
-from gateway.domain.record import Author, Key, Position, Records, Write
-from gateway.errors import Faults, StoreError, Unavailable, VersionConflict
+from gateway.domain.record import Author, FeedPosition, RecordBatch, RecordKey, RecordWrite
+from gateway.errors import Faults, ServiceUnavailable, StoreError, VersionConflict
+from gateway.policies.context_compiler import PolicySource
+from gateway.policies.repository import PolicyRepository
 from gateway.resources.registry import default_registry
-from gateway.stores.compile_resources import Source
 from gateway.stores.memory_records import MemoryRecords
-from gateway.stores.workspaces import Policies
 
 AUTHOR = Author("anna", "create")
 FILES = {
@@ -47,11 +47,11 @@ class Flaky(MemoryRecords):
         super().__init__()
         self.down = False
 
-    async def load(self) -> Records:
+    async def load(self) -> RecordBatch:
         self._check()
         return await super().load()
 
-    async def changes(self, since: Position) -> Records | None:
+    async def changes(self, since: FeedPosition) -> RecordBatch | None:
         self._check()
         return await super().changes(since)
 
@@ -73,11 +73,11 @@ class House:
     def write(self, policies: dict[str, Any]) -> None:
         (self.directory / "all.yaml").write_text(yaml.safe_dump(policies, sort_keys=False))
 
-    def node(self, store: MemoryRecords | None = None) -> Policies:
-        source = Source(self.directory, default_registry(), self.materials)
-        return Policies(source, store or self.store, clock=lambda: self.now)
+    def node(self, store: MemoryRecords | None = None) -> PolicyRepository:
+        source = PolicySource(self.directory, default_registry(), self.materials)
+        return PolicyRepository(source, store or self.store, clock=lambda: self.now)
 
-    async def started(self) -> Policies:
+    async def started(self) -> PolicyRepository:
         policies = self.node()
         await policies.start()
         return policies
@@ -89,8 +89,8 @@ def house(tmp_path: Path) -> Iterator[House]:
     gc.unfreeze()
 
 
-def write(kind: str, alias: str, data: Any, workspace: str = "default", expected: int | None = None) -> Write:
-    return Write(Key(workspace, kind, alias), None if data is None else orjson.dumps(data), expected)
+def write(kind: str, alias: str, data: Any, workspace: str = "default", expected: int | None = None) -> RecordWrite:
+    return RecordWrite(RecordKey(workspace, kind, alias), None if data is None else orjson.dumps(data), expected)
 
 
 def text(content: str, **more: Any) -> dict[str, Any]:
@@ -226,7 +226,7 @@ async def test_a_workspace_that_is_faulty_from_the_start_is_refused_alone(house:
     await house.store.commit([write("agents", "a", {"contexts": ["gone"]}, "acme")], AUTHOR)
     policies = await house.started()
     assert list(policies.of("default").contexts) == ["house"]
-    with pytest.raises(Unavailable):
+    with pytest.raises(ServiceUnavailable):
         policies.of("acme")
 
 
@@ -253,7 +253,7 @@ async def test_until_the_store_has_answered_once_nobody_is_answered(house: House
     house.store.down = True
     policies = await house.started()
     assert not policies.loaded
-    with pytest.raises(Unavailable):
+    with pytest.raises(ServiceUnavailable):
         policies.of("default")
     house.store.down = False
     await policies.refresh()
@@ -428,7 +428,7 @@ async def test_garbage_that_was_set_aside_is_found_after_some_swaps(
         def __init__(self) -> None:
             self.own = self
 
-    monkeypatch.setattr("gateway.stores.workspaces.SWEPT", 4)
+    monkeypatch.setattr("gateway.policies.repository.SWEPT", 4)
     policies = await house.started()
     ring = Ring()
     gone = weakref.ref(ring)

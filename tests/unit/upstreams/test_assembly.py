@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway.upstreams.assembly import grow
+from gateway.conversation.chunks import grow
 
 
 def assembled(*deltas: dict[str, Any]) -> dict[str, Any]:

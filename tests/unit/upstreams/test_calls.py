@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstreams.calls import CallBook, absorb
+from gateway.conversation.calls import CallTracker, absorb
 
 OWN = frozenset({"get_context_resource", "list_context_resources"})
 
@@ -15,16 +15,16 @@ def part(name: str | None = None, arguments: Any = None, **fields: Any) -> dict[
     return {**fields, "function": {key: value for key, value in function.items() if value is not None}}
 
 
-def filed(*deltas: dict[str, Any]) -> tuple[CallBook, list[dict[str, Any]]]:
+def filed(*deltas: dict[str, Any]) -> tuple[CallTracker, list[dict[str, Any]]]:
     """The book after these deltas, one per chunk, and everything that the client saw."""
-    book, shown = CallBook(OWN), []
+    book, shown = CallTracker(OWN), []
     for delta in deltas:
         shown += book.take([delta])
     return book, shown + book.settle()
 
 
 def test_a_client_call_is_shown_at_once():
-    book = CallBook(OWN)
+    book = CallTracker(OWN)
     delta = part("get_weather", "", index=0, id="a")
     assert book.take([delta]) == [delta]
     assert book.take([part(None, "{", index=0)]) == [part(None, "{", index=0)]
@@ -37,7 +37,7 @@ def test_an_own_call_is_never_shown():
 
 
 def test_a_name_that_may_become_ours_waits_until_it_is_certain():
-    book = CallBook(OWN)
+    book = CallTracker(OWN)
     assert book.take([part("get_", index=0, id="a")]) == []
     assert book.take([part("context_resource", index=0)]) == []
     assert book.take([part("_by_name", index=0)]) == [
@@ -49,7 +49,7 @@ def test_a_name_that_may_become_ours_waits_until_it_is_certain():
 
 
 def test_an_open_name_is_settled_by_the_next_call():
-    book = CallBook(OWN)
+    book = CallTracker(OWN)
     assert book.take([part("get", index=0, id="a")]) == []
     assert [delta["id"] for delta in book.take([part("get_context_resource", "{}", index=1, id="b")])] == ["a"]
     assert [call.id for call in book.client] == ["a"]

@@ -2,8 +2,8 @@
 
 import pytest
 
+from gateway.conversation.chunks import read_chunk
 from gateway.errors import UpstreamInvalid
-from gateway.upstreams.chunks import read_chunk
 
 
 def test_a_chunk_s_head_is_what_it_names():

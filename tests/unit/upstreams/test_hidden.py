@@ -7,7 +7,7 @@ import orjson
 import pytest
 from msgspec import Raw
 
-from gateway.upstreams.hidden import Hidden, Owner, calls_in, expand, same_calls
+from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurn, calls_in, expand, same_calls
 
 
 def raw(value: Any) -> Raw:
@@ -22,7 +22,7 @@ def assistant(*calls: dict[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": list(calls)}
 
 
-OWNER = Owner("w", "p", "s")
+OWNER = ConversationOwner("w", "p", "s")
 
 
 def test_a_key_does_not_depend_on_the_order_of_the_calls():
@@ -30,14 +30,20 @@ def test_a_key_does_not_depend_on_the_order_of_the_calls():
 
 
 @pytest.mark.parametrize(
-    "other", [Owner("x", "p", "s"), Owner("w", "x", "s"), Owner("w", "p", "x"), Owner("wp", "", "s")]
+    "other",
+    [
+        ConversationOwner("x", "p", "s"),
+        ConversationOwner("w", "x", "s"),
+        ConversationOwner("w", "p", "x"),
+        ConversationOwner("wp", "", "s"),
+    ],
 )
-def test_a_key_is_the_owner_s_alone(other: Owner):
+def test_a_key_is_the_owner_s_alone(other: ConversationOwner):
     assert OWNER.key(["a"]) != other.key(["a"])
 
 
 def test_a_key_does_not_confuse_a_session_with_a_call():
-    assert Owner("w", "p", "a").key(["b"]) != Owner("w", "p", "").key(["a", "b"])
+    assert ConversationOwner("w", "p", "a").key(["b"]) != ConversationOwner("w", "p", "").key(["a", "b"])
 
 
 def test_assistant_messages_with_calls_are_found():
@@ -56,7 +62,7 @@ def test_assistant_messages_with_calls_are_found():
 
 def test_a_kept_transcript_stands_in_place_of_what_the_client_saw():
     kept = (b'{"role":"assistant","x":1.0}', b'{"role":"tool","tool_call_id":"own","content":"r"}')
-    hidden = Hidden((("a", "f", "{}"),), kept)
+    hidden = HiddenTurn((("a", "f", "{}"),), kept)
     messages = [raw({"role": "user"}), raw(assistant(call("a"))), raw({"role": "tool", "tool_call_id": "a"})]
     history = expand(messages, calls_in(messages), {1: hidden.dump()})
     assert [bytes(one) for one in history] == [bytes(messages[0]), *kept, bytes(messages[2])]
@@ -64,7 +70,7 @@ def test_a_kept_transcript_stands_in_place_of_what_the_client_saw():
 
 def test_a_transcript_of_other_calls_is_ignored():
     messages = [raw(assistant(call("a", arguments='{"x":1}')))]
-    hidden = Hidden((("a", "f", '{"x":2}'),), (b"{}",))
+    hidden = HiddenTurn((("a", "f", '{"x":2}'),), (b"{}",))
     assert expand(messages, calls_in(messages), {0: hidden.dump()}) == messages
 
 
@@ -89,6 +95,6 @@ def test_arguments_that_are_no_json_are_compared_as_text():
 
 
 def test_a_dump_keeps_the_bytes_of_its_messages():
-    dump = Hidden((), (b'{"big":123456789012345678901234567890}',)).dump()
+    dump = HiddenTurn((), (b'{"big":123456789012345678901234567890}',)).dump()
     assert b"123456789012345678901234567890" in dump
     assert msgspec.json.decode(dump)["calls"] == []

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from gateway import sse
+from gateway.conversation import relay
+from gateway.conversation.relay import is_done, judge, relayed, tells_error
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
-from gateway.domain.snapshot import EMPTY
+from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.errors import UpstreamAuth, UpstreamInvalid, UpstreamTimeout, UpstreamTruncated
-from gateway.upstreams import relay, sse
-from gateway.upstreams.relay import is_done, judge, relayed, tells_error
 
 TEXT = b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":null}]}\n\n'
 FINISH = b'data: {"choices":[{"delta":{},"finish_reason": "stop"}]}\n\n'
@@ -40,7 +41,7 @@ class Scripted:
 
 
 def exchange() -> Exchange:
-    return Exchange("x", ANONYMOUS, EMPTY, ())
+    return Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, ())
 
 
 async def passed(*pieces: Any) -> list[bytes]:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from gateway.upstreams import silence
-from gateway.upstreams.silence import COMMENT, Silence, comments_until
+from gateway.conversation import keepalive
+from gateway.conversation.keepalive import COMMENT, Silence, comments_until
 
 
 async def test_a_task_that_is_quick_needs_no_comment():
@@ -15,7 +15,7 @@ async def test_a_task_that_is_quick_needs_no_comment():
 
 
 async def test_a_slow_task_is_waited_for_with_comments(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(silence, "SILENCE", 0.01)
+    monkeypatch.setattr(keepalive, "SILENCE", 0.01)
     task = asyncio.ensure_future(asyncio.sleep(0.1))
     comments = [comment async for comment in comments_until(task, Silence())]
     assert len(comments) >= 2
@@ -24,7 +24,7 @@ async def test_a_slow_task_is_waited_for_with_comments(monkeypatch: pytest.Monke
 
 
 async def test_silence_adds_up_over_several_tasks(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(silence, "SILENCE", 0.05)
+    monkeypatch.setattr(keepalive, "SILENCE", 0.05)
     quiet, comments = Silence(), 0
     for _ in range(20):
         task = asyncio.ensure_future(asyncio.sleep(0.01))
@@ -33,7 +33,7 @@ async def test_silence_adds_up_over_several_tasks(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_nobody_waiting_cancels_the_task(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(silence, "SILENCE", 0.01)
+    monkeypatch.setattr(keepalive, "SILENCE", 0.01)
     task = asyncio.ensure_future(asyncio.sleep(30))
     waiting = comments_until(task, Silence())
     assert await anext(waiting) == COMMENT

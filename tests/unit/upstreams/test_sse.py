@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.upstreams import sse
+from gateway import sse
 
 
 @pytest.mark.parametrize(

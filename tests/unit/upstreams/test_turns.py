@@ -6,12 +6,13 @@ import orjson
 import pytest
 from msgspec import Raw
 
+from gateway import sse
+from gateway.conversation import stream_loop
+from gateway.conversation.chunks import is_plain_text
+from gateway.conversation.loop import CallAgain, Finish, LoopPlan, RunTools, Step, summed, with_usage
+from gateway.conversation.reply_loop import ReplyLoop, joined_logprobs, text_of
+from gateway.conversation.stream_loop import StreamLoop
 from gateway.errors import LoopLimit, UpstreamInvalid, UpstreamTruncated
-from gateway.upstreams import sse, turns_stream
-from gateway.upstreams.chunks import is_plain_text
-from gateway.upstreams.turns import CallAgain, Finish, LoopPlan, RunTools, Step, summed, with_usage
-from gateway.upstreams.turns_reply import ReplyLoop, joined_logprobs, text_of
-from gateway.upstreams.turns_stream import StreamLoop
 
 GET = "get_context_resource"
 OURS, THEIRS = Raw(b'{"ours":1}'), Raw(b'{"theirs":1}')
@@ -187,7 +188,7 @@ def test_nulls_of_usage_and_finish_are_plain_text():
 
 
 def test_a_long_own_turn_is_folded_as_it_grows(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(turns_stream, "COMPACT", 300)
+    monkeypatch.setattr(stream_loop, "COMPACT", 300)
     loop = StreamLoop(plan())
     loop.request()
     for _ in range(50):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.upstreams.base import Upstream, UpstreamRequest
-from gateway.upstreams.demo import DemoUpstream
+from gateway.domain.upstream import Upstream, UpstreamRequest
+from gateway.upstreams.demo.upstream import DemoUpstream
 
 BLOCK = """Be brief.
 

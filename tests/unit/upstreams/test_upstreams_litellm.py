@@ -12,10 +12,10 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from gateway.domain.upstream import Upstream, UpstreamReply, UpstreamRequest
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTimeout, UpstreamTruncated, UpstreamUnreachable
-from gateway.settings import Timeouts, UpstreamSettings
-from gateway.upstreams.base import Upstream, UpstreamReply, UpstreamRequest
-from gateway.upstreams.litellm import LitellmUpstream
+from gateway.settings import TimeoutSettings, UpstreamSettings
+from gateway.upstreams.litellm.upstream import LitellmUpstream
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -201,7 +201,7 @@ CLAUDE_STREAM = [
 
 
 async def test_importing_the_module_does_not_import_litellm() -> None:
-    code = "import sys, gateway.upstreams.litellm; print('litellm' in sys.modules, 'httpx' in sys.modules)"
+    code = "import sys, gateway.upstreams.litellm.upstream; print('litellm' in sys.modules, 'httpx' in sys.modules)"
     done = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
     )
@@ -322,7 +322,7 @@ async def test_a_stream_that_is_empty_is_no_answer(provider: Provider, kind: str
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 async def test_silence_in_the_middle_of_a_stream_is_a_timeout(provider: Provider, kind: str) -> None:
     provider.streams(*(OPENAI_STREAM if kind == "openai" else CLAUDE_TEXT), then="hang")
-    reply = await call(upstream(provider, kind, timeouts=Timeouts(idle=0.3)), stream=True)
+    reply = await call(upstream(provider, kind, timeouts=TimeoutSettings(idle=0.3)), stream=True)
     with pytest.raises(UpstreamTimeout):
         await reply.read_all()
     await reply.close()
@@ -399,7 +399,7 @@ async def test_a_provider_that_stays_silent_is_a_timeout(provider: Provider, kin
 
     provider.answer = answer
     with pytest.raises(UpstreamTimeout):
-        await call(upstream(provider, kind, timeouts=Timeouts(first_byte=0.3)), stream=stream)
+        await call(upstream(provider, kind, timeouts=TimeoutSettings(first_byte=0.3)), stream=stream)
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])

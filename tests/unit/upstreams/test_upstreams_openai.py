@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from gateway import errors
-from gateway.settings import Limits, Timeouts, UpstreamSettings
-from gateway.upstreams.base import UpstreamRequest
+from gateway.domain.upstream import UpstreamRequest
+from gateway.settings import LimitSettings, TimeoutSettings, UpstreamSettings
 from gateway.upstreams.openai import OpenAIUpstream
 
 Act = Callable[["Peer"], Awaitable[None]]
 CHAT = UpstreamRequest("/chat/completions", b'{"model":"m"}')
-SHORT = Timeouts(connect=0.5, first_byte=0.3, idle=0.3)
+SHORT = TimeoutSettings(connect=0.5, first_byte=0.3, idle=0.3)
 
 
 class Peer:
@@ -84,7 +84,7 @@ async def listening(act: Act) -> AsyncIterator[Server]:
 
 @asynccontextmanager
 async def talking(
-    act: Act, limits: Limits | None = None, **settings: Any
+    act: Act, limits: LimitSettings | None = None, **settings: Any
 ) -> AsyncIterator[tuple[OpenAIUpstream, Server]]:
     async with listening(act) as server, asyncio.timeout(30):
         upstream = upstream_at(f"http://127.0.0.1:{server.port}/v1", limits, **settings)
@@ -94,8 +94,8 @@ async def talking(
             await upstream.close()
 
 
-def upstream_at(url: str, limits: Limits | None = None, **settings: Any) -> OpenAIUpstream:
-    return OpenAIUpstream("prime", UpstreamSettings(kind="openai", base_url=url, **settings), limits or Limits())
+def upstream_at(url: str, limits: LimitSettings | None = None, **settings: Any) -> OpenAIUpstream:
+    return OpenAIUpstream("prime", UpstreamSettings(kind="openai", base_url=url, **settings), limits or LimitSettings())
 
 
 async def whole(upstream: OpenAIUpstream, request: UpstreamRequest = CHAT) -> bytes:
@@ -262,7 +262,7 @@ async def test_headers_beyond_the_limit_are_invalid() -> None:
         await peer.request()
         await peer.answer(b"ok", "X-Big: " + "b" * 30_000)
 
-    async with talking(act, Limits(header_bytes=10_000)) as (upstream, _):
+    async with talking(act, LimitSettings(header_bytes=10_000)) as (upstream, _):
         with pytest.raises(errors.UpstreamInvalid):
             await upstream.send(CHAT)
 
@@ -327,7 +327,7 @@ async def test_a_handshake_that_hangs_is_unreachable_within_the_connect_timeout(
         await peer.reader.read(100_000)
 
     async with listening(act) as server:
-        slow = Timeouts(connect=0.2, first_byte=5, idle=5)
+        slow = TimeoutSettings(connect=0.2, first_byte=5, idle=5)
         upstream = upstream_at(f"https://127.0.0.1:{server.port}/v1", timeouts=slow)
         started = time.monotonic()
         with pytest.raises(errors.UpstreamUnreachable):
@@ -393,7 +393,7 @@ async def test_waiting_for_the_head_may_take_longer_than_the_idle_timeout() -> N
         await asyncio.sleep(0.3)
         await peer.answer(b"ok")
 
-    async with talking(act, timeouts=Timeouts(connect=1, first_byte=2, idle=0.1)) as (upstream, _):
+    async with talking(act, timeouts=TimeoutSettings(connect=1, first_byte=2, idle=0.1)) as (upstream, _):
         assert await whole(upstream) == b"ok"
 
 
@@ -503,14 +503,14 @@ async def test_a_connection_whose_request_was_not_taken_is_not_used_again() -> N
         await asyncio.sleep(15)  # whoever uses the connection again runs into the deadline
 
     # On a busy machine it takes a while to hand over 30 MB.
-    async with talking(act, timeouts=Timeouts(first_byte=5)) as (upstream, server):
+    async with talking(act, timeouts=TimeoutSettings(first_byte=5)) as (upstream, server):
         assert await whole(upstream, UpstreamRequest("/x", b"x" * 30_000_000)) == b"no"
         assert await whole(upstream) == b"no"
     assert len(server.peers) == 2
 
 
 async def test_a_reply_beyond_the_limit_is_invalid() -> None:
-    async with talking(polite, Limits(reply_bytes=100)) as (upstream, _):
+    async with talking(polite, LimitSettings(reply_bytes=100)) as (upstream, _):
         with pytest.raises(errors.UpstreamInvalid, match="100 bytes"):
             await whole(upstream, UpstreamRequest("/x", b"x" * 200))
 

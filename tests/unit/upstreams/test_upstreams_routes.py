@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gateway import errors
+from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
 from gateway.settings import Settings
-from gateway.upstreams.base import Capabilities, UpstreamReply, UpstreamRequest
-from gateway.upstreams.breaker import Breaker, State
+from gateway.upstreams.breaker import BreakerState, CircuitBreaker
 from gateway.upstreams.retry import Pace, backoff, retry_after
 from gateway.upstreams.routes import Routes, matches
 
@@ -136,7 +136,7 @@ def test_a_disabled_upstream_is_left_out_and_its_routes_are_skipped() -> None:
 
 def test_a_model_without_a_route_is_unknown_and_near_names_are_told() -> None:
     routes = Routes(table({"model": "gpt-4o", "upstream": "a"}), {"a": Scripted("a")})
-    with pytest.raises(errors.Unknown, match="Did you mean 'gpt-4o'") as caught:
+    with pytest.raises(errors.UnknownAlias, match="Did you mean 'gpt-4o'") as caught:
         routes.candidates("gpt-4")
     assert (caught.value.code, caught.value.param, caught.value.status) == ("unknown_model", "model", 400)
 
@@ -254,7 +254,7 @@ async def test_five_failures_in_a_row_open_the_breaker_and_others_go_first() -> 
     for _ in range(7):
         await routes.send((first, second), CHAT)
     assert (len(first.calls), len(second.calls)) == (5, 7)
-    assert (routes.breakers["a"].state, routes.breakers["b"].state) == (State.OPEN, State.CLOSED)
+    assert (routes.breakers["a"].state, routes.breakers["b"].state) == (BreakerState.OPEN, BreakerState.CLOSED)
 
 
 async def test_after_a_while_one_call_probes_an_open_upstream() -> None:
@@ -263,13 +263,13 @@ async def test_after_a_while_one_call_probes_an_open_upstream() -> None:
     for _ in range(5):
         await routes.send((first, second), CHAT)
     time.now += 10
-    assert routes.breakers["a"].state is State.HALF_OPEN
+    assert routes.breakers["a"].state is BreakerState.HALF_OPEN
     for _ in range(3):
         await routes.send((first, second), CHAT)  # the probe fails, the others do not try
     assert len(first.calls) == 6
     time.now += 10
     upstream, _ = await routes.send((first, second), CHAT)
-    assert (upstream.name, routes.breakers["a"].state) == ("a", State.CLOSED)
+    assert (upstream.name, routes.breakers["a"].state) == ("a", BreakerState.CLOSED)
 
 
 async def test_when_every_candidate_is_open_the_first_is_tried_anyway() -> None:
@@ -277,7 +277,7 @@ async def test_when_every_candidate_is_open_the_first_is_tried_anyway() -> None:
     routes = routes_over(Time(), first, second, retries=4)
     with pytest.raises(errors.UpstreamUnreachable):
         await routes.send((first, second), CHAT)
-    assert {breaker.state for breaker in routes.breakers.values()} == {State.OPEN}
+    assert {breaker.state for breaker in routes.breakers.values()} == {BreakerState.OPEN}
     upstream, reply = await routes.send((first, second), CHAT)
     assert (upstream.name, reply.status, len(second.calls)) == ("a", 200, 5)
 
@@ -287,12 +287,12 @@ async def test_rate_limits_and_bad_requests_never_open_a_breaker() -> None:
     routes = routes_over(Time(), upstream, retries=0)
     for _ in range(10):
         await routes.send((upstream,), CHAT)
-    assert routes.breakers["a"].state is State.CLOSED
+    assert routes.breakers["a"].state is BreakerState.CLOSED
 
 
 def test_only_one_probe_is_let_through_at_a_time() -> None:
     time = Time()
-    breaker = Breaker(lambda: time.now, threshold=1, seconds=10)
+    breaker = CircuitBreaker(lambda: time.now, threshold=1, seconds=10)
     breaker.failed()
     time.now += 10
     assert breaker.ready

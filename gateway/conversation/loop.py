@@ -1,0 +1,201 @@
+"""The tool loop, without I/O: an upstream's bytes go in, the client's bytes and the next step come out.
+
+A driver calls `request()` for the body of the next upstream call, hands the reply in (`StreamLoop.feed` and `end`, or
+`ReplyLoop.take`) and does what the returned step says: run tools and `resume`, call again, or finish.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway.conversation.calls import OwnCall, ToolCall
+from gateway.conversation.hidden_turns import HiddenTurn
+from gateway.errors import LoopLimit
+
+JOINER = "\n\n"  # between the texts of several turns
+JOINED = ("content", "reasoning_content", "reasoning", "refusal")  # texts of a message that turns add to
+CUT_SHORT = frozenset({"length", "content_filter"})  # the model did not finish what it was saying
+
+_encode = msgspec.json.Encoder().encode
+_decode_message: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_list: Callable[[Raw], list[Raw]] = msgspec.json.Decoder(list[Raw]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPlan:
+    """What the loop needs to know of an exchange."""
+
+    fields: dict[str, Any]  # the outgoing body without messages, tools and tool_choice
+    messages: list[Raw]
+    own_tools: tuple[Raw, ...]
+    own_names: frozenset[str]
+    client_tools: tuple[Raw, ...] = ()
+    tool_choice: Raw | None = None
+    max_turns: int = 5
+    wants_usage: bool = False  # the client asked for a usage chunk
+    forces_usage: bool = False  # we ask for one to know what the hidden turns cost
+    last_text_only: bool = False  # a JSON response_format: texts of several turns cannot be joined
+
+
+@dataclass(frozen=True, slots=True)
+class RunTools:
+    """Run these calls and hand their results to `resume`, in this order."""
+
+    calls: tuple[OwnCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallAgain:
+    """Send `request()` upstream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Send `data` to the client and stop; `hidden` must be stored before that."""
+
+    data: bytes
+    hidden: HiddenTurn | None = None
+
+
+Step = RunTools | CallAgain | Finish
+
+
+@dataclass(slots=True)
+class Turn:
+    """One upstream round trip as far as the loop cares."""
+
+    message: bytes  # the assistant's message as it goes back upstream
+    calls: list[ToolCall]
+    text: str
+    finish_reason: str | None
+    usage: dict[str, Any] | None = None
+
+    @property
+    def own(self) -> list[ToolCall]:
+        return [call for call in self.calls if call.own]
+
+    @property
+    def client(self) -> list[ToolCall]:
+        return [call for call in self.calls if not call.own]
+
+
+@dataclass
+class TurnLoop:
+    """What both forms share: the transcript, the turn count, usage, and the decision after each turn."""
+
+    plan: LoopPlan
+    turns: int = 0
+    usages: list[dict[str, Any]] = field(default_factory=list)
+    ran: list[OwnCall] = field(default_factory=list)
+    limited: bool = False
+    _added: list[bytes] = field(default_factory=list)  # messages since the client's last one
+    _turn: Turn | None = None
+
+    def request(self) -> bytes:
+        """The body of the next upstream call."""
+        self.turns += 1
+        plan = self.plan
+        body = dict(plan.fields)
+        body["messages"] = [*plan.messages, *map(Raw, self._added)]
+        if self._is_last and plan.client_tools:
+            body["tools"] = plan.client_tools
+        else:
+            body["tools"] = plan.client_tools + plan.own_tools
+        if self._is_last and not plan.client_tools:
+            body["tool_choice"] = "none"
+        elif plan.tool_choice is not None:
+            body["tool_choice"] = plan.tool_choice
+        if plan.forces_usage:
+            body["stream_options"] = with_usage(plan.fields.get("stream_options"))
+        return _encode(body)
+
+    def resume(self, results: list[str]) -> Step:
+        """Take the results of the calls that `RunTools` named."""
+        turn = self._turn
+        assert turn is not None
+        self._added.append(turn.message)
+        for call, result in zip(turn.own, results, strict=True):
+            self._added.append(_encode({"role": "tool", "tool_call_id": call.id, "content": result}))
+        if turn.client:
+            return self._finish(turn, tuple(self._added))
+        return CallAgain()
+
+    @property
+    def usage(self) -> dict[str, Any] | None:
+        """What all turns used together."""
+        total: dict[str, Any] | None = None
+        for usage in self.usages:
+            total = usage if total is None else summed(total, usage)
+        return total
+
+    @property
+    def _is_last(self) -> bool:
+        return self.turns >= self.plan.max_turns
+
+    def _decide(self, turn: Turn) -> Step:
+        self._turn = turn
+        if turn.usage is not None:
+            self.usages.append(turn.usage)
+        if turn.own and turn.finish_reason not in CUT_SHORT:
+            if not self._is_last:
+                calls = tuple(OwnCall(call.id, call.name, call.arguments) for call in turn.own)
+                self.ran += calls
+                return RunTools(calls)
+            self._give_up(turn)
+        if turn.own:
+            turn.message = without_own(turn)
+        kept = (*self._added, turn.message) if self._added and turn.client else ()
+        return self._finish(turn, kept)
+
+    def _give_up(self, turn: Turn) -> None:
+        """The model calls our tools although it may not: what it said besides is the answer."""
+        self.limited = True
+        if turn.client:
+            return
+        if not turn.text:
+            raise LoopLimit(
+                f"The model still asked for context in the last of {self.turns} turns. Raise max_turns or ask again."
+            )
+        turn.finish_reason = "stop"
+
+    def _finish(self, turn: Turn, kept: tuple[bytes, ...]) -> Finish:
+        client = tuple((call.id, call.name, call.arguments) for call in turn.client)
+        hidden = HiddenTurn(client, kept) if kept and client else None
+        return Finish(self._last_bytes(turn), hidden)
+
+    def _last_bytes(self, turn: Turn) -> bytes:
+        """What the client still has to be sent once nothing else is to be done."""
+        raise NotImplementedError
+
+
+def without_own(turn: Turn) -> bytes:
+    """The assistant's message without calls of ours that were not run: nothing would answer them."""
+    message = _decode_message(turn.message)
+    calls = _decode_list(message["tool_calls"])
+    message["tool_calls"] = [raw for raw, call in zip(calls, turn.calls, strict=True) if not call.own]
+    return _encode(message)
+
+
+def with_usage(options: Any) -> dict[str, Any]:
+    """The client's stream_options, with a usage chunk asked for."""
+    known = msgspec.json.decode(options) if isinstance(options, Raw) else options
+    return {**(known if isinstance(known, dict) else {}), "include_usage": True}
+
+
+def summed(one: Any, other: Any) -> Any:
+    """Two usage objects as one: numbers are added, anything else is the later one's."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {
+            key: summed(one[key], other[key]) if key in one and key in other else other.get(key, one.get(key))
+            for key in (*one, *(key for key in other if key not in one))
+        }
+    if is_number(one) and is_number(other):
+        return one + other
+    return one if other is None else other
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,32 @@
+"""What a search by meaning finds."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a request asks: its last user text, and the user's earlier ones, newest first."""
+
+    text: str
+    earlier: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A resource that is worth injecting."""
+
+    resource: str  # its id
+    score: float  # the calibrated probability that it is relevant
+    via: str = "semantic"  # or "expansion"
+    why: str = ""
+    needs: float = 0.0  # worth its place where more than this share of the budget is left
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The outcome of one search; without picks, `reason` says why nothing could be searched."""
+
+    picks: tuple[Pick, ...] = ()
+    reason: str | None = None  # "late": over its time, "unavailable": no embedder, "not_embedded": no vectors yet
+    pending: frozenset[str] = frozenset()  # resources without a vector yet
+    scores: tuple[tuple[str, float], ...] = ()  # of what was looked at and not picked, best first

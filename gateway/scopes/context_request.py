@@ -1,0 +1,166 @@
+"""What headers and the body's `context` object ask for."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+from msgspec import Raw
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from gateway.domain.agent import SelectionSettings
+from gateway.domain.scope import ContextRequest, RequestItem
+from gateway.errors import InvalidRequest
+
+PREFIX = b"x-context-"
+TEXTS = ("session", "agent", "profile", "prompt", "content", "task", "user", "language", "type")
+LISTS = ("include", "exclude")
+READ = frozenset({*TEXTS, *LISTS, "budget", "inject"})
+SENT_OR_KEY = frozenset({"receipt", "injected", "tokens", "degraded", "snapshot", "key"})  # not ours to read here
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+Score = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0, le=1000)]
+
+
+class StrictModel(BaseModel):
+    """Part of a request body that is ours: unknown keys and loose types are errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ThresholdsBody(StrictModel):
+    include_score: Score | None = None
+    min_score: Score | None = None
+    top_k: Annotated[int, Field(ge=1, le=1000)] | None = None
+    top_n: Count | None = None
+
+
+class SelectionBody(ThresholdsBody):
+    preset: Literal["conservative", "normal", "aggressive"] | None = None
+    kinds: dict[Literal["reference", "tool"], ThresholdsBody] = {}
+
+
+class HintsBody(StrictModel):
+    prioritize_types: list[str] = []
+    time_range: Any = None
+    include: list[str] = []
+    exclude: list[str] = []
+    max_depth: Annotated[int, Field(ge=0, le=10)] | None = None
+
+
+class ItemBody(StrictModel):
+    name: Name
+    text: str
+
+
+class ContextObject(StrictModel):
+    """The `context` object of a chat body."""
+
+    session: str | None = None
+    agent: str | None = None
+    profile: str | None = None
+    prompt: str | None = None
+    content: str | None = None
+    task: str | None = None
+    user: str | None = None
+    language: str | None = None
+    type: str | None = None
+    budget: Annotated[int, Field(ge=0)] | None = None
+    include: list[str] = []
+    exclude: list[str] = []
+    inject: Literal["on", "off"] | None = None
+    selection: SelectionBody | None = None
+    refs: dict[str, Any] = {}
+    vars: dict[str, str | int | float | bool] = {}
+    hints: HintsBody | None = None
+    items: list[ItemBody] = []
+
+
+def read_context_request(headers: Iterable[tuple[bytes, bytes]], context: Raw | None) -> ContextRequest:
+    """One Asked from both places; a header wins over the body."""
+    given = read_headers(headers)
+    if context is None or bytes(context) == b"null":
+        return NOTHING if not given else asked_from(given, UNSAID)
+    return asked_from(given, read_context(context))
+
+
+def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The x-context headers, percent-decoded once; lists stay comma lists."""
+    given: dict[str, str] = {}
+    seen = set()
+    for raw_name, raw_value in headers:
+        if not raw_name.startswith(PREFIX):
+            continue
+        header = raw_name.decode("latin-1")
+        name = header[len(PREFIX) :]
+        if name in SENT_OR_KEY:
+            continue
+        if name not in READ:
+            raise InvalidRequest(f"There is no header {header}.", param=header)
+        if name in seen and name not in LISTS:
+            raise InvalidRequest(f"The header {header} is repeated.", param=header)
+        seen.add(name)
+        value = decode_value(raw_value, header)
+        if value:
+            given[name] = f"{given[name]},{value}" if name in given else value
+    return given
+
+
+def decode_value(raw: bytes, header: str) -> str:
+    try:
+        return unquote_to_bytes(raw).decode().strip()
+    except UnicodeDecodeError as fault:
+        raise InvalidRequest(f"{header} is not percent-encoded UTF-8.", param=header) from fault
+
+
+def read_context(raw: Raw) -> ContextObject:
+    try:
+        return ContextObject.model_validate(msgspec.json.decode(raw))
+    except ValidationError as fault:
+        first = fault.errors(include_url=False, include_input=False)[0]
+        path = ".".join(str(part) for part in ("context", *first["loc"]))
+        raise InvalidRequest(f"{path}: {first['msg']}.", param=path) from fault
+    except (msgspec.MsgspecError, RecursionError) as fault:
+        raise InvalidRequest("`context` cannot be read.", param="context") from fault
+
+
+def asked_from(given: dict[str, str], body: ContextObject) -> ContextRequest:
+    names = {name: given.get(name) or (getattr(body, name) or None) for name in TEXTS}
+    return ContextRequest(
+        **names,
+        budget=whole_number(given["budget"]) if "budget" in given else body.budget,
+        inject=on_or_off(given["inject"]) if "inject" in given else body.inject != "off",
+        include=tuple(dict.fromkeys(split(given["include"]) if "include" in given else body.include)),
+        exclude=frozenset(split(given["exclude"]) if "exclude" in given else body.exclude),
+        selection=SelectionSettings.of(body.selection.model_dump()) if body.selection else SelectionSettings(),
+        refs=body.refs,
+        vars={name: text_of(value) for name, value in body.vars.items()},
+        hints=body.hints.model_dump() if body.hints else {},
+        items=tuple(RequestItem(item.name, item.text) for item in body.items),
+        said_in={name: f"x-context-{name}" for name in given},
+    )
+
+
+def whole_number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidRequest("x-context-budget must be a whole number, 0 or more.", param="x-context-budget")
+    return int(text.lstrip("0")[:18] or 0)  # no budget is so large that further digits would matter
+
+
+def on_or_off(text: str) -> bool:
+    if text not in ("on", "off"):
+        raise InvalidRequest("x-context-inject must be on or off.", param="x-context-inject")
+    return text == "on"
+
+
+def split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def text_of(value: str | int | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+NOTHING = ContextRequest()
+UNSAID = ContextObject()

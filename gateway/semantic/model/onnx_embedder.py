@@ -1,0 +1,134 @@
+"""Embedding in this process, off the loop: queries first, in time or not at all."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
+from gateway.semantic.model.files import ModelFiles
+from gateway.semantic.model.onnx_model import OnnxModel
+
+THREADS = 2
+MAX_WAITING = 64  # texts of queries; two threads embed about that many sentences in 150 ms
+RETRY_SECONDS = 30.0  # until a model that could not be loaded is tried again
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+log = logging.getLogger(__name__)
+
+
+class Model(Protocol):
+    def vector(self, text: str) -> NDArray[np.float32]:
+        """The text's vector, of length 1; blocks."""
+        ...
+
+
+class OnnxEmbedder:
+    """An Embedder on threads of its own; the model is loaded by whoever needs it first."""
+
+    def __init__(
+        self,
+        files: ModelFiles,
+        *,
+        load: Callable[[ModelFiles], Model] = OnnxModel.load,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._files = files
+        self._load = load
+        self._clock = clock
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="embedder")
+        self._model: Model | None = None
+        self._loading: asyncio.Task[Model] | None = None
+        self._failed_at = -RETRY_SECONDS
+        self._reason = ""
+        self._waiting = 0  # texts of queries that have not been answered yet
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    @property
+    def id(self) -> str:
+        return self._files.id
+
+    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
+        if within is None:
+            return np.concatenate([await self._patiently(text) for text in texts])
+        try:
+            async with asyncio.timeout(within), self._urgent(len(texts)):
+                model = await self._loaded()
+                return np.stack(await self._run(model.vector, texts))
+        except TimeoutError:
+            raise SearchTimeout(f"The query was not embedded within {within * 1000:.0f} ms.") from None
+
+    async def close(self) -> None:
+        if self._loading is not None:
+            self._loading.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    @asynccontextmanager
+    async def _urgent(self, count: int) -> AsyncIterator[None]:
+        """A place among the waiting queries; what would wait too long is shed at once."""
+        if self._waiting and self._waiting + count > MAX_WAITING:
+            raise SearchTimeout(f"{self._waiting} texts are waiting to be embedded.")
+        self._waiting += count
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._waiting -= count
+            if not self._waiting:
+                self._quiet.set()
+
+    async def _patiently(self, text: str) -> NDArray[np.float32]:
+        """One text of background work: it holds one thread, for one text, once no query waits."""
+        await self._quiet.wait()
+        model = await self._loaded()
+        return np.stack(await self._run(model.vector, [text]))
+
+    async def _loaded(self) -> Model:
+        """The model; several callers share one loading, which goes on when they no longer wait for it."""
+        if self._model is not None:
+            return self._model
+        if self._loading is None:
+            if self._clock() - self._failed_at < RETRY_SECONDS:
+                raise EmbedderUnavailable(self._reason)
+            self._loading = asyncio.create_task(self._load_once())
+            # Its error reaches everyone who waits; when nobody does, it is in the log.
+            self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(self._loading)
+
+    async def _load_once(self) -> Model:
+        started = self._clock()
+        try:
+            (self._model,) = await self._run(self._load, [self._files])
+        except EmbedderUnavailable as error:
+            self._failed_at, self._reason = self._clock(), str(error)
+            log.error("the embedding model cannot be used: %s", error)
+            raise
+        finally:
+            self._loading = None
+        log.info("embedding model loaded in %.0f ms", (self._clock() - started) * 1000)
+        return self._model
+
+    async def _run(self, work: Callable[[Argument], Result], arguments: Sequence[Argument]) -> list[Result]:
+        """What `work` makes of each argument in threads of ours; any failure of a model means that it cannot be used.
+
+        Outcomes are looked at rather than caught: the libraries raise bare Exceptions for files they cannot read.
+        """
+        submit = asyncio.get_running_loop().run_in_executor
+        futures = [submit(self._threads, work, argument) for argument in arguments]
+        outcomes = await asyncio.gather(*futures, return_exceptions=True)
+        results = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+        for outcome in outcomes:
+            if isinstance(outcome, EmbedderUnavailable):
+                raise outcome
+            if isinstance(outcome, BaseException):
+                raise EmbedderUnavailable(f"The embedding model failed: {outcome}.") from outcome
+        return results

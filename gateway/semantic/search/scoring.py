@@ -1,0 +1,228 @@
+"""From similarities to a choice: hybrid score, features, calibrated probability, what is picked. Pure functions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gateway.semantic.search.calibration import Calibration
+
+Floats = NDArray[np.float32]
+Rows = NDArray[np.intp]
+
+SHORTLIST = 20  # resources per sentence that are worth a probability; a relevant one is hardly ever below
+CENTRAL, FOCUSED = 0.25, 0.5  # shares in the dense part, where there are examples
+WIDEST = 1024  # dimensions; beyond that the transform of each view would take seconds and megabytes
+SHRINKAGE = 0.5  # of the spread of examples towards the same in every direction: there are only a few of each
+LEXICAL = 0.2
+LEXICAL_EXAMPLES = 0.08  # where there are examples, meaning is told better
+LEXICAL_FOREIGN = 1.0  # added per unit of foreignness
+LEXICAL_SCRIPT = 5.0  # for other scripts the model's cosine is little more than noise
+PART = 0.5  # the odds of a match by one sentence of several; the whole question comes first
+SCRIPT = 0.6  # foreignness from which a text counts as another script
+
+FEATURES = (
+    "dense",  # cosine of the best passage or example
+    "central",  # cosine of the centroid where there are examples, else the same
+    "focused",  # the same where what examples differ in anyway counts less
+    "focused_lead",
+    "dense_lead",  # dense minus the best other's
+    "lead",  # hybrid score minus the best other's
+    "dense_z",  # standard deviations above the mean of all resources
+    "lexical",  # BM25 over the best one's
+    "matched",  # BM25 over what the query's terms alone would score
+    "coverage",  # share of the query's terms that occur, weighted by rarity
+    "lexical_lead",
+    "lexical_z",
+    "query_terms",  # log
+    "resources",  # log
+    "foreign",
+    "examples",  # whether the resource has any
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What is known of each sentence (row) and each visible resource (column)."""
+
+    dense: Floats  # best cosine over the resource's passages and examples
+    central: Floats  # cosine to the centroid of a resource with examples; equal to `dense` elsewhere
+    focused: Floats  # the same where directions in which examples differ anyway count less
+    lexical: Floats  # BM25
+    coverage: Floats
+    ceilings: Floats  # by sentence, of `lexical`
+    query_terms: Rows  # by sentence: number of terms
+    foreign: Floats  # by sentence
+    examples: NDArray[np.bool_]  # by resource
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """The visible resources of one question, best first."""
+
+    resources: Rows
+    probabilities: Floats
+    sentences: Rows  # by resource: the sentence that speaks for it most
+
+
+def best_per_owner(similarities: Floats, owners: Rows) -> Floats:
+    """The best similarity of each owner; `owners` numbers the columns in ascending order without gaps."""
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    best: Floats = np.maximum.reduceat(similarities, starts, axis=1)
+    return best
+
+
+def centroids(vectors: Floats, owners: Rows) -> Floats:
+    """The direction in which all vectors of an owner point together, one row of length 1 per owner."""
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    sums = np.add.reduceat(vectors, starts, axis=0)
+    return of_length_one(sums)
+
+
+def focus(vectors: Floats, owners: Rows) -> Floats:
+    """The transform under which the vectors of one owner spread alike in every direction (as in a linear discriminant).
+
+    Where five questions about one thing differ anyway says nothing about which thing a sixth is about.
+    """
+    if not len(owners):
+        return np.eye(vectors.shape[1], dtype=np.float32)
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    means = np.add.reduceat(vectors, starts, axis=0) / np.bincount(owners)[:, None]
+    apart = (vectors - means[owners]).astype(np.float64)
+    spread = apart.T @ apart / len(apart)
+    dimensions = spread.shape[0]
+    alike = max(float(np.trace(spread)) / dimensions, 1e-9)
+    shrunk = (1 - SHRINKAGE) * spread + SHRINKAGE * alike * np.eye(dimensions)
+    transform: Floats = np.linalg.cholesky(np.linalg.inv(shrunk)).astype(np.float32)
+    return transform
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Centres:
+    """Where the resources that have examples lie."""
+
+    examples: NDArray[np.bool_]  # by resource
+    plain: Floats  # by resource with examples: where all its vectors point together
+    transform: Floats | None  # None: the vectors are too wide for one
+    focused: Floats  # the same after the transform
+
+    @classmethod
+    def of(cls, vectors: Floats, owners: Rows, examples: NDArray[np.bool_]) -> "Centres":
+        """From the vectors of the resources that have examples, and of those only."""
+        plain = centroids(vectors, owners)
+        if vectors.shape[1] > WIDEST:
+            return cls(examples, plain, None, plain)
+        transform = focus(vectors, np.unique(owners, return_inverse=True)[1])
+        return cls(examples, plain, transform, of_length_one(plain @ transform))
+
+    def compare(self, queries: Floats, dense: Floats) -> tuple[Floats, Floats]:
+        """Central and focused cosines by resource; `dense` where a resource has no examples."""
+        central, focused = dense.copy(), dense.copy()
+        if self.examples.any():
+            central[:, self.examples] = queries @ self.plain.T
+            turned = queries if self.transform is None else of_length_one(queries @ self.transform)
+            focused[:, self.examples] = turned @ self.focused.T
+        return central, focused
+
+
+def of_length_one(vectors: Floats) -> Floats:
+    """Each row scaled to length 1."""
+    normal: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    return normal
+
+
+def hybrid(evidence: Evidence) -> Floats:
+    """The weighted sum that orders resources, the lexical part leading where the model is weak."""
+    foreign = evidence.foreign[:, None]
+    plain = np.where(evidence.examples, LEXICAL_EXAMPLES, LEXICAL)[None]
+    weight = np.where(foreign >= SCRIPT, LEXICAL_SCRIPT, plain + LEXICAL_FOREIGN * foreign)
+    dense = (1 - CENTRAL - FOCUSED) * evidence.dense + CENTRAL * evidence.central + FOCUSED * evidence.focused
+    score: Floats = (dense + weight * _over_best(evidence.lexical)).astype(np.float32)
+    return score
+
+
+def features(evidence: Evidence, score: Floats, columns: Rows) -> Floats:
+    """FEATURES of the resources in `columns` (sentence × shortlist), last axis by feature."""
+    sentences, resources = evidence.dense.shape
+    best = _over_best(evidence.lexical)
+    by_cell = (
+        evidence.dense,
+        evidence.central,
+        evidence.focused,
+        _lead(evidence.focused),
+        _lead(evidence.dense),
+        _lead(score),
+        _deviations(evidence.dense),
+        best,
+        evidence.lexical / np.maximum(evidence.ceilings, 1e-9)[:, None],
+        evidence.coverage,
+        _lead(best),
+        _deviations(evidence.lexical),
+        np.log1p(evidence.query_terms)[:, None],
+        np.log(resources),
+        evidence.foreign[:, None],
+        evidence.examples[None],
+    )
+    shape = (sentences, resources)
+    cells = [np.take_along_axis(np.broadcast_to(values, shape), columns, 1) for values in by_cell]
+    return np.stack(cells, -1).astype(np.float32)
+
+
+def shortlist(score: Floats, size: int = SHORTLIST) -> Rows:
+    """The columns of each row's best resources, in no order."""
+    resources = score.shape[1]
+    if resources <= size:
+        return np.broadcast_to(np.arange(resources), score.shape)
+    return np.argpartition(-score, size - 1, axis=1)[:, :size]
+
+
+def rank(evidence: Evidence, calibration: Calibration, top_k: int = SHORTLIST) -> Ranking:
+    """Resources by probability, each by the sentence that speaks for it most; only the `top_k` of each sentence."""
+    if not evidence.dense.size:
+        return Ranking(np.empty(0, np.intp), np.empty(0, np.float32), np.empty(0, np.intp))
+    score = hybrid(evidence)
+    columns = shortlist(score, top_k)
+    likely = calibration.probability(features(evidence, score, columns))
+    likely[1:] = lowered(likely[1:])
+    chances = np.zeros(score.shape, np.float32)
+    np.put_along_axis(chances, columns, in_order(likely, np.take_along_axis(score, columns, 1)), 1)
+    leading = chances.argmax(0)
+    best = chances.max(0)
+    # The hybrid score decides between equals, so that the order stays the same from run to run.
+    order = np.lexsort((-score.max(0), -best))
+    order = order[best[order] > 0]
+    return Ranking(order, best[order], leading[order])
+
+
+def lowered(chances: Floats) -> Floats:
+    """The probabilities by sentences that are only a part of the question: the best of several tries flatters."""
+    odds = chances / np.maximum(1 - chances, 1e-7) * PART
+    lower: Floats = (odds / (1 + odds)).astype(np.float32)
+    return lower
+
+
+def in_order(likely: Floats, score: Floats) -> Floats:
+    """The same probabilities, the highest to the highest score: one says how sure it is, the other which it is."""
+    dealt = np.empty_like(likely)
+    np.put_along_axis(dealt, np.argsort(-score, axis=1, kind="stable"), -np.sort(-likely, axis=1), 1)
+    return dealt
+
+
+def _over_best(values: Floats) -> Floats:
+    shares: Floats = values / np.maximum(values.max(1, keepdims=True), 1e-9)
+    return shares
+
+
+def _lead(values: Floats) -> Floats:
+    """Each value minus the best other one of its row; the value itself when it is alone."""
+    if values.shape[1] == 1:
+        return values
+    second, first = np.partition(values, -2, axis=1)[:, -2:].T[:, :, None]
+    leads: Floats = np.where(values >= first, values - second, values - first)
+    return leads
+
+
+def _deviations(values: Floats) -> Floats:
+    spread = np.maximum(values.std(1, keepdims=True), 1e-6)
+    deviations: Floats = (values - values.mean(1, keepdims=True)) / spread
+    return deviations

