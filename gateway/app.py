@@ -13,21 +13,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway.collectors.contexts import merging
+from gateway.builder.context_builder import ContextBuilder
+from gateway.collectors.contexts import build_merge
+from gateway.collectors.semantic import SemanticCollector
 from gateway.control.key_shape import KIND as KEYS
+from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
+from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Upstream
+from gateway.edge.access import AccessControl, HostCheck
+from gateway.edge.app import EdgeApp
 from gateway.edge.auth import Authenticator, Freshness
-from gateway.edge.chat import Chat
-from gateway.edge.health import Health
-from gateway.edge.hosts import HostCheck
-from gateway.edge.limits import Limiter
+from gateway.edge.chat import ChatEndpoint
+from gateway.edge.health import HealthEndpoint
+from gateway.edge.limits import RateLimiter
 from gateway.edge.logs import ExchangeLog
-from gateway.edge.manage.lazily import LazyManagementApp
+from gateway.edge.manage.lazy_app import LazyManagementApp
 from gateway.edge.metrics import Metrics
-from gateway.edge.models import ModelList
-from gateway.edge.passthrough import PassThrough, PassthroughPaths
-from gateway.edge.router import Router
+from gateway.edge.models import ModelsEndpoint
+from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
+from gateway.edge.site import build_site
 from gateway.errors import Fault, Faults
 from gateway.extraction.extract import DocumentCache
 from gateway.links.cache import LinkCache
@@ -36,14 +41,15 @@ from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import load_policies
 from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
-from gateway.policies.watch import fingerprint, watch
-from gateway.resources.registry import Registry, default_registry
-from gateway.semantic.service import SemanticService, open_vectors
+from gateway.policies.watch import compute_fingerprint, watch
+from gateway.resources.registry import ResourceRegistry, load_registry
+from gateway.semantic.factory import open_vectors
+from gateway.semantic.service import SemanticService
 from gateway.settings import Settings, is_loopback
-from gateway.stores.memory_ephemeral import MemoryStore
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.monitored import MonitoredStore
 from gateway.stores.open import Stores, open_stores
-from gateway.stores.retention import forget
+from gateway.stores.retention import prune_periodically
 from gateway.tokens import BpeCounter
 from gateway.upstreams.demo.upstream import DemoUpstream
 from gateway.upstreams.litellm.upstream import LitellmUpstream
@@ -51,13 +57,14 @@ from gateway.upstreams.openai import OpenAIUpstream
 from gateway.upstreams.routes import Routes
 
 if TYPE_CHECKING:
-    from gateway.edge.manage.app import Manage
+    from starlette.applications import Starlette
 
 log = logging.getLogger(__name__)
 
 SECRET = "secret:blocks"
-# While a thread compiles policies, the loop waits so long for its turn; Python's own 5 ms would be felt by every chat.
-TURN_SECONDS = 0.0005
+# While a thread compiles policies, the loop waits at most this long for the interpreter; Python's default of 5 ms
+# would slow down every chat.
+SWITCH_SECONDS = 0.0005
 
 
 @dataclass
@@ -65,7 +72,7 @@ class Gateway:
     """A gateway that is ready to answer; `open` builds it, `running` keeps its background work going."""
 
     settings: Settings
-    types: Registry
+    types: ResourceRegistry
     stores: Stores
     store: MonitoredStore
     policies: PolicyRepository
@@ -84,23 +91,23 @@ class Gateway:
         self.auth = Authenticator(self.settings.auth, loopback=is_loopback(self.settings.listen.host), fresh=fresh)
 
     @classmethod
-    async def open(cls, settings: Settings) -> Gateway:
+    async def open(cls, settings: Settings, timings: ConversationTimings = DEFAULT_TIMINGS) -> Gateway:
         """Build everything; raises Faults for bad policies and StoreError for an unusable store."""
         stores = await open_stores(settings.store)
         try:
-            return await cls._built(settings, stores)
+            return await cls._build(settings, stores, timings)
         except BaseException:
             await stores.close()
             raise
 
     @classmethod
-    async def _built(cls, settings: Settings, stores: Stores) -> Gateway:
+    async def _build(cls, settings: Settings, stores: Stores, timings: ConversationTimings) -> Gateway:
         store = MonitoredStore(stores.ephemeral)
-        registry = known_types(settings)
+        registry = load_type_registry(settings)
         links = LinkCache(store, settings.links)
         materials = PolicyMaterials(DocumentCache(settings.documents), links)
         policies = PolicyRepository(PolicySource(Path(settings.policies), registry, materials), stores.records)
-        await first_load(policies, links)
+        await load_policies_and_links(policies, links)
         upstreams = build_upstreams(settings)
         routes = Routes(settings, upstreams)
         counter = BpeCounter()
@@ -108,51 +115,54 @@ class Gateway:
         semantic = None
         if settings.semantic.enabled:
             semantic = SemanticService(settings.semantic, lambda: open_vectors(settings.store), settings.store)
-        pipeline = Pipeline(routes, store, counter, merging(registry), secret, settings.defaults, semantic)
+        collector = SemanticCollector(semantic) if semantic is not None else None
+        builder = ContextBuilder(counter, build_merge(registry), secret, settings.defaults.budget, collector)
+        hidden_turns = HiddenTurns(store, timings.hidden_turns)
+        pipeline = Pipeline(routes, builder, hidden_turns, settings.defaults, semantic, timings)
         gateway = cls(
             settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline
         )
-        policies.watch(gateway._swapped)
-        gateway._swapped()
+        policies.watch(gateway._follow_policies)
+        gateway._follow_policies()
         return gateway
 
-    def _swapped(self) -> None:
+    def _follow_policies(self) -> None:
         """Other policies serve from now on: what depends on them follows."""
-        self.auth.update(self.policies.stored(KEYS))
+        self.auth.update(self.policies.list_records(KEYS))
         self.links.track(one for uses in self.policies.links().values() for _, _, one in uses)
         if self.semantic is not None:
             self.semantic.submit(*self.policies.snapshots())
 
-    def router(self, draining: Callable[[], bool]) -> Router:
+    def build_app(self, draining: Callable[[], bool]) -> EdgeApp:
         """The ASGI app."""
         limits, metrics, semantic = self.settings.limits, self.metrics, self.semantic
         self.auth.require_keys()
-        limiter = Limiter(self.store)
+        limiter = RateLimiter(self.store)
         metrics.watch_counts("limited", lambda: limiter.refused)
         metrics.watch_generation(lambda: self.policies.generation)
         metrics.watch_breakers(self.routes.breakers)
         metrics.watch_gauge("store_breaker", lambda: {(): float(self.stores.breaker_open)})
         if semantic is not None:
-            metrics.watch_counts("selection_cache", lambda: self.pipeline.lookups.by_outcome)
+            metrics.watch_counts("selection_cache", lambda: self.pipeline.builder.lookups.by_outcome)
             metrics.watch_counts("vector_cache", lambda: semantic.cache_counts)
             metrics.watch_counts("lookups", lambda: semantic.lookup_counts)
-        return Router(
-            auth=self.auth,
-            hosts=HostCheck(self.settings.hosts, lambda: self.auth.keyed),
-            policies=self.policies,
-            chat=Chat(self.pipeline, limits, limiter, metrics, self.exchanges if self.settings.log.exchanges else None),
-            models=ModelList(self._enabled(), self.policies),
-            passthrough=PassThrough(self.routes, PassthroughPaths(self.settings.passthrough), limits),
-            health=Health(self.policies, lambda: self.store.ok, draining),
+        access = AccessControl(HostCheck(self.settings.hosts, lambda: self.auth.keyed), self.auth)
+        exchanges = self.exchanges if self.settings.log.exchanges else None
+        site = build_site(
+            access=access,
+            health=HealthEndpoint(self.policies, lambda: self.store.ok, draining),
             metrics=metrics,
-            limiter=limiter,
-            manage=LazyManagementApp(self._management),
+            models=ModelsEndpoint(self._list_enabled(), self.policies),
+            passthrough=PassthroughEndpoint(self.routes, PassthroughPaths(self.settings.passthrough), limiter, limits),
+            management=LazyManagementApp(self.build_management),
         )
+        chat = ChatEndpoint(access, self.pipeline, self.policies, limiter, metrics, exchanges, limits.body_bytes)
+        return EdgeApp(chat, site, metrics)
 
-    def _management(self) -> Manage:
-        from gateway.edge.manage.composition import Parts, management
+    def build_management(self) -> Starlette:
+        from gateway.edge.manage.composition import ManagementParts, build_management_app
 
-        parts = Parts(
+        parts = ManagementParts(
             settings=self.settings,
             types=self.types,
             policies=self.policies,
@@ -161,9 +171,9 @@ class Gateway:
             links=self.links,
             pipeline=self.pipeline,
         )
-        return management(parts)
+        return build_management_app(parts)
 
-    def _enabled(self) -> dict[str, Upstream]:
+    def _list_enabled(self) -> dict[str, Upstream]:
         return {name: up for name, up in self.upstreams.items() if self.settings.upstreams[name].enabled}
 
     async def reload(self) -> None:
@@ -171,24 +181,24 @@ class Gateway:
         if await self.policies.reload():
             log.info("policies reloaded, generation %d", self.policies.generation)
         else:
-            self.metrics.reload_failed()
+            self.metrics.count_failed_reload()
             log.error("policies not reloaded: %s", self.policies.error)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Watch the policies, refresh links, write logs, until the block ends."""
         loop = asyncio.get_running_loop()
-        sys.setswitchinterval(TURN_SECONDS)
+        sys.setswitchinterval(SWITCH_SECONDS)
         directory = Path(self.settings.policies)
         jobs = [
-            watch(directory, self.reload, since=fingerprint(directory)),
+            watch(directory, self.reload, since=compute_fingerprint(directory)),
             self.policies.follow(),
-            forget(self.stores.records, self.store, self.settings.versions),
+            prune_periodically(self.stores.records, self.store, self.settings.versions),
             self.links.run(self.reload),
             self.exchanges.run(),
             asyncio.to_thread(self.counter.count, "warm up", self.settings.defaults.model or ""),
             *([self.semantic.run()] if self.semantic is not None else []),
-            *(up.prepare() for up in self._enabled().values() if isinstance(up, LitellmUpstream)),
+            *(up.prepare() for up in self._list_enabled().values() if isinstance(up, LitellmUpstream)),
         ]
         tasks = [loop.create_task(job) for job in jobs]
         for task in tasks:
@@ -218,27 +228,27 @@ def log_failure(task: asyncio.Task[Any]) -> None:
         log.error("background work has ended: %r", error, exc_info=error)
 
 
-def known_types(settings: Settings) -> Registry:
+def load_type_registry(settings: Settings) -> ResourceRegistry:
     try:
-        return default_registry(settings.resources.exclude)
+        return load_registry(settings.resources.exclude)
     except ValueError as error:
         raise Faults([Fault("config", 1, "resources", str(error))]) from error
 
 
 def check_policies(settings: Settings) -> Snapshot:
     """The snapshot that the policies give; raises Faults. Links stay unfetched."""
-    links = LinkCache(MemoryStore(), settings.links)
+    links = LinkCache(MemoryEphemeralStore(), settings.links)
     materials = PolicyMaterials(DocumentCache(settings.documents), links)
-    return load_policies(Path(settings.policies), known_types(settings), materials, 1)
+    return load_policies(Path(settings.policies), load_type_registry(settings), materials, 1)
 
 
-async def first_load(policies: PolicyRepository, links: LinkCache) -> None:
+async def load_policies_and_links(policies: PolicyRepository, links: LinkCache) -> None:
     """Load the policies; once more if an earlier run left copies of the links they name."""
     await policies.start()
     urls = set(policies.links())
     if urls:
         await links.load(urls)
-        if any(links.copy(url) is not None for url in urls):
+        if any(links.find_copy(url) is not None for url in urls):
             await policies.reload()
 
 

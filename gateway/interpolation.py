@@ -1,4 +1,4 @@
-"""`${NAME}` and `${NAME:-default}` in the scalars of a configuration, after it was parsed; `$${` stands for `${`."""
+"""Replaces `${NAME}` and `${NAME:-default}` in the scalars of a parsed configuration; `$${` gives a plain `${`."""
 
 import re
 from collections.abc import Mapping
@@ -7,12 +7,12 @@ from typing import Any
 from gateway.errors import Fault
 from gateway.strict_yaml import Keys, YamlDocument
 
-# The last alternative catches whatever begins like an expansion and is none.
-TOKEN = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{[^}]*\}?")
+# The last alternative catches what looks like a placeholder but is not valid.
+PLACEHOLDER = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{[^}]*\}?")
 
 
 def interpolate_document(document: YamlDocument, environ: Mapping[str, str]) -> tuple[Any, list[Fault]]:
-    """The document's data with every scalar expanded, and a fault for each name that has no value."""
+    """The document's data with every placeholder replaced, and a fault for each name without a value."""
     faults: list[Fault] = []
 
     def visit(value: Any, keys: Keys) -> Any:
@@ -32,9 +32,9 @@ def interpolate_document(document: YamlDocument, environ: Mapping[str, str]) -> 
 
 
 def interpolate(text: str, environ: Mapping[str, str]) -> str:
-    """One scalar expanded; values are taken as they are. Raises ValueError with a sentence for the author."""
+    """One scalar with its placeholders replaced; values are taken literally. Raises ValueError with a message."""
 
-    def value(token: re.Match[str]) -> str:
+    def replace(token: re.Match[str]) -> str:
         name, default = token.groups()
         if token.group() == "$${":
             return "${"
@@ -46,4 +46,4 @@ def interpolate(text: str, environ: Mapping[str, str]) -> str:
             raise ValueError(f"${{{name}}} is not set in the environment; set it or write ${{{name}:-default}}")
         return environ[name]
 
-    return TOKEN.sub(value, text)
+    return PLACEHOLDER.sub(replace, text)

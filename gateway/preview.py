@@ -8,10 +8,10 @@ import orjson
 from gateway.domain.candidate import Candidate
 from gateway.domain.exchange import Exchange
 from gateway.domain.selection import Omission, PlacedResource, Selection
-from gateway.pipeline import Pipeline, Prepared
+from gateway.pipeline import Pipeline, PreparedRequest
 
 
-async def preview(pipeline: Pipeline, exchange: Exchange, body: bytes) -> dict[str, Any]:
+async def preview_request(pipeline: Pipeline, exchange: Exchange, body: bytes) -> dict[str, Any]:
     """What would be sent for `body`, as CONTRACT §8 describes it; nothing is sent."""
     prepared = await pipeline.prepare(exchange, body)
     injection, selection = prepared.injection, prepared.injection.selection
@@ -20,18 +20,18 @@ async def preview(pipeline: Pipeline, exchange: Exchange, body: bytes) -> dict[s
         "snapshot": exchange.snapshot.hash[:12],
         "upstream": prepared.upstreams[0].name,
         "model": prepared.model,
-        "request": msgspec.json.decode(pipeline.body_of(prepared)),
+        "request": msgspec.json.decode(prepared.body),
         "block": "\n\n".join(block for block in (injection.stable, injection.volatile) if block),
         "tools": [msgspec.json.decode(schema) for schema in injection.tools.schemas] if injection.tools else [],
         "selection": {
-            "injected": [placed_item(one, position) for position, one in enumerate(placed)],
-            "catalogue": [left_item(left) for left in selection.catalogue],
-            "dropped": [left_item(left) for left in selection.dropped],
+            "injected": [describe_placed(one, position) for position, one in enumerate(placed)],
+            "catalogue": [describe_omission(left) for left in selection.catalogue],
+            "dropped": [describe_omission(left) for left in selection.dropped],
         },
         "sources": [
             {"level": source.level, "entity": source.entity, "context": source.context} for source in selection.sources
         ],
-        "tokens": tokens(prepared, selection),
+        "tokens": summarize_tokens(prepared, selection),
         "warnings": [
             {"code": warned.code, "category": warned.category, "message": warned.message}
             for warned in selection.warnings
@@ -40,7 +40,7 @@ async def preview(pipeline: Pipeline, exchange: Exchange, body: bytes) -> dict[s
     }
 
 
-def tokens(prepared: Prepared, selection: Selection) -> dict[str, Any]:
+def summarize_tokens(prepared: PreparedRequest, selection: Selection) -> dict[str, Any]:
     """What the injection costs; the catalogue and the tools are not charged to the budget."""
     categories = {
         "always": sum(placed.tokens for placed in selection.stable),
@@ -55,7 +55,7 @@ def tokens(prepared: Prepared, selection: Selection) -> dict[str, Any]:
     }
 
 
-def item(candidate: Candidate) -> dict[str, Any]:
+def describe_candidate(candidate: Candidate) -> dict[str, Any]:
     resource = candidate.resource
     return {
         "id": resource.id,
@@ -77,20 +77,24 @@ def item(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def placed_item(placed: PlacedResource, position: int) -> dict[str, Any]:
-    return item(placed.candidate) | {"tokens": placed.tokens, "position": position, "truncated": placed.truncated}
+def describe_placed(placed: PlacedResource, position: int) -> dict[str, Any]:
+    return describe_candidate(placed.candidate) | {
+        "tokens": placed.tokens,
+        "position": position,
+        "truncated": placed.truncated,
+    }
 
 
-def left_item(left: Omission) -> dict[str, Any]:
-    return item(left.candidate) | {"reason": left.reason}
+def describe_omission(left: Omission) -> dict[str, Any]:
+    return describe_candidate(left.candidate) | {"reason": left.reason}
 
 
-def as_text(shown: dict[str, Any]) -> str:
+def format_preview(shown: dict[str, Any]) -> str:
     """The same for a person."""
     chosen = shown["selection"]
     lines = [f"model {shown['model']} → upstream {shown['upstream']}, snapshot {shown['snapshot']}", ""]
     for title, key in (("Injected", "injected"), ("Offered through the tools", "catalogue"), ("Left out", "dropped")):
-        lines += [f"{title}:", *(f"  {explained(one)}" for one in chosen[key])] if chosen[key] else []
+        lines += [f"{title}:", *(f"  {format_item(one)}" for one in chosen[key])] if chosen[key] else []
     spent = shown["tokens"]
     lines.append(f"Tokens: {spent['total']} in all; {spent['remaining']} of the budget of {spent['budget']} remain.")
     lines += [f"Warning: {warned['message']}" for warned in shown["warnings"]]
@@ -100,7 +104,7 @@ def as_text(shown: dict[str, Any]) -> str:
     return "\n".join([*lines, "", "Outgoing request:", outgoing])
 
 
-def explained(one: dict[str, Any]) -> str:
+def format_item(one: dict[str, Any]) -> str:
     cost = f", {one['tokens']} tokens" if one["tokens"] is not None else ""
     cut = ", truncated" if one["truncated"] else ""
     reason = f" ({one['reason']})" if one["reason"] else ""

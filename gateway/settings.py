@@ -16,12 +16,12 @@ from gateway.domain.principal import Role
 from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.errors import Faults
 from gateway.interpolation import interpolate_document
-from gateway.strict_yaml import Keys, YamlDocument, load
-from gateway.validation import nearest, validate
+from gateway.strict_yaml import Keys, YamlDocument, load_yaml
+from gateway.validation import format_suggestion, validate
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-# `${NAME:-}` of a variable that is not set means that nothing was said.
-Said = Annotated[str | None, BeforeValidator(lambda value: None if value == "" else value)]
+# `${NAME:-}` with an unset variable counts as absent.
+OptionalText = Annotated[str | None, BeforeValidator(lambda value: None if value == "" else value)]
 
 
 class Section(BaseModel):
@@ -43,9 +43,9 @@ class TimeoutSettings(Section):
 
 class UpstreamSettings(Section):
     kind: Literal["openai", "litellm", "demo"]
-    base_url: Said = None  # openai kind; optional for litellm
+    base_url: OptionalText = None  # openai kind; optional for litellm
     api_key: str | None = None  # given but empty: the upstream is disabled
-    model: Said = None  # litellm kind: "anthropic/*", the star is the client's model
+    model: OptionalText = None  # litellm kind: "anthropic/*", the star is the client's model
     headers: dict[str, str] = {}  # sent with every call
     pass_bearer: bool = False  # forward the client's own Authorization; our key is then x-context-key
     timeouts: TimeoutSettings = TimeoutSettings()
@@ -57,14 +57,14 @@ class UpstreamSettings(Section):
 
     @field_validator("base_url")
     @classmethod
-    def _is_address(cls, value: str | None) -> str | None:
+    def _check_address(cls, value: str | None) -> str | None:
         parts = urlsplit(value or "")
         if value is not None and (parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc):
-            raise ValueError("needs the form https://api.example.com/v1, without credentials")
+            raise ValueError("must have the form https://api.example.com/v1, without credentials")
         return value
 
     @model_validator(mode="after")
-    def _says_where(self) -> "UpstreamSettings":
+    def _check_target(self) -> "UpstreamSettings":
         if self.kind == "openai" and self.base_url is None:
             raise ValueError("kind openai needs a base_url")
         if self.kind == "litellm" and self.model is None:
@@ -83,7 +83,7 @@ class RouteSettings(Section):
 
 
 class KeyLimitSettings(Section):
-    """What a key may use up per minute; absent: as much as it likes."""
+    """What a key may use per minute; absent: no limit."""
 
     requests: int | None = Field(None, ge=1)
     tokens: int | None = Field(None, ge=1)
@@ -98,20 +98,20 @@ class KeySettings(Section):
     rights: list[Literal["act_as_user", "admin"]] = []
     role: Role | None = None  # absent: admin for those with that right, else chat
     groups: list[str] = []  # for reader lists; "*" belongs to every group
-    tier: Said = None
+    tier: OptionalText = None
     limits: KeyLimitSettings = KeyLimitSettings()
     expires_at: AwareDatetime | None = None
 
 
 class AuthSettings(Section):
     keys: list[KeySettings] = []
-    stale_seconds: Seconds = 300  # how long stored keys are believed after the last contact with the store
+    stale_seconds: Seconds = 300  # how long stored keys stay valid without contact to the store
 
 
 class DefaultSettings(Section):
     budget: int = Field(4000, ge=0)
     max_turns: int = Field(5, ge=1, le=50)
-    model: Said = None
+    model: OptionalText = None
     placement: Placement = Placement.SYSTEM
 
 
@@ -121,15 +121,15 @@ class LimitSettings(Section):
     reply_bytes: int = Field(64 * 1024 * 1024, gt=0)
     header_seconds: Seconds = 10  # to receive all request headers
     body_seconds: Seconds = 30  # to receive a whole request body
-    write_seconds: Seconds = 30  # a client that does not read for so long is dropped
-    drain_seconds: Seconds = 30  # what running streams get after SIGTERM
+    write_seconds: Seconds = 30  # a client that reads nothing for so long is dropped
+    drain_seconds: Seconds = 30  # what running streams get to finish after SIGTERM
 
 
 class LinkSettings(Section):
     interval: Seconds = 86_400
     timeout: Seconds = 15
     max_bytes: int = Field(2 * 1024 * 1024, gt=0)
-    allow: list[str] = []  # host names or networks that may be fetched although they are private
+    allow: list[str] = []  # private host names or networks that may be fetched
 
 
 class DocumentSettings(Section):
@@ -146,26 +146,26 @@ class LogSettings(Section):
 
 class EmbedderSettings(Section):
     kind: Literal["onnx", "openai"] = "onnx"
-    path: Said = None  # onnx kind: a folder with model.onnx and tokenizer.json; absent: the bundled model
-    base_url: Said = None  # openai kind: an endpoint with /embeddings
-    api_key: Said = None
-    model: Said = None
+    path: OptionalText = None  # onnx kind: a folder with model.onnx and tokenizer.json; absent: the bundled model
+    base_url: OptionalText = None  # openai kind: an endpoint with /embeddings
+    api_key: OptionalText = None
+    model: OptionalText = None
 
     @model_validator(mode="after")
-    def _says_what(self) -> "EmbedderSettings":
+    def _check_target(self) -> "EmbedderSettings":
         if self.kind == "openai" and (self.base_url is None or self.model is None):
             raise ValueError("kind openai needs a base_url and a model")
         return self
 
 
 class ExpansionSettings(Section):
-    depth: int = Field(0, ge=0, le=3)  # further passes with what was picked as queries
+    depth: int = Field(0, ge=0, le=3)  # further searches with the found passages as queries
     threshold: float = Field(0.75, ge=0, le=1)  # cosine
     top_n: int = Field(3, ge=0, le=50)  # per pass
 
 
 class KindSettings(Section):
-    """What one kind of resource has instead of what holds for all; absent: the same."""
+    """Selection settings of one kind of resource; absent: those of all."""
 
     include_score: float | None = Field(None, ge=0, le=1)
     min_score: float | None = Field(None, ge=0, le=1)
@@ -176,15 +176,15 @@ class KindSettings(Section):
 class SemanticSettings(Section):
     enabled: bool = True
     embedder: EmbedderSettings = EmbedderSettings()
-    milliseconds: Annotated[int, Field(gt=0, le=60_000)] = 150  # what a request waits for its vectors
+    milliseconds: Annotated[int, Field(gt=0, le=60_000)] = 150  # how long a request waits for its vectors
     preset: Literal["conservative", "normal", "aggressive"] = "normal"
     include_score: float | None = Field(None, ge=0, le=1)  # absent: the preset's
     min_score: float | None = Field(None, ge=0, le=1)
-    top_k: int = Field(20, ge=1, le=1000)  # resources per sentence that are looked at closely
+    top_k: int = Field(20, ge=1, le=1000)  # resources per sentence that are scored in full
     top_n: int | None = Field(None, ge=0, le=100)
     kinds: dict[Literal["reference", "tool"], KindSettings] = {}
-    index: Literal["auto", "local", "redis"] = "auto"  # where the nearest of many passages are looked up
-    calibration: Said = None  # a file that `gateway eval --fit` wrote; absent: the one that comes along
+    index: Literal["auto", "local", "redis"] = "auto"  # where the nearest passages of large sets are looked up
+    calibration: OptionalText = None  # a file that `gateway eval --fit` wrote; absent: the bundled one
     expansion: ExpansionSettings = ExpansionSettings()
 
 
@@ -198,19 +198,19 @@ class ResourceSettings(Section):
 
 
 class Settings(Section):
-    """Everything that an operator decides."""
+    """Everything that an operator can configure."""
 
     listen: ListenSettings = ListenSettings()
     policies: str = "./policies"
     store: str = Field("sqlite:///./data/gateway.db", repr=False)  # the URL of a server may hold a password
-    secret: Said = None  # keys the block tags; made once in the store when absent
+    secret: OptionalText = None  # keys the block tags; absent: created once in the store
     upstreams: dict[str, UpstreamSettings]
     routes: list[RouteSettings]
     auth: AuthSettings = AuthSettings()
     defaults: DefaultSettings = DefaultSettings()
     limits: LimitSettings = LimitSettings()
-    hosts: list[str] = []  # further Host names that are accepted
-    passthrough: list[str] = []  # further paths below /v1 that are passed through
+    hosts: list[str] = []  # additional accepted Host names
+    passthrough: list[str] = []  # additional paths below /v1 that are passed through
     links: LinkSettings = LinkSettings()
     documents: DocumentSettings = DocumentSettings()
     resources: ResourceSettings = ResourceSettings()
@@ -221,21 +221,21 @@ class Settings(Section):
 
 @dataclass(frozen=True, slots=True)
 class SettingsOverrides:
-    """What the command line says; it wins over the file."""
+    """Options of the command line, which win over the file."""
 
     host: str | None = None
     port: int | None = None
     policies: Path | None = None  # relative to the working directory
 
 
-NOTHING_SAID = SettingsOverrides()
+NO_OVERRIDES = SettingsOverrides()
 
 
 def load_settings(
-    path: Path | None, environ: Mapping[str, str] | None = None, overrides: SettingsOverrides = NOTHING_SAID
+    path: Path | None, environ: Mapping[str, str] | None = None, overrides: SettingsOverrides = NO_OVERRIDES
 ) -> Settings:
-    """The settings of a file, or the built-in demo when there is none; raises Faults with everything wrong."""
-    document = load(path) if path else YamlDocument("(built-in demo)", _demo_settings(), {})
+    """The settings of a file, or the built-in demo when there is none; raises Faults with everything that is wrong."""
+    document = load_yaml(path) if path else YamlDocument("(built-in demo)", _build_demo_settings(), {})
     data, faults = interpolate_document(document, os.environ if environ is None else environ)
     settings, wrong = validate(Settings, _apply_overrides(data or {}, overrides), document, ())
     faults += wrong
@@ -249,13 +249,13 @@ def load_settings(
 def find_example_policies() -> Path | None:
     """The example policies of the source tree; an installed package has none.
 
-    They lie beside the package, not inside it, so that the one copy is where a person looks for it.
+    They lie beside the package, so that the only copy is where a person looks for it.
     """
     directory = Path(__file__).resolve().parent.parent / "policies"
     return directory if directory.is_dir() else None
 
 
-def _demo_settings() -> dict[str, Any]:
+def _build_demo_settings() -> dict[str, Any]:
     # An empty directory rather than none at all: policies that appear there are picked up.
     policies = find_example_policies() or tempfile.mkdtemp(prefix="gateway-policies-")
     return {
@@ -270,27 +270,27 @@ def _demo_settings() -> dict[str, Any]:
 def _apply_overrides(data: Any, overrides: SettingsOverrides) -> Any:
     if not isinstance(data, dict):
         return data
-    said = {"host": overrides.host, "port": overrides.port}
+    given = {"host": overrides.host, "port": overrides.port}
     listen = data.get("listen", {})
     if isinstance(listen, dict):
-        data = data | {"listen": listen | {key: value for key, value in said.items() if value is not None}}
+        data = data | {"listen": listen | {key: value for key, value in given.items() if value is not None}}
     if overrides.policies is not None:
         data = data | {"policies": str(overrides.policies.absolute())}
     return data
 
 
 def _find_contradictions(settings: Settings) -> Iterator[tuple[Keys, str]]:
-    """What is well-formed key by key and yet cannot work."""
-    yield from _check_routes(settings)
-    yield from _check_keys(settings.auth.keys)
-    if wrong := _check_store(settings.store):
+    """Settings that are valid one by one but do not work together."""
+    yield from _find_route_faults(settings)
+    yield from _find_key_faults(settings.auth.keys)
+    if wrong := _find_store_fault(settings.store):
         yield ("store",), wrong
     if settings.semantic.index == "redis" and settings.store.partition(":")[0] not in SCHEMES:
-        yield ("semantic", "index"), "redis needs a store on a Redis server; leave it out, or name one as `store`"
+        yield ("semantic", "index"), "redis requires a Redis store: remove this key or set `store` to a redis:// URL"
 
 
-def _check_store(store: str) -> str | None:
-    """What is wrong with a store's URL; nothing but its scheme is repeated, since it may hold a password."""
+def _find_store_fault(store: str) -> str | None:
+    """What is wrong with the URL of a store; only its scheme is quoted, since the rest may hold a password."""
     scheme, _, rest = store.partition(":")
     if scheme in SCHEMES:
         try:
@@ -298,11 +298,11 @@ def _check_store(store: str) -> str | None:
         except ValueError as error:
             return str(error)
     elif not (store == "memory:" or (scheme == "sqlite" and rest.startswith("///") and rest.strip("/"))):
-        return f"{scheme!r} is not a known kind of store; use sqlite:///path or memory:, or redis://host"
+        return f"{scheme!r} is not a known store; use sqlite:///path, memory: or redis://host"
     return None
 
 
-def _check_routes(settings: Settings) -> Iterator[tuple[Keys, str]]:
+def _find_route_faults(settings: Settings) -> Iterator[tuple[Keys, str]]:
     for position, route in enumerate(settings.routes):
         here = ("routes", position)
         named: list[tuple[Keys, str]] = [((*here, "upstream"), route.upstream)]
@@ -310,12 +310,12 @@ def _check_routes(settings: Settings) -> Iterator[tuple[Keys, str]]:
         for keys, name in named:
             upstream = settings.upstreams.get(name)
             if upstream is None:
-                yield keys, f"there is no upstream {name!r}{nearest(name, settings.upstreams)}"
+                yield keys, f"there is no upstream {name!r}{format_suggestion(name, settings.upstreams)}"
             elif upstream.kind == "demo" and "fallbacks" in keys:
-                yield keys, "the demo upstream cannot be a fallback: its answers would pass for a real model's"
+                yield keys, "the demo upstream cannot be a fallback: its answers could pass for a real model's"
 
 
-def _check_keys(keys: list[KeySettings]) -> Iterator[tuple[Keys, str]]:
+def _find_key_faults(keys: list[KeySettings]) -> Iterator[tuple[Keys, str]]:
     names: set[str] = set()
     hashes: set[str] = set()
     for position, key in enumerate(keys):
@@ -324,22 +324,22 @@ def _check_keys(keys: list[KeySettings]) -> Iterator[tuple[Keys, str]]:
         if key.sha256.lower() in hashes:
             yield ("auth", "keys", position, "sha256"), "another key has the same hash"
         if "admin" in key.rights and key.role not in (None, Role.ADMIN):
-            yield ("auth", "keys", position, "role"), "contradicts the right admin; leave out one of them"
+            yield ("auth", "keys", position, "role"), "conflicts with the right admin; remove one of them"
         names |= {key.name} if key.name is not None else set()
         hashes.add(key.sha256.lower())
 
 
 def limit_blas_threads() -> None:
-    """Let a matrix product take one thread, unless the environment says otherwise; works before numpy is imported.
+    """Limit a matrix product to one thread, unless the environment says otherwise; call it before numpy is imported.
 
-    Its own threads wait for each other: on a busy machine a product of 5 ms then takes a second.
+    Its threads wait for each other: on a busy machine a product of 5 ms then takes a second.
     """
     for library in ("OPENBLAS", "MKL", "OMP"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address to listen on."""
+    """Whether only this machine can reach a listening address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -347,7 +347,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _anchor_paths(settings: Settings, directory: Path) -> Settings:
-    """The settings with relative paths made absolute: they are meant from where the file lies."""
+    """The settings with absolute paths; relative ones start at the directory of the file."""
     changes: dict[str, Any] = {
         "policies": str((directory / settings.policies).absolute()),
         "semantic": _anchor_semantic_paths(settings.semantic, directory),

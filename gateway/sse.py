@@ -2,10 +2,10 @@
 
 DONE = b"[DONE]"
 DONE_EVENT = b"data: [DONE]\n\n"
-LONGEST = 16 * 1024 * 1024  # bytes of an event that is still waited for
+MAX_EVENT_BYTES = 16 * 1024 * 1024  # bytes of an event that is still waited for
 
 
-def complete(data: bytes) -> int:
+def find_events_end(data: bytes) -> int:
     """How many leading bytes of `data` are whole events.
 
     Lines end in LF or CRLF only: JSON may carry U+2028 and U+0085, which a text splitter would cut at.
@@ -14,7 +14,7 @@ def complete(data: bytes) -> int:
     return 0 if lf < 0 > crlf else max(lf + 2, crlf + 3 if crlf >= 0 else 0)
 
 
-def events(data: bytes) -> list[bytes]:
+def split_events(data: bytes) -> list[bytes]:
     """Whole events, each with the blank line that ends it."""
     if b"\r" not in data:
         return [event + b"\n\n" for event in data.split(b"\n\n")[:-1]]
@@ -30,7 +30,7 @@ def events(data: bytes) -> list[bytes]:
     return found
 
 
-def payload(event: bytes) -> bytes | None:
+def read_payload(event: bytes) -> bytes | None:
     """The joined `data:` lines of an event; None for a comment or an event without data."""
     if event.startswith(b"data: ") and event.count(b"\n") == 2:
         return event[6:].strip()
@@ -38,6 +38,6 @@ def payload(event: bytes) -> bytes | None:
     return b"\n".join(lines) if lines else None
 
 
-def event(data: bytes) -> bytes:
+def encode_event(data: bytes) -> bytes:
     """One event that carries `data`."""
     return b"data: " + data + b"\n\n"

@@ -1,7 +1,7 @@
-"""A strict reading of YAML: plain data plus the line of every value, and a fault for whatever could surprise.
+"""Strict YAML: plain data plus the line of every value, and a fault for anything that could surprise the author.
 
-Only a subset is taken: no anchors, aliases, merge keys or tags (201 bytes of them can become 3 MB), no duplicate keys,
-and no words that turn into something else: `no`, `on` and dates stay strings.
+Only a subset is accepted: no anchors, aliases, merge keys or tags (201 bytes of them can expand to 3 MB), no duplicate
+keys, and no words that turn into other types: `no`, `on` and dates stay strings.
 """
 
 import math
@@ -18,7 +18,7 @@ from gateway.errors import Fault, Faults
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
 
-Keys = tuple[str | int, ...]  # the way from a document's root to a value
+Keys = tuple[str | int, ...]  # the path from a document's root to a value
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # Leading zeros (postal codes) and more digits than an ordinary number has stay strings.
@@ -29,40 +29,40 @@ WORDS = {"true": True, "True": True, "false": False, "False": False, "null": Non
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """One file: its data and where each value stands."""
+    """One file: its data and the line of each value."""
 
     name: str
     data: Any
     lines: dict[Keys, int] = field(repr=False)
-    folder: str = ""  # where people know it to be; they are told the name below it
+    folder: str = ""  # the directory that short_name is relative to
 
     @property
     def short_name(self) -> str:
         return self.name.removeprefix(self.folder).lstrip("/") if self.folder else self.name
 
     def line(self, keys: Keys) -> int:
-        """The line of a value, or of the nearest thing around it that is written in the file."""
+        """The line of a value, or of the nearest enclosing value in the file."""
         while keys not in self.lines and keys:
             keys = keys[:-1]
         return self.lines.get(keys, 1)
 
     def fault(self, keys: Keys, message: str) -> Fault:
-        return Fault(self.name, self.line(keys), dotted(keys), message, keys)
+        return Fault(self.name, self.line(keys), format_path(keys), message, keys)
 
 
-def dotted(keys: Keys) -> str:
+def format_path(keys: Keys) -> str:
     """A path as people write it: `contexts.legal.resources.notice`."""
     return ".".join(str(key) for key in keys) or "(file)"
 
 
-def load(path: Path, name: str | None = None) -> YamlDocument:
+def load_yaml(path: Path, name: str | None = None) -> YamlDocument:
     """Read and parse one file; raises Faults."""
     name = name or str(path)
-    return parse(read(path, name), name)
+    return parse_yaml(read_file(path, name), name)
 
 
-def read(path: Path, name: str) -> bytes:
-    """The bytes of a regular file, one more than is allowed at the most; raises Faults."""
+def read_file(path: Path, name: str) -> bytes:
+    """The bytes of a regular file, at most one more than is allowed; raises Faults."""
     try:
         # A pipe or a device would block or never end.
         if not stat.S_ISREG(path.stat().st_mode):
@@ -73,8 +73,8 @@ def read(path: Path, name: str) -> bytes:
         raise Faults([Fault(name, 1, "(file)", f"cannot be read: {error.strerror}")]) from error
 
 
-def parse(raw: bytes | str, name: str, max_bytes: int = MAX_BYTES) -> YamlDocument:
-    """Parse the text of one file; raises Faults with everything that is wrong in it."""
+def parse_yaml(raw: bytes | str, name: str, max_bytes: int = MAX_BYTES) -> YamlDocument:
+    """Parse the text of one file; raises Faults with every fault in it."""
     raw = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
     if len(raw) > max_bytes:
         raise Faults([Fault(name, 1, "(file)", f"is larger than {max_bytes} bytes; split it into several files")])
@@ -83,7 +83,7 @@ def parse(raw: bytes | str, name: str, max_bytes: int = MAX_BYTES) -> YamlDocume
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise Faults([Fault(name, line, "(file)", "is not valid UTF-8")]) from error
-    builder = _Builder(name)
+    builder = _DocumentBuilder(name)
     try:
         for event in yaml.parse(text, Loader=LOADER):
             builder.feed(event)
@@ -91,44 +91,44 @@ def parse(raw: bytes | str, name: str, max_bytes: int = MAX_BYTES) -> YamlDocume
         mark = error.problem_mark or error.context_mark
         builder.report(mark.line + 1 if mark else 1, error.problem or "is not valid YAML")
     except yaml.reader.ReaderError as error:
-        builder.report(1, f"holds a character that YAML does not allow: {error.reason}")
-    except _Stop:
+        builder.report(1, f"contains a character that YAML does not allow: {error.reason}")
+    except _ParsingStopped:
         pass
     if builder.faults:
         raise Faults(builder.faults)
     return YamlDocument(name, builder.root, builder.lines)
 
 
-class _Stop(Exception):
-    """Going on would only cost time: the fault has been reported."""
+class _ParsingStopped(Exception):
+    """Ends parsing after a fault that has already been reported."""
 
 
 @dataclass(slots=True)
-class _Open:
-    """A mapping or sequence whose end has not come yet."""
+class _OpenCollection:
+    """A mapping or sequence that has not ended yet."""
 
     value: dict[str, Any] | list[Any]
     keys: Keys
-    key: str | None = None  # mappings: the key that waits for its value
+    key: str | None = None  # mappings: the key whose value comes next
 
 
-class _Builder:
-    """Turns parser events into data; a loop with its own stack, so that depth cannot exhaust Python's."""
+class _DocumentBuilder:
+    """Turns parser events into data; it keeps its own stack, so that deep nesting cannot exhaust Python's."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.root: Any = None
         self.lines: dict[Keys, int] = {}
         self.faults: list[Fault] = []
-        self._open: list[_Open] = []
+        self._open: list[_OpenCollection] = []
         self._documents = 0
 
     def report(self, line: int, message: str) -> None:
-        self.faults.append(Fault(self.name, line, dotted(self._here), message))
+        self.faults.append(Fault(self.name, line, format_path(self._path), message))
 
     @property
-    def _here(self) -> Keys:
-        """The path of the value that comes next."""
+    def _path(self) -> Keys:
+        """The path of the next value."""
         if not self._open:
             return ()
         parent = self._open[-1]
@@ -141,81 +141,81 @@ class _Builder:
         if isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                self.report(line, "holds more than one document; use one file for each")
-                raise _Stop
+                self.report(line, "contains more than one document; use one file for each")
+                raise _ParsingStopped
         elif isinstance(event, yaml.AliasEvent):
             self.report(line, f"aliases are not allowed: write out *{event.anchor}")
-            self._take("", line)
+            self._add("", line)
         elif isinstance(event, yaml.ScalarEvent):
-            self._check_node(event, line)
-            self._scalar(event, line)
+            self._check_tag_and_anchor(event, line)
+            self._add_scalar(event, line)
         elif isinstance(event, yaml.CollectionStartEvent):
-            self._check_node(event, line)
+            self._check_tag_and_anchor(event, line)
             self._enter({} if isinstance(event, yaml.MappingStartEvent) else [], line)
         elif isinstance(event, yaml.CollectionEndEvent):
             self._open.pop()
 
-    def _check_node(self, event: yaml.NodeEvent, line: int) -> None:
+    def _check_tag_and_anchor(self, event: yaml.NodeEvent, line: int) -> None:
         if event.anchor:
             self.report(line, f"anchors are not allowed: &{event.anchor}")
         tag = getattr(event, "tag", None)
         if tag:
             self.report(line, f"tags are not allowed: {tag}")
 
-    def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
+    def _add_scalar(self, event: yaml.ScalarEvent, line: int) -> None:
         plain = event.style is None or event.style == ""
-        value = resolve(event.value) if plain else event.value
-        if not self._awaits_key:
-            self._take(value, line)
+        value = resolve_scalar(event.value) if plain else event.value
+        if not self._expects_key:
+            self._add(value, line)
         elif plain and value == "<<":
             self.report(line, "merge keys are not allowed: write the keys out")
-            self._name_next(value, line)
+            self._set_key(value, line)
         elif not isinstance(value, str):
             self.report(line, f"keys must be strings: put {event.value!r} in quotes")
-            self._name_next(event.value, line)
+            self._set_key(event.value, line)
         else:
-            self._name_next(value, line)
+            self._set_key(value, line)
 
     @property
-    def _awaits_key(self) -> bool:
+    def _expects_key(self) -> bool:
         return bool(self._open) and isinstance(self._open[-1].value, dict) and self._open[-1].key is None
 
-    def _name_next(self, key: str, line: int) -> None:
+    def _set_key(self, key: str, line: int) -> None:
         parent = self._open[-1]
         parent.key = key
         if key in parent.value:
-            self.report(line, f"is given twice, first in line {self.lines.get(self._here, line)}")
+            self.report(line, f"is given twice, first in line {self.lines.get(self._path, line)}")
         else:
-            self.lines[self._here] = line
+            self.lines[self._path] = line
 
     def _enter(self, value: dict[str, Any] | list[Any], line: int) -> None:
         if len(self._open) >= MAX_DEPTH:
             self.report(line, f"is nested deeper than {MAX_DEPTH} levels")
-            raise _Stop
-        if self._awaits_key:
+            raise _ParsingStopped
+        if self._expects_key:
             self.report(line, "keys must be strings, not lists or mappings")
-            raise _Stop
-        self._open.append(_Open(value, self._take(value, line)))
+            raise _ParsingStopped
+        self._open.append(_OpenCollection(value, self._add(value, line)))
 
-    def _take(self, value: Any, line: int) -> Keys:
-        """Put a value where it belongs and return its path."""
-        keys = self._here
-        self.lines.setdefault(keys, line)  # what has a key stands where its key stands
+    def _add(self, value: Any, line: int) -> Keys:
+        """Add a value to its parent and return its path."""
+        keys = self._path
+        self.lines.setdefault(keys, line)  # a value with a key has the line of its key
         if not self._open:
             self.root = value
             return keys
         parent = self._open[-1]
         if isinstance(parent.value, list):
             parent.value.append(value)
-        elif parent.key is None:  # an alias in place of a key; it has been reported
+        elif parent.key is None:  # an alias in place of a key; already reported
             parent.key = ""
         else:
             parent.value[parent.key], parent.key = value, None
         return keys
 
 
-def resolve(word: str) -> Any:
-    """What a plain (unquoted) scalar means: a number, true, false, null, and otherwise the text as it stands."""
+def resolve_scalar(word: str) -> Any:
+    """The value of a plain (unquoted) scalar: a number, true, false or null, otherwise the text itself."""
     if word in WORDS:
         return WORDS[word]
     if INTEGER.fullmatch(word):

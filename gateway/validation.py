@@ -1,9 +1,9 @@
-"""Checks data against a pydantic model and tells every fault with file, line and path."""
+"""Validates data against a pydantic model; every fault names its file, line and path."""
 
 import difflib
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -16,29 +16,34 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def validate(model: type[Model], data: Any, document: YamlDocument, keys: Keys) -> tuple[Model | None, list[Fault]]:
-    """The data as a model, or None and everything that is wrong with it."""
+    """The data as a model, or None with every fault that was found."""
     try:
         return model.model_validate(data), []
     except ValidationError as error:
-        return None, [_fault(model, detail, document, keys) for detail in error.errors(include_url=False)]
+        return None, [_make_fault(model, detail, document, keys) for detail in error.errors(include_url=False)]
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt word, ready to be appended to a sentence; empty when nothing is near."""
+def format_suggestion(word: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt word, to be appended to a sentence; empty if no known word is similar."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _fault(model: type[BaseModel], detail: ErrorDetails, document: YamlDocument, keys: Keys) -> Fault:
-    # pydantic marks a fault of a mapping's key by a last element of its own.
+def format_pointer(keys: Sequence[str | int]) -> str:
+    """The path to a value as a JSON pointer (RFC 6901); empty for the whole document."""
+    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
+
+
+def _make_fault(model: type[BaseModel], detail: ErrorDetails, document: YamlDocument, keys: Keys) -> Fault:
+    # pydantic marks a fault in a mapping's key with an extra last element.
     loc = tuple(part for part in detail["loc"] if part != "[key]")
-    return document.fault((*keys, *loc), _message(model, detail, loc))
+    return document.fault((*keys, *loc), _describe(model, detail, loc))
 
 
-def _message(model: type[BaseModel], detail: ErrorDetails, loc: Keys) -> str:
+def _describe(model: type[BaseModel], detail: ErrorDetails, loc: Keys) -> str:
     match detail["type"]:
         case "extra_forbidden":
-            return f"is not a known key{nearest(str(loc[-1]), _known_keys(model, loc[:-1]))}"
+            return f"is not a known key{format_suggestion(str(loc[-1]), _known_keys(model, loc[:-1]))}"
         case "missing":
             return "is required"
         case "model_type" | "dict_type" | "model_attributes_type":
@@ -50,14 +55,14 @@ def _message(model: type[BaseModel], detail: ErrorDetails, loc: Keys) -> str:
 
 
 def _known_keys(model: type[BaseModel], loc: Keys) -> list[str]:
-    """The keys of the model that stands at `loc` inside `model`, as far as its annotations tell."""
-    found: Any = model
+    """The keys of the model at `loc` inside `model`, as far as its annotations tell."""
+    inner: Any = model
     for key in loc:
-        found = _step(found, key)
-    return list(found.model_fields) if _is_model(found) else []
+        inner = _step_into(inner, key)
+    return list(inner.model_fields) if _is_model(inner) else []
 
 
-def _step(annotation: Any, key: str | int) -> Any:
+def _step_into(annotation: Any, key: str | int) -> Any:
     if typing.get_origin(annotation) in (list, dict):
         inner = typing.get_args(annotation)[-1]
     else:

@@ -1,8 +1,7 @@
 """One process that answers requests: the only one, or one of several below a supervisor.
 
-A supervisor tells its workers on standard input what to do, so that settings with their secrets stand in no command
-line and no file. The end of that input is the sign to drain and stop, also when it comes because the supervisor was
-killed.
+A supervisor configures its workers through standard input, so that settings with their secrets stand in no command line
+and no file. A worker drains and stops when that input ends, which also happens if the supervisor is killed.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ import uvloop
 from pydantic import BaseModel, ConfigDict
 
 from gateway.app import Gateway
-from gateway.edge.logs import json_logging
+from gateway.edge.logs import log_as_json
 from gateway.edge.server import build_server
 from gateway.edge.worker_metrics import WorkerMetricsFiles
 from gateway.errors import Faults, GatewayError, StoreError
@@ -27,6 +26,9 @@ from gateway.settings import Settings
 
 OK, FAULT = 0, 1
 READY = b"ready\n"
+START_POLL_SECONDS = 0.02
+
+Announce = Callable[[str, int], None]  # host and port
 
 
 class WorkerConfig(BaseModel):
@@ -37,37 +39,39 @@ class WorkerConfig(BaseModel):
     number: int  # counts from 1 and is never used again
     settings: Settings
     sockets: list[int]  # descriptors that are already listening
-    shelf: Path  # the directory of the tallies
+    metrics_directory: Path
 
 
-Beside = Callable[[Gateway, uvicorn.Server], AbstractAsyncContextManager[None]]
+BackgroundWork = Callable[[Gateway, uvicorn.Server], AbstractAsyncContextManager[None]]
 
 
-async def answer_requests(settings: Settings, beside: Beside, sockets: list[socket.socket] | None = None) -> int:
-    """Serve until a signal comes, with what runs `beside` it; an exit status."""
+async def answer_requests(
+    settings: Settings, background: BackgroundWork, sockets: list[socket.socket] | None = None
+) -> int:
+    """Serve until a signal comes, with `background` work beside it; returns an exit code."""
     gateway = await Gateway.open(settings)
     server: uvicorn.Server | None = None
     try:
-        app = gateway.router(draining=lambda: server is not None and server.should_exit)
+        app = gateway.build_app(draining=lambda: server is not None and server.should_exit)
     except Faults:
         await gateway.close()
         raise
     server = build_server(app, settings)
     # After its drain uvicorn raises the signal once more; by then it has done its work.
     signal.signal(signal.SIGTERM, lambda *_: None)
-    async with gateway.running(), beside(gateway, server):
+    async with gateway.running(), background(gateway, server):
         await server.serve(sockets)
     return OK if server.started else FAULT
 
 
 @asynccontextmanager
-async def once_started(server: uvicorn.Server, tell: Callable[[], None]) -> AsyncGenerator[None]:
-    """Call `tell` when the server listens."""
+async def call_when_started(server: uvicorn.Server, callback: Callable[[], None]) -> AsyncGenerator[None]:
+    """Call `callback` when the server listens."""
 
     async def wait() -> None:
         while not server.started:  # noqa: ASYNC110  (uvicorn offers no event to wait for)
-            await asyncio.sleep(0.02)
-        tell()
+            await asyncio.sleep(START_POLL_SECONDS)
+        callback()
 
     waiting = asyncio.create_task(wait())
     try:
@@ -77,44 +81,46 @@ async def once_started(server: uvicorn.Server, tell: Callable[[], None]) -> Asyn
         await asyncio.gather(waiting, return_exceptions=True)
 
 
-async def serve_alone(settings: Settings, told: Callable[[str, int], None]) -> int:
-    """Serve as the only process; `told` gets the address once it listens."""
+async def serve_alone(settings: Settings, announce: Announce) -> int:
+    """Serve as the only process; returns an exit code. `announce` is called once the server listens."""
 
     @asynccontextmanager
-    async def beside(_: Gateway, server: uvicorn.Server) -> AsyncGenerator[None]:
-        def tell() -> None:
-            told(*server.servers[0].sockets[0].getsockname()[:2])
+    async def announce_address(_: Gateway, server: uvicorn.Server) -> AsyncGenerator[None]:
+        def report() -> None:
+            announce(*server.servers[0].sockets[0].getsockname()[:2])
 
-        async with once_started(server, tell):
+        async with call_when_started(server, report):
             yield
 
-    return await answer_requests(settings, beside)
+    return await answer_requests(settings, announce_address)
 
 
-async def work(assignment: WorkerConfig) -> int:
-    """Serve as one worker of several."""
-    shelf = WorkerMetricsFiles(assignment.shelf)
-    sockets = [socket.socket(fileno=descriptor) for descriptor in assignment.sockets]
-
-    def ready() -> None:
-        os.write(sys.stdout.fileno(), READY)
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # closes the pipe; nothing more is told that way
+async def run_worker(config: WorkerConfig) -> int:
+    """Serve as one worker of several; returns an exit code."""
+    files = WorkerMetricsFiles(config.metrics_directory)
+    sockets = [socket.socket(fileno=descriptor) for descriptor in config.sockets]
 
     @asynccontextmanager
-    async def beside(gateway: Gateway, server: uvicorn.Server) -> AsyncGenerator[None]:
-        gateway.metrics.share(shelf.everyone)
-        ended = asyncio.Event()
-        keeping = asyncio.create_task(shelf.keep(assignment.number, gateway.metrics.tally, ended))
-        obeying = asyncio.create_task(drain_on_stdin_eof(server))
+    async def save_metrics_and_watch_stdin(gateway: Gateway, server: uvicorn.Server) -> AsyncGenerator[None]:
+        gateway.metrics.show_totals(files.read_totals)
+        stopped = asyncio.Event()
+        saving = asyncio.create_task(files.save_periodically(config.number, gateway.metrics.collect, stopped))
+        watching = asyncio.create_task(drain_on_stdin_eof(server))
         try:
-            async with once_started(server, ready):
+            async with call_when_started(server, report_ready):
                 yield
         finally:
-            obeying.cancel()
-            ended.set()
-            await asyncio.gather(keeping, obeying, return_exceptions=True)
+            watching.cancel()
+            stopped.set()
+            await asyncio.gather(saving, watching, return_exceptions=True)
 
-    return await answer_requests(assignment.settings, beside, sockets)
+    return await answer_requests(config.settings, save_metrics_and_watch_stdin, sockets)
+
+
+def report_ready() -> None:
+    """Tell the supervisor that requests are answered, and close the pipe to it."""
+    os.write(sys.stdout.fileno(), READY)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
 
 async def drain_on_stdin_eof(server: uvicorn.Server) -> None:
@@ -129,13 +135,13 @@ async def drain_on_stdin_eof(server: uvicorn.Server) -> None:
 
 
 def main() -> int:
-    """A process that a supervisor started; an exit status."""
+    """Run a worker that a supervisor started; returns an exit code."""
     # Unbuffered: nothing beyond the line may wait in a buffer when the event loop takes over the descriptor.
-    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as told:
-        assignment = WorkerConfig.model_validate_json(told.readline())
+    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as stdin:
+        config = WorkerConfig.model_validate_json(stdin.readline())
     try:
-        with json_logging(assignment.settings.log):
-            return uvloop.run(work(assignment))
+        with log_as_json(config.settings.log):
+            return uvloop.run(run_worker(config))
     except Faults as faults:
         sys.stderr.write(f"{faults}\n")
     except (StoreError, GatewayError, OSError) as error:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 
 from gateway.domain.snapshot import Snapshot
 from gateway.policies.file_policies import load_policies
-from gateway.resources.registry import default_registry
+from gateway.resources.registry import load_registry
 
 settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", settings.get_profile("quick"), max_examples=5000)
@@ -31,6 +31,6 @@ def policies(tmp_path: Path) -> Callable[[str], Snapshot]:
 
     def load(text: str) -> Snapshot:
         (tmp_path / "policies.yaml").write_text(text)
-        return load_policies(tmp_path, default_registry(), UnfetchedLinks(), 1)
+        return load_policies(tmp_path, load_registry(), UnfetchedLinks(), 1)
 
     return load

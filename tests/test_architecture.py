@@ -1,18 +1,21 @@
 """The rules of the house, read from the source: each is a function from a module to what is wrong with it."""
 
 import ast
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from gateway import errors
 
 ROOT = Path(__file__).resolve().parent.parent
 
 # Imports point down. A part may import itself and whatever stands in an earlier row, never its own row.
 ROWS = (
     {"domain", "errors"},
-    {"strict_yaml", "sse", "tokens"},
+    {"ids", "sse", "strict_yaml", "tokens"},
     {"interpolation", "validation"},
     {"settings"},
     {"extraction", "stores"},
@@ -35,14 +38,14 @@ ROWS = (
 )
 ROW = {part: number for number, row in enumerate(ROWS) for part in row}
 
-MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 400, 60, 6
+MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_PARAMETERS = 400, 60, 7
 READS_ENVIRONMENT = {
     "gateway.settings",
     "gateway.upstreams.litellm.upstream",
 }  # litellm is configured through it on import
 NAMES_LITELLM = {"gateway.upstreams.litellm.upstream"}
 CATCHES_EVERYTHING = ("gateway.edge", "gateway.receipts", "gateway.collectors.guard")
-PRINTS = {"gateway.cli"}
+PRINTS = ("gateway.cli", "gateway.commands")
 CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft"}
 CHANGES |= {"remove", "reverse", "setdefault", "sort", "update"}
 CONTAINERS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
@@ -223,11 +226,56 @@ def changed(node: ast.AST) -> set[str]:
 
 
 def only_the_command_line_prints(module: Module) -> list[str]:
-    if module.name in PRINTS:
+    if module.name.startswith(PRINTS):
         return []
     calls = [node for node in module.nodes() if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     return [f"prints in line {node.lineno}" for node in calls if called(node) == "print"]
 
+
+IRREGULAR = re.compile(
+    r"asked|begun|broken|brought|built|caught|chosen|done|drawn|driven|fallen|felt|forgotten|given|gone|grown|heard|held"
+    r"|hidden|kept|known|left|lost|made|meant|met|paid|said|seen|sent|shown|spent|spoken|stood|taken|told|thrown|won|written"
+)
+ENDS_IN_ED = re.compile(r"bed|bleed|embed|exceed|feed|heed|hundred|need|proceed|seed|shed|speed|succeed")
+PREPOSITIONS = frozenset({"with", "without", "of", "by", "in", "at", "under", "over"})
+
+
+def is_participle(word: str) -> bool:
+    regular = word.endswith("ed") and ENDS_IN_ED.fullmatch(word) is None
+    return regular or IRREGULAR.fullmatch(word) is not None
+
+
+def names_say_what_things_are(module: Module) -> list[str]:
+    """Classes are nouns, functions verbs: no bare participle, no preposition in front."""
+    faults = []
+    for node in module.nodes():
+        if isinstance(node, ast.ClassDef):
+            last = re.findall(r"[A-Z][a-z0-9]*|_?[A-Z]+", node.name)[-1].lower()
+            if is_participle(last) and not is_exception(node):
+                faults.append(f"class {node.name} is no noun")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_property(node):
+            words = node.name.strip("_").split("_")
+            if len(words) == 1 and is_participle(words[0]):
+                faults.append(f"{node.name}() is no verb")
+            if words[0] in PREPOSITIONS:
+                faults.append(f"{node.name}() begins with a preposition")
+    return faults
+
+
+def is_exception(node: ast.ClassDef) -> bool:
+    """Exceptions say what happened: `ClientDisconnected`."""
+    bases = [ast.unparse(base).split(".")[-1] for base in node.bases]
+    return any(base in EXCEPTIONS or base.endswith(("Error", "Exception")) for base in bases)
+
+
+def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    names = {ast.unparse(decorator).split(".")[-1] for decorator in node.decorator_list}
+    return not names.isdisjoint({"property", "cached_property", "setter", "overload"})
+
+
+EXCEPTIONS = frozenset(
+    name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, Exception)
+)
 
 Check = Callable[[Module], list[str]]
 CHECKS: tuple[Check, ...] = (
@@ -238,6 +286,7 @@ CHECKS: tuple[Check, ...] = (
     nobody_swallows_every_error,
     modules_hold_no_mutable_state,
     only_the_command_line_prints,
+    names_say_what_things_are,
 )
 
 
@@ -245,6 +294,91 @@ CHECKS: tuple[Check, ...] = (
 def test_the_house_keeps_the_rule(check: Check) -> None:
     faults = [f"{module.name}: {fault}" for module in modules() for fault in check(module)]
     assert faults == []
+
+
+def repeated_classes(found: Iterable[Module]) -> dict[str, list[str]]:
+    """Class names that occur more than once, each with the modules that use it."""
+    places: dict[str, list[str]] = {}
+    for module in found:
+        for node in module.nodes():
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name.lstrip("_"), []).append(module.name)
+    return {name: where for name, where in places.items() if len(where) > 1}
+
+
+def test_a_class_name_is_used_once() -> None:
+    assert repeated_classes(modules()) == {}
+
+
+def test_a_repeated_class_name_would_be_noticed() -> None:
+    twice = [Module("gateway.a", "class Entry: ..."), Module("gateway.b", "def f():\n    class _Entry: ...")]
+    assert repeated_classes(twice) == {"Entry": ["gateway.a", "gateway.b"]}
+
+
+def import_cycles(found: Sequence[Module]) -> list[list[str]]:
+    """Modules that import each other in a circle, at the top or inside functions; types alone do not count."""
+    known = {module.name: module for module in found}
+    graph: dict[str, set[str]] = {}
+    for module in found:
+        runtime = Module(module.name, without_type_checking(module.source), module.package)
+        names = {name if name in known else name.rpartition(".")[0] for name in imported(runtime)}
+        graph[module.name] = (names & known.keys()) - {module.name}
+    return [cycle for cycle in strongly_connected(graph) if len(cycle) > 1]
+
+
+def without_type_checking(source: str) -> str:
+    tree = ast.parse(source)
+    kept = [one for one in tree.body if not (isinstance(one, ast.If) and "TYPE_CHECKING" in ast.unparse(one.test))]
+    return ast.unparse(ast.Module(kept, []))
+
+
+def strongly_connected(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Tarjan's algorithm."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    components: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for target in sorted(graph[node]):
+            if target not in order:
+                visit(target)
+                low[node] = min(low[node], low[target])
+            elif target in stack:
+                low[node] = min(low[node], order[target])
+        if low[node] == order[node]:
+            place = stack.index(node)
+            components.append(sorted(stack[place:]))
+            del stack[place:]
+
+    for node in sorted(graph):
+        if node not in order:
+            visit(node)
+    return components
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert import_cycles(modules()) == []
+
+
+def test_a_circle_of_imports_would_be_noticed() -> None:
+    a = Module("gateway.a", "from gateway.b import f")
+    b = Module("gateway.b", "def f():\n    import gateway.c")
+    c = Module("gateway.c", "from gateway.a import g")
+    typed = Module("gateway.d", "if TYPE_CHECKING:\n    from gateway.a import g")
+    assert import_cycles([a, b, c, typed]) == [["gateway.a", "gateway.b", "gateway.c"]]
+    assert import_cycles([a, typed, Module("gateway.b", "from gateway.d import x")]) == []
+
+
+ROOMS = sorted(file.parent for file in (ROOT / "gateway").rglob("__init__.py") if file.parent != ROOT / "gateway")
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(ROOT)))
+def test_every_room_says_what_comes_in_and_what_goes_out(room: Path) -> None:
+    said = ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8"))) or ""
+    assert said.count(".") >= 2
 
 
 def test_every_module_is_looked_at() -> None:
@@ -281,7 +415,7 @@ CAUGHT: tuple[tuple[Check, str, str], ...] = (
     (one_module_imports_litellm, "gateway.upstreams.routes", "importlib.import_module('litellm')"),
     (modules_and_functions_are_short, "gateway.app", "x = 1\n" * 401),
     (modules_and_functions_are_short, "gateway.app", LONG),
-    (modules_and_functions_are_short, "gateway.app", "class A:\n    async def f(self, a, b, c, d, e, *, f, g): ..."),
+    (modules_and_functions_are_short, "gateway.app", "class A:\n    async def f(self, a, b, c, d, e, *, f, g, h): ..."),
     (nobody_swallows_every_error, "gateway.pipeline", "try: f()\nexcept Exception: pass"),
     (nobody_swallows_every_error, "gateway.pipeline", "try: f()\nexcept (OSError, BaseException) as e: log(e)"),
     (nobody_swallows_every_error, "gateway.pipeline", "try: f()\nexcept: pass"),
@@ -294,6 +428,11 @@ CAUGHT: tuple[tuple[Check, str, str], ...] = (
     (modules_hold_no_mutable_state, "gateway.app", "SEEN = {}\ndef f(a):\n    SEEN[a] = 1"),
     (modules_hold_no_mutable_state, "gateway.app", "SEEN = defaultdict(list)\ndef f(a):\n    SEEN.update(a)"),
     (only_the_command_line_prints, "gateway.app", "def f():\n    print('here')"),
+    (names_say_what_things_are, "gateway.app", "class Left: ..."),
+    (names_say_what_things_are, "gateway.app", "class RequestAsked: ..."),
+    (names_say_what_things_are, "gateway.app", "async def fetched(url): ..."),
+    (names_say_what_things_are, "gateway.app", "class A:\n    def _held(self): ..."),
+    (names_say_what_things_are, "gateway.app", "def with_picks(selection): ..."),
 )
 ALLOWED: tuple[tuple[Check, str, str], ...] = (
     (imports_point_down, "gateway.app", "from gateway import errors\nfrom gateway.edge.chat import chat\nimport os"),
@@ -310,6 +449,10 @@ ALLOWED: tuple[tuple[Check, str, str], ...] = (
     (modules_hold_no_mutable_state, "gateway.app", "_decode = msgspec.json.Decoder(dict)"),
     (modules_hold_no_mutable_state, "gateway.app", "NAMES = ['a']\ndef f():\n    mine = {}\n    mine['a'] = NAMES[0]"),
     (only_the_command_line_prints, "gateway.cli", "print('here')"),
+    (only_the_command_line_prints, "gateway.commands.check", "print('here')"),
+    (names_say_what_things_are, "gateway.app", "class PlacedResource: ...\nclass ClientGone(GatewayError): ..."),
+    (names_say_what_things_are, "gateway.app", "def embed(text): ...\ndef read(file): ...\ndef fetch_page(url): ..."),
+    (names_say_what_things_are, "gateway.app", "class A:\n    @property\n    def closed(self): ..."),
 )
 
 

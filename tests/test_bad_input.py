@@ -73,7 +73,7 @@ class App:
 
     def __init__(self, runner: asyncio.Runner, gateway: Gateway) -> None:
         self._runner = runner
-        self._router = gateway.router(draining=lambda: False)
+        self._router = gateway.build_app(draining=lambda: False)
 
     def send(self, body: bytes, headers: list[tuple[bytes, bytes]]) -> Answer:
         began = time.process_time()
@@ -122,7 +122,7 @@ class Whole:
 class Scripted:
     """An upstream that fetches a resource whenever it is offered our tool, then answers."""
 
-    name, can, passes_bearer = "scripted", Capabilities(), False
+    name, capabilities, passes_bearer = "scripted", Capabilities(), False
 
     async def send(self, request: UpstreamRequest) -> Whole:
         msgspec.json.decode(request.body, type=msgspec.Raw)  # what goes out must be JSON
@@ -138,7 +138,7 @@ class Scripted:
             return Whole("text/event-stream", b"data: " + chunk + b"\n\ndata: [DONE]\n\n")
         return Whole("application/json", orjson.dumps({**head, "choices": [{**choice, "message": message}]}))
 
-    async def models(self) -> list[dict[str, Any]]:
+    async def list_models(self) -> list[dict[str, Any]]:
         return []
 
     async def close(self) -> None: ...

@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
+from scripts.benchmark import subjects
+from scripts.benchmark.cells import CELLS, Kind
+from scripts.benchmark.measure import CellSamples
+from scripts.benchmark.report import Verdict, compute_ratio
+from scripts.benchmark.semantic_figures import Figure
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "benchmark", *arguments]
-    environ = {"PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT}", "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-m", "scripts.benchmark", *arguments]
+    environ = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environ, check=False)
 
 
@@ -44,37 +50,26 @@ def test_start_and_memory_are_measured(short_run: tuple[str, dict[str, Any]]) ->
 
 @pytest.fixture
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package of the benchmark, here and in processes that it starts."""
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT / "scripts"))
+    """The package of the benchmark in the processes that it starts."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
-@pytest.mark.usefixtures("importable")
 def test_ratios_are_taken_within_a_pass() -> None:
-    from benchmark.cells import CELLS
-    from benchmark.measure import Measured
-    from benchmark.report import ratio
-
     slow_machine_in_the_second_pass = {"floor": [100.0, 900.0, 100.0], "gateway": [110.0, 1170.0, 120.0]}
-    verdict = ratio(Measured(CELLS[0], slow_machine_in_the_second_pass))
+    verdict = compute_ratio(CellSamples(CELLS[0], slow_machine_in_the_second_pass))
     assert (round(verdict.figure, 2), verdict.passed) == (1.2, True)
 
 
 @pytest.mark.parametrize(("sign", "figure", "passed"), [("≤", 1.19, True), ("≤", 1.21, False), ("≥", 1.19, False)])
-@pytest.mark.usefixtures("importable")
 def test_a_missed_target_fails(sign: str, figure: float, passed: bool) -> None:
-    from benchmark.report import Verdict
-
     assert Verdict("relay", figure, sign, 1.2).passed is passed
 
 
 @pytest.mark.usefixtures("importable")
 def test_a_server_that_does_not_inject_is_found_out() -> None:
-    from benchmark import subjects
-    from benchmark.cells import Kind
-
-    with subjects.upstream() as port:
-        bare = subjects.Subject("gateway", port, (), {Kind.RELAY: subjects.Door(), Kind.INJECTED: subjects.Door()})
+    with subjects.run_upstream() as port:
+        plain = subjects.RequestRoute()
+        bare = subjects.Subject("gateway", port, (), {Kind.RELAY: plain, Kind.INJECTED: plain})
         subjects.probe(bare, Kind.RELAY)
         with pytest.raises(RuntimeError, match="should have seen context=True"):
             subjects.probe(bare, Kind.INJECTED)
@@ -89,7 +84,7 @@ def test_a_server_that_does_not_inject_is_found_out() -> None:
         ("lag", ["p99.9"]),
     ],
 )
-def test_the_search_by_meaning_is_measured(part: str, lines: list[str], tmp_path: Path) -> None:
+def test_semantic_search_is_measured(part: str, lines: list[str], tmp_path: Path) -> None:
     file = tmp_path / "semantic.json"
     done = bench("--semantic", "--scale", "0.02", "--only", part, "--json", str(file))
     assert done.returncode == 0, done.stderr
@@ -110,12 +105,9 @@ def test_the_search_by_meaning_is_measured(part: str, lines: list[str], tmp_path
         (9.9, None, None, "≤", True),
     ],
 )
-@pytest.mark.usefixtures("importable")
 def test_a_figure_is_judged_by_itself_or_by_what_stands_beside_it(
     ours: float, beside: float | None, target: float | None, sign: str, passed: bool
 ) -> None:
-    from benchmark.semantic_figures import Figure
-
     assert Figure("line", ours, "ms", beside, "control", target, sign).passed is passed
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from scripts.durability_check.rounds import parse_acknowledged
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def durability(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kills", *arguments]
-    environ = {"PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT}", "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-m", "scripts.durability_check", *arguments]
+    environ = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environ, check=False)
 
 
@@ -36,8 +38,5 @@ def test_a_writer_that_acknowledges_before_it_commits_is_caught() -> None:
     ("said", "last"),
     [("ready\n0 1\n1 1\n0 2\n", {0: 2, 1: 1}), ("ready\n0 1\n0 2", {0: 1}), ("ready\n", {}), ("", {}), ("rea", {})],
 )
-def test_only_whole_lines_acknowledge(said: str, last: dict[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    from kills.rounds import acknowledged
-
-    assert acknowledged(said.split("\n")) == last
+def test_only_whole_lines_acknowledge(said: str, last: dict[int, int]) -> None:
+    assert parse_acknowledged(said.split("\n")) == last

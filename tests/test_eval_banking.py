@@ -1,4 +1,4 @@
-"""The measurement on banking77 runs through the gateway's own walk of a request, and can fail."""
+"""The measurement on banking77 runs through the pipeline of a request, and can fail."""
 
 import json
 import subprocess
@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from gateway.semantic.model.files import MANIFEST, built_folder
+from gateway.evaluation.figures import Figures
+from gateway.semantic.model.files import MANIFEST, get_built_folder
+from scripts.banking_eval.__main__ import compute_mean, compute_verdicts
+from scripts.banking_eval.banking import Banking
+from scripts.benchmark.report import Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data" / "banking77"
@@ -17,13 +21,13 @@ TRAIN = "text,category\n" + "".join(
 )
 
 needs_model = pytest.mark.skipif(
-    not (built_folder() / MANIFEST).is_file(), reason="the embedding model is not there: run scripts/model"
+    not (get_built_folder() / MANIFEST).is_file(), reason="the embedding model is not there: run scripts/model"
 )
 
 
 def measure(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "evaluation", *arguments]
-    environ = {"PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT}", "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-m", "scripts.banking_eval", *arguments]
+    environ = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environ, check=False)
 
 
@@ -43,7 +47,7 @@ def test_a_sample_of_the_questions_does_about_as_well_as_all_of_them() -> None:
 def test_data_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
     done = measure("--data", str(tmp_path))
     assert (done.returncode, done.stderr) == (2, "")
-    assert f"banking77 is not there ({tmp_path}/train.csv)" in done.stdout
+    assert f"banking77 is missing ({tmp_path}/train.csv)" in done.stdout
 
 
 @needs_model
@@ -55,39 +59,23 @@ def test_a_preset_that_injects_always_fails(tmp_path: Path) -> None:
     assert "false injections  1.000  ≤ 0.02  FAIL" in done.stdout
 
 
-@pytest.fixture
-def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-
-
-@pytest.mark.usefixtures("importable")
 def test_each_intent_is_a_resource_with_five_examples() -> None:
-    from evaluation.banking import Banking
-
     rows = [(f"Question {number}", intent) for intent in ("card_lost?", "Top_up") for number in range(9)]
     banking = Banking(rows, [("Where is it?", "card_lost?")])
-    resources = banking.policies(1)["contexts"]["banking"]["resources"]
+    resources = banking.build_policies(1)["contexts"]["banking"]["resources"]
     assert {alias: len(set(one["examples"])) for alias, one in resources.items()} == {"top-up": 5, "card-lost": 5}
-    assert banking.policies(1) == banking.policies(1) != banking.policies(2)
-    (case,) = banking.cases(1, None)
+    assert banking.build_policies(1) == banking.build_policies(1) != banking.build_policies(2)
+    (case,) = banking.build_cases(1, None)
     assert case.expect == {"banking/card-lost"}
-    assert len(banking.thinned(1, 1).policies(1)["contexts"]["banking"]["resources"]) == 1
+    assert len(banking.select_intents(1, 1).build_policies(1)["contexts"]["banking"]["resources"]) == 1
 
 
-@pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize(("sign", "passed"), [("≥", True), ("≤", False)])
 def test_a_missed_target_fails(sign: str, passed: bool) -> None:
-    from evaluation.__main__ import Verdict
-
     assert Verdict("recall", 0.8, sign, 0.75).passed is passed
 
 
-@pytest.mark.usefixtures("importable")
 def test_the_mean_of_the_draws_is_judged() -> None:
-    from evaluation.__main__ import mean_of, verdicts
-
-    from gateway.evaluation.figures import Figures
-
-    mean = mean_of([Figures(0.9, 0.8, 0.0, 0.85), Figures(0.7, 0.8, None, 0.83)])
+    mean = compute_mean([Figures(0.9, 0.8, 0.0, 0.85), Figures(0.7, 0.8, None, 0.83)])
     assert mean == Figures(pytest.approx(0.8), pytest.approx(0.8), 0.0, pytest.approx(0.84))
-    assert [verdict.name for verdict in verdicts(mean) if not verdict.passed] == ["precision"]
+    assert [verdict.name for verdict in compute_verdicts(mean) if not verdict.passed] == ["precision"]

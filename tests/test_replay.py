@@ -1,4 +1,4 @@
-"""A log of support conversations, replayed: most of it is answered from what was made before."""
+"""A log of support conversations, replayed: most of its selections come from the cache."""
 
 import itertools
 from collections import Counter
@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from gateway.app import Gateway
+from gateway.collectors.semantic import SemanticCollector
 from gateway.domain.agent import SelectionSettings
-from gateway.domain.search import Question, SearchResult
+from gateway.domain.search import Query, SearchResult
+from gateway.pipeline import Pipeline
 from gateway.settings import Settings
+from scripts.banking_eval.replay import replay_log
+from scripts.banking_eval.traffic import SUPPORT, draw_log, draw_questions
 
-ROOT = Path(__file__).resolve().parent.parent
 # As many things to ask, and ways to put each, as banking77 has: a cache is asked for words, whatever they mean.
 ROWS = [
     (f"May I ask about matter {intent} in wording {wording}?", f"intent_{intent}")
@@ -24,14 +27,14 @@ ROWS = [
 POLICIES = "contexts: {help: {default: true, resources: {one: {type: text, mode: semantic, data: {content: One}}}}}\n"
 
 
-class Nothing:
-    """An engine that finds nothing, at once."""
+class EmptySearcher:
+    """A searcher that finds nothing, at once."""
 
     def __init__(self) -> None:
         self.searches = 0
 
     async def find(
-        self, workspace: str, question: Question, resources: Sequence[str], tuned: SelectionSettings
+        self, workspace: str, query: Query, resources: Sequence[str], tuned: SelectionSettings
     ) -> SearchResult:
         self.searches += 1
         return SearchResult()
@@ -39,13 +42,8 @@ class Nothing:
     async def rank(self, *_: Any) -> None:
         return None
 
-    async def passages(self, *_: Any) -> list[str]:
+    async def find_passages(self, *_: Any) -> list[str]:
         return []
-
-
-@pytest.fixture(autouse=True)
-def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
 
 
 @pytest.fixture
@@ -65,31 +63,28 @@ async def gateway(tmp_path: Path) -> Any:
     await opened.close()
 
 
-async def test_most_of_a_support_log_needs_no_search(gateway: Gateway) -> None:
-    from evaluation.replay import replayed
-    from evaluation.traffic import SUPPORT, log_of
+def with_searcher(pipeline: Pipeline, searcher: Any) -> Pipeline:
+    return replace(pipeline, builder=replace(pipeline.builder, semantic=SemanticCollector(searcher)), searcher=searcher)
 
-    engine = Nothing()
-    pipeline = replace(gateway.pipeline, engine=engine)
-    done = await replayed(pipeline, gateway.policies.current, log_of(ROWS, SUPPORT, 1, 2500))
+
+async def test_most_of_a_support_log_needs_no_search(gateway: Gateway) -> None:
+    searcher = EmptySearcher()
+    pipeline = with_searcher(gateway.pipeline, searcher)
+    done = await replay_log(pipeline, gateway.policies.current, draw_log(ROWS, SUPPORT, 1, 2500))
     assert done.share > 0.6
-    assert done.requests - done.remembered == engine.searches
+    assert done.requests - done.cached == searcher.searches
     assert done.requests > 5000
 
 
 async def test_a_log_in_which_nothing_recurs_needs_a_search_each_time(gateway: Gateway) -> None:
-    from evaluation.replay import replayed
-
-    engine = Nothing()
+    searcher = EmptySearcher()
     log = ([{"role": "user", "content": f"What is the meaning of number {number}?"}] for number in range(50))
-    done = await replayed(replace(gateway.pipeline, engine=engine), gateway.policies.current, log)
-    assert (done.requests, done.remembered, engine.searches) == (50, 0, 50)
+    done = await replay_log(with_searcher(gateway.pipeline, searcher), gateway.policies.current, log)
+    assert (done.requests, done.cached, searcher.searches) == (50, 0, 50)
 
 
 def test_few_things_make_up_most_of_the_log_and_most_wordings_occur_once() -> None:
-    from evaluation.traffic import SUPPORT, asked
-
-    questions = list(itertools.islice(asked(ROWS, SUPPORT, 1), 3000))
+    questions = list(itertools.islice(draw_questions(ROWS, SUPPORT, 1), 3000))
     matters = Counter(question.split(" in wording")[0] for question in questions)
     assert len(matters) > 60
     assert sum(count for _, count in matters.most_common(10)) > 0.5 * len(questions)
@@ -98,9 +93,7 @@ def test_few_things_make_up_most_of_the_log_and_most_wordings_occur_once() -> No
 
 
 def test_the_log_is_the_same_for_one_seed_and_every_request_ends_with_what_is_asked() -> None:
-    from evaluation.traffic import SUPPORT, log_of
-
-    first, again, other = ([*log_of(ROWS, SUPPORT, seed, 50)] for seed in (1, 1, 2))
+    first, again, other = ([*draw_log(ROWS, SUPPORT, seed, 50)] for seed in (1, 1, 2))
     assert first == again != other
     for messages in first:
         assert messages[-1]["role"] in ("user", "tool")

@@ -14,11 +14,11 @@ from gateway.errors import UnknownAlias
 
 VIA = "contexts"
 
-Merge = Callable[[Resource, Resource], Resource | None]  # two clashing resources as one, None: the narrow one alone
+Merge = Callable[[Resource, Resource], Resource | None]  # two conflicting resources as one, None: the narrow one alone
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class CollectedCandidates:
     """Candidates in the order in which they stand, and what fell out with its reason."""
 
     candidates: tuple[Candidate, ...]
@@ -26,10 +26,12 @@ class Collected:
     missing: tuple[str, ...] = ()  # ids of resources whose material was never fetched
 
 
-def collect(scope: Scope, found: Iterable[Assignment], snapshot: Snapshot, merge: Merge) -> Collected:
-    """Filter by permission, language, exclusion; then each id once; then clashes."""
-    proposed = [*assigned(scope, found, snapshot), *named(scope, snapshot)]
-    asked = scope.asked
+def collect_contexts(
+    scope: Scope, found: Iterable[Assignment], snapshot: Snapshot, merge: Merge
+) -> CollectedCandidates:
+    """Filter by permission, language, exclusion; then take each id once; then settle conflicts."""
+    proposed = [*propose_assigned(scope, found, snapshot), *propose_named(scope, snapshot)]
+    asked = scope.request
     if not asked.inject:
         proposed = [candidate for candidate in proposed if candidate.mandatory]
     dropped: list[Omission] = []
@@ -39,7 +41,7 @@ def collect(scope: Scope, found: Iterable[Assignment], snapshot: Snapshot, merge
         resource = candidate.resource
         if not may_read(scope.readers, resource.readers) or (resource.mode is Mode.MANUAL and not candidate.named):
             continue
-        if not speaks(resource.languages, asked.language):
+        if not matches_language(resource.languages, asked.language):
             dropped.append(Omission(candidate, "language"))
         elif resource.id in asked.exclude and not candidate.mandatory:
             dropped.append(Omission(candidate, "excluded"))
@@ -47,27 +49,29 @@ def collect(scope: Scope, found: Iterable[Assignment], snapshot: Snapshot, merge
             missing.append(resource.id)
         else:
             kept.append(candidate)
-    winners, losers = settle_clashes(take_once(kept), merge)
-    return Collected(tuple(winners), (*once(dropped), *losers), tuple(dict.fromkeys(missing)))
+    winners, losers = settle_conflicts(deduplicate(kept), merge)
+    return CollectedCandidates(
+        tuple(winners), (*deduplicate_omissions(dropped), *losers), tuple(dict.fromkeys(missing))
+    )
 
 
-def assigned(scope: Scope, found: Iterable[Assignment], snapshot: Snapshot) -> Iterable[Candidate]:
-    wanted = set(scope.asked.include)
+def propose_assigned(scope: Scope, found: Iterable[Assignment], snapshot: Snapshot) -> Iterable[Candidate]:
+    wanted = set(scope.request.include)
     for assignment in found:
-        fixed = is_fixed(assignment, scope, snapshot)
+        fixed = is_mandatory(assignment, scope, snapshot)
         for resource in snapshot.contexts[assignment.context].resources:
             yield Candidate(
                 resource,
                 assignment.level,
                 assignment.entity,
                 VIA,
-                why(assignment, snapshot),
+                explain_assignment(assignment, snapshot),
                 named=resource.id in wanted,
                 mandatory=fixed or resource.mandatory,
             )
 
 
-def is_fixed(assignment: Assignment, scope: Scope, snapshot: Snapshot) -> bool:
+def is_mandatory(assignment: Assignment, scope: Scope, snapshot: Snapshot) -> bool:
     """Whether a caller cannot switch a context off: it is mandatory, or comes with an agent bound to the key."""
     if assignment.level is Level.GLOBAL:
         return assignment.context in snapshot.mandatory
@@ -77,19 +81,19 @@ def is_fixed(assignment: Assignment, scope: Scope, snapshot: Snapshot) -> bool:
     return own.get(assignment.level) == assignment.entity
 
 
-def named(scope: Scope, snapshot: Snapshot) -> Iterable[Candidate]:
+def propose_named(scope: Scope, snapshot: Snapshot) -> Iterable[Candidate]:
     """What the caller asked for by id; a forbidden id is an unknown one."""
     if not scope.takes_part:
         return
-    for identity in scope.asked.include:
+    for identity in scope.request.include:
         resource = snapshot.resources.get(identity)
         if resource is None or not may_read(scope.readers, resource.readers):
             visible = (known.id for known in snapshot.resources.values() if may_read(scope.readers, known.readers))
-            raise UnknownAlias("resource", identity, visible, param=scope.asked.where("include"))
+            raise UnknownAlias("resource", identity, visible, param=scope.request.where("include"))
         yield Candidate(resource, Level.SESSION, "", "include", "named by the request", named=True)
 
 
-def speaks(languages: tuple[str, ...], asked: str | None) -> bool:
+def matches_language(languages: tuple[str, ...], asked: str | None) -> bool:
     """Whether a resource is meant for a language: `de-AT` is served by `de`."""
     if not languages or asked is None:
         return True
@@ -97,7 +101,7 @@ def speaks(languages: tuple[str, ...], asked: str | None) -> bool:
     return any(wanted == known.lower() or wanted.startswith(known.lower() + "-") for known in languages)
 
 
-def take_once(candidates: Iterable[Candidate]) -> list[Candidate]:
+def deduplicate(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Each resource at its first position, with the narrowest level that brought it."""
     taken: dict[str, Candidate] = {}
     for candidate in candidates:
@@ -105,24 +109,24 @@ def take_once(candidates: Iterable[Candidate]) -> list[Candidate]:
         if known is None:
             taken[candidate.resource.id] = candidate
             continue
-        narrow = candidate if breadth(candidate) > breadth(known) else known
+        narrow = candidate if breadth_of(candidate) > breadth_of(known) else known
         taken[candidate.resource.id] = replace(
             narrow, named=known.named or candidate.named, mandatory=known.mandatory or candidate.mandatory
         )
     return list(taken.values())
 
 
-def settle_clashes(candidates: list[Candidate], merge: Merge) -> tuple[list[Candidate], list[Omission]]:
+def settle_conflicts(candidates: list[Candidate], merge: Merge) -> tuple[list[Candidate], list[Omission]]:
     """Of resources with one (type, key) the narrowest stays, on one level the later; types may merge them."""
     groups: dict[tuple[str, str], list[Candidate]] = {}
     for candidate in candidates:
-        if candidate.resource.clash_key is not None:
-            groups.setdefault((candidate.resource.type, candidate.resource.clash_key), []).append(candidate)
+        if candidate.resource.conflict_key is not None:
+            groups.setdefault((candidate.resource.type, candidate.resource.conflict_key), []).append(candidate)
     standing: dict[str, Candidate] = {}  # id of whose place → who stands there
     losers: list[Omission] = []
     for group in groups.values():
-        ranked = sorted(group, key=breadth)  # stable: on one level the later is the narrower
-        winner, place = fold(ranked, merge)
+        ranked = sorted(group, key=breadth_of)  # stable: on one level the later is the narrower
+        winner, place = merge_conflicting(ranked, merge)
         standing[place] = winner
         losers += (Omission(beaten, "overridden") for beaten in ranked[:-1])
     beaten_ids = {beaten.resource.id for group in groups.values() for beaten in group}
@@ -136,8 +140,8 @@ def settle_clashes(candidates: list[Candidate], merge: Merge) -> tuple[list[Cand
     return winners, losers
 
 
-def fold(ranked: list[Candidate], merge: Merge) -> tuple[Candidate, str]:
-    """The winner of a clash and the id of the resource whose place it takes.
+def merge_conflicting(ranked: list[Candidate], merge: Merge) -> tuple[Candidate, str]:
+    """The winner of a conflict and the id of the resource whose place it takes.
 
     A merged resource stands where the broadest of them stood; one that merely wins keeps its own place.
     """
@@ -151,16 +155,16 @@ def fold(ranked: list[Candidate], merge: Merge) -> tuple[Candidate, str]:
     return replace(winner, resource=resource, mandatory=fixed), place
 
 
-def breadth(candidate: Candidate) -> int:
+def breadth_of(candidate: Candidate) -> int:
     return BREADTH[candidate.level]
 
 
-def once(dropped: Iterable[Omission]) -> Iterable[Omission]:
+def deduplicate_omissions(dropped: Iterable[Omission]) -> Iterable[Omission]:
     """Each dropped resource once, although several levels brought it."""
     return {(left.candidate.resource.id, left.reason): left for left in dropped}.values()
 
 
-def why(assignment: Assignment, snapshot: Snapshot) -> str:
+def explain_assignment(assignment: Assignment, snapshot: Snapshot) -> str:
     if assignment.level is Level.GLOBAL:
         if assignment.context in snapshot.mandatory:
             return "mandatory for every request"
@@ -168,7 +172,7 @@ def why(assignment: Assignment, snapshot: Snapshot) -> str:
     return f"assigned to {assignment.level} {assignment.entity}"
 
 
-def merging(registry: Any) -> Merge:
+def build_merge(registry: Any) -> Merge:
     """Merge by the resources' type: None where the type does not merge."""
 
     def merge(narrow: Resource, broad: Resource) -> Resource | None:

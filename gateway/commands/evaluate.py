@@ -1,82 +1,126 @@
-"""`gateway eval`: tries cases on the gateway's own policies, and refits the calibration on them."""
+"""`gateway eval`: runs test questions against the policies, and refits the calibration on them."""
 
+from __future__ import annotations
+
+import argparse
 import asyncio
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from gateway.app import Gateway
-from gateway.commands.index import Shown, indexed, patient
+from gateway.commands.common import (
+    FAULT,
+    OK,
+    Subparsers,
+    add_common_options,
+    load_command_settings,
+    print_json,
+    run_async,
+)
+from gateway.commands.indexing import ProgressBar, extend_search_deadline, run_indexer
 from gateway.errors import ServiceUnavailable
-from gateway.evaluation.cases import Case, Targets, load_cases
-from gateway.evaluation.report import as_text, in_a_line, report
-from gateway.evaluation.run import Runner
-from gateway.semantic.service import SemanticService
-from gateway.settings import Settings
+
+if TYPE_CHECKING:
+    from gateway.evaluation.cases import Case
+    from gateway.evaluation.run import CaseRunner
+    from gateway.semantic.service import SemanticService
+    from gateway.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationOptions:
-    """What the command line says."""
+def add_parser(subparsers: Subparsers) -> None:
+    parser = subparsers.add_parser("eval", help="compare what test questions inject with what they should inject")
+    add_common_options(parser)
+    parser.add_argument("--model", help="model that the requests name")
+    parser.add_argument("--min-precision", type=parse_fraction, metavar="X", help="fail below this precision")
+    parser.add_argument("--min-recall", type=parse_fraction, metavar="X", help="fail below this recall")
+    parser.add_argument(
+        "--max-false", type=parse_fraction, metavar="X", help="fail above this rate of false injections"
+    )
+    parser.add_argument(
+        "--fit", type=Path, metavar="FILE", help="refit the calibration on the cases and write it to FILE"
+    )
+    parser.add_argument("cases", type=Path, metavar="CASES", help="file with the test questions")
+    parser.set_defaults(run=run)
 
-    cases: Path
-    targets: Targets
-    model: str | None = None
-    fit: Path | None = None  # where to write a refitted calibration
+
+def parse_fraction(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
+    return value
 
 
-async def evaluate(settings: Settings, wish: EvaluationOptions) -> dict[str, Any]:
-    """The report on the cases; raises Faults for what is wrong with them and Unavailable if nothing can be searched."""
-    gateway = await Gateway.open(patient(settings))
+def run(arguments: argparse.Namespace) -> int:
+    report = run_async(evaluate(load_command_settings(arguments), arguments))
+    if arguments.json:
+        print_json(report, indent=True)
+    else:
+        print(format_evaluation(report))
+    return OK if report["ok"] else FAULT
+
+
+async def evaluate(settings: Settings, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The report on the cases; raises Faults if they are invalid and ServiceUnavailable if search is not available."""
+    from gateway.app import Gateway
+    from gateway.evaluation.cases import Targets, load_cases
+    from gateway.evaluation.report import build_report
+    from gateway.evaluation.run import CaseRunner
+
+    targets = Targets(
+        precision=arguments.min_precision, recall=arguments.min_recall, false_injections=arguments.max_false
+    )
+    gateway = await Gateway.open(extend_search_deadline(settings))
     try:
-        file = load_cases(wish.cases, gateway.policies.current)
-        async with indexed(gateway, Shown(sys.stderr)) as service:
-            runner = Runner(gateway.pipeline, gateway.policies.current, wish.model)
-            shown = report(await runner.outcomes(file), wish.targets.over(file.targets))
-            if wish.fit is not None:
-                shown["fit"] = await fit(runner, service, file.cases, wish.fit)
+        file = load_cases(arguments.cases, gateway.policies.current)
+        async with run_indexer(gateway, ProgressBar(sys.stderr)) as service:
+            runner = CaseRunner(gateway.pipeline, gateway.policies.current, arguments.model)
+            shown = build_report(await runner.run(file), targets.over(file.targets))
+            if arguments.fit is not None:
+                shown["fit"] = await refit(runner, service, file.cases, arguments.fit)
                 shown["ok"] = shown["ok"] and shown["fit"]["written"] is not None
     finally:
         await gateway.close()
     return shown
 
 
-async def fit(runner: Runner, service: SemanticService, cases: tuple[Case, ...], out: Path) -> dict[str, Any]:
-    """Refit on the cases, with the shipped coefficients as the prior; written only if it helps cases not fitted on."""
-    from gateway.evaluation.refit import judge, refitted
+async def refit(runner: CaseRunner, service: SemanticService, cases: tuple[Case, ...], out: Path) -> dict[str, Any]:
+    """Refit on the cases, with the shipped coefficients as the prior; written only if it helps on held-out cases."""
+    from gateway.evaluation.refit import label_cases, refit_on_cases
+    from gateway.evaluation.report import render_in_one_line
     from gateway.semantic.search.calibration import Calibration
 
     if service.indexer is None or service.indexer.current is None:
         raise ServiceUnavailable("There are no semantic resources to fit on.")
     prior = Calibration.load()
-    made = refitted(prior, await judge(runner, cases, service.indexer.current, prior))
-    if made.helps:
-        await asyncio.to_thread(write, out, {"fitted_on": len(cases), **made.calibration.to_json()})
+    fit = refit_on_cases(prior, await label_cases(runner, cases, service.indexer.current, prior))
+    if fit.helps:
+        await asyncio.to_thread(write_calibration, out, {"fitted_on": len(cases), **fit.calibration.to_json()})
     return {
-        "written": str(out) if made.helps else None,
-        "loss": {"before": round(made.loss_before, 4), "after": round(made.loss_after, 4)},
-        "before": in_a_line(made.before),
-        "after": in_a_line(made.after),
+        "written": str(out) if fit.helps else None,
+        "loss": {"before": round(fit.loss_before, 4), "after": round(fit.loss_after, 4)},
+        "before": render_in_one_line(fit.before),
+        "after": render_in_one_line(fit.after),
     }
 
 
-def write(out: Path, stored: dict[str, Any]) -> None:
-    out.write_bytes(orjson.dumps(stored, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+def write_calibration(out: Path, calibration: dict[str, Any]) -> None:
+    out.write_bytes(orjson.dumps(calibration, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
-def shown_as_text(shown: dict[str, Any]) -> str:
+def format_evaluation(shown: dict[str, Any]) -> str:
     """The report for a person."""
-    lines = [as_text(shown)]
+    from gateway.evaluation.report import render_text
+
+    lines = [render_text(shown)]
     if "fit" in shown:
-        made = shown["fit"]
-        lines += ["", "refit, judged on cases that it was not fitted on, at a threshold of 0.5:"]
-        lines += [f"  {when}: {made[when]}, loss {made['loss'][when]:.3f}" for when in ("before", "after")]
+        fit = shown["fit"]
+        lines += ["", "refit, evaluated on held-out cases at a threshold of 0.5:"]
+        lines += [f"  {when}: {fit[when]}, loss {fit['loss'][when]:.3f}" for when in ("before", "after")]
         lines.append(
-            f"  written to {made['written']}: name it as semantic.calibration in the configuration"
-            if made["written"]
-            else "  nothing was written: it would not help; more cases may"
+            f"  written to {fit['written']}; set semantic.calibration to this file"
+            if fit["written"]
+            else "  not written, because it does not improve the results; more cases may help"
         )
     return "\n".join(lines)

@@ -1,117 +1,154 @@
-"""`gateway keys`: makes, lists and revokes keys in the configured store, whether or not a gateway runs on it."""
+"""`gateway keys`: creates, lists and revokes API keys in the configured store."""
+
+from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
-from gateway.control.key_shape import KeyWish
-from gateway.control.keys import CreatedKey, KeyInfo, Keys
-from gateway.domain.principal import ANY_GROUP, Principal, Role
-from gateway.domain.record import Author, Record, RecordWrite
-from gateway.errors import Faults, NotFound, StoreError
-from gateway.settings import Settings
-from gateway.stores.open import open_stores
-from gateway.stores.protocols import RecordStore
-from gateway.strict_yaml import YamlDocument
-from gateway.validation import validate
+from gateway.commands.common import (
+    OK,
+    Subparsers,
+    add_common_options,
+    load_command_settings,
+    parse_label,
+    print_json,
+    run_async,
+)
+from gateway.domain.principal import Role
+from gateway.errors import Faults
 
+if TYPE_CHECKING:
+    from gateway.control.key_shape import KeyInfo, KeySpec
+    from gateway.control.keys import CreatedKey
+
+DURATION = re.compile(r"([1-9][0-9]{0,4})([mhd])")
+UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 COLUMNS = ("id", "name", "workspace", "role", "agents", "groups", "tier", "limits", "expires_at", "source")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredKeys:
-    """What a store holds at the moment, for the service that a running gateway uses too."""
-
-    store: RecordStore
-    records: tuple[Record, ...]
-
-    def stored(self, kind: str) -> Iterable[Record]:
-        return (record for record in self.records if record.key.kind == kind)
-
-    async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
-        return await self.store.commit(writes, author)
-
-
-def operator(workspace: str) -> Principal:
-    """Whoever can write the store: may grant everything in any workspace."""
-    rights, groups = frozenset({"act_as_user"}), frozenset({ANY_GROUP})
-    return Principal("operator", workspace, rights=rights, role=Role.ADMIN, groups=groups)
+def add_parser(subparsers: Subparsers) -> None:
+    keys = subparsers.add_parser("keys", help="create, list and revoke API keys in the configured store")
+    actions = keys.add_subparsers(required=True, metavar="ACTION")
+    create = actions.add_parser("create", help="create a key and show it once")
+    add_key_options(create)
+    create.set_defaults(run=run_create)
+    list_ = actions.add_parser("list", help="list keys, without their secrets")
+    list_.add_argument("--workspace", help="only keys of this workspace")
+    list_.set_defaults(run=run_list)
+    revoke = actions.add_parser("revoke", help="revoke a key; running gateways notice within two seconds")
+    revoke.add_argument("id", metavar="ID")
+    revoke.set_defaults(run=run_revoke)
+    for parser in (create, list_, revoke):
+        add_common_options(parser, policies=False)
 
 
-@asynccontextmanager
-async def opened(settings: Settings) -> AsyncGenerator[StoredKeys]:
-    """The configured store; raises StoreError if it cannot be used or would forget at once."""
-    if settings.store == "memory:":
-        raise StoreError("The store is memory:, which ends with the process. Configure a store to keep keys in.")
-    stores = await open_stores(settings.store)
+def add_key_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", help="name in logs and lists; default: the id of the key")
+    parser.add_argument("--workspace", type=parse_label, default="default", help="workspace of the key")
+    parser.add_argument("--role", choices=[role.value for role in Role], default=Role.CHAT.value, help="default: chat")
+    parser.add_argument("--agents", type=split_list, metavar="A,B", help="agents that the key may use; default: all")
+    parser.add_argument("--agent", help="default agent")
+    parser.add_argument("--groups", type=split_list, metavar="A,B", help='groups for reader lists; "*": every group')
+    parser.add_argument("--tier", help="tier of the key")
+    parser.add_argument("--requests", type=int, metavar="N", help="requests per minute; default: no limit")
+    parser.add_argument("--tokens", type=int, metavar="N", help="tokens per minute; default: no limit")
+    parser.add_argument("--act-for-users", action="store_true", help="allow the header x-context-user")
+    parser.add_argument("--expires", type=parse_expiry, metavar="WHEN", help="90d, 12h, 2030-01-31 or an RFC 3339 time")
+
+
+def split_list(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def parse_expiry(text: str) -> datetime:
+    """A time, or a duration from now."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from gateway.policies.shapes import Moment
+
+    duration = DURATION.fullmatch(text)
+    if duration is not None:
+        return datetime.now(UTC).replace(microsecond=0) + timedelta(**{UNITS[duration[2]]: int(duration[1])})
     try:
-        yield StoredKeys(stores.records, (await stores.records.load()).records)
-    finally:
-        await stores.close()
+        return TypeAdapter(Moment).validate_python(text)
+    except (ValidationError, ValueError):
+        message = f"{text!r} is neither a duration (90d, 12h) nor a time with a time zone (2030-01-31T12:00:00Z)"
+        raise argparse.ArgumentTypeError(message) from None
 
 
-async def create(settings: Settings, wish: KeyWish, workspace: str) -> CreatedKey:
-    """Make a key."""
-    async with opened(settings) as book:
-        return await Keys(book, settings.auth.keys).create(operator(workspace), wish)
+def run_create(arguments: argparse.Namespace) -> int:
+    from gateway.commands.stored_keys import create_key
+
+    settings, spec = load_command_settings(arguments), parse_key_spec(arguments)
+    created = run_async(create_key(settings, spec, arguments.workspace))
+    if arguments.json:
+        print_json(created.info.data | {"key": created.secret})
+    else:
+        print(format_created_key(created))
+    return OK
 
 
-async def listed(settings: Settings, workspace: str | None) -> list[KeyInfo]:
-    """The keys of a workspace, or of all."""
-    async with opened(settings) as book:
-        keys = Keys(book, settings.auth.keys)
-        known = {key.workspace for key in settings.auth.keys} | {one.key.workspace for one in book.stored("keys")}
-        wanted = sorted(known) if workspace is None else [workspace]
-        return [held for name in wanted for held in keys.of(name)]
+def run_list(arguments: argparse.Namespace) -> int:
+    from gateway.commands.stored_keys import list_keys
+
+    keys = run_async(list_keys(load_command_settings(arguments), arguments.workspace))
+    if arguments.json:
+        print_json([key.data for key in keys])
+    else:
+        print(format_table(keys))
+    return OK
 
 
-async def revoke(settings: Settings, id: str) -> None:
-    """End a key, in whichever workspace it is; raises NotFound."""
-    async with opened(settings) as book:
-        found = next((one for one in book.stored("keys") if one.key.alias == id), None)
-        configured = Keys(book, settings.auth.keys)
-        workspaces = [found.key.workspace] if found else [key.workspace for key in settings.auth.keys]
-        for workspace in workspaces:
-            if any(held.id == id for held in configured.of(workspace)):
-                return await configured.revoke(operator(workspace), id)
-    raise NotFound(f"There is no key {id!r}.")
+def run_revoke(arguments: argparse.Namespace) -> int:
+    from gateway.commands.stored_keys import revoke_key
+
+    run_async(revoke_key(load_command_settings(arguments), arguments.id))
+    if arguments.json:
+        print_json({"revoked": arguments.id})
+    else:
+        print(f"{arguments.id} is revoked.")
+    return OK
 
 
-def wish_of(given: argparse.Namespace) -> KeyWish:
-    """What the command line asks for; raises Faults."""
-    said = {"name": given.name, "role": given.role, "agents": given.agents, "agent": given.agent}
-    said |= {"groups": given.groups or [], "tier": given.tier, "act_for_users": given.act_for_users}
-    said |= {"limits": {"requests": given.requests, "tokens": given.tokens}, "expires_at": given.expires}
-    wish, faults = validate(KeyWish, said, YamlDocument("(command line)", None, {}), ())
-    if wish is None:
+def parse_key_spec(arguments: argparse.Namespace) -> KeySpec:
+    """The key that the command line asks for; raises Faults."""
+    from gateway.control.key_shape import KeySpec
+    from gateway.strict_yaml import YamlDocument
+    from gateway.validation import validate
+
+    data = {name: getattr(arguments, name) for name in ("name", "role", "agents", "agent", "tier", "act_for_users")}
+    data |= {"groups": arguments.groups or [], "expires_at": arguments.expires}
+    data |= {"limits": {"requests": arguments.requests, "tokens": arguments.tokens}}
+    spec, faults = validate(KeySpec, data, YamlDocument("(command line)", None, {}), ())
+    if spec is None:
         raise Faults(faults)
-    return wish
+    return spec
 
 
-def made_as_text(made: CreatedKey) -> str:
-    """The new key for a person."""
-    data = made.held.data
+def format_created_key(created: CreatedKey) -> str:
+    data = created.info.data
     return (
-        f"Key {data['id']} of workspace {data['workspace']}, role {data['role']}:\n\n{made.secret}\n\n"
-        "It is shown only this once: the store keeps its SHA-256 and nothing else of it."
+        f"Key {data['id']} of workspace {data['workspace']}, role {data['role']}:\n\n{created.secret}\n\n"
+        "It is shown only once: the store keeps only its SHA-256 hash."
     )
 
 
-def table(held: Iterable[KeyInfo]) -> str:
+def format_table(keys: Iterable[KeyInfo]) -> str:
     """Keys as lines with aligned columns."""
-    rows = [COLUMNS, *(tuple(cell(one.data[name]) for name in COLUMNS) for one in held)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(COLUMNS))]
+    rows = [COLUMNS, *(tuple(format_cell(key.data[name]) for name in COLUMNS) for key in keys)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
-def cell(value: Any) -> str:
+def format_cell(value: Any) -> str:
     match value:
         case None | [] | "":
             return "-"
         case dict():
-            return cell(",".join(f"{name}={number}" for name, number in value.items() if number is not None))
+            return format_cell(",".join(f"{name}={number}" for name, number in value.items() if number is not None))
         case list():
             return ",".join(value)
         case _:

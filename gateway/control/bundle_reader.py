@@ -1,16 +1,16 @@
-"""Reads a bundle: one policy file becomes objects as a store keeps them, each with the place it stands at."""
+"""Reads a bundle: one policy file becomes objects as they are stored, each with its place in the file."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.control.bundle import Objects
+from gateway.control.bundle_export import BundleObjects
 from gateway.errors import Fault, Faults
 from gateway.policies.files import SECTIONS
 from gateway.policies.shapes import DocumentShape
 from gateway.strict_yaml import Keys, YamlDocument
-from gateway.validation import nearest, validate
+from gateway.validation import format_suggestion, validate
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 MAX_ID = 512
@@ -18,45 +18,45 @@ MAX_ID = 512
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The objects of a bundle and where they stand in it."""
+    """The objects of a bundle and their places in it."""
 
     document: YamlDocument
-    objects: Objects
+    objects: BundleObjects
     places: dict[tuple[str, str], Keys]
 
-    def relocated(self, fault: Fault) -> Fault:
-        """A fault of one of the objects, as a fault of the bundle; others stay as they are."""
+    def relocate(self, fault: Fault) -> Fault:
+        """A fault of one of the objects as a fault of the bundle; other faults are returned unchanged."""
         kind, _, alias = fault.file.partition("/")
         place = self.places.get((kind, alias))
         if place is None:
             return fault
-        # Where a node hangs is said by where it stands; it has no such fields here.
+        # The position of a node in the bundle stands for these fields.
         own = () if kind == "content" and fault.keys[:1] in (("key",), ("parent",), ("id",)) else fault.keys
         return self.document.fault((*place, *own), fault.message)
 
 
 def read_bundle(document: YamlDocument, known: Mapping[str, str]) -> Bundle:
-    """The objects of a bundle; `known` has the ids of nodes by path, for nodes that name none. Raises Faults."""
-    reader = _Reader(document)
+    """The objects of a bundle; `known` has node ids by path, for nodes without an id. Raises Faults."""
+    reader = _BundleReader(document)
     for kind, section in reader.mapping(document.data, ()).items():
         if kind not in SECTIONS:
-            reader.report((kind,), f"is not a known key{nearest(kind, SECTIONS)}")
+            reader.report((kind,), f"is not a known key{format_suggestion(kind, SECTIONS)}")
         elif kind == "content":
-            _take_nodes(reader, section, known)
+            _add_nodes(reader, section, known)
         else:
             for alias, data in reader.mapping(section, (kind,)).items():
-                reader.take(kind, alias, data, (kind, alias))
+                reader.add(kind, alias, data, (kind, alias))
     if reader.faults:
         raise Faults(reader.faults)
-    # In the order of sections, whatever order the bundle has: so it is stored, and so it is shown.
+    # Stored and shown in the order of sections, whatever order the bundle has.
     order = sorted(reader.objects, key=lambda key: SECTIONS.index(key[0]))
     return Bundle(document, {key: reader.objects[key] for key in order}, reader.places)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
+class _BundleReader:
     document: YamlDocument
-    objects: Objects = field(default_factory=dict)
+    objects: BundleObjects = field(default_factory=dict)
     places: dict[tuple[str, str], Keys] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 
@@ -69,7 +69,7 @@ class _Reader:
             self.report(keys, "must be a mapping")
         return data if isinstance(data, dict) else {}
 
-    def take(self, kind: str, alias: str, data: Any, keys: Keys) -> None:
+    def add(self, kind: str, alias: str, data: Any, keys: Keys) -> None:
         if not isinstance(data, dict):
             self.report(keys, "must be a mapping")
         elif kind == "documents":
@@ -81,8 +81,8 @@ class _Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
-    """A node as it stands in the tree."""
+class _NestedNode:
+    """A node in the nested form of a bundle."""
 
     above: str | None  # path of its parent
     path: str
@@ -90,41 +90,41 @@ class _Written:
     keys: Keys
 
 
-def _take_nodes(reader: _Reader, section: Any, known: Mapping[str, str]) -> None:
-    """Take a tree apart; a node that gives no id is the one that has its path now, else it is named by its path."""
-    written = _walked(reader, section)
-    given = {node.path: node.data["id"] for node in written if node.data.get("id") is not None}
+def _add_nodes(reader: _BundleReader, section: Any, known: Mapping[str, str]) -> None:
+    """Flatten a tree; a node without an id is the one that has its path now, otherwise its path is its id."""
+    nodes = _list_nodes(reader, section)
+    given = {node.path: node.data["id"] for node in nodes if node.data.get("id") is not None}
     named = {identity for identity in given.values() if isinstance(identity, str)}
     ids: dict[str, str] = {}
-    for node in written:
+    for node in nodes:
         former = known.get(node.path, node.path)
         identity = given.get(node.path, node.path if former in named else former)
         if not isinstance(identity, str) or not 0 < len(identity) <= MAX_ID:
             reader.report((*node.keys, "id"), f"must be text of 1 to {MAX_ID} characters")
             identity = node.path
         elif ("content", identity) in reader.objects:
-            reader.report((*node.keys, "id"), f"{identity!r} is the id of another node already")
+            reader.report((*node.keys, "id"), f"{identity!r} is already the id of another node")
         ids[node.path] = identity
-        reader.take("content", identity, _flat(reader, node, ids), node.keys)
+        reader.add("content", identity, _flatten(reader, node, ids), node.keys)
 
 
-def _walked(reader: _Reader, section: Any) -> list[_Written]:
-    """Every node, parents first; a loop of its own, because depth must not exhaust Python's stack."""
-    found: list[_Written] = []
-    waiting: list[tuple[str | None, Any, Keys]] = [(None, section, ("content",))]
-    while waiting:
-        above, children, keys = waiting.pop()
+def _list_nodes(reader: _BundleReader, section: Any) -> list[_NestedNode]:
+    """Every node, parents first; without recursion, because depth must not exhaust Python's stack."""
+    nodes: list[_NestedNode] = []
+    pending: list[tuple[str | None, Any, Keys]] = [(None, section, ("content",))]
+    while pending:
+        above, children, keys = pending.pop()
         for key, data in reader.mapping(children, keys).items():
             inner = (*keys, key)
-            node = _Written(above, key if above is None else f"{above}/{key}", reader.mapping(data, inner), inner)
-            found.append(node)
-            waiting.append((node.path, node.data.get("children"), (*inner, "children")))
-    return found
+            node = _NestedNode(above, key if above is None else f"{above}/{key}", reader.mapping(data, inner), inner)
+            nodes.append(node)
+            pending.append((node.path, node.data.get("children"), (*inner, "children")))
+    return nodes
 
 
-def _flat(reader: _Reader, node: _Written, ids: Mapping[str, str]) -> dict[str, Any]:
+def _flatten(reader: _BundleReader, node: _NestedNode, ids: Mapping[str, str]) -> dict[str, Any]:
     for name in ("key", "parent"):
         if name in node.data:
-            reader.report((*node.keys, name), "is not a known key; where a node stands says it")
+            reader.report((*node.keys, name), "is not a known key; the position of the node determines it")
     rest = {name: value for name, value in node.data.items() if name not in ("id", "key", "parent", "children")}
     return {"key": str(node.keys[-1]), "parent": None if node.above is None else ids[node.above], **rest}

@@ -1,161 +1,152 @@
-"""The content tree: nodes of files and of the store, found, made, moved, changed and deleted."""
+"""The content tree: find, create, move, change and delete nodes, whether they are stored or defined in files."""
 
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
-from gateway.control.base import Object, PolicyRepositoryProtocol, Tags
-from gateway.control.forms import USUAL, node_body
-from gateway.control.tree import KIND, TreeNode, TreeView, as_written
-from gateway.control.writer import Change, PolicyWriter
+from gateway.control.object_bodies import NODE_DEFAULTS, make_node_body
+from gateway.control.objects import PolicyObject
+from gateway.control.tree_view import KIND, TreeNode, TreeView, build_unserved_view
+from gateway.control.writer import Change, PolicyWriter, Tags
 from gateway.domain.principal import Principal
 from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 from gateway.errors import Conflict, FieldError, InvalidObject, ServiceUnavailable
 from gateway.policies.files import PolicyEntry
-from gateway.policies.workspace import entry_of
-
-
-class Served(PolicyRepositoryProtocol, Protocol):
-    """The policies of all workspaces, and what is served of them."""
-
-    def of(self, workspace: str) -> Snapshot:
-        """The snapshot of a workspace; raises Unavailable."""
-        ...
+from gateway.policies.repository import PolicyRepository
+from gateway.policies.workspace import make_stored_entry
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """Where a node is to stand."""
+class NodePosition:
+    """A place in the tree."""
 
     key: str
     parent: str | None  # id
 
     @classmethod
-    def of(cls, sent: Mapping[str, Any], former: Mapping[str, Any], tree: TreeView) -> "Move":
-        """What was sent, where it says something; a parent may be named by its path, and null means a root."""
+    def read(cls, sent: Mapping[str, Any], former: Mapping[str, Any], tree: TreeView) -> "NodePosition":
+        """The position that was sent, else the former one; a parent may be named by path, null means a root."""
         parent = former.get("parent")
         if "parent" in sent:
-            parent = sent["parent"] and tree.identity(sent["parent"])
+            parent = sent["parent"] and tree.find_id(sent["parent"])
             if sent["parent"] and parent is None:
-                raise _wrong("/parent", f"there is no node {sent['parent']!r}")
+                raise _make_error("/parent", f"there is no node {sent['parent']!r}")
         return cls(sent.get("key") or former.get("key") or "", parent)
 
     def path(self, tree: TreeView) -> str:
-        """Its path there; raises Invalid if the parent is gone."""
+        """The path of this position; raises InvalidObject if the parent does not exist."""
         if self.parent is None:
             return self.key
         if self.parent not in tree.entries:
-            raise _wrong("/parent", f"there is no node with the id {self.parent!r}")
+            raise _make_error("/parent", f"there is no node with the id {self.parent!r}")
         return f"{tree.find(self.parent).node.path}/{self.key}"
 
 
 class Content:
-    """The trees of all workspaces; each caller's own."""
+    """The trees of all workspaces; a caller sees its own."""
 
-    def __init__(self, policies: Served, desk: PolicyWriter) -> None:
+    def __init__(self, policies: PolicyRepository, writer: PolicyWriter) -> None:
         self._policies = policies
-        self._desk = desk
+        self._writer = writer
 
     @property
     def kind(self) -> str:
         return KIND
 
     def tree(self, workspace: str) -> TreeView:
-        """The tree as it is served now; while it has faults, as it is written, so that they can be mended."""
-        served, written = self._served(workspace), self._policies.entries(workspace)[KIND]
+        """The tree as it is served now; while it has faults, as it is written, so that they can be fixed."""
+        served, written = self._get_served(workspace), self._policies.entries(workspace)[KIND]
         if served.node_ids.keys() == written.keys():
             return TreeView(served, written)
-        return as_written(served, {**written, **self._astray(workspace, written)})
+        return build_unserved_view(served, {**written, **self._find_detached(workspace, written)})
 
-    def find(self, workspace: str, name: str) -> Object | None:
-        """A node by id or path, if there is one."""
+    def find(self, workspace: str, name: str) -> PolicyObject | None:
+        """A node by id or path, if it exists."""
         tree = self.tree(workspace)
-        return None if tree.identity(name) is None else tree.find(name).object
+        return None if tree.find_id(name) is None else tree.find(name).object
 
     async def check(self, workspace: str, identity: str, body: Mapping[str, Any]) -> None:
-        """Raise Conflict or Invalid unless a node may be again what it was, where it was."""
+        """Raise Conflict or InvalidObject unless a node may have this body, at this position, again."""
         tree = self.tree(workspace)
-        move = Move(body.get("key") or identity, body.get("parent"))
+        position = NodePosition(body.get("key") or identity, body.get("parent"))
         if identity in tree.entries:
-            _require_possible(move, tree.find(identity), tree)
+            _require_movable(position, tree.find(identity), tree)
         else:
-            _require_free(move.path(tree), tree)
-        await self._desk.tried(workspace, {(KIND, identity): body})
+            _require_free(position.path(tree), tree)
+        await self._writer.check(workspace, {(KIND, identity): body})
 
     async def create(self, caller: Principal, sent: Mapping[str, Any]) -> TreeNode:
-        """A new node; raises Conflict if its id or its path is taken."""
+        """Create a node; raises Conflict if its id or its path is taken."""
         identity = sent.get("id") or f"node-{secrets.token_hex(6)}"
-        async with self._desk.turn(caller.workspace):
+        async with self._writer.lock(caller.workspace):
             tree = self.tree(caller.workspace)
             if identity in tree.entries:
-                raise Conflict(f"There is a node {identity!r} already{tree.find(identity).in_file}.")
-            move = Move.of(sent, {}, tree)
-            _require_free(move.path(tree), tree)
-            await self._store(caller, "create", identity, _body(sent, move), None)
+                raise Conflict(f"The node {identity!r} already exists{tree.find(identity).in_file}.")
+            position = NodePosition.read(sent, {}, tree)
+            _require_free(position.path(tree), tree)
+            await self._save(caller, "create", identity, _make_body(sent, position), None)
         return self.tree(caller.workspace).find(identity)
 
     async def replace(self, caller: Principal, name: str, sent: Mapping[str, Any], tags: Tags = None) -> TreeNode:
         """Replace a node; it stays where it is unless another key or parent is sent."""
-        async with self._desk.turn(caller.workspace):
+        async with self._writer.lock(caller.workspace):
             tree = self.tree(caller.workspace)
             found = tree.find(name)
-            found.object.require(tags)
-            found.object.own()
+            found.object.require_writable(tags)
             if sent.get("id") not in (None, found.node.id):
-                raise _wrong("/id", f"cannot be changed; this is node {found.node.id!r}")
-            move = Move.of(sent, found.entry.data, tree)
-            _require_possible(move, found, tree)
-            await self._store(caller, "update", found.node.id, _body(sent, move), found, tags)
+                raise _make_error("/id", f"cannot be changed; this is node {found.node.id!r}")
+            position = NodePosition.read(sent, found.entry.data, tree)
+            _require_movable(position, found, tree)
+            await self._save(caller, "update", found.node.id, _make_body(sent, position), found, tags)
         return self.tree(caller.workspace).find(found.node.id)
 
     async def delete(self, caller: Principal, name: str, *, recursive: bool = False, tags: Tags = None) -> None:
-        """Delete a node, with everything below it if asked to; raises Conflict otherwise while there is something."""
-        async with self._desk.turn(caller.workspace):
+        """Delete a node; raises Conflict if it has children, unless these are to be deleted too."""
+        async with self._writer.lock(caller.workspace):
             tree = self.tree(caller.workspace)
             found = tree.find(name)
-            found.object.require(tags)
-            found.object.own()
+            found.object.require_writable(tags)
             if found.children and not recursive:
-                raise Conflict(f"{found.node.path!r} has {found.children} nodes below it; delete with recursive=true.")
-            gone = [tree.found(node).object for node in tree.below(found.node.path)]
-            await self._desk.tried(caller.workspace, {(KIND, one.alias): None for one in gone})
-            changes = [Change(KIND, one.alias, None, one.own()) for one in gone]
-            await self._desk.commit(caller, "delete", changes, tags)
+                message = f"{found.node.path!r} has child nodes ({found.children})"
+                raise Conflict(f"{message}; use recursive=true to delete them too.")
+            deleted = tree.list_branch(found.node.path)
+            await self._writer.check(caller.workspace, {(KIND, one.alias): None for one in deleted})
+            changes = [Change(KIND, one.alias, None, one.get_record()) for one in deleted]
+            await self._writer.commit(caller, "delete", changes, tags)
 
     async def assign(
         self, caller: Principal, name: str, contexts: Sequence[str], inherit: str | None, tags: Tags = None
     ) -> TreeNode:
-        """Give a node contexts of its own; none takes away what it has."""
-        async with self._desk.turn(caller.workspace):
+        """Assign contexts to a node; an empty list removes those that it has."""
+        async with self._writer.lock(caller.workspace):
             found = self.tree(caller.workspace).find(name)
-            found.object.require(tags)
-            found.object.own()
+            found.object.require_writable(tags)
             data = dict(found.entry.data)
             sent = data | {"contexts": list(contexts), "inherit": inherit or data["inherit"]}
-            body = _body(sent, Move(data["key"], data["parent"]))
-            await self._store(caller, "update", found.node.id, body, found, tags)
+            body = _make_body(sent, NodePosition(data["key"], data["parent"]))
+            await self._save(caller, "update", found.node.id, body, found, tags)
         return self.tree(caller.workspace).find(found.node.id)
 
-    def _served(self, workspace: str) -> Snapshot:
+    def _get_served(self, workspace: str) -> Snapshot:
         try:
-            return self._policies.of(workspace)
+            return self._policies.get_snapshot(workspace)
         except ServiceUnavailable:
-            return EMPTY_SNAPSHOT  # faulty since the start: nothing is served, and all the more has to be mended
+            return EMPTY_SNAPSHOT  # invalid since the start: nothing is served, but everything can be fixed
 
-    def _astray(self, workspace: str, written: Mapping[str, PolicyEntry]) -> dict[str, PolicyEntry]:
-        """Stored nodes that have no place in the tree, because a policy file took their parent or their path."""
-        stored = (record for record in self._policies.stored(KIND) if record.key.workspace == workspace)
-        lost = {record.key.alias: record for record in stored if record.key.alias not in written}
-        usual = {"parent": None, **USUAL}
+    def _find_detached(self, workspace: str, written: Mapping[str, PolicyEntry]) -> dict[str, PolicyEntry]:
+        """Stored nodes that are not in the tree, because a policy file took their parent or their path."""
+        records = (record for record in self._policies.list_records(KIND) if record.key.workspace == workspace)
+        detached = {record.key.alias: record for record in records if record.key.alias not in written}
+        usual = {"parent": None, **NODE_DEFAULTS}
         return {
-            id: entry_of(KIND, id, {"key": id, **usual, **orjson.loads(record.body or b"{}")}, record)
-            for id, record in lost.items()
+            id: make_stored_entry(KIND, id, {"key": id, **usual, **orjson.loads(record.body or b"{}")}, record)
+            for id, record in detached.items()
         }
 
-    async def _store(
+    async def _save(
         self,
         caller: Principal,
         action: str,
@@ -164,30 +155,32 @@ class Content:
         former: TreeNode | None,
         tags: Tags = None,
     ) -> None:
-        if former is not None and body == _body(former.entry.data, Move(former.entry.data["key"], former.parent)):
-            return
-        await self._desk.tried(caller.workspace, {(KIND, identity): body})
-        record = former.object.own() if former is not None else None
-        await self._desk.commit(caller, action, [Change(KIND, identity, body, record)], tags)
+        if former is not None:
+            data = former.entry.data
+            if body == _make_body(data, NodePosition(data["key"], former.parent)):
+                return
+        await self._writer.check(caller.workspace, {(KIND, identity): body})
+        record = former.object.get_record() if former is not None else None
+        await self._writer.commit(caller, action, [Change(KIND, identity, body, record)], tags)
 
 
-def _body(sent: Mapping[str, Any], move: Move) -> dict[str, Any]:
-    return node_body({**sent, "key": move.key, "parent": move.parent})
+def _make_body(sent: Mapping[str, Any], position: NodePosition) -> dict[str, Any]:
+    return make_node_body({**sent, "key": position.key, "parent": position.parent})
 
 
 def _require_free(path: str, tree: TreeView) -> None:
     if path in tree.snapshot.nodes:
-        raise Conflict(f"There is a node {path!r} already{tree.find(path).in_file}.")
+        raise Conflict(f"The node {path!r} already exists{tree.find(path).in_file}.")
 
 
-def _require_possible(move: Move, found: TreeNode, tree: TreeView) -> None:
-    path = move.path(tree)
+def _require_movable(position: NodePosition, found: TreeNode, tree: TreeView) -> None:
+    path = position.path(tree)
     if path == found.node.path:
         return
     if f"{path}/".startswith(f"{found.node.path}/"):
-        raise _wrong("/parent", "would make the node its own ancestor")
+        raise _make_error("/parent", "would make the node its own ancestor")
     _require_free(path, tree)
 
 
-def _wrong(pointer: str, message: str) -> InvalidObject:
-    return InvalidObject("The node cannot stand there.", [FieldError(pointer, message)])
+def _make_error(pointer: str, message: str) -> InvalidObject:
+    return InvalidObject("The node cannot be placed there.", [FieldError(pointer, message)])

@@ -1,4 +1,4 @@
-"""Uploaded documents: known by the hash of their bytes, read once, kept as text and as they came."""
+"""Uploaded documents: identified by the hash of their bytes, kept as extracted text and in their original form."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -8,28 +8,28 @@ from typing import Any
 
 import orjson
 
-from gateway.control.base import PolicyRepositoryProtocol
 from gateway.control.writer import PolicyWriter
 from gateway.domain.principal import Principal
 from gateway.domain.record import Author, Record, RecordKey, RecordWrite
 from gateway.errors import Conflict, FieldError, InvalidObject, NotFound, VersionConflict
 from gateway.extraction import formats
 from gateway.extraction.extract import extract_content
-from gateway.extraction.formats import MEDIA_TYPES, Format
+from gateway.extraction.formats import MEDIA_TYPES, DocumentFormat
 from gateway.policies.files import PolicyEntry
-from gateway.settings import DocumentSettings as Limits
+from gateway.policies.repository import PolicyRepository
+from gateway.settings import DocumentSettings
 from gateway.stores.protocols import EphemeralStore
 
 KIND = "documents"
 UNKNOWN_TYPE = "application/octet-stream"
-PIECE = 512 * 1024  # bytes; a whole document would not pass through a store's time limit for one call
-MAX_TEXT = 2 * 1024 * 1024  # bytes of text; every node reads it in one call of the store, and holds it in memory
-AT_ONCE = 2  # documents that are read at a time: each may take documents.memory_mb
+PIECE = 512 * 1024  # bytes; storing a whole document in one call would exceed a store's time limit
+MAX_TEXT = 2 * 1024 * 1024  # bytes; every replica reads it in one call of the store and keeps it in memory
+PARALLEL_EXTRACTIONS = 2  # each may take documents.memory_mb
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """What came, and what its sender said about it."""
+    """A document as it was sent, and what its sender says about it."""
 
     content: bytes
     media_type: str
@@ -41,17 +41,14 @@ class Upload:
         return sha256(self.content).hexdigest()
 
     @property
-    def form(self) -> Format:
-        """What the sender says, else what the name promises, else how it begins."""
-        return MEDIA_TYPES.get(self.media_type) or formats.by_name(self.name) or formats.by_content(self.content[:1024])
+    def form(self) -> DocumentFormat:
+        """As the sender says, otherwise by its name, otherwise by its first bytes."""
+        return MEDIA_TYPES.get(self.media_type) or formats.detect_format(self.name, self.content)
 
     @property
     def known_type(self) -> str:
-        if self.media_type != UNKNOWN_TYPE:
-            return self.media_type
-        if self.name.lower().endswith((".md", ".markdown")):
-            return "text/markdown"
-        return next(media for media, form in MEDIA_TYPES.items() if form is self.form)
+        """The media type as the sender says, otherwise as its name or its first bytes suggest."""
+        return self.media_type if self.media_type != UNKNOWN_TYPE else detect_media_type(self.name, self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class DocumentInfo:
     size: int  # bytes, as it was uploaded
     characters: int
     used_by: tuple[str, ...]  # resources, as `context/resource`
-    record: Record | None  # None: it stands in a policy file
+    record: Record | None  # None: it is defined in a policy file
     file: str | None = None
 
 
@@ -72,104 +69,102 @@ class Documents:
     """The documents of every workspace."""
 
     def __init__(
-        self, book: PolicyRepositoryProtocol, desk: PolicyWriter, store: EphemeralStore, limits: Limits
+        self, policies: PolicyRepository, writer: PolicyWriter, store: EphemeralStore, limits: DocumentSettings
     ) -> None:
-        self._book, self._desk, self._store, self._limits = book, desk, store, limits
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._policies, self._writer, self._store, self._limits = policies, writer, store, limits
+        self._extractions = asyncio.Semaphore(PARALLEL_EXTRACTIONS)
 
-    def of(self, workspace: str) -> list[DocumentInfo]:
+    def list_all(self, workspace: str) -> list[DocumentInfo]:
         """All documents of a workspace by name."""
-        sections = self._book.entries(workspace)
-        users = users_of(sections["contexts"])
-        held = (_held(entry, users) for entry in sections[KIND].values())
-        return sorted(held, key=lambda one: (one.name, one.sha256))
+        sections = self._policies.entries(workspace)
+        users = find_document_users(sections["contexts"])
+        documents = (_make_info(entry, users) for entry in sections[KIND].values())
+        return sorted(documents, key=lambda one: (one.name, one.sha256))
 
     def get(self, workspace: str, digest: str) -> DocumentInfo:
-        """One document; raises NotFound, for those of other workspaces too."""
-        sections = self._book.entries(workspace)
+        """One document; raises NotFound, also for those of other workspaces."""
+        sections = self._policies.entries(workspace)
         entry = sections[KIND].get(digest)
         if entry is None:
             raise NotFound(f"There is no document {digest!r}.")
-        return _held(entry, users_of(sections["contexts"]))
+        return _make_info(entry, find_document_users(sections["contexts"]))
 
     async def add(self, caller: Principal, upload: Upload) -> tuple[DocumentInfo, bool]:
-        """Read and keep a document; also whether it is new. Raises Invalid for one that gives no text."""
+        """Extract and store a document; also returns whether it is new. Raises InvalidObject if it has no text."""
         digest = upload.sha256
-        if digest not in self._book.entries(caller.workspace)[KIND]:
-            text = await self._read(upload)
-            async with self._desk.turn(caller.workspace):
-                if digest not in self._book.entries(caller.workspace)[KIND]:
-                    return await self._keep(caller, upload, text)
+        if digest not in self._policies.entries(caller.workspace)[KIND]:
+            text = await self._extract(upload)
+            async with self._writer.lock(caller.workspace):
+                if digest not in self._policies.entries(caller.workspace)[KIND]:
+                    return await self._save(caller, upload, text)
         return self.get(caller.workspace, digest), False
 
     async def original(self, workspace: str, digest: str) -> tuple[DocumentInfo, bytes]:
-        """A document as it was uploaded; raises NotFound if only its text is kept."""
-        held = self.get(workspace, digest)
-        keys = [_piece(workspace, digest, place) for place in _places(held.size)]
+        """A document as it was uploaded; raises NotFound if only its text is available."""
+        info = self.get(workspace, digest)
+        keys = _list_piece_keys(workspace, digest, info.size)
         content = b"".join([(await self._store.get_many([key])).get(key, b"") for key in keys])
         if sha256(content).hexdigest() != digest:
-            raise NotFound("Only the text of this document is kept; its original is gone or never was here.")
-        return held, content
+            raise NotFound("Only the text of this document is available, not the original file.")
+        return info, content
 
     async def remove(self, caller: Principal, digest: str) -> None:
-        """Forget a document; raises Conflict while a resource uses it."""
-        async with self._desk.turn(caller.workspace):
-            held = self.get(caller.workspace, digest)
-            if held.record is None:
-                raise Conflict(f"The document stands in the file {held.file}; change it there.")
-            if held.used_by:
-                raise Conflict(f"The document is used by {', '.join(held.used_by)}.")
-            write = RecordWrite(held.record.key, None, held.record.version, changes=_changes(held, None))
+        """Delete a document; raises Conflict while a resource uses it."""
+        async with self._writer.lock(caller.workspace):
+            info = self.get(caller.workspace, digest)
+            if info.record is None:
+                raise Conflict(f"The document is defined in the file {info.file}; change it there.")
+            if info.used_by:
+                raise Conflict(f"The document is used by {', '.join(info.used_by)}.")
+            write = RecordWrite(info.record.key, None, info.record.version, changes=_encode_changes(info, None))
             try:
-                await self._book.commit([write], Author(caller.name, "delete"))
+                await self._policies.commit([write], Author(caller.name, "delete"))
             except VersionConflict as conflict:
-                raise Conflict("Somebody else changed this document at the same moment.") from conflict
-            for place in _places(held.size):
-                await self._store.put(_piece(caller.workspace, digest, place), b"", ttl=1)
+                raise Conflict("The document was changed by someone else in the meantime.") from conflict
+            for key in _list_piece_keys(caller.workspace, digest, info.size):
+                await self._store.put(key, b"", ttl=1)
 
-    async def _read(self, upload: Upload) -> str:
+    async def _extract(self, upload: Upload) -> str:
         try:
-            async with self._places:
+            async with self._extractions:
                 text = await asyncio.to_thread(
                     extract_content, upload.content, upload.form, self._limits, upload.charset
                 )
         except ValueError as error:
-            raise _unreadable(str(error)) from error
+            raise _make_error(str(error)) from error
         if not text.strip():
-            raise _unreadable("it holds no text")
+            raise _make_error("it contains no text")
         if len(text.encode()) > MAX_TEXT:
-            raise _unreadable(f"its text is larger than {MAX_TEXT} bytes")
+            raise _make_error(f"its text is larger than {MAX_TEXT} bytes")
         return text
 
-    async def _keep(self, caller: Principal, upload: Upload, text: str) -> tuple[DocumentInfo, bool]:
+    async def _save(self, caller: Principal, upload: Upload, text: str) -> tuple[DocumentInfo, bool]:
         digest, size = upload.sha256, len(upload.content)
-        for place in _places(size):
-            piece = upload.content[place * PIECE : (place + 1) * PIECE]
-            await self._store.put(_piece(caller.workspace, digest, place), piece)
+        for position, piece in enumerate(_list_piece_keys(caller.workspace, digest, size)):
+            await self._store.put(piece, upload.content[position * PIECE : (position + 1) * PIECE])
         name = upload.name or f"{digest[:12]}.{upload.form}"
         body = {"name": name, "media_type": upload.known_type, "size": size, "text": text}
-        held = DocumentInfo(digest, name, upload.known_type, size, len(text), (), None)
-        write = RecordWrite(
-            RecordKey(caller.workspace, KIND, digest), orjson.dumps(body), 0, changes=_changes(None, held)
-        )
+        info = DocumentInfo(digest, name, upload.known_type, size, len(text), (), None)
+        key = RecordKey(caller.workspace, KIND, digest)
+        write = RecordWrite(key, orjson.dumps(body), 0, changes=_encode_changes(None, info))
         try:
-            (record,) = await self._book.commit([write], Author(caller.name, "create"))
+            (record,) = await self._policies.commit([write], Author(caller.name, "create"))
         except VersionConflict:
-            await self._book.refresh()  # another node was faster with the same bytes
+            await self._policies.refresh()  # another replica was faster with the same bytes
             return self.get(caller.workspace, digest), False
-        return replace(held, record=record), True
+        return replace(info, record=record), True
 
 
-def users_of(contexts: Mapping[str, PolicyEntry]) -> dict[str, list[str]]:
+def find_document_users(contexts: Mapping[str, PolicyEntry]) -> dict[str, list[str]]:
     """The resources that use each document, by its hash."""
     users: dict[str, list[str]] = {}
     for context, entry in contexts.items():
-        for resource, digest in _uploads(entry.data):
+        for resource, digest in _list_uploads(entry.data):
             users.setdefault(digest, []).append(f"{context}/{resource}")
     return users
 
 
-def _uploads(context: Any) -> Iterator[tuple[str, str]]:
+def _list_uploads(context: Any) -> Iterator[tuple[str, str]]:
     resources = context.get("resources") if isinstance(context, dict) else None
     for id, resource in resources.items() if isinstance(resources, dict) else ():
         data = resource.get("data") if isinstance(resource, dict) else None
@@ -178,7 +173,7 @@ def _uploads(context: Any) -> Iterator[tuple[str, str]]:
             yield str(id), digest
 
 
-def _held(entry: PolicyEntry, users: Mapping[str, list[str]]) -> DocumentInfo:
+def _make_info(entry: PolicyEntry, users: Mapping[str, list[str]]) -> DocumentInfo:
     data = entry.data
     return DocumentInfo(
         entry.alias,
@@ -188,27 +183,29 @@ def _held(entry: PolicyEntry, users: Mapping[str, list[str]]) -> DocumentInfo:
         len(data["text"]),
         tuple(users.get(entry.alias, ())),
         entry.record,
-        None if entry.record is not None else str(entry.place),
+        None if entry.record is not None else str(entry.location),
     )
 
 
-def _changes(before: DocumentInfo | None, after: DocumentInfo | None) -> bytes:
-    """For the audit: what it is called and how large it is, without its text."""
+def detect_media_type(name: str, content: bytes) -> str:
+    """The media type of a document by its name, otherwise by its first bytes."""
+    if name.lower().endswith((".md", ".markdown")):
+        return "text/markdown"
+    form = formats.detect_format(name, content)
+    return next(media for media, known in MEDIA_TYPES.items() if known is form)
 
-    def told(held: DocumentInfo | None, field: str) -> Any:
-        return None if held is None else getattr(held, field)
 
+def _encode_changes(before: DocumentInfo | None, after: DocumentInfo | None) -> bytes:
+    """For the audit: name, type and size, without the text."""
     fields = ("name", "media_type", "size")
-    return orjson.dumps([{"pointer": f"/{one}", "from": told(before, one), "to": told(after, one)} for one in fields])
+    changes = [(f"/{one}", before and getattr(before, one), after and getattr(after, one)) for one in fields]
+    return orjson.dumps([{"pointer": pointer, "from": former, "to": new} for pointer, former, new in changes])
 
 
-def _unreadable(reason: str) -> InvalidObject:
+def _make_error(reason: str) -> InvalidObject:
     return InvalidObject(f"The document cannot be used: {reason}.", [FieldError("", reason)])
 
 
-def _places(size: int) -> range:
-    return range(-(-size // PIECE))
-
-
-def _piece(workspace: str, digest: str, place: int) -> str:
-    return f"document:{sha256(workspace.encode()).hexdigest()}:{digest}:{place}"
+def _list_piece_keys(workspace: str, digest: str, size: int) -> list[str]:
+    owner = sha256(workspace.encode()).hexdigest()
+    return [f"document:{owner}:{digest}:{position}" for position in range(-(-size // PIECE))]

@@ -1,9 +1,11 @@
-"""What is kept of an API key, and the principal that it stands for."""
+"""What is stored of an API key, the principal that it stands for, and what may be shown of it."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Annotated, Any
 
+import orjson
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from gateway.domain.principal import UNLIMITED, KeyLimits, Principal, Role
@@ -12,18 +14,19 @@ from gateway.policies.shapes import Moment, Shape
 from gateway.settings import KeyLimitSettings, KeySettings
 
 KIND = "keys"
+ACT_AS_USER = "act_as_user"  # a right
 LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 MOST_PER_MINUTE = 10**12  # far above any real limit, and within what counters can hold
 
 
 def _check_printable(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("may not hold line breaks or other control characters")
+        raise ValueError("must not contain line breaks or other control characters")
     return text
 
 
 def _check_text(value: Any) -> Any:
-    if isinstance(value, int | float):  # pydantic would take seconds, and "1" for them
+    if isinstance(value, int | float):  # pydantic would read seconds since 1970, also from "1"
         raise ValueError("must be a time such as 2030-01-31T12:00:00Z")
     return value
 
@@ -35,19 +38,19 @@ End = Annotated[Moment, BeforeValidator(_check_text)]
 
 
 class LimitsShape(Shape):
-    """What a key may use up per minute; null: as much as it likes."""
+    """What a key may use per minute; null: no limit."""
 
     requests: PerMinute | None = None
     tokens: PerMinute | None = None
 
 
-class KeyWish(Shape):
-    """What a person may say about a key."""
+class KeySpec(Shape):
+    """What a person may specify about a key."""
 
-    name: Label | None = None  # absent: called by its id
+    name: Label | None = None  # default: its id
     role: Role = Role.CHAT
     agents: Annotated[list[Label], Field(max_length=1000)] | None = None  # null: any agent of the workspace
-    agent: Label | None = None  # of requests that name none
+    agent: Label | None = None  # for requests that name none
     groups: Groups = Field(default_factory=list)
     tier: Label | None = None
     limits: LimitsShape = LimitsShape()
@@ -55,38 +58,82 @@ class KeyWish(Shape):
     expires_at: End | None = None
 
 
-class KeyShape(KeyWish):
-    """The body of a stored key; the key itself is not kept."""
+class KeyShape(KeySpec):
+    """The body of a stored key; the key itself is not stored."""
 
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-def shape_of(record: Record) -> KeyShape:
-    """A stored key; raises ValueError if somebody wrote something else there."""
+@dataclass(frozen=True, slots=True)
+class KeyInfo:
+    """What may be shown of a key: never the key itself, nor its hash."""
+
+    principal: Principal
+    record: Record | None  # None: it is defined in the configuration
+
+    @classmethod
+    def from_record(cls, record: Record, spec: KeySpec) -> "KeyInfo":
+        return cls(make_stored_principal(record.key.alias, record.key.workspace, spec), record)
+
+    @property
+    def id(self) -> str:
+        return self.principal.key or ""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Everything that may be shown, as in JSON."""
+        holder, record = self.principal, self.record
+        return {
+            "id": self.id,
+            "name": holder.name,
+            "workspace": holder.workspace,
+            "role": holder.role.value,
+            "agents": None if holder.agents is None else sorted(holder.agents),
+            "agent": holder.agent,
+            "groups": sorted(holder.groups),
+            "tier": holder.tier,
+            "limits": {"requests": holder.limits.requests, "tokens": holder.limits.tokens},
+            "act_for_users": ACT_AS_USER in holder.rights,
+            "expires_at": format_time(holder.expires),
+            "source": "config" if record is None else "store",
+            "version": 0 if record is None else record.version,
+            "updated_at": None if record is None else format_time(record.at),
+            "updated_by": None if record is None else record.by,
+        }
+
+    @property
+    def tag(self) -> str:
+        """Changes with everything that a reader sees."""
+        data = self.data
+        return f"{data['version']}-{sha256(orjson.dumps(data)).hexdigest()[:8]}"
+
+
+def parse_key_record(record: Record) -> KeyShape:
+    """A stored key; raises ValueError if the record holds something else."""
     return KeyShape.model_validate_json(record.body or b"null")
 
 
-def stored_principal(id: str, workspace: str, wish: KeyWish) -> Principal:
-    """Whom a stored key stands for."""
+def make_stored_principal(id: str, workspace: str, spec: KeySpec) -> Principal:
+    """The principal of a stored key."""
     return Principal(
-        name=wish.name or id,
+        name=spec.name or id,
         workspace=workspace,
-        agents=None if wish.agents is None else frozenset(wish.agents),
-        agent=wish.agent,
-        rights=frozenset({"act_as_user"} if wish.act_for_users else ()),
-        role=wish.role,
-        groups=frozenset(wish.groups),
-        tier=wish.tier,
-        limits=_limits(wish.limits),
+        agents=None if spec.agents is None else frozenset(spec.agents),
+        agent=spec.agent,
+        rights=frozenset({ACT_AS_USER} if spec.act_for_users else ()),
+        role=spec.role,
+        groups=frozenset(spec.groups),
+        tier=spec.tier,
+        limits=_make_limits(spec.limits),
         key=id,
-        # Not by its name: whoever may make keys could name one after somebody else.
+        # Not by its name: anyone who may create keys could name one after somebody else.
         reader=id,
-        expires=_seconds(wish.expires_at),
+        expires=_to_timestamp(spec.expires_at),
     )
 
 
-def configured_principal(key: KeySettings) -> Principal:
-    """Whom a key of the configuration stands for."""
+def make_configured_principal(key: KeySettings) -> Principal:
+    """The principal of a key in the configuration."""
     return Principal(
         name=key.name or f"key-{key.sha256[:8].lower()}",
         workspace=key.workspace,
@@ -96,28 +143,35 @@ def configured_principal(key: KeySettings) -> Principal:
         role=key.role or (Role.ADMIN if "admin" in key.rights else Role.CHAT),
         groups=frozenset(key.groups),
         tier=key.tier,
-        limits=_limits(key.limits),
-        key=configured_id(key),
-        expires=_seconds(key.expires_at),
+        limits=_make_limits(key.limits),
+        key=make_configured_id(key),
+        expires=_to_timestamp(key.expires_at),
     )
 
 
-def configured_id(key: KeySettings) -> str:
-    """An id that stays when a named key gets another secret, and that tells nothing of the secret's hash."""
-    said = f"name:{key.name}" if key.name is not None else f"sha256:{key.sha256.lower()}"
-    return f"config-{sha256(said.encode()).hexdigest()[:12]}"
+def make_configured_id(key: KeySettings) -> str:
+    """An id that survives a new secret for a named key, and that reveals nothing of the secret's hash."""
+    source = f"name:{key.name}" if key.name is not None else f"sha256:{key.sha256.lower()}"
+    return f"config-{sha256(source.encode()).hexdigest()[:12]}"
 
 
-def moment(seconds: float | None) -> datetime | None:
+def to_datetime(seconds: float | None) -> datetime | None:
+    """Seconds since 1970 as a time in UTC."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-def _limits(said: LimitsShape | KeyLimitSettings) -> KeyLimits:
-    if said.requests is None and said.tokens is None:
-        return UNLIMITED  # this very object: callers without limits are told by it
-    return KeyLimits(said.requests, said.tokens)
+def format_time(seconds: float | None) -> str | None:
+    """Seconds since 1970 as RFC 3339."""
+    at = to_datetime(seconds)
+    return None if at is None else at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _seconds(at: datetime | None) -> float | None:
-    """Within what a datetime in UTC can tell: other zones reach a few hours beyond it."""
+def _make_limits(settings: LimitsShape | KeyLimitSettings) -> KeyLimits:
+    if settings.requests is None and settings.tokens is None:
+        return UNLIMITED  # this very object: callers without limits are recognized by it
+    return KeyLimits(settings.requests, settings.tokens)
+
+
+def _to_timestamp(at: datetime | None) -> float | None:
+    """Limited to what a datetime in UTC can express: other zones reach a few hours beyond it."""
     return None if at is None else min(max(0.0, at.timestamp()), LATEST)

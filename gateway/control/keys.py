@@ -1,40 +1,41 @@
-"""API keys: made, listed, changed and revoked, never beyond what the caller's own key may do."""
+"""API keys: create, list, change and revoke them, never beyond what the caller's own key may do."""
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from math import inf
 from typing import Any, Protocol
 
 import orjson
 
-from gateway.control.grants import ACT, require_within
 from gateway.control.key_shape import (
+    ACT_AS_USER,
     KIND,
+    KeyInfo,
     KeyShape,
-    KeyWish,
+    KeySpec,
     LimitsShape,
-    configured_principal,
-    moment,
-    shape_of,
-    stored_principal,
+    make_configured_principal,
+    make_stored_principal,
+    parse_key_record,
+    to_datetime,
 )
-from gateway.domain.principal import ANONYMOUS, Principal
+from gateway.control.writer import Tags
+from gateway.domain.principal import ANONYMOUS, ANY_GROUP, Principal
 from gateway.domain.record import Author, Record, RecordKey, RecordWrite
-from gateway.errors import Conflict, FieldError, InvalidObject, NotFound, PreconditionFailed, VersionConflict
-from gateway.settings import KeySettings as ConfiguredKey
+from gateway.errors import Conflict, FieldError, Forbidden, InvalidObject, NotFound, PreconditionFailed, VersionConflict
+from gateway.settings import KeySettings
 
-PREFIX = "cgw_"
+KEY_PREFIX = "cgw_"
 SECRET_BYTES = 32  # 43 characters of base64
-
-Tags = frozenset[str] | None  # of which a key must have one; "*": any; None: whatever it has
 
 
 class KeyRepository(Protocol):
-    """Where keys are kept."""
+    """Where keys are stored."""
 
-    def stored(self, kind: str) -> Iterable[Record]:
+    def list_records(self, kind: str) -> Iterable[Record]:
         """The current records of a kind, of all workspaces."""
         ...
 
@@ -44,50 +45,10 @@ class KeyRepository(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class KeyInfo:
-    """A key as it may be shown: never the key itself, nor its hash."""
-
-    principal: Principal
-    record: Record | None  # None: it stands in the configuration
-
-    @property
-    def id(self) -> str:
-        return self.principal.key or ""
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """Everything that may be told about it, as JSON has it."""
-        holder, record = self.principal, self.record
-        return {
-            "id": self.id,
-            "name": holder.name,
-            "workspace": holder.workspace,
-            "role": holder.role.value,
-            "agents": None if holder.agents is None else sorted(holder.agents),
-            "agent": holder.agent,
-            "groups": sorted(holder.groups),
-            "tier": holder.tier,
-            "limits": {"requests": holder.limits.requests, "tokens": holder.limits.tokens},
-            "act_for_users": ACT in holder.rights,
-            "expires_at": told(holder.expires),
-            "source": "config" if record is None else "store",
-            "version": 0 if record is None else record.version,
-            "updated_at": None if record is None else told(record.at),
-            "updated_by": None if record is None else record.by,
-        }
-
-    @property
-    def tag(self) -> str:
-        """Changes with everything that a reader sees."""
-        data = self.data
-        return f"{data['version']}-{sha256(orjson.dumps(data)).hexdigest()[:8]}"
-
-
-@dataclass(frozen=True, slots=True)
 class CreatedKey:
-    """A key that was just made; `secret` is not kept anywhere."""
+    """A key that was just created; `secret` is not stored anywhere."""
 
-    held: KeyInfo
+    info: KeyInfo
     secret: str
 
 
@@ -95,135 +56,175 @@ class Keys:
     """The keys of a workspace, as far as a caller may see and change them."""
 
     def __init__(
-        self, book: KeyRepository, configured: Sequence[ConfiguredKey] = (), clock: Callable[[], float] = time.time
+        self,
+        repository: KeyRepository,
+        configured: Sequence[KeySettings] = (),
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._book = book
-        self._configured = [KeyInfo(configured_principal(key), None) for key in configured]
+        self._repository = repository
+        self._configured = [KeyInfo(make_configured_principal(key), None) for key in configured]
         self._clock = clock
 
-    def of(self, workspace: str) -> list[KeyInfo]:
+    def list_all(self, workspace: str) -> list[KeyInfo]:
         """All keys of a workspace: those of the configuration first, then the stored ones by name."""
-        configured = [held for held in self._configured if held.principal.workspace == workspace]
-        return configured + sorted(self._stored(workspace), key=lambda held: (held.principal.name, held.id))
+        configured = [key for key in self._configured if key.principal.workspace == workspace]
+        return configured + sorted(self._list_stored(workspace), key=lambda key: (key.principal.name, key.id))
 
     def get(self, workspace: str, id: str) -> KeyInfo:
-        """One key; raises NotFound, for those of other workspaces too."""
-        for held in self.of(workspace):
-            if held.id == id:
-                return held
+        """One key; raises NotFound, also for those of other workspaces."""
+        for key in self.list_all(workspace):
+            if key.id == id:
+                return key
         raise NotFound(f"There is no key {id!r}.")
 
-    async def create(self, caller: Principal, wish: KeyWish, workspace: str | None = None) -> CreatedKey:
-        """A new key in the caller's workspace; raises Forbidden for more than the caller has."""
-        wish = self._granted(caller, wish, workspace or caller.workspace)
-        self._require_free(caller.workspace, wish.name, None)
-        secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+    async def create(self, caller: Principal, spec: KeySpec, workspace: str | None = None) -> CreatedKey:
+        """Create a key in the caller's workspace; raises Forbidden for more than the caller has."""
+        spec = self._complete(caller, spec, workspace or caller.workspace)
+        self._require_free_name(caller.workspace, spec.name, None)
+        secret = KEY_PREFIX + secrets.token_urlsafe(SECRET_BYTES)
         key = RecordKey(caller.workspace, KIND, f"key-{secrets.token_hex(6)}")
-        body = _body(wish, sha256(secret.encode()).hexdigest())
-        write = RecordWrite(key, _encoded(body), expected=0, changes=_changes(None, wish))
-        (record,) = await self._book.commit([write], Author(caller.name, "create"))
-        return CreatedKey(_held(record, body), secret)
+        body = _make_body(spec, sha256(secret.encode()).hexdigest())
+        write = RecordWrite(key, _encode(body), expected=0, changes=_encode_changes(None, spec))
+        (record,) = await self._repository.commit([write], Author(caller.name, "create"))
+        return CreatedKey(KeyInfo.from_record(record, body), secret)
 
-    async def update(self, caller: Principal, id: str, wish: KeyWish, tags: Tags = None) -> KeyInfo:
+    async def update(self, caller: Principal, id: str, spec: KeySpec, tags: Tags = None) -> KeyInfo:
         """Replace what a key may do; its secret and its workspace stay."""
-        record = self._own(caller, id, tags)
-        wish = self._granted(caller, wish, caller.workspace)
-        self._require_free(caller.workspace, wish.name, id)
-        former = shape_of(record)
-        body = _body(wish, former.sha256)
-        write = RecordWrite(record.key, _encoded(body), expected=record.version, changes=_changes(former, wish))
+        record = self._get_changeable(caller, id, tags)
+        spec = self._complete(caller, spec, caller.workspace)
+        self._require_free_name(caller.workspace, spec.name, id)
+        former = parse_key_record(record)
+        body = _make_body(spec, former.sha256)
+        write = RecordWrite(record.key, _encode(body), expected=record.version, changes=_encode_changes(former, spec))
         (record,) = await self._commit(write, Author(caller.name, "update"), tags)
-        return _held(record, body)
+        return KeyInfo.from_record(record, body)
 
     async def revoke(self, caller: Principal, id: str, tags: Tags = None) -> None:
-        """End a key for good."""
-        record = self._own(caller, id, tags)
-        write = RecordWrite(record.key, None, expected=record.version, changes=_changes(shape_of(record), None))
+        """Revoke a key for good."""
+        record = self._get_changeable(caller, id, tags)
+        changes = _encode_changes(parse_key_record(record), None)
+        write = RecordWrite(record.key, None, expected=record.version, changes=changes)
         await self._commit(write, Author(caller.name, "delete"), tags)
 
-    def _stored(self, workspace: str) -> Iterable[KeyInfo]:
-        for record in self._book.stored(KIND):
+    def _list_stored(self, workspace: str) -> Iterator[KeyInfo]:
+        for record in self._repository.list_records(KIND):
             if record.key.workspace == workspace and record.body is not None:
-                yield _held(record, shape_of(record))
+                yield KeyInfo.from_record(record, parse_key_record(record))
 
-    def _own(self, caller: Principal, id: str, tags: Tags) -> Record:
+    def _get_changeable(self, caller: Principal, id: str, tags: Tags) -> Record:
         """A stored key that is no more powerful than the caller and has one of the tags."""
-        held = self.get(caller.workspace, id)
-        if held.record is None:
-            raise Conflict(f"The key {id!r} stands in the configuration under auth.keys; change it there.")
-        require_within(caller, held.principal)
-        if tags is not None and not tags & {held.tag, "*"}:
-            raise PreconditionFailed(f"The key {id!r} is at version {held.record.version} by now. Read it again.")
-        return held.record
+        key = self.get(caller.workspace, id)
+        if key.record is None:
+            raise Conflict(f"The key {id!r} is defined in the configuration under auth.keys; change it there.")
+        require_grantable(caller, key.principal)
+        if tags is not None and not tags & {key.tag, "*"}:
+            message = f"The key {id!r} has changed and is at version {key.record.version} now."
+            raise PreconditionFailed(f"{message} Read it again and retry.")
+        return key.record
 
-    def _granted(self, caller: Principal, wish: KeyWish, workspace: str) -> KeyWish:
-        """The wish with everything unsaid filled in from the caller; raises Forbidden for more than it has."""
-        wish = filled(caller, wish)
-        wanted = stored_principal("", workspace, wish)
+    def _complete(self, caller: Principal, spec: KeySpec, workspace: str) -> KeySpec:
+        """The spec with defaults from the caller; raises Forbidden for more than the caller has."""
+        spec = fill_from_caller(caller, spec)
+        wanted = make_stored_principal("", workspace, spec)
         if wanted.expires is not None and wanted.expires <= self._clock():
-            message = "must lie in the future"
+            message = "must be in the future"
             raise InvalidObject(f"expires_at {message}.", [FieldError("/expires_at", message)])
-        require_within(caller, wanted)
-        return wish
+        require_grantable(caller, wanted)
+        return spec
 
-    def _require_free(self, workspace: str, name: str | None, own: str | None) -> None:
-        """Names need not be unique for safety, only so that logs can be read."""
-        taken = {held.principal.name for held in self.of(workspace) if held.id != own}
+    def _require_free_name(self, workspace: str, name: str | None, own: str | None) -> None:
+        """Names are unique only so that logs are readable; nothing else depends on it."""
+        taken = {key.principal.name for key in self.list_all(workspace) if key.id != own}
         if name is not None and (name in taken or name == ANONYMOUS.name):
-            raise Conflict(f"Another key is called {name!r}.")
+            raise Conflict(f"Another key is named {name!r}.")
 
     async def _commit(self, write: RecordWrite, author: Author, tags: Tags) -> list[Record]:
         try:
-            return await self._book.commit([write], author)
+            return await self._repository.commit([write], author)
         except VersionConflict as conflict:
-            message = "Somebody else changed this key at the same moment. Read it again."
+            message = "The key was changed by someone else in the meantime. Read it again and retry."
             raise (Conflict if tags is None else PreconditionFailed)(message) from conflict
 
 
-def filled(caller: Principal, wish: KeyWish) -> KeyWish:
-    """What the wish does not mention is as the caller has it, where the caller is restricted."""
-    said = wish.model_fields_set
-    limits, own = wish.limits, caller.limits
+def require_grantable(holder: Principal, wanted: Principal) -> None:
+    """Raise Forbidden, naming the field, if `wanted` has something that `holder` lacks."""
+    for field, reason in list_excesses(holder, wanted):
+        raise Forbidden(f"{field}: {reason}", param=field)
+
+
+def list_excesses(holder: Principal, wanted: Principal) -> Iterator[tuple[str, str]]:
+    """Field and reason for everything that `wanted` has beyond `holder`."""
+    if wanted.workspace != holder.workspace:
+        yield "workspace", "keys can only be created in your own workspace."
+    if not holder.role.covers(wanted.role):
+        yield "role", f"your key has the role {holder.role}, which does not include {wanted.role}."
+    yield from _list_agent_excesses(holder, wanted)
+    if ANY_GROUP not in holder.groups and (more := sorted(wanted.groups - holder.groups)):
+        yield "groups", f"your key is not in {', '.join(map(repr, more))}."
+    if holder.tier is not None and wanted.tier != holder.tier:
+        yield "tier", f"your key has the tier {holder.tier!r} and can grant no other."
+    if limit_as_number(wanted.limits.requests) > limit_as_number(holder.limits.requests):
+        yield "limits.requests", f"your key is limited to {holder.limits.requests} requests per minute."
+    if limit_as_number(wanted.limits.tokens) > limit_as_number(holder.limits.tokens):
+        yield "limits.tokens", f"your key is limited to {holder.limits.tokens} tokens per minute."
+    if ACT_AS_USER in wanted.rights and ACT_AS_USER not in holder.rights:
+        yield "act_for_users", "your key may not act for users itself."
+    if limit_as_number(wanted.expires) > limit_as_number(holder.expires):
+        yield "expires_at", "your key expires, and this one must not outlive it."
+
+
+def limit_as_number(limit: float | None) -> float:
+    """A limit for comparison; no limit is infinite."""
+    return inf if limit is None else limit
+
+
+def _list_agent_excesses(holder: Principal, wanted: Principal) -> Iterator[tuple[str, str]]:
+    if holder.agents is not None:
+        if wanted.agents is None:
+            yield "agents", "your key may use only some agents; list those that this one may use."
+        elif more := sorted(agent for agent in wanted.agents if not holder.may_use(agent)):
+            yield "agents", f"your key may not use {', '.join(map(repr, more))}."
+    # A bound agent cannot be dropped: a key without it would escape what the agent makes mandatory.
+    if holder.agent is not None and wanted.agent != holder.agent:
+        yield "agent", f"your key is bound to the agent {holder.agent!r}, and so is every key that it creates."
+    elif wanted.agent is not None and not holder.may_use(wanted.agent):
+        yield "agent", f"your key may not use {wanted.agent!r}."
+
+
+def fill_from_caller(caller: Principal, spec: KeySpec) -> KeySpec:
+    """Where the caller is restricted, what the spec leaves out is as in the caller's key."""
+    given = spec.model_fields_set
+    limits, own = spec.limits, caller.limits
     changes: dict[str, Any] = {
         "limits": LimitsShape(
             requests=limits.requests if "requests" in limits.model_fields_set else own.requests,
             tokens=limits.tokens if "tokens" in limits.model_fields_set else own.tokens,
         )
     }
-    if "agents" not in said and caller.agents is not None:
+    if "agents" not in given and caller.agents is not None:
         changes["agents"] = sorted(caller.agents)
-    for field, value in (("agent", caller.agent), ("tier", caller.tier), ("expires_at", moment(caller.expires))):
-        if field not in said:
+    for field, value in (("agent", caller.agent), ("tier", caller.tier), ("expires_at", to_datetime(caller.expires))):
+        if field not in given:
             changes[field] = value
-    return wish.model_copy(update=changes)
+    return spec.model_copy(update=changes)
 
 
-def told(seconds: float | None) -> str | None:
-    """A moment in RFC 3339."""
-    at = moment(seconds)
-    return None if at is None else at.isoformat(timespec="seconds").replace("+00:00", "Z")
+def _make_body(spec: KeySpec, digest: str) -> KeyShape:
+    return KeyShape(**{name: getattr(spec, name) for name in KeySpec.model_fields}, sha256=digest)
 
 
-def _held(record: Record, wish: KeyWish) -> KeyInfo:
-    return KeyInfo(stored_principal(record.key.alias, record.key.workspace, wish), record)
-
-
-def _body(wish: KeyWish, digest: str) -> KeyShape:
-    return KeyShape(**{name: getattr(wish, name) for name in KeyWish.model_fields}, sha256=digest)
-
-
-def _encoded(body: KeyShape) -> bytes:
+def _encode(body: KeyShape) -> bytes:
     return body.model_dump_json().encode()
 
 
-def _changes(former: KeyWish | None, wish: KeyWish | None) -> bytes:
-    """What the audit remembers: every field that differs, but never the hash."""
-    before, after = (_told(one) if one is not None else {} for one in (former, wish))
+def _encode_changes(former: KeySpec | None, spec: KeySpec | None) -> bytes:
+    """For the audit: every field that differs, but never the hash."""
+    before, after = (_dump(one) if one is not None else {} for one in (former, spec))
     differing = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
     return orjson.dumps(
         [{"pointer": f"/{name}", "from": before.get(name), "to": after.get(name)} for name in differing]
     )
 
 
-def _told(wish: KeyWish) -> dict[str, Any]:
-    return wish.model_dump(mode="json", include=set(KeyWish.model_fields))
+def _dump(spec: KeySpec) -> dict[str, Any]:
+    return spec.model_dump(mode="json", include=set(KeySpec.model_fields))

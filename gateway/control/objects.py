@@ -1,152 +1,218 @@
-"""Contexts, profiles, agents and prompts: found, made, replaced and deleted by one service."""
+"""Contexts, profiles, agents and prompts: one service to find, create, replace and delete them."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import orjson
 
-from gateway.control.base import Object, PolicyRepositoryProtocol, Tags
-from gateway.control.kinds import SHAPES, noun, stored_form
-from gateway.control.received import ParsedBody, alias_of, keep_resources, received, require_alias
-from gateway.control.references import referrers
-from gateway.control.writer import Change, PolicyWriter
+from gateway.control.object_bodies import (
+    SHAPES,
+    ParsedBody,
+    get_alias,
+    keep_resources,
+    kind_name,
+    make_stored_body,
+    parse_body,
+    require_same_alias,
+)
+from gateway.control.usage import list_referrers
+from gateway.control.writer import Change, PolicyWriter, Tags
 from gateway.domain.principal import Principal
 from gateway.domain.record import Record
-from gateway.errors import Conflict, FieldError, InvalidObject, NotFound
+from gateway.errors import Conflict, FieldError, InvalidObject, NotFound, PreconditionFailed
+from gateway.ids import read_id_time
 from gateway.policies.context_compiler import title_from_alias
 from gateway.policies.files import PolicyEntry
+from gateway.policies.repository import ID_TIME_DIGITS, PolicyRepository
 
-SHOWN = 5  # referrers that a message names
+CLOCK_SKEW = 60.0  # seconds that the clocks of two replicas may differ
+DRAFT_SUFFIX = "-d"  # of the tag of an object that has a draft
+MOST_REFERRERS = 5  # that a message names
+
+_TIMED_ID = re.compile(r"[0-9a-f]{19}")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyObject:
+    """One object as a reader sees it."""
+
+    kind: str
+    alias: str
+    data: Mapping[str, Any]
+    record: Record | None  # None: it is defined in a file
+    file: str | None = None  # "brand.yaml:12"
+    draft: bool = False  # whether it has a draft
+
+    @property
+    def id(self) -> str:
+        return self.alias if self.record is None else self.record.id
+
+    @property
+    def version(self) -> int:
+        return 0 if self.record is None else self.record.version
+
+    @property
+    def created(self) -> float | None:
+        """When it was created, in seconds since 1970, if its id tells."""
+        if self.record is None or not _TIMED_ID.match(self.record.id):
+            return None
+        created = read_id_time(self.record.id, ID_TIME_DIGITS)
+        return created if created < self.record.at + CLOCK_SKEW else None
+
+    @property
+    def tag(self) -> str:
+        """Changes with everything that a reader sees."""
+        body = self.record.body if self.record is not None else orjson.dumps(self.data)
+        return f"{self.version}-{sha256(body or b'').hexdigest()[:8]}{DRAFT_SUFFIX if self.draft else ''}"
+
+    def require_tag(self, tags: Tags) -> None:
+        """Raise PreconditionFailed unless it has one of the tags; whether it has a draft makes no difference."""
+        if tags is None or "*" in tags:
+            return
+        if self.tag.removesuffix(DRAFT_SUFFIX) not in {tag.removesuffix(DRAFT_SUFFIX) for tag in tags}:
+            message = f"{self.kind}/{self.alias} has changed and is at version {self.version} now."
+            raise PreconditionFailed(f"{message} Read it again and retry.")
+
+    def get_record(self) -> Record:
+        """Its record; raises Conflict for an object that is defined in a file."""
+        if self.record is None:
+            raise Conflict(f"{self.kind}/{self.alias} is defined in the file {self.file}; change it there.")
+        return self.record
+
+    def require_writable(self, tags: Tags) -> Record:
+        """Its record; raises PreconditionFailed unless it has one of the tags, Conflict if it is defined in a file."""
+        self.require_tag(tags)
+        return self.get_record()
 
 
 class Objects:
-    """The objects of a workspace. Another workspace's are not there."""
+    """The objects of each workspace; those of other workspaces do not exist for a caller."""
 
-    def __init__(self, book: PolicyRepositoryProtocol, desk: PolicyWriter) -> None:
-        self._book = book
-        self._desk = desk
+    def __init__(self, policies: PolicyRepository, writer: PolicyWriter) -> None:
+        self._policies = policies
+        self._writer = writer
 
-    def every(self, workspace: str, kind: str, word: str = "") -> Sequence[Object]:
-        """Every object of a kind whose alias, name or description holds the word, by alias."""
+    def list_all(self, workspace: str, kind: str, word: str = "") -> Sequence[PolicyObject]:
+        """Every object of a kind whose alias, name or description contains the word, by alias."""
         drafts = self.drafts(workspace, kind)
-        entries = self._book.entries(workspace)[kind].values()
-        found = [_object(kind, entry, drafts) for entry in entries if _fits(entry, word.casefold())]
+        entries = self._policies.entries(workspace)[kind].values()
+        found = [_make_object(kind, entry, drafts) for entry in entries if _matches(entry, word.casefold())]
         return sorted(found, key=lambda one: one.alias)
 
-    def get(self, workspace: str, kind: str, name: str) -> Object:
+    def get(self, workspace: str, kind: str, name: str) -> PolicyObject:
         """One object by its alias or id; raises NotFound."""
         found = self.find(workspace, kind, name)
         if found is None:
-            raise NotFound(f"There is no {noun(kind)} {name!r}.")
+            raise NotFound(f"There is no {kind_name(kind)} {name!r}.")
         return found
 
-    def find(self, workspace: str, kind: str, name: str) -> Object | None:
-        """One object by its alias or id, if there is one."""
-        known = self._book.entries(workspace)[kind]
+    def find(self, workspace: str, kind: str, name: str) -> PolicyObject | None:
+        """One object by its alias or id, if it exists."""
+        known = self._policies.entries(workspace)[kind]
         entry = known.get(name) or next((one for one in known.values() if one.record and one.record.id == name), None)
-        return None if entry is None else _object(kind, entry, self.drafts(workspace, kind))
+        return None if entry is None else _make_object(kind, entry, self.drafts(workspace, kind))
+
+    def find_default(self, workspace: str) -> PolicyObject | None:
+        """The global default context, if there is one."""
+        return next((one for one in self.list_all(workspace, "contexts") if one.data.get("default") is True), None)
 
     def drafts(self, workspace: str, kind: str) -> dict[str, Record]:
         """The drafts of a kind by alias."""
-        stored = self._book.stored(f"draft:{kind}")
-        return {record.key.alias: record for record in stored if record.key.workspace == workspace}
+        records = self._policies.list_records(f"draft:{kind}")
+        return {record.key.alias: record for record in records if record.key.workspace == workspace}
 
     def draft_changes(self, workspace: str) -> dict[tuple[str, str], Any]:
-        """Every draft of a workspace as `trial` takes it."""
+        """Every draft of a workspace in the form that `PolicyRepository.trial` takes."""
         return {
             (kind, alias): orjson.loads(record.body or b"{}")
             for kind in SHAPES
             for alias, record in self.drafts(workspace, kind).items()
         }
 
-    async def create(self, caller: Principal, kind: str, sent: Any) -> Object:
-        """A new object; raises Conflict if its alias is taken."""
-        alias, given = alias_of(sent), received(kind, sent)
-        async with self._desk.turn(caller.workspace):
+    async def create(self, caller: Principal, kind: str, sent: Any) -> PolicyObject:
+        """Create an object; raises Conflict if its alias is taken."""
+        alias, parsed = get_alias(sent), parse_body(kind, sent)
+        async with self._writer.lock(caller.workspace):
             taken = self.find(caller.workspace, kind, alias)
             if taken is not None and taken.alias == alias:
                 where = f" in the file {taken.file}" if taken.file else ""
-                raise Conflict(f"There is a {noun(kind)} {alias!r} already{where}.")
-            await self.check(caller.workspace, kind, alias, given)
-            change = Change(kind, alias, stored_form(kind, alias, given.data), None)
-            await self._desk.commit(caller, "create", [change])
+                raise Conflict(f"The {kind_name(kind)} {alias!r} already exists{where}.")
+            await self.check(caller.workspace, kind, alias, parsed)
+            change = Change(kind, alias, make_stored_body(kind, alias, parsed.data), None)
+            await self._writer.commit(caller, "create", [change])
         return self.get(caller.workspace, kind, alias)
 
-    async def update(self, caller: Principal, kind: str, name: str, sent: Any, tags: Tags = None) -> Object:
+    async def update(self, caller: Principal, kind: str, name: str, sent: Any, tags: Tags = None) -> PolicyObject:
         """Replace an object; a context keeps its resources unless others are sent."""
-        given = received(kind, sent)
-        async with self._desk.turn(caller.workspace):
+        parsed = parse_body(kind, sent)
+        async with self._writer.lock(caller.workspace):
             current = self.get(caller.workspace, kind, name)
-            current.require(tags)
-            former = current.own()
-            require_alias(current.alias, sent)
-            keep_resources(given, current.data)
-            await self.check(caller.workspace, kind, current.alias, given)
-            body = stored_form(kind, current.alias, given.data)
+            former = current.require_writable(tags)
+            require_same_alias(current.alias, sent)
+            keep_resources(parsed, current.data)
+            await self.check(caller.workspace, kind, current.alias, parsed)
+            body = make_stored_body(kind, current.alias, parsed.data)
             if orjson.dumps(body) != former.body:
-                await self._desk.commit(caller, "update", [Change(kind, current.alias, body, former)], tags)
+                await self._writer.commit(caller, "update", [Change(kind, current.alias, body, former)], tags)
         return self.get(caller.workspace, kind, current.alias)
 
     async def delete(self, caller: Principal, kind: str, name: str, tags: Tags = None) -> None:
-        """Delete an object and its draft; raises Conflict while something refers to it."""
-        async with self._desk.turn(caller.workspace):
+        """Delete an object and its draft; raises Conflict while another object refers to it."""
+        async with self._writer.lock(caller.workspace):
             current = self.get(caller.workspace, kind, name)
-            current.require(tags)
-            changes = [Change(kind, current.alias, None, current.own())]
+            changes = [Change(kind, current.alias, None, current.require_writable(tags))]
             self._require_unused(caller.workspace, current)
-            await self._desk.tried(caller.workspace, {(kind, current.alias): None})
+            await self._writer.check(caller.workspace, {(kind, current.alias): None})
             draft = self.drafts(caller.workspace, kind).get(current.alias)
             if draft is not None:
                 changes.append(Change(f"draft:{kind}", current.alias, None, draft))
-            await self._desk.commit(caller, "delete", changes, tags)
+            await self._writer.commit(caller, "delete", changes, tags)
 
-    async def check(self, workspace: str, kind: str, alias: str, given: ParsedBody) -> None:
-        """Raise Invalid with everything that is wrong with what was sent."""
-        wrong, tried = list(given.faults), given.data
-        former = self.default(workspace) if kind == "contexts" and given.data.get("default") is True else None
+    async def check(self, workspace: str, kind: str, alias: str, parsed: ParsedBody) -> None:
+        """Raise InvalidObject with every fault of the body."""
+        errors, data = list(parsed.faults), parsed.data
+        former = self.find_default(workspace) if kind == "contexts" and data.get("default") is True else None
         if former is not None and former.alias != alias:
-            wrong.append(FieldError("/default", f"{former.alias!r} is the global default already; use set-global"))
-            tried = {**tried, "default": False}
+            errors.append(FieldError("/default", f"{former.alias!r} is already the global default; use set-global"))
+            data = {**data, "default": False}
         try:
-            await self._desk.tried(workspace, {(kind, alias): tried}, given.point)
+            await self._writer.check(workspace, {(kind, alias): data}, parsed.point)
         except InvalidObject as invalid:
-            wrong += invalid.faults
-        if wrong:
-            raise InvalidObject("What was sent is faulty: nothing was changed.", wrong)
+            errors += invalid.faults
+        if errors:
+            raise InvalidObject("Validation failed; nothing was changed.", errors)
 
-    def default(self, workspace: str) -> Object | None:
-        """The global default context."""
-        return next((one for one in self.every(workspace, "contexts") if one.data.get("default") is True), None)
-
-    def _require_unused(self, workspace: str, current: Object) -> None:
-        users = list(referrers(self._book.entries(workspace), current.kind, current.alias))
+    def _require_unused(self, workspace: str, current: PolicyObject) -> None:
+        users = list(list_referrers(self._policies.entries(workspace), current.kind, current.alias))
         if users:
-            more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
-            raise Conflict(f"{current.alias!r} is used by {', '.join(users[:SHOWN])}{more}.")
+            more = f" and {len(users) - MOST_REFERRERS} more" if len(users) > MOST_REFERRERS else ""
+            raise Conflict(f"{current.alias!r} is used by {', '.join(users[:MOST_REFERRERS])}{more}.")
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
-    """The objects of one kind, as those who work on one kind at a time want them."""
+class ObjectsOfKind:
+    """The objects of one kind, for services that work on one kind at a time."""
 
     kind: str
     objects: Objects
 
-    def find(self, workspace: str, name: str) -> Object | None:
+    def find(self, workspace: str, name: str) -> PolicyObject | None:
         return self.objects.find(workspace, self.kind, name)
 
     async def check(self, workspace: str, alias: str, body: dict[str, Any]) -> None:
-        await self.objects.check(workspace, self.kind, alias, received(self.kind, body))
+        await self.objects.check(workspace, self.kind, alias, parse_body(self.kind, body))
 
 
-def _object(kind: str, entry: PolicyEntry, drafts: dict[str, Record]) -> Object:
-    file = str(entry.place) if entry.record is None else None
+def _make_object(kind: str, entry: PolicyEntry, drafts: Mapping[str, Record]) -> PolicyObject:
+    file = str(entry.location) if entry.record is None else None
     data = entry.data if isinstance(entry.data, dict) else {}
-    return Object(kind, entry.alias, data, entry.record, file, entry.alias in drafts)
+    return PolicyObject(kind, entry.alias, data, entry.record, file, entry.alias in drafts)
 
 
-def _fits(entry: PolicyEntry, word: str) -> bool:
+def _matches(entry: PolicyEntry, word: str) -> bool:
     data = entry.data if isinstance(entry.data, dict) else {}
     texts = (entry.alias, data.get("name") or title_from_alias(entry.alias), data.get("description"))
     return any(word in str(text).casefold() for text in texts if text is not None)

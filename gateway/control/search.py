@@ -1,4 +1,4 @@
-"""Finds what an editor is looking for by the words in it."""
+"""Finds objects by the words in them."""
 
 import re
 import unicodedata
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from gateway.domain.snapshot import Snapshot
 
 KINDS = ("contexts", "resources", "profiles", "agents", "prompts", "content")
-SNIPPET = 160  # code points around the first word found
+SNIPPET = 160  # code points around the first matching word
 WORD = re.compile(r"\w+")
 MARKS = re.compile(r"[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u064b-\u065f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]")
-WHOLE, BEGUN, INSIDE = 1.0, 0.8, 0.4  # how well a word of a text answers a word of the query
-ALIAS, NAME, DESCRIPTION, TEXT = 1.0, 1.0, 0.6, 0.3  # how much a field says about a thing
+WHOLE, PREFIX, INSIDE = 1.0, 0.8, 0.4  # how well a word of a text matches a word of the query
+ALIAS, NAME, DESCRIPTION, TEXT = 1.0, 1.0, 0.6, 0.3  # how much a match in a field counts
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """Something that holds every word of a query."""
+class SearchHit:
+    """Something that contains every word of a query."""
 
     kind: str
     id: str
@@ -28,7 +28,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class PageSlice:
-    """Which part of the hits is wanted."""
+    """Which of the hits are wanted."""
 
     skip: int = 0
     take: int = 100
@@ -38,97 +38,100 @@ FIRST = PageSlice()
 
 
 @dataclass(frozen=True, slots=True)
-class _Thing:
+class _Searchable:
     kind: str
     id: str
     name: str
-    fields: tuple[tuple[float, str], ...]  # weight and text, the weightiest first
+    fields: tuple[tuple[float, str], ...]  # weight and text, the heaviest first
 
 
 def search(
     query: str, snapshot: Snapshot, kinds: Iterable[str] = KINDS, part: PageSlice = FIRST
-) -> tuple[list[Hit], int]:
-    """What holds all words of the query, best first, and how much that is in all."""
-    words = list(dict.fromkeys(WORD.findall(folded(query))))
+) -> tuple[list[SearchHit], int]:
+    """What contains all words of the query, best first, and how many hits there are in total."""
+    words = list(dict.fromkeys(WORD.findall(fold_text(query))))
     if not words:
         return [], 0
     wanted = frozenset(kinds)
-    scored = [(_score(words, thing), thing) for thing in _things(snapshot) if thing.kind in wanted]
-    found = [(score, thing) for score, thing in scored if score]
-    found.sort(key=lambda one: (-one[0], KINDS.index(one[1].kind), one[1].id))
-    return [_hit(words, score, thing) for score, thing in found[part.skip :][: part.take]], len(found)
+    scored = [(_score(words, one), one) for one in _list_searchable(snapshot) if one.kind in wanted]
+    found = [(score, one) for score, one in scored if score]
+    found.sort(key=lambda pair: (-pair[0], KINDS.index(pair[1].kind), pair[1].id))
+    return [_make_hit(words, score, one) for score, one in found[part.skip :][: part.take]], len(found)
 
 
-def folded(text: str) -> str:
-    """Text as it is compared: without case, accents and typographic variants."""
+def fold_text(text: str) -> str:
+    """Text for comparison: without case, accents and typographic variants."""
     return text.lower() if text.isascii() else MARKS.sub("", unicodedata.normalize("NFKD", text.casefold()))
 
 
-def _score(words: list[str], thing: _Thing) -> float:
-    """How well a thing answers; 0 if a word is missing."""
+def _score(words: list[str], one: _Searchable) -> float:
+    """How well it matches; 0 if a word is missing."""
     best = dict.fromkeys(words, 0.0)
-    for weight, written in thing.fields:
-        missing = [word for word in words if best[word] < weight]  # a lighter field cannot do better than that
+    for weight, written in one.fields:
+        missing = [word for word in words if best[word] < weight]  # a lighter field cannot improve the others
         if missing and written:
-            text = folded(written)
-            best |= {word: max(best[word], weight * _closeness(word, text)) for word in missing}
+            text = fold_text(written)
+            best |= {word: max(best[word], weight * _match(word, text)) for word in missing}
     return round(sum(best.values()) / len(words), 4) if all(best.values()) else 0.0
 
 
-def _hit(words: list[str], score: float, thing: _Thing) -> Hit:
-    return Hit(thing.kind, thing.id, thing.name, _snippet(words, [written for _, written in thing.fields]), score)
+def _make_hit(words: list[str], score: float, one: _Searchable) -> SearchHit:
+    snippet = _make_snippet(words, [written for _, written in one.fields])
+    return SearchHit(one.kind, one.id, one.name, snippet, score)
 
 
-def _closeness(word: str, text: str) -> float:
+def _match(word: str, text: str) -> float:
     best = 0.0
     at = text.find(word)
     while at >= 0:
         end = at + len(word)
-        begins, ends = at == 0 or not _in_word(text[at - 1]), end == len(text) or not _in_word(text[end])
+        begins, ends = at == 0 or not _is_in_word(text[at - 1]), end == len(text) or not _is_in_word(text[end])
         if begins and ends:
             return WHOLE
-        best = max(best, BEGUN if begins else INSIDE)
+        best = max(best, PREFIX if begins else INSIDE)
         at = text.find(word, end)
     return best
 
 
-def _in_word(character: str) -> bool:
+def _is_in_word(character: str) -> bool:
     return character.isalnum()
 
 
-def _snippet(words: list[str], texts: list[str]) -> str:
-    """The longest text that holds a word, around its first one: names are shown anyway."""
+def _make_snippet(words: list[str], texts: list[str]) -> str:
+    """The longest text that contains a word, around the first one: names are shown anyway."""
     for text in sorted(texts, key=len, reverse=True):
-        plain = folded(text)
+        plain = fold_text(text)
         found = [at for word in words if (at := plain.find(word)) >= 0]
         if found:
-            # Folding may change lengths a little; a snippet need not be exact.
-            return _around(text, min(found))
+            # Folding may change lengths slightly; a snippet need not be exact.
+            return _cut_around(text, min(found))
     return ""
 
 
-def _around(text: str, at: int) -> str:
+def _cut_around(text: str, at: int) -> str:
     start = max(0, min(at - SNIPPET // 4, len(text) - SNIPPET))
     cut = " ".join(text[start : start + SNIPPET].split())
     return f"{'…' if start else ''}{cut}{'…' if start + SNIPPET < len(text) else ''}"
 
 
-def _things(snapshot: Snapshot) -> Iterator[_Thing]:
+def _list_searchable(snapshot: Snapshot) -> Iterator[_Searchable]:
     for context in snapshot.contexts.values():
-        yield _Thing("contexts", context.alias, context.name, ((ALIAS, context.alias), (NAME, context.name)))
+        yield _make_searchable("contexts", context.alias, context.name)
     for resource in snapshot.resources.values():
-        named = (ALIAS, resource.id), (NAME, resource.name)
-        told = (DESCRIPTION, resource.description), (TEXT, resource.text or ""), (TEXT, "\n".join(resource.examples))
-        yield _Thing("resources", resource.id, resource.name, (*named, *told))
+        texts = (TEXT, resource.text or ""), (TEXT, "\n".join(resource.examples))
+        yield _make_searchable("resources", resource.id, resource.name, (DESCRIPTION, resource.description), *texts)
     for profile in snapshot.profiles.values():
-        yield _Thing("profiles", profile.alias, profile.name, ((ALIAS, profile.alias), (NAME, profile.name)))
+        yield _make_searchable("profiles", profile.alias, profile.name)
     for agent in snapshot.agents.values():
-        said = (DESCRIPTION, agent.description), (TEXT, agent.instructions)
-        yield _Thing("agents", agent.alias, agent.name, ((ALIAS, agent.alias), (NAME, agent.name), *said))
+        texts = (DESCRIPTION, agent.description), (TEXT, agent.instructions)
+        yield _make_searchable("agents", agent.alias, agent.name, *texts)
     for prompt in snapshot.prompts.values():
-        named = (ALIAS, prompt.alias), (NAME, prompt.name)
-        yield _Thing("prompts", prompt.alias, prompt.name, (*named, (TEXT, prompt.template or "")))
+        yield _make_searchable("prompts", prompt.alias, prompt.name, (TEXT, prompt.template or ""))
     for path, node in snapshot.nodes.items():
-        yield _Thing(
+        yield _Searchable(
             "content", node.id, node.title, ((ALIAS, path), (ALIAS, node.id), (NAME, node.title), (TEXT, node.body))
         )
+
+
+def _make_searchable(kind: str, id: str, name: str, *texts: tuple[float, str]) -> _Searchable:
+    return _Searchable(kind, id, name, ((ALIAS, id), (NAME, name), *texts))

@@ -1,32 +1,32 @@
-"""The services of the control plane over one gateway's policies, sharing one desk."""
+"""The services of the control plane over one gateway's policies; they share one writer."""
 
 from dataclasses import dataclass
 
-from gateway.control.base import PolicyRepositoryProtocol
 from gateway.control.contexts import Contexts
 from gateway.control.drafts import Drafts
 from gateway.control.objects import Objects
-from gateway.control.versions import History, Versioned, Versions
+from gateway.control.versions import VersionedObjects, Versions
 from gateway.control.writer import PolicyWriter
-from gateway.stores.protocols import EphemeralStore
+from gateway.policies.repository import PolicyRepository
+from gateway.stores.protocols import EphemeralStore, RecordStore
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """What the API and the command line manage policies with."""
+class ControlServices:
+    """What the management API changes policies with."""
 
-    desk: PolicyWriter
+    writer: PolicyWriter
     objects: Objects
-    history: History
+    records: RecordStore
     drafts: Drafts
     contexts: Contexts
 
     @classmethod
-    def over(cls, book: PolicyRepositoryProtocol, history: History, store: EphemeralStore) -> "Services":
-        desk = PolicyWriter(book, store)
-        objects = Objects(book, desk)
-        return cls(desk, objects, history, Drafts(objects, desk), Contexts(objects, desk))
+    def build(cls, policies: PolicyRepository, records: RecordStore, store: EphemeralStore) -> "ControlServices":
+        writer = PolicyWriter(policies, store)
+        objects = Objects(policies, writer)
+        return cls(writer, objects, records, Drafts(objects, writer), Contexts(objects, writer))
 
-    def versions(self, objects: Versioned) -> Versions:
+    def versions(self, objects: VersionedObjects) -> Versions:
         """The versions of one kind of object."""
-        return Versions(objects, self.history, self.desk)
+        return Versions(objects, self.records, self.writer)

@@ -1,40 +1,65 @@
-"""Who uses a context: every place that assigns it, and how many nodes take it over from there."""
+"""Who uses an object: the objects that refer to it, and the places that assign a context."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.candidate import Level
 from gateway.domain.snapshot import Snapshot
-from gateway.scopes.levels import content_level
+from gateway.policies.files import PolicyEntry
+from gateway.scopes.scope import list_content_assignments
+
+# Which field of which kinds names objects of a kind.
+REFERRING_FIELDS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "contexts": (("profiles", "contexts"), ("agents", "contexts"), ("prompts", "contexts"), ("content", "contexts")),
+    "profiles": (("agents", "profile"),),
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """One place that a context is used at."""
+class ContextUse:
+    """One place where a context is used."""
 
     level: Level
-    entity: str  # alias or path of what names it; empty for global
+    entity: str  # alias or path of the object that names it; empty for global
     name: str
     through: str = "assignment"  # or "default", "mandatory"
-    path: str | None = None  # content: where the node stands
-    inherited: int | None = None  # content: how many nodes below take it over
+    path: str | None = None  # content: the path of the node
+    inherited: int | None = None  # content: how many nodes below inherit it
 
 
-def uses(context: str, snapshot: Snapshot) -> list[Use]:
+def list_referrers(sections: Mapping[str, Mapping[str, PolicyEntry]], kind: str, alias: str) -> Iterator[str]:
+    """Every object that names this one, as `kind/alias`."""
+    for other, field in REFERRING_FIELDS.get(kind, ()):
+        for entry in sections.get(other, {}).values():
+            if alias in _get_list(entry.data, field):
+                yield f"{other}/{entry.alias}"
+
+
+def list_uses(context: str, snapshot: Snapshot) -> list[ContextUse]:
     """Every use of a context in one workspace, from broad to narrow."""
-    return [*_globally(context, snapshot), *_by_aliases(context, snapshot), *_by_nodes(context, snapshot)]
+    return [
+        *_list_global_uses(context, snapshot),
+        *_list_alias_uses(context, snapshot),
+        *_list_node_uses(context, snapshot),
+    ]
 
 
-def _globally(context: str, snapshot: Snapshot) -> Iterator[Use]:
+def _get_list(data: Any, field: str) -> list[Any]:
+    value = data.get(field) if isinstance(data, Mapping) else None
+    return value if isinstance(value, list) else [value]
+
+
+def _list_global_uses(context: str, snapshot: Snapshot) -> Iterator[ContextUse]:
     if context in snapshot.mandatory:
-        yield Use(Level.GLOBAL, "", "Every request", "mandatory")
+        yield ContextUse(Level.GLOBAL, "", "Every request", "mandatory")
     if context == snapshot.default:
-        yield Use(Level.GLOBAL, "", "Requests that nothing else applies to", "default")
+        yield ContextUse(Level.GLOBAL, "", "Requests that nothing else applies to", "default")
 
 
-def _by_aliases(context: str, snapshot: Snapshot) -> Iterator[Use]:
+def _list_alias_uses(context: str, snapshot: Snapshot) -> Iterator[ContextUse]:
     levels: tuple[tuple[Level, Mapping[str, Profile | Agent | Prompt]], ...] = (
         (Level.PROFILE, snapshot.profiles),
         (Level.AGENT, snapshot.agents),
@@ -43,16 +68,16 @@ def _by_aliases(context: str, snapshot: Snapshot) -> Iterator[Use]:
     for level, known in levels:
         for one in sorted(known.values(), key=lambda one: one.alias):
             if context in one.contexts:
-                yield Use(level, one.alias, one.name)
+                yield ContextUse(level, one.alias, one.name)
 
 
-def _by_nodes(context: str, snapshot: Snapshot) -> Iterator[Use]:
-    taken_over = Counter(
+def _list_node_uses(context: str, snapshot: Snapshot) -> Iterator[ContextUse]:
+    heirs = Counter(
         assigned.entity
         for node in snapshot.nodes.values()
-        for assigned in content_level(node, snapshot)
+        for assigned in list_content_assignments(node, snapshot)
         if assigned.context == context and assigned.entity != node.path
     )
     for path, node in sorted(snapshot.nodes.items()):
         if context in node.contexts:
-            yield Use(Level.CONTENT, path, node.title, path=path, inherited=taken_over[path])
+            yield ContextUse(Level.CONTENT, path, node.title, path=path, inherited=heirs[path])

@@ -1,4 +1,4 @@
-"""Where changes are made: one after another in a workspace, tried as a whole, then committed."""
+"""Makes changes to policies: one at a time in a workspace, checked as a whole, then committed."""
 
 import asyncio
 import secrets
@@ -10,19 +10,21 @@ from typing import Any
 
 import orjson
 
-from gateway.control.base import PolicyRepositoryProtocol, Tags
-from gateway.control.diff import bounded, differences
-from gateway.control.pointers import pointer
+from gateway.control.diff import encode_for_audit, list_differences
 from gateway.domain.principal import Principal
 from gateway.domain.record import Author, Record, RecordKey, RecordWrite
 from gateway.errors import Conflict, Fault, Faults, FieldError, InvalidObject, PreconditionFailed, VersionConflict
+from gateway.policies.repository import PolicyRepository
+from gateway.policies.workspace import Changes
 from gateway.stores.lease import Lease
 from gateway.stores.protocols import EphemeralStore
+from gateway.validation import format_pointer
 
-TURN_SECONDS = 10.0  # after which the turn of a node that died is over
-PATIENCE_SECONDS = 12.0  # that a change waits for its turn
+LOCK_SECONDS = 10.0  # after which the lock of a replica that died expires
+PATIENCE_SECONDS = 12.0  # how long a change waits for the lock
+LOCK_NAME = "turn"  # in the store; all releases that run on one store must use the same
 
-Changes = Mapping[tuple[str, str], Any | None]  # (kind, alias) → data as it would stand in a policy file
+Tags = frozenset[str] | None  # of which an object must have one; "*": any; None: not checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,83 +34,86 @@ class Change:
     kind: str
     alias: str
     body: Mapping[str, Any] | None
-    former: Record | None  # the current record, which has to be the current one still
-    id: str | None = None  # for one that comes back
+    former: Record | None  # the record that must still be the current one
+    id: str | None = None  # for a deleted object that is restored
 
-    def write(self, workspace: str) -> RecordWrite:
+    def to_write(self, workspace: str) -> RecordWrite:
         before = self.former.body if self.former is not None else None
         return RecordWrite(
             RecordKey(workspace, self.kind, self.alias),
             None if self.body is None else orjson.dumps(self.body),
             0 if self.former is None else self.former.version,
             self.id,
-            bounded(differences(orjson.loads(before or b"{}"), self.body or {})),
+            encode_for_audit(list_differences(orjson.loads(before or b"{}"), self.body or {})),
         )
 
 
 class PolicyWriter:
-    """Shared by everything that changes policies, so that two changes never pass each other untried.
+    """Shared by everything that changes policies, so that no two changes are checked against the same state.
 
-    Each change alone may be right and both together wrong: one deletes what the other begins to refer to.
+    Each change alone may be valid and both together not: one deletes what the other starts to refer to.
     """
 
-    def __init__(self, book: PolicyRepositoryProtocol, store: EphemeralStore) -> None:
-        self._book = book
+    def __init__(
+        self, policies: PolicyRepository, store: EphemeralStore, *, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        self._policies = policies
         self._store = store
+        self._patience = patience
         self._owner = secrets.token_hex(8)
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
 
     @asynccontextmanager
-    async def turn(self, workspace: str) -> AsyncIterator[None]:
-        """Look, try and commit inside: others' changes are seen, and nobody on any node makes any meanwhile."""
-        name = f"turn:{sha256(workspace.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    async def lock(self, workspace: str) -> AsyncIterator[None]:
+        """Read, check and commit inside: the changes of others are known, and no replica makes any meanwhile."""
+        name = f"{LOCK_NAME}:{sha256(workspace.encode('utf-8', 'surrogatepass')).hexdigest()}"
         async with (
-            self._turns.setdefault(workspace, asyncio.Lock()),
-            Lease(self._store, name, self._owner, TURN_SECONDS).held(PATIENCE_SECONDS),
+            self._locks.setdefault(workspace, asyncio.Lock()),
+            Lease(self._store, name, self._owner, LOCK_SECONDS).hold(self._patience),
         ):
-            await self._book.refresh()
+            await self._policies.refresh()
             yield
 
-    async def tried(self, workspace: str, changes: Changes, point: Callable[[Fault], FieldError] | None = None) -> None:
-        """Raise Invalid with every fault that the changes would bring.
+    async def check(self, workspace: str, changes: Changes, point: Callable[[Fault], FieldError] | None = None) -> None:
+        """Raise InvalidObject with every fault that the changes would cause.
 
-        Faults that other objects have already do not count: whoever mends them has to begin somewhere.
+        Faults that other objects already have do not count: they could never be fixed one by one otherwise.
         """
-        faults = await asyncio.to_thread(self._faults, workspace, changes)
+        faults = await asyncio.to_thread(self._list_faults, workspace, changes)
         own = {f"{kind}/{alias}" for kind, alias in changes}
-        foreign = [fault for fault in faults if fault.file not in own]
-        if foreign:
-            known = {str(fault) for fault in await asyncio.to_thread(self._faults, workspace, {})}
+        if any(fault.file not in own for fault in faults):
+            known = {str(fault) for fault in await asyncio.to_thread(self._list_faults, workspace, {})}
             faults = [fault for fault in faults if fault.file in own or str(fault) not in known]
         if faults:
-            told = [(point or pointed)(one) if one.file in own else elsewhere(one) for one in faults]
-            raise InvalidObject("The policies would be faulty: nothing was changed.", told)
+            point = point or make_field_error
+            errors = [point(fault) if fault.file in own else _make_foreign_error(fault) for fault in faults]
+            raise InvalidObject("Validation failed; nothing was changed.", errors)
 
     async def commit(
         self, caller: Principal, action: str, changes: Sequence[Change], tags: Tags = None
     ) -> list[Record]:
-        """Store changes that were tried; one that somebody on another node overtook fails as a whole."""
-        writes = [change.write(caller.workspace) for change in changes]
+        """Store checked changes; all fail if another replica has changed one of the objects meanwhile."""
+        writes = [change.to_write(caller.workspace) for change in changes]
         try:
-            return await self._book.commit(writes, Author(caller.name, action))
+            return await self._policies.commit(writes, Author(caller.name, action))
         except VersionConflict as conflict:
             kind, alias = conflict.key[1:]
-            message = f"Somebody else changed {kind}/{alias} at the same moment. Read it again."
+            message = f"{kind}/{alias} was changed by someone else in the meantime. Read it again and retry."
             raise (Conflict if tags is None else PreconditionFailed)(message) from conflict
 
-    def _faults(self, workspace: str, changes: Changes) -> list[Fault]:
+    def _list_faults(self, workspace: str, changes: Changes) -> list[Fault]:
         try:
-            self._book.trial(workspace, changes)
+            self._policies.trial(workspace, changes)
         except Faults as faults:
             return faults.faults
         return []
 
 
-def pointed(fault: Fault) -> FieldError:
+def make_field_error(fault: Fault) -> FieldError:
     """A fault of an object whose data is the body of the request."""
-    return FieldError(pointer(fault.keys), fault.message)
+    return FieldError(format_pointer(fault.keys), fault.message)
 
 
-def elsewhere(fault: Fault) -> FieldError:
-    """A fault that a change brings about in another object."""
+def _make_foreign_error(fault: Fault) -> FieldError:
+    """A fault that a change causes in another object."""
     return FieldError("", f"{fault.file}: {fault.path}: {fault.message}")

@@ -1,4 +1,4 @@
-"""Plain data as YAML that a person likes to read and that `gateway.strict_yaml` reads back exactly."""
+"""Writes plain data as readable YAML that `gateway.strict_yaml` reads back exactly."""
 
 import math
 import re
@@ -7,110 +7,110 @@ from typing import Any
 
 import yaml
 
-from gateway.strict_yaml import INTEGER, resolve
+from gateway.strict_yaml import INTEGER, resolve_scalar
 
 STEP = "  "
-WIDTH = 100  # a list of words stays on one line as long as that line does not get longer
-# What a plain scalar may look like without a second thought; anything else is quoted.
+WIDTH = 100  # a list of words stays on one line up to this length
+# What is always safe as a plain scalar; anything else is quoted.
 PLAIN = re.compile(r"[A-Za-z0-9_/.](?:[^\x00-\x1f\x7f-\xa0:#\ufeff\u2028\u2029\ufffe\uffff]|:(?=\S))*")
-FLOW = re.compile(r"[,\[\]{}:?\"]")  # means something in a list on one line
-# Characters that YAML refuses, takes for a line break or drops.
+FLOW = re.compile(r"[,\[\]{}:?\"]")  # special in a list on one line
+# Characters that YAML refuses, treats as line breaks or drops.
 ESCAPED = re.compile(r"[\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029\ufffe\uffff\"\\]")
-# A literal block keeps everything but these; tabs are left to quotes, because readers differ about them.
+# A literal block keeps everything but these; tabs are quoted, because readers differ about them.
 NOT_LITERAL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ufeff\u2028\u2029\ufffe\uffff]")
 SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
-def yaml_text(data: dict[str, Any]) -> str:
-    """A mapping as a block; raises ValueError for what cannot be written: huge numbers, other types than JSON's."""
-    return "".join(f"{line}\n" for line in _mapping(data, "")) if data else "{}\n"
+def format_yaml(data: dict[str, Any]) -> str:
+    """A mapping as a block; raises ValueError for what cannot be written: huge numbers, types that JSON lacks."""
+    return "".join(f"{line}\n" for line in _format_mapping(data, "")) if data else "{}\n"
 
 
-def _mapping(data: dict[str, Any], indent: str) -> Iterator[str]:
+def _format_mapping(data: dict[str, Any], indent: str) -> Iterator[str]:
     for key, value in data.items():
         if not isinstance(key, str):
             raise ValueError(f"{key!r} cannot be a key; keys are text")
-        yield from _entry(f"{indent}{_in_flow(key)}:", value, indent)
+        yield from _format_entry(f"{indent}{_format_in_flow(key)}:", value, indent)
 
 
-def _sequence(data: list[Any], indent: str) -> Iterator[str]:
+def _format_sequence(data: list[Any], indent: str) -> Iterator[str]:
     for value in data:
-        yield from _entry(f"{indent}-", value, indent)
+        yield from _format_entry(f"{indent}-", value, indent)
 
 
-def _entry(head: str, value: Any, indent: str) -> Iterator[str]:
-    """A value behind its key or dash, below it where it needs lines of its own."""
+def _format_entry(head: str, value: Any, indent: str) -> Iterator[str]:
+    """A value after its key or dash, below it if it needs lines of its own."""
     deeper = indent + STEP
     if isinstance(value, str) and _is_literal(value):
-        yield from _literal(head, value, deeper)
+        yield from _format_literal(head, value, deeper)
     elif isinstance(value, dict) and value:
         yield head
-        yield from _mapping(value, deeper)
+        yield from _format_mapping(value, deeper)
     elif isinstance(value, list | tuple) and value:
-        short = _flow(value)
+        short = _format_on_one_line(value)
         if short is not None and len(head) + len(short) < WIDTH:
             yield f"{head} {short}"
         else:
             yield head
-            yield from _sequence(list(value), deeper)
+            yield from _format_sequence(list(value), deeper)
     else:
-        yield f"{head} {_scalar(value)}"
+        yield f"{head} {_format_scalar(value)}"
 
 
-def _flow(values: Any) -> str | None:
-    """A list of short scalars on one line, if it is one."""
+def _format_on_one_line(values: Any) -> str | None:
+    """A list of scalars on one line; None if it needs several."""
     if any(isinstance(value, dict | list | tuple) or (isinstance(value, str) and "\n" in value) for value in values):
         return None
-    return f"[{', '.join(_in_flow(value) for value in values)}]"
+    return f"[{', '.join(_format_in_flow(value) for value in values)}]"
 
 
-def _in_flow(value: Any) -> str:
-    return _quoted(value) if isinstance(value, str) and FLOW.search(value) else _scalar(value)
+def _format_in_flow(value: Any) -> str:
+    return _quote(value) if isinstance(value, str) and FLOW.search(value) else _format_scalar(value)
 
 
-def _scalar(value: Any) -> str:
+def _format_scalar(value: Any) -> str:
     match value:
         case None:
             return "null"
         case bool():
             return "true" if value else "false"
         case str():
-            return _inline(value)
+            return _format_text(value)
         case int():
-            return _integer(value)
+            return _format_integer(value)
         case float() if math.isfinite(value):
-            return _float(value)
+            return _format_float(value)
         case dict() | list() | tuple():
             return "{}" if isinstance(value, dict) else "[]"
     raise ValueError(f"{value!r} cannot be written in YAML; use JSON")
 
 
-def _integer(value: int) -> str:
+def _format_integer(value: int) -> str:
     text = str(int(value))
     if not INTEGER.fullmatch(text):
         raise ValueError(f"the number {text[:20]}… has too many digits for YAML; use JSON")
     return text
 
 
-def _float(value: float) -> str:
-    """With a point in any case: without one, `1e22` would be a word."""
+def _format_float(value: float) -> str:
+    """Always with a point: without one, `1e22` would be a string."""
     mantissa, exponent, power = repr(float(value)).partition("e")
     return f"{mantissa if '.' in mantissa else mantissa + '.0'}{exponent}{power}"
 
 
-def _inline(text: str) -> str:
-    """Text on one line: plain where no reader of YAML could take it for something else, else in quotes."""
-    if PLAIN.fullmatch(text) and not text.endswith((" ", ":")) and text == resolve(text) and _is_word(text):
+def _format_text(text: str) -> str:
+    """Text on one line: plain if no YAML reader could mistake it for something else, otherwise quoted."""
+    if PLAIN.fullmatch(text) and not text.endswith((" ", ":")) and text == resolve_scalar(text) and _is_word(text):
         return text
-    return _quoted(text)
+    return _quote(text)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{ESCAPED.sub(_escape, text)}"'
 
 
 def _is_word(text: str) -> bool:
-    """Whether common readers see text too; to them `no` is false, and `2024-01-01` a date."""
+    """Whether common readers see text too; for them `no` is false and `2024-01-01` a date."""
     patterns = yaml.SafeLoader.yaml_implicit_resolvers.get(text[:1], ())
     return not any(pattern.match(text) for _, pattern in patterns) and not text.startswith("...")
 
@@ -124,8 +124,8 @@ def _is_literal(text: str) -> bool:
     return "\n" in text.strip("\n") and NOT_LITERAL.search(text) is None
 
 
-def _literal(head: str, text: str, indent: str) -> Iterator[str]:
-    """A block of lines; the indicators say how far it is indented (if it begins with a space) and how it ends."""
+def _format_literal(head: str, text: str, indent: str) -> Iterator[str]:
+    """A block of lines; the indicators give its indentation (if it begins with a space) and how it ends."""
     body = text.rstrip("\n")
     ends = len(text) - len(body)
     width = str(len(STEP)) if text[0] in " \n" else ""

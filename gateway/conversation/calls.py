@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
 
-@dataclass(frozen=True, slots=True)
-class OwnCall:
-    """A call that the gateway runs itself."""
+class FunctionCall(msgspec.Struct, frozen=True, array_like=True):
+    """A complete call, as it is run or stored."""
 
     id: str
     name: str
@@ -30,21 +30,24 @@ class ToolCall:
 
     @property
     def name(self) -> str:
-        return str(function_of(self.parts).get("name") or "")
+        return str(read_function(self.parts).get("name") or "")
 
     @property
     def arguments(self) -> str:
-        given = function_of(self.parts).get("arguments")
-        return given if isinstance(given, str) else orjson.dumps(given).decode() if given else ""
+        value = read_function(self.parts).get("arguments")
+        return value if isinstance(value, str) else orjson.dumps(value).decode() if value else ""
+
+    def make_function_call(self) -> FunctionCall:
+        return FunctionCall(self.id, self.name, self.arguments)
 
 
-def function_of(call: dict[str, Any]) -> dict[str, Any]:
+def read_function(call: dict[str, Any]) -> dict[str, Any]:
     """The `function` of a call or of a delta, {} where a provider left it out."""
     function = call.get("function")
     return function if isinstance(function, dict) else {}
 
 
-def is_json(text: str) -> bool:
+def is_valid_json(text: str) -> bool:
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -58,13 +61,13 @@ def absorb(whole: dict[str, Any], part: dict[str, Any]) -> None:
         if key == "index" or value is None:
             continue
         if key == "function":
-            absorb_function(whole["function"], function_of(part))
+            absorb_function(whole["function"], read_function(part))
         elif key != "id" or not whole.get("id"):
             whole[key] = value
 
 
 def absorb_function(known: dict[str, Any], part: dict[str, Any]) -> None:
-    """Add a delta of a function; providers say null or nothing for what goes on, and some repeat the name."""
+    """Add a delta of a function; providers send null or nothing for what is unchanged, and some repeat the name."""
     for key, value in part.items():
         if value in (None, "") or (key == "name" and value == known.get("name")):
             continue
@@ -75,18 +78,18 @@ def absorb_function(known: dict[str, Any], part: dict[str, Any]) -> None:
 class CallTracker:
     """Sorts the deltas of one turn into calls: ours are withheld, the client's shown from index 0.
 
-    Providers differ: some leave `index` out, some give every call index 0 with an id of its own, some repeat the id
-    with every delta, some split the name.
+    Providers differ: some omit `index`, some give every call index 0 with an id of its own, some repeat the id with
+    every delta, some split the name.
     """
 
     def __init__(self, own_names: frozenset[str]) -> None:
         self.own_names = own_names
         self.calls: list[ToolCall] = []
-        self._at: dict[int, ToolCall] = {}
+        self._by_index: dict[int, ToolCall] = {}
         self._shown = 0
 
     def take(self, deltas: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """File the deltas of one chunk; return those that the client may see, renumbered."""
+        """Add the deltas of one chunk; return those that the client may see, renumbered."""
         shown: list[dict[str, Any]] = []
         named: list[ToolCall] = []  # a chunk names each of its calls once
         for delta in deltas:
@@ -96,11 +99,11 @@ class CallTracker:
                 call = ToolCall({"id": None, "type": "function", "function": {"name": "", "arguments": ""}})
                 self.calls.append(call)
                 if isinstance(index := delta.get("index"), int):
-                    self._at[index] = call
+                    self._by_index[index] = call
             absorb(call.parts, delta)
-            named += [call] if function_of(delta).get("name") else []
+            named += [call] if read_function(delta).get("name") else []
             call.withheld.append(delta)
-            self._judge(call)
+            self._decide_owner(call)
             shown += self._release(call)
         return shown
 
@@ -114,29 +117,29 @@ class CallTracker:
         return shown
 
     @property
-    def own(self) -> list[ToolCall]:
+    def own_calls(self) -> list[ToolCall]:
         return [call for call in self.calls if call.own]
 
     @property
-    def client(self) -> list[ToolCall]:
+    def client_calls(self) -> list[ToolCall]:
         return [call for call in self.calls if not call.own]
 
     def _find(self, delta: dict[str, Any], named: list[ToolCall]) -> ToolCall | None:
         """The call that a delta continues, None if it begins one."""
-        index, identity, name = delta.get("index"), delta.get("id"), function_of(delta).get("name")
+        index, identity, name = delta.get("index"), delta.get("id"), read_function(delta).get("name")
         if isinstance(index, int):
-            call = self._at.get(index)
+            call = self._by_index.get(index)
         elif identity:
             return next((call for call in self.calls if call.id == identity), None)
         else:
             call = self.calls[-1] if self.calls else None
         if call is None or (identity and call.id and identity != call.id):
             return None
-        complete = any(call is one for one in named) or (call.arguments and is_json(call.arguments))
+        complete = any(call is one for one in named) or (call.arguments and is_valid_json(call.arguments))
         return None if name and not identity and complete else call
 
-    def _judge(self, call: ToolCall) -> None:
-        """Decide whose call it is as soon as its name cannot change any more."""
+    def _decide_owner(self, call: ToolCall) -> None:
+        """Decide whose call it is as soon as its name is final."""
         if call.own is not None or not call.name:
             return
         if call.arguments:

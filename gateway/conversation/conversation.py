@@ -1,91 +1,136 @@
-"""Driving an exchange: calls upstream, runs our tools, hands the client's part on."""
+"""Driving an exchange: calls the upstream, runs our tools, passes the client's part on."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
-from gateway.conversation.calls import OwnCall
-from gateway.conversation.hidden_turns import HiddenTurn
-from gateway.conversation.keepalive import Silence, comments_until
-from gateway.conversation.loop import Finish, RunTools, Step, TurnLoop
-from gateway.conversation.relay import is_events, is_json, judge, read_after_done, relayed
+from gateway.conversation.calls import FunctionCall
+from gateway.conversation.hidden_turns import HIDDEN_TURN_SECONDS, HiddenTurn
+from gateway.conversation.loop import FinishStep, RunToolsStep, Step, TurnLoop
+from gateway.conversation.relay import AFTER_DONE_SECONDS, check_reply, read_after_done, relay_events
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
-from gateway.domain.exchange import Exchange, Reply
-from gateway.domain.upstream import Upstream, UpstreamReply
+from gateway.domain.exchange import Exchange, ExchangeStatus, Reply, TurnReply
+from gateway.domain.upstream import SendTurn, UpstreamReply, is_event_stream, is_json_reply
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
 
-Sender = Callable[[bytes, bool], Awaitable[tuple[Upstream, UpstreamReply]]]  # body, whether it is the first turn
+KEEPALIVE_COMMENT = b": working\n\n"
 
 
-async def unexpected(_: object) -> NoReturn:
+@dataclass(frozen=True, slots=True)
+class ConversationTimings:
+    """Seconds that a conversation waits for something."""
+
+    keepalive: float = 5.0  # without a byte for the client, after which a comment is sent
+    after_done: float = AFTER_DONE_SECONDS  # for the upstream to close its stream
+    hidden_turns: float = HIDDEN_TURN_SECONDS  # for the client to return its tools' results
+
+
+DEFAULT_TIMINGS = ConversationTimings()
+
+
+class SilenceTimer:
+    """How long the client has received nothing."""
+
+    __slots__ = ("_last", "_limit")
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self.restart()
+
+    def restart(self) -> None:
+        self._last = time.monotonic()
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until a comment is due."""
+        return max(0.0, self._last + self._limit - time.monotonic())
+
+
+async def send_comments_until(task: asyncio.Future[Any], silence: SilenceTimer) -> AsyncGenerator[bytes]:
+    """Keep-alive comments while a task runs; it is cancelled if nobody waits for it any more."""
+    try:
+        while not task.done():
+            done, _ = await asyncio.wait({task}, timeout=silence.remaining)
+            if not done:
+                yield KEEPALIVE_COMMENT
+                silence.restart()
+    finally:
+        if not task.done():
+            task.cancel()
+
+
+async def refuse_call(_: object) -> NoReturn:
     raise AssertionError("a relay has neither tools to run nor turns to hide")
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One exchange with its three ways out: upstream, our tools, the store of hidden turns."""
+    """One exchange with what it needs: the upstream, our tools, the store of hidden turns."""
 
     exchange: Exchange
-    send: Sender
-    run: Callable[[OwnCall], Awaitable[str]] = unexpected
-    keep: Callable[[HiddenTurn], Awaitable[None]] = unexpected
+    send: SendTurn
+    run: Callable[[FunctionCall], Awaitable[str]] = refuse_call
+    keep: Callable[[HiddenTurn], Awaitable[None]] = refuse_call
+    timings: ConversationTimings = DEFAULT_TIMINGS
 
     async def relay(self, body: bytes) -> Reply:
         """One call whose reply passes as it comes."""
-        reply = await self._call(body)
-        if not is_events(reply):
-            return await whole(reply)
+        reply = await self._call_upstream(body)
+        if not is_event_stream(reply):
+            return await read_whole_reply(reply)
         try:
-            first = await first_bytes(reply)
+            first = await read_first_bytes(reply)
         except BaseException:
             await reply.close()
             raise
-        return Reply(reply.status, reply.headers, stream=relayed(reply, first, self.exchange), close=reply.close)
+        stream = relay_events(reply, first, self.exchange, self.timings.after_done)
+        return Reply(reply.status, reply.headers, stream=stream, close=reply.close)
 
     async def answer(self, loop: ReplyLoop) -> Reply:
         """Turns until there is one whole answer."""
         while True:
-            reply = await self._call(loop.request())
-            got = await whole(reply)
-            if got.status >= 400:
-                return got
-            if not is_json(reply):
-                raise UpstreamInvalid("The upstream streams although no stream was asked for.")
-            step = await self._after(loop, self._take(loop, got.body))
-            if isinstance(step, Finish):
-                return Reply(got.status, got.headers, step.data)
+            reply = await self._call_upstream(loop.build_request())
+            whole = await read_whole_reply(reply)
+            if whole.status >= 400:
+                return whole
+            if not is_json_reply(reply):
+                raise UpstreamInvalid("The upstream sent a stream although none was requested.")
+            step = await self._apply(loop, self._take_reply(loop, whole.body))
+            if isinstance(step, FinishStep):
+                return Reply(whole.status, whole.headers, step.data)
 
     async def stream(self, loop: StreamLoop) -> Reply:
         """Turns as one stream; returns once the first turn's first bytes are there."""
-        reply = await self._call(loop.request())
+        reply = await self._call_upstream(loop.build_request())
         if reply.status >= 400:
-            return await whole(reply)
+            return await read_whole_reply(reply)
         try:
-            if not is_events(reply):
-                raise UpstreamInvalid("The upstream does not stream although a stream was asked for.")
-            shown = loop.feed(await first_bytes(reply))
+            if not is_event_stream(reply):
+                raise UpstreamInvalid("The upstream did not stream although a stream was requested.")
+            shown = loop.feed(await read_first_bytes(reply))
         except BaseException:
             await reply.close()
             raise
-        return Reply(reply.status, reply.headers, stream=self._turns(loop, reply, shown), close=reply.close)
+        return Reply(reply.status, reply.headers, stream=self._stream_turns(loop, reply, shown), close=reply.close)
 
-    async def _turns(self, loop: StreamLoop, reply: UpstreamReply, shown: bytes) -> AsyncGenerator[bytes]:
-        silence = Silence()
+    async def _stream_turns(self, loop: StreamLoop, reply: UpstreamReply, shown: bytes) -> AsyncGenerator[bytes]:
+        silence = SilenceTimer(self.timings.keepalive)
         try:
             if shown:
                 yield shown
             while True:
-                async for data in self._read(loop, reply, silence):
+                async for data in self._read_turn(loop, reply, silence):
                     yield data
                 await reply.close()
-                async for step in self._next(loop, silence):
+                async for step in self._go_on(loop, silence):
                     if isinstance(step, bytes):
                         yield step
-                    elif isinstance(step, Finish):
+                    elif isinstance(step, FinishStep):
                         yield step.data
                         return
                     else:
@@ -93,13 +138,13 @@ class Conversation:
         finally:
             await reply.close()
 
-    async def _read(self, loop: StreamLoop, reply: UpstreamReply, silence: Silence) -> AsyncGenerator[bytes]:
+    async def _read_turn(self, loop: StreamLoop, reply: UpstreamReply, silence: SilenceTimer) -> AsyncGenerator[bytes]:
         """What the client sees of one turn, with comments while nothing of it may be shown."""
         while True:
-            reading = read_after_done(reply) if loop.turn_done else reply.read()
+            reading = read_after_done(reply, self.timings.after_done) if loop.turn_done else reply.read()
             if loop.may_be_silent:
                 task = asyncio.ensure_future(reading)
-                async for comment in comments_until(task, silence):
+                async for comment in send_comments_until(task, silence):
                     yield comment
                 chunk = task.result()
             else:
@@ -108,65 +153,68 @@ class Conversation:
                 return
             if shown := loop.feed(chunk):
                 yield shown
-                silence.broken()
+                silence.restart()
 
-    async def _next(self, loop: StreamLoop, silence: Silence) -> AsyncGenerator[bytes | Finish | UpstreamReply]:
+    async def _go_on(
+        self, loop: StreamLoop, silence: SilenceTimer
+    ) -> AsyncGenerator[bytes | FinishStep | UpstreamReply]:
         """After a turn: comments while our tools run, then the end or the reply of the next turn."""
-        task = asyncio.ensure_future(self._go_on(loop))
+        task = asyncio.ensure_future(self._start_next_turn(loop))
         try:
-            async for comment in comments_until(task, silence):
+            async for comment in send_comments_until(task, silence):
                 yield comment
         except BaseException:
             await close_unclaimed(task)
             raise
         yield task.result()
 
-    async def _go_on(self, loop: StreamLoop) -> Finish | UpstreamReply:
-        step = await self._after(loop, self._end(loop))
-        if isinstance(step, Finish):
+    async def _start_next_turn(self, loop: StreamLoop) -> FinishStep | UpstreamReply:
+        step = await self._apply(loop, self._end_turn(loop))
+        if isinstance(step, FinishStep):
             return step
-        reply = await self._call(loop.request())
+        reply = await self._call_upstream(loop.build_request())
         if reply.status >= 400:
-            raise failure((await whole(reply)).body, reply.status)
-        if not is_events(reply):
+            raise build_stream_failure((await read_whole_reply(reply)).body, reply.status)
+        if not is_event_stream(reply):
             await reply.close()
             raise UpstreamInvalid(f"The upstream stopped streaming in turn {loop.turns}.")
         return reply
 
-    async def _call(self, body: bytes) -> UpstreamReply:
+    async def _call_upstream(self, body: bytes) -> UpstreamReply:
         """One upstream call; the reply is closed if it is refused."""
         exchange = self.exchange
         exchange.turns += 1
-        upstream, reply = await self.send(body, exchange.turns == 1)
+        answer = await self.send(body, exchange.turns == 1)
+        upstream, reply = answer.upstream, answer.reply
         exchange.upstream = upstream.name
-        exchange.replies.append((upstream.name, reply.status))
+        exchange.replies.append(TurnReply(upstream.name, reply.status))
         try:
-            judge(upstream, reply)
+            check_reply(upstream, reply)
         except BaseException:
             await reply.close()
             raise
         return reply
 
-    async def _after(self, loop: TurnLoop, step: Step) -> Step:
-        """Run our tools and keep what the client does not see."""
-        if isinstance(step, RunTools):
+    async def _apply(self, loop: TurnLoop, step: Step) -> Step:
+        """Run our tools and store what the client does not see."""
+        if isinstance(step, RunToolsStep):
             self.exchange.tools_run += (call.name for call in step.calls)
             step = loop.resume(await asyncio.gather(*map(self.run, step.calls)))
-        if isinstance(step, Finish):
+        if isinstance(step, FinishStep):
             self.exchange.usage = loop.usage
             if step.hidden is not None:
                 await self.keep(step.hidden)
         return step
 
-    def _take(self, loop: ReplyLoop, body: bytes) -> Step:
+    def _take_reply(self, loop: ReplyLoop, body: bytes) -> Step:
         try:
             return loop.take(body)
         finally:
             self._note_limit(loop)
 
-    def _end(self, loop: StreamLoop) -> Step:
+    def _end_turn(self, loop: StreamLoop) -> Step:
         if loop.failed:
-            self.exchange.status = "error"
+            self.exchange.status = ExchangeStatus.ERROR
         try:
             return loop.end()
         finally:
@@ -174,27 +222,27 @@ class Conversation:
 
     def _note_limit(self, loop: TurnLoop) -> None:
         if loop.limited:
-            self.exchange.status = "loop_limit"
+            self.exchange.status = ExchangeStatus.LOOP_LIMIT
 
 
-async def first_bytes(reply: UpstreamReply) -> bytes:
-    """What a stream begins with; one that is over at once was none."""
+async def read_first_bytes(reply: UpstreamReply) -> bytes:
+    """What a stream begins with; one that ends at once was none."""
     first = await reply.read()
     if not first:
         raise UpstreamTruncated("The upstream's stream ended before it began.")
     return first
 
 
-async def whole(reply: UpstreamReply) -> Reply:
-    """The reply with its whole body; the connection is given back."""
+async def read_whole_reply(reply: UpstreamReply) -> Reply:
+    """The reply with its whole body; the connection is released."""
     try:
         return Reply(reply.status, reply.headers, await reply.read_all())
     finally:
         await reply.close()
 
 
-def failure(body: bytes, status: int) -> UpstreamError:
-    """An upstream's error reply in the middle of a stream, in its own words if it has any."""
+def build_stream_failure(body: bytes, status: int) -> UpstreamError:
+    """An upstream's error reply in the middle of a stream, with its own message if it has one."""
     try:
         message = str(msgspec.json.decode(body)["error"]["message"])
     except (msgspec.MsgspecError, RecursionError, KeyError, TypeError):
@@ -202,9 +250,9 @@ def failure(body: bytes, status: int) -> UpstreamError:
     return UpstreamInvalid(f"The upstream failed in the middle of the answer (HTTP {status}): {message}")
 
 
-async def close_unclaimed(task: asyncio.Task[Finish | UpstreamReply]) -> None:
+async def close_unclaimed(task: asyncio.Task[FinishStep | UpstreamReply]) -> None:
     """The client left while the next turn's reply arrived: nobody else will close it."""
     if task.done() and not task.cancelled() and task.exception() is None:
         arrived = task.result()
-        if not isinstance(arrived, Finish):
+        if not isinstance(arrived, FinishStep):
             await arrived.close()

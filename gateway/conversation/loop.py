@@ -1,7 +1,7 @@
-"""The tool loop, without I/O: an upstream's bytes go in, the client's bytes and the next step come out.
+"""The turn loop, without I/O: an upstream's bytes go in, the client's bytes and the next step come out.
 
-A driver calls `request()` for the body of the next upstream call, hands the reply in (`StreamLoop.feed` and `end`, or
-`ReplyLoop.take`) and does what the returned step says: run tools and `resume`, call again, or finish.
+A driver calls `build_request()` for the body of the next upstream call, passes the reply in (`StreamLoop.feed` and
+`end`, or `ReplyLoop.take`) and does what the returned step says: run tools and `resume`, call again, or finish.
 """
 
 from collections.abc import Callable
@@ -11,22 +11,25 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.calls import OwnCall, ToolCall
+from gateway.conversation.calls import FunctionCall, ToolCall
 from gateway.conversation.hidden_turns import HiddenTurn
+from gateway.domain.chat import ChatRequest, OutgoingBody
+from gateway.domain.injection import ClientTools, OwnTools
+from gateway.domain.upstream import Capabilities
 from gateway.errors import LoopLimit
 
-JOINER = "\n\n"  # between the texts of several turns
-JOINED = ("content", "reasoning_content", "reasoning", "refusal")  # texts of a message that turns add to
-CUT_SHORT = frozenset({"length", "content_filter"})  # the model did not finish what it was saying
-
+TEXT_SEPARATOR = "\n\n"  # between the texts of several turns
+JOINED_FIELDS = ("content", "reasoning_content", "reasoning", "refusal")  # texts of a message that turns add to
+CUT_SHORT_REASONS = frozenset({"length", "content_filter"})  # the model did not finish what it was saying
 _encode = msgspec.json.Encoder().encode
 _decode_message: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_list: Callable[[Raw], list[Raw]] = msgspec.json.Decoder(list[Raw]).decode
+REWRITTEN = ("tools", "tool_choice")  # fields that differ from turn to turn
 
 
 @dataclass(frozen=True, slots=True)
 class LoopPlan:
-    """What the loop needs to know of an exchange."""
+    """What the turn loop needs to know of an exchange."""
 
     fields: dict[str, Any]  # the outgoing body without messages, tools and tool_choice
     messages: list[Raw]
@@ -40,32 +43,58 @@ class LoopPlan:
     last_text_only: bool = False  # a JSON response_format: texts of several turns cannot be joined
 
 
+def plan_turns(
+    request: ChatRequest,
+    outgoing: OutgoingBody,
+    client: ClientTools,
+    own: OwnTools | None,
+    can: Capabilities,
+    max_turns: int,
+) -> LoopPlan | None:
+    """The plan of an exchange in which our tools are registered; None: there is nothing to plan, it is a relay."""
+    if own is None:
+        return None
+    wants_usage = request.wants_usage
+    return LoopPlan(
+        fields={name: value for name, value in outgoing.fields.items() if name not in REWRITTEN},
+        messages=outgoing.messages,
+        own_tools=own.schemas,
+        own_names=own.names,
+        client_tools=client.tools,
+        tool_choice=client.choice,
+        max_turns=max_turns,
+        wants_usage=wants_usage,
+        forces_usage=request.stream and can.stream_usage and not wants_usage,
+        last_text_only=request.wants_json,
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class RunTools:
-    """Run these calls and hand their results to `resume`, in this order."""
+class RunToolsStep:
+    """Run these calls and pass their results to `resume`, in this order."""
 
-    calls: tuple[OwnCall, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CallAgain:
-    """Send `request()` upstream."""
+    calls: tuple[FunctionCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class NextTurnStep:
+    """Send `build_request()` upstream."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishStep:
     """Send `data` to the client and stop; `hidden` must be stored before that."""
 
     data: bytes
     hidden: HiddenTurn | None = None
 
 
-Step = RunTools | CallAgain | Finish
+Step = RunToolsStep | NextTurnStep | FinishStep
 
 
 @dataclass(slots=True)
 class Turn:
-    """One upstream round trip as far as the loop cares."""
+    """One upstream round trip as far as the loop is concerned."""
 
     message: bytes  # the assistant's message as it goes back upstream
     calls: list[ToolCall]
@@ -74,27 +103,26 @@ class Turn:
     usage: dict[str, Any] | None = None
 
     @property
-    def own(self) -> list[ToolCall]:
+    def own_calls(self) -> list[ToolCall]:
         return [call for call in self.calls if call.own]
 
     @property
-    def client(self) -> list[ToolCall]:
+    def client_calls(self) -> list[ToolCall]:
         return [call for call in self.calls if not call.own]
 
 
 @dataclass
 class TurnLoop:
-    """What both forms share: the transcript, the turn count, usage, and the decision after each turn."""
+    """What both loops share: the transcript, the turn count, usage, and the decision after each turn."""
 
     plan: LoopPlan
     turns: int = 0
     usages: list[dict[str, Any]] = field(default_factory=list)
-    ran: list[OwnCall] = field(default_factory=list)
-    limited: bool = False
+    limited: bool = False  # the model went on calling our tools in the last turn
     _added: list[bytes] = field(default_factory=list)  # messages since the client's last one
     _turn: Turn | None = None
 
-    def request(self) -> bytes:
+    def build_request(self) -> bytes:
         """The body of the next upstream call."""
         self.turns += 1
         plan = self.plan
@@ -109,26 +137,26 @@ class TurnLoop:
         elif plan.tool_choice is not None:
             body["tool_choice"] = plan.tool_choice
         if plan.forces_usage:
-            body["stream_options"] = with_usage(plan.fields.get("stream_options"))
+            body["stream_options"] = request_usage(plan.fields.get("stream_options"))
         return _encode(body)
 
     def resume(self, results: list[str]) -> Step:
-        """Take the results of the calls that `RunTools` named."""
+        """Take the results of the calls that `RunToolsStep` named."""
         turn = self._turn
         assert turn is not None
         self._added.append(turn.message)
-        for call, result in zip(turn.own, results, strict=True):
+        for call, result in zip(turn.own_calls, results, strict=True):
             self._added.append(_encode({"role": "tool", "tool_call_id": call.id, "content": result}))
-        if turn.client:
+        if turn.client_calls:
             return self._finish(turn, tuple(self._added))
-        return CallAgain()
+        return NextTurnStep()
 
     @property
     def usage(self) -> dict[str, Any] | None:
         """What all turns used together."""
         total: dict[str, Any] | None = None
         for usage in self.usages:
-            total = usage if total is None else summed(total, usage)
+            total = usage if total is None else add_usage(total, usage)
         return total
 
     @property
@@ -139,21 +167,20 @@ class TurnLoop:
         self._turn = turn
         if turn.usage is not None:
             self.usages.append(turn.usage)
-        if turn.own and turn.finish_reason not in CUT_SHORT:
+        own = turn.own_calls
+        if own and turn.finish_reason not in CUT_SHORT_REASONS:
             if not self._is_last:
-                calls = tuple(OwnCall(call.id, call.name, call.arguments) for call in turn.own)
-                self.ran += calls
-                return RunTools(calls)
+                return RunToolsStep(tuple(call.make_function_call() for call in own))
             self._give_up(turn)
-        if turn.own:
-            turn.message = without_own(turn)
-        kept = (*self._added, turn.message) if self._added and turn.client else ()
-        return self._finish(turn, kept)
+        if own:
+            turn.message = remove_own_calls(turn)
+        hidden = (*self._added, turn.message) if self._added and turn.client_calls else ()
+        return self._finish(turn, hidden)
 
     def _give_up(self, turn: Turn) -> None:
-        """The model calls our tools although it may not: what it said besides is the answer."""
+        """The model calls our tools although it must not: whatever else it said is the answer."""
         self.limited = True
-        if turn.client:
+        if turn.client_calls:
             return
         if not turn.text:
             raise LoopLimit(
@@ -161,35 +188,41 @@ class TurnLoop:
             )
         turn.finish_reason = "stop"
 
-    def _finish(self, turn: Turn, kept: tuple[bytes, ...]) -> Finish:
-        client = tuple((call.id, call.name, call.arguments) for call in turn.client)
-        hidden = HiddenTurn(client, kept) if kept and client else None
-        return Finish(self._last_bytes(turn), hidden)
+    def _finish(self, turn: Turn, messages: tuple[bytes, ...]) -> FinishStep:
+        calls = tuple(call.make_function_call() for call in turn.client_calls)
+        hidden = HiddenTurn(calls, messages) if messages and calls else None
+        return FinishStep(self._build_last_bytes(turn), hidden)
 
-    def _last_bytes(self, turn: Turn) -> bytes:
+    def _build_last_bytes(self, turn: Turn) -> bytes:
         """What the client still has to be sent once nothing else is to be done."""
         raise NotImplementedError
 
 
-def without_own(turn: Turn) -> bytes:
-    """The assistant's message without calls of ours that were not run: nothing would answer them."""
+def has_value(fields: dict[str, Any], name: str) -> bool:
+    """Whether a raw field is there and not null."""
+    raw = fields.get(name)
+    return raw is not None and bytes(raw) != b"null"
+
+
+def remove_own_calls(turn: Turn) -> bytes:
+    """The assistant's message without calls of ours that were not run: no result would follow them."""
     message = _decode_message(turn.message)
     calls = _decode_list(message["tool_calls"])
     message["tool_calls"] = [raw for raw, call in zip(calls, turn.calls, strict=True) if not call.own]
     return _encode(message)
 
 
-def with_usage(options: Any) -> dict[str, Any]:
-    """The client's stream_options, with a usage chunk asked for."""
+def request_usage(options: Any) -> dict[str, Any]:
+    """The client's stream_options, asking for a usage chunk."""
     known = msgspec.json.decode(options) if isinstance(options, Raw) else options
     return {**(known if isinstance(known, dict) else {}), "include_usage": True}
 
 
-def summed(one: Any, other: Any) -> Any:
+def add_usage(one: Any, other: Any) -> Any:
     """Two usage objects as one: numbers are added, anything else is the later one's."""
     if isinstance(one, dict) and isinstance(other, dict):
         return {
-            key: summed(one[key], other[key]) if key in one and key in other else other.get(key, one.get(key))
+            key: add_usage(one[key], other[key]) if key in one and key in other else other.get(key, one.get(key))
             for key in (*one, *(key for key in other if key not in one))
         }
     if is_number(one) and is_number(other):

@@ -1,4 +1,4 @@
-"""The tool loop for whole replies."""
+"""The turn loop for whole replies."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,10 +7,10 @@ import msgspec
 from msgspec import Raw
 
 from gateway.conversation.calls import ToolCall
-from gateway.conversation.loop import JOINED, JOINER, CallAgain, Step, Turn, TurnLoop
+from gateway.conversation.loop import JOINED_FIELDS, TEXT_SEPARATOR, NextTurnStep, Step, Turn, TurnLoop, has_value
 from gateway.errors import UpstreamInvalid
 
-Object = dict[str, Any]  # a JSON object whose values are still raw
+RawObject = dict[str, Any]  # a JSON object whose values are still raw
 
 _encode = msgspec.json.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -19,76 +19,80 @@ _decode_raws = msgspec.json.Decoder(list[Raw]).decode
 _decode = msgspec.json.decode
 
 
+@dataclass(frozen=True, slots=True)
+class ChatCompletion:
+    """The reply of one turn, decoded as far as its first choice."""
+
+    body: bytes
+    top: RawObject
+    choice: RawObject
+    message: RawObject
+
+
 @dataclass
 class ReplyLoop(TurnLoop):
     """One exchange answered with a single JSON document."""
 
-    _first: Object = field(default_factory=dict)
-    _said: list[Object] = field(default_factory=list)  # messages of the turns so far
+    _replies: list[ChatCompletion] = field(default_factory=list)  # of the turns so far
     _logprobs: Any = None
-    _reply: tuple[bytes, Object, Object] = (b"", {}, {})
 
     def take(self, body: bytes) -> Step:
         """Take the whole reply of one upstream call; raises UpstreamInvalid if it is none."""
         try:
-            top = _decode_object(body)
-            choice = _decode_objects(top["choices"])[0]
-            message = _decode_object(choice["message"])
-            turn = self._read(top, choice, message)
+            reply = decode_completion(body)
+            turn = self._read_turn(reply)
         except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError, IndexError) as fault:
             raise UpstreamInvalid("The upstream's reply is not a chat completion.") from fault
-        self._first = self._first or top
-        self._said.append(message)
-        self._reply = body, top, choice
-        if "logprobs" in choice:
-            self._logprobs = joined_logprobs(self._logprobs, _decode(choice["logprobs"]))
+        self._replies.append(reply)
+        if "logprobs" in reply.choice:
+            self._logprobs = join_logprobs(self._logprobs, _decode(reply.choice["logprobs"]))
         return self._decide(turn)
 
     def resume(self, results: list[str]) -> Step:
         step = super().resume(results)
-        if isinstance(step, CallAgain) and self.plan.last_text_only:
-            self._said[-1].pop("content", None)
+        if isinstance(step, NextTurnStep) and self.plan.last_text_only:
+            self._replies[-1].message.pop("content", None)
         return step
 
-    def _read(self, top: Object, choice: Object, message: Object) -> Turn:
-        raws = _decode_raws(message["tool_calls"]) if is_given(message.get("tool_calls")) else []
+    def _read_turn(self, reply: ChatCompletion) -> Turn:
+        top, choice, message = reply.top, reply.choice, reply.message
+        raws = _decode_raws(message["tool_calls"]) if has_value(message, "tool_calls") else []
         calls = [ToolCall(_decode(raw, type=dict)) for raw in raws]
         for call in calls:
             call.own = call.name in self.plan.own_names
-        nameless = [position for position, call in enumerate(calls) if call.own and not call.id]
-        for position in nameless:
+        without_id = [position for position, call in enumerate(calls) if call.own and not call.id]
+        for position in without_id:
             calls[position].parts["id"] = f"call_{self.turns}_{position}"
             raws[position] = Raw(_encode(calls[position].parts))
             message["tool_calls"] = Raw(_encode(raws))
         return Turn(
-            message=_encode(message) if nameless else bytes(choice["message"]),
+            message=_encode(message) if without_id else bytes(choice["message"]),
             calls=calls,
-            text=text_of(message.get("content")),
+            text=read_text(message.get("content")),
             finish_reason=_decode(choice.get("finish_reason", b"null")),
-            usage=_decode(top["usage"], type=dict) if is_given(top.get("usage")) else None,
+            usage=_decode(top["usage"], type=dict) if has_value(top, "usage") else None,
         )
 
-    def _last_bytes(self, turn: Turn) -> bytes:
-        body, top, choice = self._reply
-        if self.turns == 1 and not turn.own:
-            return body
-        message = self._joined_message(turn)
-        shown = top | {key: self._first[key] for key in ("id", "created", "model") if key in self._first}
-        shown["choices"] = [{**choice, "message": message, "finish_reason": turn.finish_reason}]
+    def _build_last_bytes(self, turn: Turn) -> bytes:
+        first, last = self._replies[0].top, self._replies[-1]
+        if self.turns == 1 and not turn.own_calls:
+            return last.body
+        shown = last.top | {key: first[key] for key in ("id", "created", "model") if key in first}
+        shown["choices"] = [{**last.choice, "message": self._join_messages(turn), "finish_reason": turn.finish_reason}]
         if self._logprobs is not None:
             shown["choices"][0]["logprobs"] = self._logprobs
         if self.usage is not None:
             shown["usage"] = self.usage
         return _encode(shown)
 
-    def _joined_message(self, turn: Turn) -> Object:
+    def _join_messages(self, turn: Turn) -> RawObject:
         """The last turn's message with the texts of all turns and the client's calls only."""
-        message = {**self._said[-1]}
-        for name in JOINED:
-            texts = [text for said in self._said if (text := text_of(said.get(name)))]
-            if len(texts) > 1 or (texts and not is_given(message.get(name))):
-                message[name] = JOINER.join(texts)
-        if turn.client:
+        message = {**self._replies[-1].message}
+        for name in JOINED_FIELDS:
+            texts = [text for reply in self._replies if (text := read_text(reply.message.get(name)))]
+            if len(texts) > 1 or (texts and not has_value(message, name)):
+                message[name] = TEXT_SEPARATOR.join(texts)
+        if turn.client_calls:
             raws = _decode_raws(message["tool_calls"])
             message["tool_calls"] = [raw for raw, call in zip(raws, turn.calls, strict=True) if not call.own]
         else:
@@ -96,11 +100,13 @@ class ReplyLoop(TurnLoop):
         return message
 
 
-def is_given(value: Raw | None) -> bool:
-    return value is not None and bytes(value) != b"null"
+def decode_completion(body: bytes) -> ChatCompletion:
+    top = _decode_object(body)
+    choice = _decode_objects(top["choices"])[0]
+    return ChatCompletion(body, top, choice, _decode_object(choice["message"]))
 
 
-def text_of(raw: Raw | None) -> str:
+def read_text(raw: Raw | None) -> str:
     """The text of a message field: a string, or the text parts of a list."""
     value = _decode(raw) if raw is not None else None
     if isinstance(value, str):
@@ -109,7 +115,7 @@ def text_of(raw: Raw | None) -> str:
     return "".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
 
 
-def joined_logprobs(one: Any, other: Any) -> Any:
+def join_logprobs(one: Any, other: Any) -> Any:
     """Log probabilities of several turns: their token lists one after the other."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return other if other is not None else one

@@ -1,4 +1,4 @@
-"""The tool loop for streams."""
+"""The turn loop for streams: what the client may see of each event, and when."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,36 +8,25 @@ from msgspec import Raw
 
 from gateway import sse
 from gateway.conversation.calls import CallTracker
-from gateway.conversation.chunks import UNREADABLE, given, grow, is_plain_text, not_a_chunk, read_chunk
-from gateway.conversation.loop import JOINED, JOINER, Finish, Step, Turn, TurnLoop, summed
+from gateway.conversation.loop import (
+    JOINED_FIELDS,
+    TEXT_SEPARATOR,
+    FinishStep,
+    Step,
+    Turn,
+    TurnLoop,
+    add_usage,
+    has_value,
+)
+from gateway.conversation.stream_turn import UNREADABLE, StreamTurn, build_chunk_error, is_plain_text
 from gateway.errors import UpstreamInvalid, UpstreamTruncated
 
-COMPACT = 256 * 1024  # raw events are folded into the message beyond so many bytes
+MAX_UNREAD_BYTES = 256 * 1024  # raw events are assembled into the message beyond so many bytes
 
 _encode = msgspec.json.Encoder().encode
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_objects = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 _decode = msgspec.json.decode
-
-
-@dataclass
-class StreamTurn:
-    """What is known of the turn whose stream is being read."""
-
-    book: CallTracker
-    tail: bytes = b""  # an unfinished event
-    unread: list[bytes] = field(default_factory=list)  # raw events, parsed only if the message is needed
-    unread_size: int = 0
-    message: dict[str, Any] = field(default_factory=dict)
-    speaks: bool = False  # it has said some text
-    held: list[bytes] = field(default_factory=list)  # events withheld until we know that this turn is the last
-    role_shown: bool = False  # whether the client knew the role before they were withheld
-    finish_reason: str | None = None
-    finish_event: dict[str, Any] | None = None  # a finish that waits for the hidden turns to be stored
-    usage: dict[str, Any] | None = None
-    usage_event: dict[str, Any] | None = None
-    done: bool = False
-    rejoined: set[str] = field(default_factory=set)  # fields whose text goes on from an earlier turn
 
 
 @dataclass
@@ -50,9 +39,9 @@ class StreamLoop(TurnLoop):
     _spoken: set[str] = field(default_factory=set)  # fields in which earlier turns showed text
     _role_shown: bool = False
 
-    def request(self) -> bytes:
+    def build_request(self) -> bytes:
         self._now = StreamTurn(CallTracker(self.plan.own_names))
-        return super().request()
+        return super().build_request()
 
     @property
     def turn_done(self) -> bool:
@@ -62,26 +51,26 @@ class StreamLoop(TurnLoop):
     @property
     def may_be_silent(self) -> bool:
         """Whether the client may have to wait for bytes although the upstream is talking."""
-        return self.turns > 1 or self.plan.last_text_only or bool(self._now.book.calls)
+        return self.turns > 1 or self.plan.last_text_only or bool(self._now.tracker.calls)
 
     def feed(self, chunk: bytes) -> bytes:
         """Take bytes of the upstream's stream; return what the client may see of them now."""
         now = self._now
         data = now.tail + chunk if now.tail else chunk
-        end = sse.complete(data)
+        end = sse.find_events_end(data)
         if end < len(data):
             now.tail = data[end:]
             data = data[:end]
-            if len(now.tail) > sse.LONGEST:
+            if len(now.tail) > sse.MAX_EVENT_BYTES:
                 raise UpstreamInvalid("The upstream sent an event that never ends.")
         else:
             now.tail = b""
         if self.turns == 1 and not self.plan.last_text_only and is_plain_text(data):
             self._remember(data)
             return data
-        return b"".join([self._passed(event) or self._take(event) for event in sse.events(data)])
+        return b"".join([self._pass_unread(event) or self._take_event(event) for event in sse.split_events(data)])
 
-    def _passed(self, event: bytes) -> bytes:
+    def _pass_unread(self, event: bytes) -> bytes:
         """An event that may pass unread; empty if it has to be looked at."""
         if self.turns > 1 or self.plan.last_text_only or self.turn_done or not is_plain_text(event):
             return b""
@@ -92,18 +81,18 @@ class StreamLoop(TurnLoop):
         """The upstream closed its stream cleanly: decide what comes next."""
         now = self._now
         if self.failed:
-            return Finish(b"")
+            return FinishStep(b"")
         if now.tail.strip() == b"data: [DONE]":
             now.done = True
         if not now.done and now.finish_reason is None:
             raise UpstreamTruncated("The upstream's stream ended before it was complete.")
         self._settle_open_calls()
-        if now.book.own or (self._added and now.book.client):
+        if now.tracker.own_calls or (self._added and now.tracker.client_calls):
             self._assemble()
         return self._decide(
             Turn(
-                message=self._message(),
-                calls=now.book.calls,
+                message=now.encode_message(self.turns),
+                calls=now.tracker.calls,
                 text=str(now.message.get("content") or ""),
                 finish_reason=now.finish_reason,
                 usage=now.usage,
@@ -111,17 +100,17 @@ class StreamLoop(TurnLoop):
         )
 
     def resume(self, results: list[str]) -> Step:
-        shown = (name for name in JOINED if name != "content" or not self.plan.last_text_only)
+        shown = (name for name in JOINED_FIELDS if name != "content" or not self.plan.last_text_only)
         self._spoken |= {name for name in shown if self._now.message.get(name)}
         if self._now.held:
             self._role_shown = self._now.role_shown
         return super().resume(results)
 
-    def _take(self, event: bytes) -> bytes:
-        """One whole event: file what it says, return what the client may see."""
+    def _take_event(self, event: bytes) -> bytes:
+        """Take one whole event; return what the client may see of it."""
         if self._now.done or self.failed:
             return b""
-        data = sse.payload(event)
+        data = sse.read_payload(event)
         if not data:
             return event if data is None else b""
         if data == sse.DONE:
@@ -131,109 +120,109 @@ class StreamLoop(TurnLoop):
         try:
             shown = self._show(event, _decode_object(data))
         except UNREADABLE as fault:
-            raise not_a_chunk() from fault
-        if self._holds and self._now.speaks and not self.failed:
+            raise build_chunk_error() from fault
+        if self._holds_text and self._now.has_text and not self.failed:
             self._now.role_shown = self._now.role_shown if self._now.held else role_shown
             self._now.held.append(shown)
             return b""
         return shown
 
     @property
-    def _holds(self) -> bool:
+    def _holds_text(self) -> bool:
         """Whether text waits for the end of its turn: only the last turn's may be shown."""
         return self.plan.last_text_only and not self._is_last
 
     def _show(self, event: bytes, top: dict[str, Any]) -> bytes:
-        if given(top, "error"):
+        if has_value(top, "error"):
             self.failed = True
             return event
-        choices = _decode_objects(top["choices"]) if given(top, "choices") else []
-        if given(top, "usage"):
+        choices = _decode_objects(top["choices"]) if has_value(top, "choices") else []
+        if has_value(top, "usage"):
             self._now.usage = _decode(top["usage"], type=dict)
         if not choices:
             return self._show_without_choice(event, top)
         self._remember(event)
         choice = choices[0]
-        delta = _decode(choice["delta"], type=dict) if given(choice, "delta") else {}
-        self._now.speaks = self._now.speaks or bool(delta.get("content"))
+        delta = _decode(choice["delta"], type=dict) if has_value(choice, "delta") else {}
+        self._now.has_text = self._now.has_text or bool(delta.get("content"))
         self._role_shown = self._role_shown or (self.turns == 1 and bool(delta.get("role")))
         deltas = msgspec.convert(delta.get("tool_calls") or [], list[dict[str, Any]])
-        calls = self._now.book.take(deltas)
-        if given(choice, "finish_reason"):
-            calls += self._now.book.settle()
+        calls = self._now.tracker.take(deltas)
+        if has_value(choice, "finish_reason"):
+            calls += self._now.tracker.settle()
             self._now.finish_reason = _decode(choice["finish_reason"], type=str)
-        unchanged = self.turns == 1 and calls == deltas and not (given(top, "usage") and self.plan.forces_usage)
-        if unchanged and not self._waits:
+        unchanged = self.turns == 1 and calls == deltas and not (has_value(top, "usage") and self.plan.forces_usage)
+        if unchanged and not self._finish_waits:
             return event
         return self._rewrite(top, choice, delta, calls)
 
     def _show_without_choice(self, event: bytes, top: dict[str, Any]) -> bytes:
-        """A usage chunk, or something a provider says before it begins."""
-        if given(top, "usage"):
+        """A usage chunk, or something that a provider sends before it begins."""
+        if has_value(top, "usage"):
             if self.plan.wants_usage:
                 self._now.usage_event = top
             return b""
         return event if self.turns == 1 else b""
 
     @property
-    def _waits(self) -> bool:
-        """Whether the finish has to wait until our calls were run and the hidden turns stored."""
-        book = self._now.book
-        return self._now.finish_reason is not None and bool(book.own or (self._added and book.client))
+    def _finish_waits(self) -> bool:
+        """Whether the finish has to wait until our calls have run and the hidden turns are stored."""
+        tracker = self._now.tracker
+        return self._now.finish_reason is not None and bool(tracker.own_calls or (self._added and tracker.client_calls))
 
     def _rewrite(self, top: dict[str, Any], choice: dict[str, Any], delta: dict[str, Any], calls: list[Any]) -> bytes:
         shown = {key: value for key, value in delta.items() if key != "tool_calls"}
         if self.turns > 1:
-            self._go_on(shown)
+            self._continue_message(shown)
         if calls:
             shown["tool_calls"] = calls
         top = {**top, **self._head}
         self._set_usage(top)
-        finishes = given(choice, "finish_reason")
-        if finishes and self._waits:
+        finishes = has_value(choice, "finish_reason")
+        if finishes and self._finish_waits:
             self._now.finish_event = {**top, "choices": [{**choice, "delta": {}}]}
             choice = {**choice, "finish_reason": None}
             finishes = False
         if not finishes and not any(shown.values()):
             return b""
-        return sse.event(_encode({**top, "choices": [{**choice, "delta": shown}]}))
+        return sse.encode_event(_encode({**top, "choices": [{**choice, "delta": shown}]}))
 
-    def _go_on(self, delta: dict[str, Any]) -> None:
+    def _continue_message(self, delta: dict[str, Any]) -> None:
         """Make a delta of a later turn continue the one message that the client sees."""
         delta.pop("role", None)
         if not self._role_shown:
             delta["role"] = "assistant"
             self._role_shown = True
-        for name in JOINED:
+        for name in JOINED_FIELDS:
             if delta.get(name) and name in self._spoken and name not in self._now.rejoined:
-                delta[name] = JOINER + delta[name]
+                delta[name] = TEXT_SEPARATOR + delta[name]
                 self._now.rejoined.add(name)
 
     def _set_usage(self, top: dict[str, Any]) -> None:
-        """A chunk with choices may carry usage too: the sum if it was asked for, else nothing."""
-        if not given(top, "usage"):
+        """A chunk with choices may carry usage too: show the sum if it was asked for, else nothing."""
+        if not has_value(top, "usage"):
             return
         if self.plan.wants_usage:
-            top["usage"] = summed(self.usage, self._now.usage) if self.usage else self._now.usage
+            top["usage"] = add_usage(self.usage, self._now.usage) if self.usage else self._now.usage
         else:
             del top["usage"]
 
     def _settle_open_calls(self) -> None:
-        """A stream may end with [DONE] and no finish_reason: show the calls that waited for it."""
-        calls = self._now.book.settle()
+        """A stream may end with [DONE] and no finish_reason: show the calls that waited for one."""
+        calls = self._now.tracker.settle()
         if calls:
             self._now.held.append(
-                sse.event(_encode({**self._head, "choices": [{"index": 0, "delta": {"tool_calls": calls}}]}))
+                sse.encode_event(_encode({**self._head, "choices": [{"index": 0, "delta": {"tool_calls": calls}}]}))
             )
 
-    def _last_bytes(self, turn: Turn) -> bytes:
+    def _build_last_bytes(self, turn: Turn) -> bytes:
         now = self._now
         last = list(now.held)
         if now.finish_event is not None:
             now.finish_event["choices"][0]["finish_reason"] = turn.finish_reason
-            last.append(sse.event(_encode(now.finish_event)))
+            last.append(sse.encode_event(_encode(now.finish_event)))
         if now.usage_event is not None:
-            last.append(sse.event(_encode({**now.usage_event, **self._head, "usage": self.usage})))
+            last.append(sse.encode_event(_encode({**now.usage_event, **self._head, "usage": self.usage})))
         last.append(sse.DONE_EVENT)
         return b"".join(last)
 
@@ -241,32 +230,12 @@ class StreamLoop(TurnLoop):
         now = self._now
         now.unread.append(data)
         now.unread_size += len(data)
-        if now.unread_size > COMPACT:
+        if now.unread_size > MAX_UNREAD_BYTES:
             self._assemble()
 
     def _assemble(self) -> None:
-        """Fold the raw events of this turn into its message."""
+        """Add the raw events of this turn to its message."""
         now = self._now
-        unread, now.unread, now.unread_size = now.unread, [], 0
-        for event in sse.events(b"".join(unread)):
-            data = sse.payload(event)
-            if not data or data == sse.DONE:
-                continue
-            chunk = read_chunk(data)
-            if not chunk.choices:
-                continue  # what some providers send first has no id yet
-            self._head = self._head or chunk.head
-            for choice in chunk.choices:
-                delta = choice.delta or {}
-                self._role_shown = self._role_shown or bool(delta.get("role"))
-                grow(now.message, delta)
-
-    def _message(self) -> bytes:
-        """The turn's message as it goes back upstream; empty when nothing will need it."""
-        now = self._now
-        if not now.book.calls:
-            return b""
-        for position, call in enumerate(now.book.calls):
-            call.parts["id"] = call.id or f"call_{self.turns}_{position}"
-        message = {"role": "assistant", "content": None, **now.message}
-        return _encode({**message, "tool_calls": [call.parts for call in now.book.calls]})
+        now.assemble()
+        self._head = self._head or now.head
+        self._role_shown = self._role_shown or now.has_role

@@ -31,7 +31,7 @@ class Thresholds:
     top_k: int | None = None
     top_n: int | None = None
 
-    def over(self, broader: "Thresholds") -> "Thresholds":
+    def override(self, broader: "Thresholds") -> "Thresholds":
         """These where they say something, else the broader ones."""
         pairs = ((name, getattr(self, name), getattr(broader, name)) for name in self.__dataclass_fields__)
         return Thresholds(**{name: own if own is not None else other for name, own, other in pairs})
@@ -46,28 +46,28 @@ class SelectionSettings:
     kinds: tuple[tuple[str, Thresholds], ...] = ()  # what one kind of resource has instead
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Self:
+    def from_data(cls, said: Mapping[str, Any]) -> Self:
         """From the checked data of a request, a policy or the configuration."""
         every = Thresholds(**{name: said.get(name) for name in Thresholds.__dataclass_fields__})
         kinds = sorted((said.get("kinds") or {}).items())
         return cls(said.get("preset"), every, tuple((kind, Thresholds(**own)) for kind, own in kinds))
 
-    def of_kind(self, kind: str) -> Thresholds:
+    def get_for_kind(self, kind: str) -> Thresholds:
         """What holds for a kind of resource on this level."""
-        return dict(self.kinds).get(kind, UNTUNED).over(self.every)
+        return dict(self.kinds).get(kind, UNTUNED).override(self.every)
 
-    def over(self, broader: "SelectionSettings") -> "SelectionSettings":
+    def override(self, broader: "SelectionSettings") -> "SelectionSettings":
         """These settings where they say something, else the broader ones.
 
         A level speaks for all kinds unless it says otherwise, and a preset brings its own thresholds along: those that
         were meant for another one no longer hold.
         """
-        kept = broader if self.preset is None else broader._without_thresholds()
+        kept = broader if self.preset is None else broader._drop_thresholds()
         named = sorted({kind for kind, _ in (*self.kinds, *kept.kinds)})
-        kinds = tuple((kind, self.of_kind(kind).over(kept.of_kind(kind))) for kind in named)
-        return SelectionSettings(self.preset or broader.preset, self.every.over(kept.every), kinds)
+        kinds = tuple((kind, self.get_for_kind(kind).override(kept.get_for_kind(kind))) for kind in named)
+        return SelectionSettings(self.preset or broader.preset, self.every.override(kept.every), kinds)
 
-    def _without_thresholds(self) -> "SelectionSettings":
+    def _drop_thresholds(self) -> "SelectionSettings":
         """What no preset says anything about."""
         kinds = tuple((kind, Thresholds(top_k=own.top_k)) for kind, own in self.kinds)
         return SelectionSettings(self.preset, Thresholds(top_k=self.every.top_k), kinds)

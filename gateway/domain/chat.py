@@ -22,6 +22,27 @@ class ChatRequest:
         value = self.fields.get(name)
         return value is not None and bytes(value) != b"null"
 
+    @property
+    def wants_usage(self) -> bool:
+        """Whether a stream should end with its usage."""
+        options = self.get("stream_options")
+        return self.stream and isinstance(options, dict) and options.get("include_usage") is True
+
+    @property
+    def wants_json(self) -> bool:
+        """Whether the answer has to be one JSON document."""
+        wanted = self.get("response_format")
+        return isinstance(wanted, dict) and wanted.get("type") in ("json_object", "json_schema")
+
     def get(self, name: str) -> Any:
         """A field's value, None where it is absent."""
         return msgspec.json.decode(self.fields[name]) if name in self.fields else None
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingBody:
+    """A body ready to be encoded; `unchanged` means that the client's own bytes may be relayed."""
+
+    fields: dict[str, Any]  # without messages
+    messages: list[Raw]
+    unchanged: bool

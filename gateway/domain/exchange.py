@@ -2,21 +2,42 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
+from gateway.domain.injection import Injection
 from gateway.domain.principal import Principal
+from gateway.domain.scope import Scope
 from gateway.domain.snapshot import Snapshot
 
-Pairs = tuple[tuple[str, str], ...]
+HeaderPairs = tuple[tuple[str, str], ...]
+
+
+class ExchangeStatus(StrEnum):
+    """How an exchange ended."""
+
+    OK = "ok"
+    ERROR = "error"
+    ABORTED = "aborted"  # the client left
+    UPSTREAM_TRUNCATED = "upstream_truncated"
+    LOOP_LIMIT = "loop_limit"
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardedHeaders:
     """Headers of the client that go upstream, on the first turn and on later ones."""
 
-    first: Pairs = ()
-    later: Pairs = ()
+    first: HeaderPairs = ()
+    later: HeaderPairs = ()  # without the Idempotency-Key, which stands for one call only
     bearer: str | None = None  # the client's own, for upstreams that pass it through
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReply:
+    """That an upstream answered a turn, and how."""
+
+    upstream: str
+    status: int
 
 
 @dataclass(slots=True)
@@ -26,7 +47,7 @@ class Exchange:
     id: str
     principal: Principal
     snapshot: Snapshot
-    headers: Sequence[tuple[bytes, bytes]]
+    context_headers: Sequence[tuple[bytes, bytes]] = ()  # the request's `x-context-*`
     forwarded: ForwardedHeaders = ForwardedHeaders()
     agent: str | None = None
     model: str | None = None
@@ -35,11 +56,21 @@ class Exchange:
     tokens: int = 0
     degraded: set[str] = field(default_factory=set)
     turns: int = 0
-    replies: list[tuple[str, int]] = field(default_factory=list)  # upstream and status of each turn that got one
+    replies: list[TurnReply] = field(default_factory=list)
     tools_run: list[str] = field(default_factory=list)
     usage: dict[str, Any] | None = None
     complete: bool = False  # the client had its whole reply before it left
-    status: str = "ok"  # ok, error, aborted, upstream_truncated, loop_limit
+    status: ExchangeStatus = ExchangeStatus.OK
+
+    def note_scope(self, scope: Scope, model: str) -> None:
+        """Note who answers, with which model."""
+        self.agent = scope.agent.alias if scope.agent is not None else None
+        self.model = model
+
+    def note_injection(self, injection: Injection) -> None:
+        """Note what was placed, at what cost, and what was missing for it."""
+        self.injected, self.tokens = injection.injected, injection.tokens
+        self.degraded |= injection.selection.degraded
 
 
 @dataclass(slots=True)

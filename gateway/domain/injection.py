@@ -2,8 +2,31 @@
 
 from dataclasses import dataclass
 
+from msgspec import Raw
+
 from gateway.domain.selection import Selection
-from gateway.domain.tools import OwnTools
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTools:
+    """The client's own tools and how it wants them chosen."""
+
+    tools: tuple[Raw, ...] = ()
+    names: frozenset[str] = frozenset()
+    choice: Raw | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTools:
+    """Our two tools under the names that are free."""
+
+    get: str
+    list: str
+    schemas: tuple[Raw, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset((self.get, self.list))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +51,7 @@ class Injection:
     tools: OwnTools | None = None
     tokens: int = 0  # blocks and tool schemas
     texts: PlacedTexts = PlacedTexts()  # instructions and blocks, encoded once
-    findable: tuple[str, ...] = ()  # ids of the resources that a search by meaning may pick from
+    searchable: tuple[str, ...] = ()  # ids of the resources that semantic search may pick from
 
     @property
     def injected(self) -> int:

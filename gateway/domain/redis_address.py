@@ -31,13 +31,13 @@ def redis_address(url: str) -> RedisAddress:
     """The address that a URL names; raises ValueError without repeating any of it, since it may hold a password."""
     try:
         parts = urlsplit(url)
-        address = _of_file(parts) if parts.scheme == "unix" else _of_server(parts)
+        address = _parse_file(parts) if parts.scheme == "unix" else _parse_server(parts)
     except ValueError:
         raise ValueError(f"needs the form {FORM}") from None
     return address
 
 
-def _of_server(parts: SplitResult) -> RedisAddress:
+def _parse_server(parts: SplitResult) -> RedisAddress:
     host, number = parts.hostname or "", parts.path.removeprefix("/") or "0"
     if parts.scheme not in SCHEMES or not host or parts.port == 0 or parts.query or parts.fragment:
         raise ValueError
@@ -45,7 +45,7 @@ def _of_server(parts: SplitResult) -> RedisAddress:
     return RedisAddress(parts.scheme, host, parts.port or PORT, "", _database(number), *_login(parts))
 
 
-def _of_file(parts: SplitResult) -> RedisAddress:
+def _parse_file(parts: SplitResult) -> RedisAddress:
     options = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
     number, path = options.pop("db", "0"), unquote(parts.path)
     if parts.hostname or options or parts.fragment or not path.strip("/") or "\0" in path:

@@ -34,7 +34,7 @@ class Resource:
     kind: ResourceKind
     description: str
     languages: tuple[str, ...]
-    clash_key: str | None  # resources with the same (type, clash_key) exclude each other
+    conflict_key: str | None  # resources with the same (type, conflict_key) exclude each other
     priority: int  # a lower number comes first
     required: bool  # never degraded by the budget
     mandatory: bool  # cannot be switched off by the caller

@@ -48,7 +48,7 @@ class ContextRequest:
 class Scope:
     """What a request is about, every alias looked up in one snapshot."""
 
-    asked: ContextRequest
+    request: ContextRequest
     agent: Agent | None
     profile: Profile | None
     prompt: Prompt | None
@@ -56,3 +56,8 @@ class Scope:
     takes_part: bool
     readers: frozenset[str]  # the identities that reader lists are checked against
     bound: bool  # the agent comes with the key and cannot be switched off
+
+    @property
+    def max_turns(self) -> int | None:
+        """How many upstream calls the agent allows; None: it does not say."""
+        return self.agent.max_turns if self.agent is not None else None

@@ -1,4 +1,4 @@
-"""What a search by meaning finds."""
+"""What semantic search is given and what it finds."""
 
 from dataclasses import dataclass
 
@@ -9,6 +9,13 @@ class Question:
 
     text: str
     earlier: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What semantic search looks for: a question split into sentences; none if there is nothing to look for."""
+
+    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from gateway.domain.candidate import Assignment, Candidate
-from gateway.domain.resource import Mode
 from gateway.domain.scope import RequestItem
 
 
@@ -23,11 +22,6 @@ class Omission:
 
     candidate: Candidate
     reason: str | None = None  # over_budget, below_threshold, language, excluded, overridden, late, no_tools
-
-    @property
-    def findable(self) -> bool:
-        """Whether a search by meaning may pick it."""
-        return self.candidate.resource.mode is Mode.SEMANTIC and self.reason in (None, "no_tools")
 
 
 @dataclass(frozen=True, slots=True)

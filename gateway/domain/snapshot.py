@@ -1,6 +1,8 @@
 """The immutable form of all policies that a request works with."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Any
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
@@ -27,7 +29,7 @@ class Snapshot:
     readers: frozenset[str] = frozenset()  # every identity that a reader list names
     valid_until: float | None = None  # when something begins or ends to be valid; None: never
     # Work that depends on nothing but the snapshot and a scope; lives and dies with it.
-    memo: LruCache = field(default_factory=LruCache, compare=False, repr=False)
+    memo: LruCache[Hashable, Any] = field(default_factory=LruCache, compare=False, repr=False)
 
     def ancestry(self, node: Node) -> list[Node]:
         """The node and its ancestors, nearest first."""

@@ -46,7 +46,7 @@ def parse_template(text: str) -> tuple[Part, ...]:
     return (*parts, Literal(literal)) if literal else tuple(parts)
 
 
-def fill(parts: tuple[Part, ...], values: Mapping[str, str]) -> str:
+def fill_parts(parts: tuple[Part, ...], values: Mapping[str, str]) -> str:
     """The filled template. Values are taken as they are: one pass, nothing in them is expanded again.
 
     Raises KeyError with the placeholder's name when a value is missing.

@@ -1,6 +1,6 @@
-"""The seam every upstream stands behind: OpenAI's wire format in, OpenAI's wire format out."""
+"""The interface of every upstream: OpenAI's wire format in, OpenAI's wire format out."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -11,22 +11,22 @@ class Capabilities:
     """What an upstream can do; the gateway adapts to what it cannot."""
 
     tools: bool = True
-    system_anywhere: bool = True  # takes system messages in the middle of a conversation
+    system_anywhere: bool = True  # accepts system messages in the middle of a conversation
     developer: bool = True  # knows the developer role
     stream_usage: bool = True  # knows stream_options.include_usage
-    cache_marker: bool = False  # takes Anthropic's cache_control
+    cache_marker: bool = False  # accepts Anthropic's cache_control
 
 
 @lru_cache(maxsize=256)
-def common_capabilities(upstreams: "tuple[Upstream, ...]") -> Capabilities:
+def intersect_capabilities(upstreams: "tuple[Upstream, ...]") -> Capabilities:
     """What all of them can do: a request may go to any."""
-    can = [upstream.can for upstream in upstreams]
+    every = [upstream.capabilities for upstream in upstreams]
     return Capabilities(
-        tools=all(one.tools for one in can),
-        system_anywhere=all(one.system_anywhere for one in can),
-        developer=all(one.developer for one in can),
-        stream_usage=all(one.stream_usage for one in can),
-        cache_marker=all(one.cache_marker for one in can),
+        tools=all(one.tools for one in every),
+        system_anywhere=all(one.system_anywhere for one in every),
+        developer=all(one.developer for one in every),
+        stream_usage=all(one.stream_usage for one in every),
+        cache_marker=all(one.cache_marker for one in every),
     )
 
 
@@ -61,7 +61,7 @@ class UpstreamReply(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give the connection back or drop it; may be called twice."""
+        """Return the connection to the pool or drop it; may be called twice."""
         ...
 
 
@@ -69,21 +69,45 @@ class Upstream(Protocol):
     """A configured model endpoint."""
 
     name: str
-    can: Capabilities
+    capabilities: Capabilities
     passes_bearer: bool  # forwards the client's own bearer instead of a configured key
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         """Send one call and return once the reply's head is there.
 
-        Raises UpstreamUnreachable (nothing was sent or nobody answered) or UpstreamTimeout (no first byte in time). An
-        HTTP error status is a reply, not an exception.
+        Raises UpstreamUnreachable (nothing was sent or nothing came back) or UpstreamTimeout (no first byte in time).
+        An HTTP error status is a reply, not an exception.
         """
         ...
 
-    async def models(self) -> list[dict[str, Any]]:
-        """The model cards it lists; raises UpstreamError when it cannot say."""
+    async def list_models(self) -> list[dict[str, Any]]:
+        """The model cards it lists; raises UpstreamError when it cannot list them."""
         ...
 
     async def close(self) -> None:
         """Close pooled connections."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamAnswer:
+    """A reply and the upstream that gave it."""
+
+    upstream: Upstream
+    reply: UpstreamReply
+
+
+SendTurn = Callable[[bytes, bool], Awaitable[UpstreamAnswer]]  # body, whether it is the first turn of an exchange
+
+
+def read_media_type(reply: UpstreamReply) -> str:
+    return reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def is_event_stream(reply: UpstreamReply) -> bool:
+    return read_media_type(reply) == "text/event-stream"
+
+
+def is_json_reply(reply: UpstreamReply) -> bool:
+    media = read_media_type(reply)
+    return media == "application/json" or media.endswith("+json")

@@ -2,19 +2,19 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from math import inf
 
-from gateway.control.key_shape import configured_principal, shape_of, stored_principal
-from gateway.control.keys import PREFIX
+from gateway.control.key_shape import make_configured_principal, make_stored_principal, parse_key_record
+from gateway.control.keys import KEY_PREFIX
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.record import Record, RecordKey
+from gateway.edge.request import RequestHead
 from gateway.errors import Fault, Faults, InvalidApiKey, ServiceUnavailable
 from gateway.settings import AuthSettings
 
-Headers = Sequence[tuple[bytes, bytes]]
 Principals = dict[bytes, Principal]  # by the SHA-256 of the key
 
 RETRY_SECONDS = 5.0
@@ -49,7 +49,7 @@ class Authenticator:
     def __init__(self, auth: AuthSettings, *, loopback: bool = True, fresh: Freshness | None = None) -> None:
         self._fresh = fresh or Freshness()
         self._loopback = loopback  # only this machine can reach the gateway
-        self._configured: Principals = {bytes.fromhex(key.sha256): configured_principal(key) for key in auth.keys}
+        self._configured: Principals = {bytes.fromhex(key.sha256): make_configured_principal(key) for key in auth.keys}
         self._records: dict[RecordKey, Record] = {}
         self._compiled: dict[RecordKey, tuple[Record, bytes, Principal] | None] = {}
         self._principals: Principals = {}
@@ -79,14 +79,13 @@ class Authenticator:
         if not self._loopback and not self._principals and not self._fresh.never:
             raise Faults([Fault("config", 1, "listen.host", NO_KEYS)])
 
-    def authenticate(self, headers: Headers) -> Principal:
+    def authenticate(self, head: RequestHead) -> Principal:
         """The caller by `x-context-key`, else by bearer; anonymous on loopback where there are no keys."""
         if self._until is not inf and self._fresh.clock() >= self._until:
             self._rebuild()
         if not self._principals and not self.keyed:
             return ANONYMOUS
-        own, bearer = _credentials(headers)
-        given = own if own is not None else bearer
+        given = head.gateway_key if head.gateway_key is not None else head.bearer
         if not given:
             if not self._principals:
                 self._require_contact()
@@ -99,12 +98,12 @@ class Authenticator:
             raise InvalidApiKey("The API key is not known to this gateway.")
         return principal
 
-    def client_bearer(self, headers: Headers) -> str | None:
+    def find_client_bearer(self, head: RequestHead) -> str | None:
         """The bearer that is the client's own, for upstreams that pass it through; never a key of ours."""
-        own, bearer = _credentials(headers)
-        if bearer is None or bearer.startswith(PREFIX.encode()):
+        bearer = head.bearer
+        if bearer is None or bearer.startswith(KEY_PREFIX.encode()):
             return None
-        if self._principals and (own is None or sha256(bearer).digest() in self._principals):
+        if self._principals and (head.gateway_key is None or sha256(bearer).digest() in self._principals):
             return None
         return bearer.decode("latin-1")
 
@@ -128,23 +127,9 @@ class Authenticator:
         if known is not None and known[0] is record:
             return known
         try:
-            shape = shape_of(record)
+            shape = parse_key_record(record)
         except ValueError:
             log.error("key %s cannot be read from the store and is refused", record.key.alias)
             return None
-        principal = stored_principal(record.key.alias, record.key.workspace, shape)
+        principal = make_stored_principal(record.key.alias, record.key.workspace, shape)
         return record, bytes.fromhex(shape.sha256), principal
-
-
-def _credentials(headers: Headers) -> tuple[bytes | None, bytes | None]:
-    """The values of `x-context-key` and of a bearer `Authorization`; of a repeated header the first."""
-    own: bytes | None = None
-    bearer: bytes | None = None
-    for name, value in headers:
-        if name == b"x-context-key" and own is None:
-            own = value.strip()
-        elif name == b"authorization" and bearer is None:
-            scheme, _, token = value.partition(b" ")
-            if scheme.lower() == b"bearer":
-                bearer = token.strip()
-    return own, bearer

@@ -1,122 +1,132 @@
 """`POST /v1/chat/completions`: the client's side of an exchange."""
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from starlette.types import Receive, Scope, Send
 
-from gateway.domain.exchange import Exchange, ForwardedHeaders, Reply
-from gateway.domain.principal import UNLIMITED, Principal
+from gateway.domain.exchange import Exchange, ExchangeStatus, Reply
+from gateway.domain.principal import UNLIMITED
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
-from gateway.edge.errors import error_event, internal, send_error
-from gateway.edge.forwarding import downward, upward
+from gateway.edge.access import AccessControl, Caller
+from gateway.edge.errors import BrokenResponse, log_internal_error, render_error_event, send_error
 from gateway.edge.health import SnapshotSource
-from gateway.edge.limits import Limiter
+from gateway.edge.limits import RateLimiter
 from gateway.edge.logs import ExchangeLog
 from gateway.edge.meter import Meter
 from gateway.edge.metrics import Metrics
-from gateway.edge.requests import ClientGone, headers_of, read_body, require_json
-from gateway.edge.respond import send_body
-from gateway.errors import GatewayError, LoopLimit, UpstreamTruncated
+from gateway.edge.request import ClientDisconnected, read_body, require_json
+from gateway.edge.response import select_client_headers, send_body
+from gateway.errors import GatewayError, LoopLimit, MethodNotAllowed, UpstreamTruncated
+from gateway.ids import make_id
 from gateway.pipeline import Pipeline
-from gateway.settings import LimitSettings
 from gateway.sse import DONE_EVENT
 
 ROUTE = "chat"
 
 
-class Chat:
+class ChatEndpoint:
     """Reads a request, has it walked through the pipeline, writes the reply and its account."""
 
     def __init__(
-        self, pipeline: Pipeline, limits: LimitSettings, limiter: Limiter, metrics: Metrics, log: ExchangeLog | None
+        self,
+        access: AccessControl,
+        pipeline: Pipeline,
+        policies: SnapshotSource,
+        limiter: RateLimiter,
+        metrics: Metrics,
+        log: ExchangeLog | None,
+        max_body_bytes: int,
     ) -> None:
+        self._access = access
         self._pipeline = pipeline
-        self._limits = limits
+        self._policies = policies
         self._limiter = limiter
         self._metrics = metrics
         self._log = log
+        self._max_body_bytes = max_body_bytes
 
-    async def serve(
-        self, scope: Scope, receive: Receive, send: Send, caller: tuple[Principal, str | None], policies: SnapshotSource
-    ) -> None:
-        """Answer one chat request; `caller` is who asks, with the bearer that is its own."""
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; whoever is not admitted leaves no exchange."""
         began = time.perf_counter()
-        principal, bearer = caller
-        headers = scope["headers"]
-        up = upward(headers)
-        exchange = Exchange(new_id(), principal, EMPTY_SNAPSHOT, headers, ForwardedHeaders(up.first, up.later, bearer))
+        try:
+            caller = self._access.admit(scope["headers"])
+            if scope["method"] != "POST":
+                raise MethodNotAllowed(f"{scope['path']} takes POST only.")
+        except GatewayError as error:
+            return await send_error(send, error)
+        principal, head = caller.principal, caller.head
+        exchange = Exchange(make_id(), principal, EMPTY_SNAPSHOT, head.context, head.forward(caller.bearer))
         meter = None if principal.limits is UNLIMITED else Meter(exchange)
         status = 0
+        self._metrics.in_flight += 1
         try:
-            status = await self._answer(exchange, scope, receive, send, policies, meter)
-        except BaseException as gone:
+            status = await self._answer(exchange, caller, receive, send, meter)
+        except BaseException as error:
             if not exchange.complete:
-                exchange.status = "aborted"
-            if not isinstance(gone, ClientGone):
+                exchange.status = ExchangeStatus.ABORTED
+            if not isinstance(error, ClientDisconnected):
                 raise
         finally:
+            self._metrics.in_flight -= 1
             self._account(exchange, status, time.perf_counter() - began)
             if meter is not None:
                 await self._limiter.settle(meter)
 
     async def _answer(
-        self,
-        exchange: Exchange,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        policies: SnapshotSource,
-        meter: Meter | None,
+        self, exchange: Exchange, caller: Caller, receive: Receive, send: Send, meter: Meter | None
     ) -> int:
         try:
-            exchange.snapshot = policies.of(exchange.principal.workspace)
-            reply = await self._reply(exchange, scope, receive, meter)
+            exchange.snapshot = self._policies.get_snapshot(exchange.principal.workspace)
+            reply = await self._reply(exchange, caller, receive, meter)
         except GatewayError as error:
-            exchange.status = failed_as(error)
-            await send_error(send, error, context_headers(exchange))
+            exchange.status = classify_failure(error)
+            await send_error(send, error, build_context_headers(exchange))
             return error.status
-        except ClientGone:
+        except ClientDisconnected:
             raise
         except Exception as error:
-            exchange.status = "error"
-            told = internal(error)
-            await send_error(send, told, context_headers(exchange))
-            return told.status
+            exchange.status = ExchangeStatus.ERROR
+            failure = log_internal_error(error)
+            await send_error(send, failure, build_context_headers(exchange))
+            return failure.status
         if reply.stream is None:
             if reply.status >= 400:
-                exchange.status = "error"
-            await send_body(send, reply.status, reply.body, head(reply, exchange))
-        else:
-            try:
-                await self._stream(exchange, reply, reply.stream, send)
-            finally:
-                if reply.close is not None:
-                    await reply.close()
+                exchange.status = ExchangeStatus.ERROR
+            await send_body(send, reply.status, reply.body, build_reply_headers(reply, exchange))
+            return reply.status
+        try:
+            await self._stream(exchange, reply, reply.stream, send)
+        except Exception as error:  # only a dropped connection can still tell the client
+            log_internal_error(error)
+            raise BrokenResponse from error
+        finally:
+            if reply.close is not None:
+                await reply.close()
         return reply.status
 
-    async def _reply(self, exchange: Exchange, scope: Scope, receive: Receive, meter: Meter | None) -> Reply:
+    async def _reply(self, exchange: Exchange, caller: Caller, receive: Receive, meter: Meter | None) -> Reply:
         if meter is not None:
             await self._limiter.admit(exchange.principal, exchange.degraded)
-        require_json(headers_of(scope))
-        body = await read_body(scope, receive, self._limits)
+        require_json(caller.head)
+        body = await read_body(caller.head, receive, self._max_body_bytes)
         prepared = await self._pipeline.prepare(exchange, body)
         reply = await self._pipeline.converse(exchange, prepared)
-        return reply if meter is None else meter.over(reply, len(body))
+        return reply if meter is None else meter.watch(reply, len(body))
 
     async def _stream(self, exchange: Exchange, reply: Reply, stream: AsyncGenerator[bytes], send: Send) -> None:
-        await send({"type": "http.response.start", "status": reply.status, "headers": head(reply, exchange)})
+        headers = build_reply_headers(reply, exchange)
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         last = chunk = b""
         async with aclosing(stream) as chunks:
             try:
                 async for chunk in chunks:
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
             except GatewayError as error:
-                exchange.status = failed_as(error)
-                last = error_event(error)
+                exchange.status = classify_failure(error)
+                last = render_error_event(error)
             except asyncio.CancelledError:
                 # Many clients hang up as soon as they have read [DONE]: they have everything.
                 exchange.complete = chunk.endswith(DONE_EVENT)
@@ -126,30 +136,25 @@ class Chat:
     def _account(self, exchange: Exchange, status: int, seconds: float) -> None:
         """What is counted and logged of an exchange; never a word of what was said."""
         metrics = self._metrics
-        metrics.request(ROUTE, status, seconds)
-        metrics.placed(exchange.injected, exchange.tokens)
-        for upstream, answered in exchange.replies:
-            metrics.turn(upstream, answered)
+        metrics.count_request(ROUTE, status, seconds)
+        metrics.count_injection(exchange.injected, exchange.tokens)
+        for reply in exchange.replies:
+            metrics.count_turn(reply.upstream, reply.status)
         for name in exchange.tools_run:
-            metrics.tool(name)
+            metrics.count_tool_run(name)
         if exchange.degraded:
-            metrics.degraded(exchange.degraded)
+            metrics.count_degraded(exchange.degraded)
         if self._log is not None:
-            self._log.record(account_of(exchange, status, seconds))
+            self._log.record(describe_exchange(exchange, status, seconds))
 
 
-def new_id() -> str:
-    """A receipt's id: in the order of time, not to be guessed."""
-    return f"{time.time_ns() // 1000:014x}{os.urandom(6).hex()}"
-
-
-def failed_as(error: GatewayError) -> str:
+def classify_failure(error: GatewayError) -> ExchangeStatus:
     if isinstance(error, LoopLimit):
-        return "loop_limit"
-    return "upstream_truncated" if isinstance(error, UpstreamTruncated) else "error"
+        return ExchangeStatus.LOOP_LIMIT
+    return ExchangeStatus.UPSTREAM_TRUNCATED if isinstance(error, UpstreamTruncated) else ExchangeStatus.ERROR
 
 
-def context_headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
+def build_context_headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
     """What every authenticated chat reply says about itself, errors too."""
     headers = [
         (b"x-context-receipt", exchange.id.encode()),
@@ -162,11 +167,12 @@ def context_headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
     return headers
 
 
-def head(reply: Reply, exchange: Exchange) -> list[tuple[bytes, bytes]]:
-    return [*downward(reply.headers), *context_headers(exchange)]
+def build_reply_headers(reply: Reply, exchange: Exchange) -> list[tuple[bytes, bytes]]:
+    return [*select_client_headers(reply.headers), *build_context_headers(exchange)]
 
 
-def account_of(exchange: Exchange, status: int, seconds: float) -> dict[str, object]:
+def describe_exchange(exchange: Exchange, status: int, seconds: float) -> dict[str, object]:
+    """The line of the exchange log."""
     return {
         "time": time.time(),
         "event": "exchange",

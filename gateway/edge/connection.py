@@ -13,7 +13,7 @@ import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from gateway.edge.errors import BrokenResponse, error_body
+from gateway.edge.errors import BrokenResponse, render_error
 from gateway.errors import GatewayError, HeadersTooLarge, InvalidRequest, RequestTimeout
 from gateway.settings import LimitSettings
 
@@ -73,11 +73,11 @@ class BoundedProtocol(HttpToolsProtocol):
                 self.parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as upgrade:
-                data = self._without_upgrade(data[upgrade.args[0] :])
+                data = self._strip_upgrade(data[upgrade.args[0] :])
             except httptools.HttpParserError:
                 self.refuse(InvalidRequest("The request is not valid HTTP."))
 
-    def _without_upgrade(self, rest: bytes) -> bytes:
+    def _strip_upgrade(self, rest: bytes) -> bytes:
         """The same request once more, without the other protocol that it offers.
 
         Java's HTTP client offers h2c with every request. A server may decline by ignoring it (RFC 9110 §7.8), but the
@@ -156,7 +156,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._close()  # an answer in the middle of another one would be taken for a part of it
             return
         self._leave()
-        body = error_body(error)
+        body = render_error(error)
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
         self.transport.write(STATUS_LINE[error.status] + head + body)
         self.transport.write_eof()

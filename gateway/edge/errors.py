@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.edge.requests import ClientGone
-from gateway.edge.respond import Headers, send_json
+from gateway.edge.request import ClientDisconnected
+from gateway.edge.response import Headers, send_json
 from gateway.errors import GatewayError, InvalidApiKey
+
+ErrorResponder = Callable[[Send, GatewayError], Awaitable[None]]
 
 logger = logging.getLogger(__name__)
 
@@ -18,19 +20,19 @@ class BrokenResponse(Exception):
     """A response failed after it had begun: only a dropped connection can still tell the client."""
 
 
-def error_body(error: GatewayError) -> bytes:
+def render_error(error: GatewayError) -> bytes:
     """`{"error": {"message", "type", "param", "code"}}`."""
     param = None if error.param is None else _utf8(error.param)
     detail = {"message": _utf8(error.message), "type": error.kind, "param": param, "code": error.code}
     return orjson.dumps({"error": detail})
 
 
-def error_event(error: GatewayError) -> bytes:
+def render_error_event(error: GatewayError) -> bytes:
     """The same as one server-sent event; no `[DONE]` may follow it."""
-    return b"data: " + error_body(error) + b"\n\n"
+    return b"data: " + render_error(error) + b"\n\n"
 
 
-def error_headers(error: GatewayError) -> list[tuple[bytes, bytes]]:
+def build_error_headers(error: GatewayError) -> list[tuple[bytes, bytes]]:
     """The headers that belong to the error itself."""
     headers: list[tuple[bytes, bytes]] = []
     if isinstance(error, InvalidApiKey):
@@ -42,35 +44,35 @@ def error_headers(error: GatewayError) -> list[tuple[bytes, bytes]]:
 
 async def send_error(send: Send, error: GatewayError, headers: Headers = ()) -> None:
     """Answer with an error; `headers` come in addition to the error's own."""
-    await send_json(send, error.status, error_body(error), (*error_headers(error), *headers))
+    await send_json(send, error.status, render_error(error), (*build_error_headers(error), *headers))
 
 
-def internal(error: Exception) -> GatewayError:
+def log_internal_error(error: Exception) -> GatewayError:
     """What a client is told about a defect of ours; the log has the traceback."""
     logger.error("Unexpected %s", type(error).__name__, exc_info=error)
     return GatewayError("The gateway failed to handle this request. The failure is in its log.")
 
 
-def guarded(app: ASGIApp, answer: Callable[[Send, GatewayError], Awaitable[None]] = send_error) -> ASGIApp:
-    """An app in which every exception becomes an answer, or `Broken` once an answer has begun."""
+class ErrorBoundary:
+    """An ASGI app in which every exception becomes an answer, or `BrokenResponse` once an answer has begun."""
 
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return await app(scope, receive, send)
+    def __init__(self, app: ASGIApp, respond: ErrorResponder | None = None) -> None:
+        self._app = app
+        self._respond = respond or send_error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         outbox = _Outbox(send)
         try:
-            await app(scope, receive, outbox)
-        except ClientGone:
+            await self._app(scope, receive, outbox)
+        except ClientDisconnected:
             return
         except BrokenResponse:
             raise
         except Exception as error:
-            told = error if isinstance(error, GatewayError) else internal(error)
+            answer = error if isinstance(error, GatewayError) else log_internal_error(error)
             if outbox.started:
                 raise BrokenResponse from error
-            await answer(outbox, told)
-
-    return serve
+            await self._respond(outbox, answer)
 
 
 class _Outbox:

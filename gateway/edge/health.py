@@ -3,11 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-import orjson
-from starlette.types import Send
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from gateway.domain.snapshot import Snapshot
-from gateway.edge.respond import send_json
 
 
 class SnapshotSource(Protocol):
@@ -28,7 +27,7 @@ class SnapshotSource(Protocol):
         """Why the latest change is not in use."""
         ...
 
-    def of(self, workspace: str) -> Snapshot:
+    def get_snapshot(self, workspace: str) -> Snapshot:
         """The snapshot of a workspace; raises Unavailable."""
         ...
 
@@ -37,7 +36,7 @@ class SnapshotSource(Protocol):
         ...
 
 
-class Health:
+class HealthEndpoint:
     """What the process knows about itself; neither answer waits for anything."""
 
     def __init__(self, policies: SnapshotSource, store_ok: Callable[[], bool], draining: Callable[[], bool]) -> None:
@@ -45,11 +44,11 @@ class Health:
         self._store_ok = store_ok
         self._draining = draining
 
-    async def livez(self, send: Send) -> None:
-        """Alive as long as the loop turns."""
-        await send_json(send, 200, b'{"status":"alive"}')
+    async def livez(self, request: Request) -> JSONResponse:
+        """Alive as long as the loop runs."""
+        return JSONResponse({"status": "alive"})
 
-    async def readyz(self, send: Send) -> None:
+    async def readyz(self, request: Request) -> JSONResponse:
         """503 only while requests would be refused; a failed reload or a broken store degrade, they do not refuse."""
         draining = self._draining()
         loaded = self._policies.loaded
@@ -65,7 +64,7 @@ class Health:
             },
             "store": {"ok": self._store_ok()},
         }
-        await send_json(send, 200 if ready else 503, orjson.dumps(detail))
+        return JSONResponse(detail, 200 if ready else 503)
 
     def _snapshot(self) -> Snapshot:
         base, workspaces = self._policies.snapshots()

@@ -15,8 +15,8 @@ from gateway.domain.exchange import Exchange
 from gateway.domain.principal import Principal
 from gateway.edge.meter import Meter
 from gateway.errors import RateLimited, StoreError
-from gateway.stores.codec import counted
-from gateway.stores.memory_ephemeral import MemoryStore
+from gateway.stores.codec import parse_counter
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.protocols import EphemeralStore
 
 SLICE = 5.0
@@ -28,13 +28,13 @@ REQUESTS, TOKENS = "requests", "tokens"
 Degraded = MutableSet[str]
 
 
-class Limiter:
+class RateLimiter:
     """Refuses requests of keys that have used up what they may."""
 
     def __init__(self, store: EphemeralStore, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
-        self._local = MemoryStore()  # counts here while the store fails
+        self._local = MemoryEphemeralStore()  # counts here while the store fails
         self._until: dict[tuple[str, str, int], float] = {}  # refused at least until then
         self._former: dict[str, int] = {}  # what slices came to that are over
         self._settling: set[asyncio.Task[None]] = set()
@@ -46,7 +46,7 @@ class Limiter:
         for kind, limit in ((TOKENS, limits.tokens if tokens else None), (REQUESTS, limits.requests)):
             if limit is None:
                 continue
-            account = account_of(principal, kind)
+            account = name_account(principal, kind)
             known = self._until.get((account, kind, limit), 0.0)
             wait = known - now if known > now else await self._wait(account, kind, limit, degraded)
             if wait > 0:
@@ -54,11 +54,11 @@ class Limiter:
                     self._until.clear()
                 self._until[account, kind, limit] = now + wait
                 self.refused[(kind,)] += 1
-                raise refusal(kind, limit, wait)
+                raise build_refusal(kind, limit, wait)
 
     async def settle(self, meter: Meter) -> None:
         """Charge what an exchange has cost; also when its client has left and this task is being cancelled."""
-        spent = meter.spent() if meter.exchange.principal.limits.tokens is not None else 0
+        spent = meter.count_spent() if meter.exchange.principal.limits.tokens is not None else 0
         if spent:
             task = asyncio.create_task(self._charge(meter.exchange, spent))
             self._settling.add(task)
@@ -66,7 +66,7 @@ class Limiter:
             await asyncio.shield(task)
 
     async def _charge(self, exchange: Exchange, spent: int) -> None:
-        account = account_of(exchange.principal, TOKENS)
+        account = name_account(exchange.principal, TOKENS)
         await self._add(f"{account}:{int(self._clock() // SLICE)}", spent, exchange.degraded)
 
     async def _wait(self, account: str, kind: str, limit: int, degraded: Degraded) -> float:
@@ -74,17 +74,17 @@ class Limiter:
         number, elapsed = divmod(self._clock(), SLICE)
         names = [f"{account}:{int(number) - back}" for back in range(SLICES, -1, -1)]
         current = names.pop()
-        former = await self._closed(names, degraded)
+        former = await self._read_closed(names, degraded)
         if kind == TOKENS:
             now = await self._read([current], degraded)
-            return waiting([*former, *now], limit - 1, elapsed)
+            return compute_wait([*former, *now], limit - 1, elapsed)
         used = await self._add(current, 1, degraded)
-        wait = waiting([*former, used - 1], limit - 1, elapsed)
+        wait = compute_wait([*former, used - 1], limit - 1, elapsed)
         if wait > 0:
             await self._add(current, -1, degraded)
         return wait
 
-    async def _closed(self, names: list[str], degraded: Degraded) -> list[int]:
+    async def _read_closed(self, names: list[str], degraded: Degraded) -> list[int]:
         """What slices came to that are over; each is asked for once."""
         missing = [name for name in names if name not in self._former]
         if missing:
@@ -100,7 +100,7 @@ class Limiter:
         except StoreError:
             degraded.add("store")
             found = await self._local.get_many(names)
-        return [counted(name, found[name]) if name in found else 0 for name in names]
+        return [parse_counter(name, found[name]) if name in found else 0 for name in names]
 
     async def _add(self, name: str, amount: int, degraded: Degraded) -> int:
         try:
@@ -110,7 +110,7 @@ class Limiter:
             return await self._local.add(name, amount, KEPT)
 
 
-def waiting(counts: Sequence[int], room: int, elapsed: float) -> float:
+def compute_wait(counts: Sequence[int], room: int, elapsed: float) -> float:
     """Seconds until the sum of the slices, oldest first, is at most `room`, if nothing else comes; 0: it is now."""
     total = sum(counts)
     leaving = 0
@@ -120,13 +120,13 @@ def waiting(counts: Sequence[int], room: int, elapsed: float) -> float:
     return leaving * SLICE - elapsed if leaving else 0.0
 
 
-def account_of(principal: Principal, kind: str) -> str:
+def name_account(principal: Principal, kind: str) -> str:
     """Under which name a key's use is counted; nothing that a person wrote stands in it."""
     who = f"{principal.workspace}\0{principal.key or principal.name}"
     return f"limit:{kind}:{sha256(who.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
-def refusal(kind: str, limit: int, wait: float) -> RateLimited:
+def build_refusal(kind: str, limit: int, wait: float) -> RateLimited:
     error = RateLimited(f"This key may use {limit} {kind} a minute. Try again in {max(1, round(wait))} s.")
     error.retry_after = max(1.0, wait)
     return error

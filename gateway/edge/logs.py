@@ -15,7 +15,7 @@ import orjson
 from gateway.settings import LogSettings
 
 FLUSH_SECONDS = 0.1
-CAPACITY = 10_000  # exchange lines that may wait; beyond that the oldest are dropped and counted
+CAPACITY = 10_000  # queued exchange lines; beyond that the oldest are dropped and counted
 
 _SECRET = re.compile(
     r"(?P<kept>\bBearer\s+|\b(?:x-context-key|api[-_]?key|authorization)[\"']?\s*[:=]\s*[\"']?(?:Bearer\s+)?)[^\s\"',;]+"
@@ -25,7 +25,7 @@ _SECRET = re.compile(
 
 
 def redact(text: str) -> str:
-    """The text with everything that looks like a credential blotted out."""
+    """The text with everything that looks like a credential replaced by [redacted]."""
     return _SECRET.sub(lambda found: (found["kept"] or "") + "[redacted]", text)
 
 
@@ -41,17 +41,17 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = redact(self.formatException(record.exc_info))
-        return _dumps(line).decode()
+        return _encode_line(line).decode()
 
 
 @contextmanager
-def json_logging(log: LogSettings) -> Iterator[None]:
-    """Send every logger of the process, uvicorn's too, through one handler; leave the process as it was."""
+def log_as_json(settings: LogSettings) -> Iterator[None]:
+    """Send every logger of the process, uvicorn's too, through one handler; restores the former ones afterwards."""
     handlers, level = logging.root.handlers[:], logging.root.level
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.root.handlers[:] = [handler]
-    logging.root.setLevel(log.level.upper())
+    logging.root.setLevel(settings.level.upper())
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
@@ -64,13 +64,13 @@ def json_logging(log: LogSettings) -> Iterator[None]:
 
 
 def write_stderr(data: bytes) -> None:
-    """Write whole lines past the text layer."""
+    """Write whole lines, bypassing the text layer."""
     sys.stderr.buffer.write(data)
     sys.stderr.buffer.flush()
 
 
 class ExchangeLog:
-    """One line per chat request. Recording is an append; a background task writes what has gathered."""
+    """One line per chat request. Recording only appends to a queue; a background task writes it."""
 
     def __init__(self, write: Callable[[bytes], None] = write_stderr, capacity: int = CAPACITY) -> None:
         self._write = write
@@ -78,33 +78,33 @@ class ExchangeLog:
         self.dropped = 0  # lines lost since the start
 
     def record(self, line: dict[str, Any]) -> None:
-        """Keep a line for the next flush; the caller puts no secret and no text of a conversation into it."""
+        """Queue a line for the next flush; it must hold no secret and no text of a conversation."""
         if len(self._lines) == self._lines.maxlen:
             self.dropped += 1
         self._lines.append(line)
 
     async def run(self) -> None:
-        """Flush for ever; when cancelled, once more."""
+        """Flush periodically; once more when cancelled."""
         try:
             while True:
                 await asyncio.sleep(FLUSH_SECONDS)
                 if self._lines:
-                    # In a thread: whoever reads stderr may be slow, and the loop must not wait for them.
+                    # In a thread: the reader of stderr may be slow, and the loop must not wait for it.
                     await asyncio.to_thread(self.flush)
         finally:
             self.flush()
 
     def flush(self) -> None:
-        """Write everything that waits in one piece."""
+        """Write all queued lines at once."""
         lines: list[dict[str, Any]] = []
         with suppress(IndexError):  # the last flush may meet one that still runs in its thread
             while True:
                 lines.append(self._lines.popleft())
         if lines:
-            self._write(b"".join(_dumps(line) + b"\n" for line in lines))
+            self._write(b"".join(_encode_line(line) + b"\n" for line in lines))
 
 
-def _dumps(line: dict[str, Any]) -> bytes:
+def _encode_line(line: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(line, default=str)
     except TypeError:

@@ -29,30 +29,30 @@ class Meter:
     pieces: int = 0  # events of a stream, of which each has about one token
     reported: dict[str, Any] | None = None
 
-    def over(self, reply: Reply, asked: int) -> Reply:
+    def watch(self, reply: Reply, asked: int) -> Reply:
         """The reply to a request of `asked` bytes, watched: nobody else looks for the usage of what is relayed."""
         self.asked = asked
         if reply.stream is not None:
-            return replace(reply, stream=self._watched(reply.stream))
+            return replace(reply, stream=self._watch_stream(reply.stream))
         self._look(reply.body)
         self.pieces += 0 if self.reported else len(reply.body) // BYTES_PER_TOKEN
         return reply
 
-    def spent(self) -> int:
+    def count_spent(self) -> int:
         """Tokens to charge. A client that never asks for usage, or leaves early, pays an estimate."""
         exchange = self.exchange
-        if not any(status < 400 for _, status in exchange.replies):
+        if not any(reply.status < 400 for reply in exchange.replies):
             return 0
         usage = exchange.usage or self.reported
-        return total(usage) or self.asked // BYTES_PER_TOKEN + self.pieces
+        return count_total(usage) or self.asked // BYTES_PER_TOKEN + self.pieces
 
-    async def _watched(self, stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    async def _watch_stream(self, stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
         async with aclosing(stream) as chunks:
             async for chunk in chunks:
                 self.pieces += chunk.count(b"\n\n")
                 if b'"usage"' in chunk:
-                    for event in sse.events(chunk):
-                        self._look(sse.payload(event) or b"{}")
+                    for event in sse.split_events(chunk):
+                        self._look(sse.read_payload(event) or b"{}")
                 yield chunk
 
     def _look(self, document: bytes) -> None:
@@ -63,7 +63,7 @@ class Meter:
         self.reported = usage or self.reported
 
 
-def total(usage: dict[str, Any] | None) -> int:
+def count_total(usage: dict[str, Any] | None) -> int:
     """Tokens of a usage object; 0 where it has none."""
     said = usage or {}
     whole = _number(said.get("total_tokens"))

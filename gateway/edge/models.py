@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-import orjson
-from starlette.types import Send
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from gateway.domain.principal import Principal
 from gateway.domain.upstream import Upstream
+from gateway.edge.access import get_caller
 from gateway.edge.health import SnapshotSource
-from gateway.edge.respond import send_json
 from gateway.errors import UnknownAlias, UpstreamError
 
 DEADLINE_SECONDS = 2.0  # for all upstreams together, since they are asked at the same time
@@ -33,47 +33,56 @@ class CachedModels:
     until: float = float("-inf")
 
 
-class ModelList:
+class ModelsEndpoint:
     """The models that a caller may name."""
 
     def __init__(
-        self, upstreams: Mapping[str, Upstream], policies: SnapshotSource, clock: Callable[[], float] = time.monotonic
+        self,
+        upstreams: Mapping[str, Upstream],
+        policies: SnapshotSource,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        deadline: float = DEADLINE_SECONDS,
     ) -> None:
         self._upstreams = upstreams
         self._policies = policies
         self._clock = clock
-        self._listing = CachedModels()
+        self._deadline = deadline
+        self._models = CachedModels()
         self._asking = asyncio.Lock()
 
-    async def serve_list(self, send: Send, principal: Principal) -> None:
+    async def list(self, request: Request) -> JSONResponse:
         """`GET /v1/models`."""
-        listing = await self._current()
-        cards = [*listing.cards, *self._agents(principal)]
-        await send_json(send, 200, orjson.dumps({"object": "list", "data": cards}), _degraded(listing))
+        models = await self._refresh()
+        cards = [*models.cards, *self._list_agents(get_caller(request).principal)]
+        return JSONResponse({"object": "list", "data": cards}, headers=build_degraded_headers(models))
 
-    async def serve_one(self, send: Send, principal: Principal, escaped_id: str) -> None:
-        """`GET /v1/models/{id}`, the id as it stood in the path."""
-        wanted = unquote(escaped_id)
-        listing = await self._current()
-        cards = {card["id"]: card for card in (*listing.cards, *self._agents(principal))}
+    async def get(self, request: Request) -> JSONResponse:
+        """`GET /v1/models/{id}`, the id escaped as it stood in the path."""
+        wanted = unquote(request.path_params["model"])
+        models = await self._refresh()
+        agents = self._list_agents(get_caller(request).principal)
+        cards = {card["id"]: card for card in (*models.cards, *agents)}
         if wanted not in cards:
             unknown = UnknownAlias("model", wanted, cards, param="model")
             unknown.status = 404
             raise unknown
-        await send_json(send, 200, orjson.dumps(cards[wanted]), _degraded(listing))
+        return JSONResponse(cards[wanted], headers=build_degraded_headers(models))
 
-    def _agents(self, principal: Principal) -> list[Card]:
-        aliases = self._policies.of(principal.workspace).agents
-        return [_card(AGENT + alias, "context-gateway") for alias in aliases if principal.may_use(alias)]
+    def _list_agents(self, principal: Principal) -> tuple[Card, ...]:
+        aliases = self._policies.get_snapshot(principal.workspace).agents
+        return tuple(_make_card(AGENT + alias, "context-gateway") for alias in aliases if principal.may_use(alias))
 
-    async def _current(self) -> CachedModels:
+    async def _refresh(self) -> CachedModels:
         async with self._asking:
-            if self._clock() >= self._listing.until:
-                self._listing = await self._ask()
-            return self._listing
+            if self._clock() >= self._models.until:
+                self._models = await self._fetch()
+            return self._models
 
-    async def _ask(self) -> CachedModels:
-        answers = await asyncio.gather(*(_cards_of(upstream) for upstream in self._upstreams.values()))
+    async def _fetch(self) -> CachedModels:
+        answers = await asyncio.gather(
+            *(_fetch_cards(upstream, self._deadline) for upstream in self._upstreams.values())
+        )
         cards: dict[str, Card] = {}
         for card in (card for answer in answers for card in answer or ()):
             cards.setdefault(card["id"], card)
@@ -81,18 +90,18 @@ class ModelList:
         return CachedModels(tuple(cards.values()), gap, self._clock() + (RETRY_SECONDS if gap else FRESH_SECONDS))
 
 
-async def _cards_of(upstream: Upstream) -> list[Card] | None:
+async def _fetch_cards(upstream: Upstream, deadline: float) -> list[Card] | None:
     """An upstream's cards in OpenAI's form; None if it does not say."""
     try:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            given = await upstream.models()
+        async with asyncio.timeout(deadline):
+            given = await upstream.list_models()
     except (UpstreamError, TimeoutError):
         return None
     # An upstream cannot take the name of an agent.
-    return [card | _card(card["id"], upstream.name, card) for card in given if not card["id"].startswith(AGENT)]
+    return [card | _make_card(card["id"], upstream.name, card) for card in given if not card["id"].startswith(AGENT)]
 
 
-def _card(id: str, owner: str, given: Mapping[str, Any] = {}) -> Card:
+def _make_card(id: str, owner: str, given: Mapping[str, Any] = {}) -> Card:
     created = given.get("created")
     return {
         "id": id,
@@ -102,5 +111,5 @@ def _card(id: str, owner: str, given: Mapping[str, Any] = {}) -> Card:
     }
 
 
-def _degraded(listing: CachedModels) -> list[tuple[bytes, bytes]]:
-    return [(b"x-context-degraded", b"models")] if listing.gap else []
+def build_degraded_headers(models: CachedModels) -> dict[str, str]:
+    return {"x-context-degraded": "models"} if models.gap else {}

@@ -1,17 +1,18 @@
 """Endpoints that are relayed as they are: an allow-list, because a chat key must not reach the rest of an account."""
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable
 
 from starlette.types import Receive, Scope, Send
 
-from gateway.conversation.relay import is_events, media_type
-from gateway.domain.upstream import Upstream, UpstreamReply, UpstreamRequest
-from gateway.edge.errors import BrokenResponse, error_event
-from gateway.edge.forwarding import downward, upward
-from gateway.edge.requests import headers_of, read_body
-from gateway.edge.routed_model import routed_model
+from gateway.domain.principal import UNLIMITED
+from gateway.domain.upstream import UpstreamAnswer, UpstreamReply, UpstreamRequest, is_event_stream, read_media_type
+from gateway.edge.access import Caller
+from gateway.edge.errors import BrokenResponse, render_error_event
+from gateway.edge.limits import RateLimiter
+from gateway.edge.request import read_body
+from gateway.edge.response import select_client_headers
+from gateway.edge.routed_model import read_model
 from gateway.errors import (
     EndpointUnavailable,
     InvalidRequest,
@@ -23,7 +24,8 @@ from gateway.errors import (
     UpstreamTruncated,
 )
 from gateway.settings import LimitSettings
-from gateway.sse import complete
+from gateway.sse import find_events_end
+from gateway.upstreams.routes import Routes
 
 PREFIX = "/v1"
 OPEN = ("/v1/embeddings", "/v1/completions", "/v1/moderations", "/v1/images/*", "/v1/audio/*")
@@ -31,18 +33,6 @@ NOT_BUILT = ("/v1/responses", "/v1/messages")
 
 # What a `*` stands for. Other characters, `;` and escapes among them, mean different things to different servers.
 _TAIL = re.compile(r"[A-Za-z0-9._~/-]+")
-
-
-class Routing(Protocol):
-    """Finds and calls the upstream for a model."""
-
-    def candidates(self, model: str) -> tuple[Upstream, ...]:
-        """The upstreams that may serve a model, best first."""
-        ...
-
-    async def send(self, candidates: Sequence[Upstream], request: UpstreamRequest) -> tuple[Upstream, UpstreamReply]:
-        """The first usable reply and who gave it."""
-        ...
 
 
 class PassthroughPaths:
@@ -68,30 +58,35 @@ class PassthroughPaths:
         )
 
 
-class PassThrough:
-    """Relays a request to the upstream of its model, and the reply back."""
+class PassthroughEndpoint:
+    """Relays a request to the upstream of its model, and the reply back: an ASGI app below the access middleware."""
 
-    def __init__(self, routes: Routing, allowed: PassthroughPaths, limits: LimitSettings) -> None:
+    def __init__(self, routes: Routes, paths: PassthroughPaths, limiter: RateLimiter, limits: LimitSettings) -> None:
         self._routes = routes
-        self._allowed = allowed
+        self._paths = paths
+        self._limiter = limiter
         self._limits = limits
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, path: str, bearer: str | None) -> None:
-        """Answer one request; `path` is normalised, `bearer` the client's own."""
-        self._allowed.check(scope["method"], path)
-        body = await read_body(scope, receive, self._limits)
-        request = _outgoing(scope, path, body, bearer)
-        upstream, reply = await self._routes.send(self._routes.candidates(request.model), request)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request whose path is normalized."""
+        caller: Caller = scope["state"]["caller"]
+        if caller.principal.limits is not UNLIMITED:
+            await self._limiter.admit(caller.principal, set(), tokens=False)
+        self._paths.check(scope["method"], scope["path"])
+        body = await read_body(caller.head, receive, self._limits.body_bytes)
+        request = build_request(scope, caller, body)
+        answer = await self._routes.send(self._routes.get_candidates(request.model), request)
         try:
-            _check(upstream, reply)
-            await self._relay(reply, send)
+            check_reply(answer)
+            await self._relay(answer.reply, send)
         finally:
-            await reply.close()
+            await answer.reply.close()
 
     async def _relay(self, reply: UpstreamReply, send: Send) -> None:
         piece = await reply.read()  # before the head is sent, so that an early failure is still an error of its own
-        await send({"type": "http.response.start", "status": reply.status, "headers": downward(reply.headers)})
-        if is_events(reply):
+        headers = select_client_headers(reply.headers)
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        if is_event_stream(reply):
             await self._relay_events(piece, reply, send)
             return
         try:
@@ -108,7 +103,7 @@ class PassThrough:
         try:
             while piece:
                 held += piece
-                end = complete(held)
+                end = find_events_end(held)
                 if end:
                     await send({"type": "http.response.body", "body": held[:end], "more_body": True})
                     held = held[end:]
@@ -118,27 +113,30 @@ class PassThrough:
             if held.strip() not in (b"", b"data: [DONE]"):
                 raise UpstreamTruncated("The upstream broke off in the middle of an event.")
         except UpstreamError as error:
-            held = error_event(error)
+            held = render_error_event(error)
         await send({"type": "http.response.body", "body": held})
 
 
-def _outgoing(scope: Scope, path: str, body: bytes, bearer: str | None) -> UpstreamRequest:
-    model = routed_model(headers_of(scope).get(b"content-type", b""), body)
+def build_request(scope: Scope, caller: Caller, body: bytes) -> UpstreamRequest:
+    """The call that goes upstream."""
+    model = read_model(caller.head.content_type, body)
     if model.startswith("agent:"):
         raise InvalidRequest("Agents answer at /v1/chat/completions only; name a model here.", param="model")
     query = scope.get("query_string", b"").decode("latin-1")
     return UpstreamRequest(
-        path=path.removeprefix(PREFIX) + (f"?{query}" if query else ""),
+        path=scope["path"].removeprefix(PREFIX) + (f"?{query}" if query else ""),
         body=body,
-        headers=upward(scope["headers"]).first,
+        headers=caller.head.forward(None).first,
         model=model,
         method=scope["method"],
-        bearer=bearer,
+        bearer=caller.bearer,
     )
 
 
-def _check(upstream: Upstream, reply: UpstreamReply) -> None:
+def check_reply(answer: UpstreamAnswer) -> None:
+    """Raise for a reply that must not reach the client."""
+    upstream, reply = answer.upstream, answer.reply
     if reply.status in (401, 403) and not upstream.passes_bearer:
         raise UpstreamAuth(f"Upstream {upstream.name!r} refuses the gateway's key (HTTP {reply.status}).")
-    if media_type(reply) == "text/html":
+    if read_media_type(reply) == "text/html":
         raise UpstreamInvalid(f"Upstream {upstream.name!r} answered with a web page.")

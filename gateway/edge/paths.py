@@ -12,7 +12,7 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 _REFUSED = frozenset(b"/\\\0")
 
 
-def normalise(raw_path: bytes) -> str:
+def normalize_path(raw_path: bytes) -> str:
     """The path with single slashes, no dot segments, no slash at its end and no needless escapes.
 
     Raises InvalidRequest for escapes that other servers read in different ways: slashes, NUL, broken ones.

@@ -7,14 +7,14 @@ from gateway.errors import InvalidJson, InvalidRequest
 FORM_FIELD_BYTES = 1024  # a model's name is short; a longer field is not one
 
 
-class _Body(msgspec.Struct):
+class _RoutedBody(msgspec.Struct):
     model: str | None = None
 
 
-_decoder = msgspec.json.Decoder(_Body)
+_decoder = msgspec.json.Decoder(_RoutedBody)
 
 
-def routed_model(content_type: bytes, body: bytes) -> str:
+def read_model(content_type: bytes, body: bytes) -> str:
     """The `model` of a JSON or multipart body; empty where there is none."""
     media, _, parameters = content_type.partition(b";")
     media = media.strip().lower()

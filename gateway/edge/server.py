@@ -1,4 +1,4 @@
-"""The uvicorn server, set up for this product."""
+"""The uvicorn server, configured for the gateway."""
 
 import math
 
@@ -8,13 +8,13 @@ from starlette.types import ASGIApp
 from gateway.edge.connection import BoundedProtocol
 from gateway.settings import Settings
 
-KEEP_ALIVE_SECONDS = 75  # longer than the pools of common clients, so that it is they who let go of a connection
+KEEP_ALIVE_SECONDS = 75  # longer than the pools of common clients, so that the client closes an idle connection first
 
 
 def build_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
-    """The server for `app`; SIGTERM stops accepting and lets what runs finish within `limits.drain_seconds`."""
+    """The server for `app`; on SIGTERM it stops accepting and drains for up to `limits.drain_seconds`."""
 
-    class Protocol(BoundedProtocol):
+    class LimitedProtocol(BoundedProtocol):
         limits = settings.limits
 
     config = uvicorn.Config(
@@ -22,7 +22,7 @@ def build_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
         host=settings.listen.host,
         port=settings.listen.port,
         loop="uvloop",
-        http=Protocol,
+        http=LimitedProtocol,
         ws="none",
         interface="asgi3",
         lifespan="on",

@@ -1,4 +1,4 @@
-"""The file of cases: questions, and what a search by meaning should inject for each."""
+"""The file of cases: questions, and what semantic search should inject for each."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from gateway.domain.resource import Mode
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults, GatewayError
-from gateway.strict_yaml import Keys, YamlDocument, load
-from gateway.validation import nearest, validate
+from gateway.strict_yaml import Keys, YamlDocument, load_yaml
+from gateway.validation import format_suggestion, validate
 
-SAID = ("agent", "profile", "prompt", "content", "language", "user")  # sent as headers of the same names
+HEADERS = ("agent", "profile", "prompt", "content", "language", "user")  # sent as headers of the same names
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Strict(BaseModel):
+class StrictShape(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class CaseShape(Strict):
+class CaseShape(StrictShape):
     question: Text
     expect: list[Text]  # ids of semantic resources; empty: nothing should be injected
     agent: Text | None = None
@@ -35,8 +35,8 @@ class CaseShape(Strict):
     earlier: list[Text] = []  # what the user said before, oldest first
 
 
-class Targets(Strict):
-    """What the figures have to reach; None: whatever they are."""
+class Targets(StrictShape):
+    """What the figures have to reach; None: anything will do."""
 
     precision: Share | None = None
     recall: Share | None = None
@@ -47,7 +47,7 @@ class Targets(Strict):
         return broader.model_copy(update=self.model_dump(exclude_none=True))
 
 
-class FileShape(Strict):
+class CaseFileShape(StrictShape):
     cases: Annotated[list[CaseShape], Field(min_length=1)]
     targets: Targets = Targets()
 
@@ -58,60 +58,60 @@ class Case:
 
     question: str
     expect: frozenset[str] = frozenset()
-    said: tuple[tuple[str, str], ...] = ()  # names of x-context headers and their values
+    headers: tuple[tuple[str, str], ...] = ()  # names after x-context-, and values
     earlier: tuple[str, ...] = ()  # oldest first
     line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CaseFile:
-    """Cases that fit the policies, and what has to be reached with them."""
+    """Cases that fit the policies, and the targets to reach with them."""
 
     document: YamlDocument
     cases: tuple[Case, ...]
     targets: Targets
 
-    def refused(self, number: int, error: GatewayError) -> Fault:
-        """Why the gateway would not even look at a case."""
+    def build_fault(self, number: int, error: GatewayError) -> Fault:
+        """The fault of a case that the gateway rejects."""
         key = (error.param or "").removeprefix("x-context-")
         here: Keys = ("cases", number)
-        return self.document.fault((*here, key) if key in SAID else here, error.message)
+        return self.document.fault((*here, key) if key in HEADERS else here, error.message)
 
 
 def load_cases(path: Path, snapshot: Snapshot) -> CaseFile:
     """Read the cases of a file; raises Faults with everything that is wrong in it."""
-    return read_cases(load(path), snapshot)
+    return read_cases(load_yaml(path), snapshot)
 
 
 def read_cases(document: YamlDocument, snapshot: Snapshot) -> CaseFile:
     """The cases of a document; raises Faults."""
-    shape, faults = validate(FileShape, document.data, document, ())
+    shape, faults = validate(CaseFileShape, document.data, document, ())
     if shape is None:
         raise Faults(sorted(faults, key=lambda fault: fault.line))
     faults = [
         document.fault(("cases", number, "expect", place), message)
         for number, case in enumerate(shape.cases)
-        for place, message in _wrong(case.expect, snapshot)
+        for place, message in _check_expected(case.expect, snapshot)
     ]
     if faults:
         raise Faults(faults)
-    return CaseFile(document, tuple(_cases(shape.cases, document)), shape.targets)
+    return CaseFile(document, tuple(_build_cases(shape.cases, document)), shape.targets)
 
 
-def _cases(shapes: Iterable[CaseShape], document: YamlDocument) -> Iterator[Case]:
+def _build_cases(shapes: Iterable[CaseShape], document: YamlDocument) -> Iterator[Case]:
     for number, shape in enumerate(shapes):
-        said: list[tuple[str, Any]] = [(name, getattr(shape, name)) for name in SAID]
-        given = tuple((name, value) for name, value in said if value is not None)
+        values: list[tuple[str, Any]] = [(name, getattr(shape, name)) for name in HEADERS]
+        headers = tuple((name, value) for name, value in values if value is not None)
         line = document.line(("cases", number))
-        yield Case(shape.question, frozenset(shape.expect), given, tuple(shape.earlier), line)
+        yield Case(shape.question, frozenset(shape.expect), headers, tuple(shape.earlier), line)
 
 
-def _wrong(expected: Iterable[str], snapshot: Snapshot) -> Iterator[tuple[int, str]]:
-    """Ids that no search could ever find, by their place in the list."""
+def _check_expected(expected: Iterable[str], snapshot: Snapshot) -> Iterator[tuple[int, str]]:
+    """The ids that no search can find, by their place in the list."""
     findable = [name for name, resource in snapshot.resources.items() if resource.mode is Mode.SEMANTIC]
     for place, name in enumerate(expected):
         resource = snapshot.resources.get(name)
         if resource is None:
-            yield place, f"there is no resource {name!r}{nearest(name, findable)}"
+            yield place, f"there is no resource {name!r}{format_suggestion(name, findable)}"
         elif resource.mode is not Mode.SEMANTIC:
             yield place, f"{name!r} has mode {resource.mode}; only semantic resources depend on the question"

@@ -1,4 +1,4 @@
-"""How good a set of outcomes is, in four figures, and whether that is good enough."""
+"""How good a set of outcomes is, in four figures, and which targets it misses."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -20,33 +20,33 @@ class Figures:
         return {name: None if value is None else round(value, 4) for name, value in asdict(self).items()}
 
 
-def figures_of(outcomes: Sequence[Outcome]) -> Figures:
+def compute_figures(outcomes: Sequence[Outcome]) -> Figures:
     answered = [outcome for outcome in outcomes if outcome.case.expect]
     silent = [outcome for outcome in outcomes if not outcome.case.expect]
     injected = sum(len(outcome.injected) for outcome in answered)
     return Figures(
-        precision=share(sum(outcome.hits for outcome in answered), injected),
-        recall=share(sum(outcome.hits / len(outcome.case.expect) for outcome in answered), len(answered)),
-        false_injections=share(sum(bool(outcome.injected) for outcome in silent), len(silent)),
-        r_at_1=share(sum(outcome.first in outcome.case.expect for outcome in answered), len(answered)),
+        precision=compute_share(sum(outcome.hits for outcome in answered), injected),
+        recall=compute_share(sum(outcome.hits / len(outcome.case.expect) for outcome in answered), len(answered)),
+        false_injections=compute_share(sum(bool(outcome.injected) for outcome in silent), len(silent)),
+        r_at_1=compute_share(sum(outcome.first in outcome.case.expect for outcome in answered), len(answered)),
     )
 
 
-def share(part: float, whole: int) -> float | None:
+def compute_share(part: float, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def shortfalls(figures: Figures, targets: Targets) -> Iterator[str]:
+def list_shortfalls(figures: Figures, targets: Targets) -> Iterator[str]:
     """A sentence for every target that is missed; what could not be measured has not been reached."""
-    wanted = (
+    compared = (
         ("precision", figures.precision, "≥", targets.precision),
         ("recall", figures.recall, "≥", targets.recall),
         ("false_injections", figures.false_injections, "≤", targets.false_injections),
     )
-    for name, figure, sign, target in wanted:
+    for name, figure, sign, target in compared:
         if target is None:
             continue
         if figure is None:
-            yield f"{name} {sign} {target:g} is wanted, and no case measures it"
+            yield f"{name} has a target of {sign} {target:g}, but no case measures it"
         elif (figure < target) if sign == "≥" else (figure > target):
-            yield f"{name} {sign} {target:g} is wanted, and it is {figure:.3f}"
+            yield f"{name} is {figure:.3f}, target {sign} {target:g}"

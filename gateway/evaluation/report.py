@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gateway.evaluation.advice import Prices, for_missed, for_unexpected
+from gateway.evaluation.advice import ThresholdEffects, advise_on_missed, advise_on_unexpected
 from gateway.evaluation.cases import Targets
-from gateway.evaluation.figures import Figures, figures_of, shortfalls
+from gateway.evaluation.figures import Figures, compute_figures, list_shortfalls
 from gateway.evaluation.run import Outcome
 
 LABELS = (
@@ -16,10 +16,10 @@ LABELS = (
 )
 
 
-def report(outcomes: Sequence[Outcome], targets: Targets) -> dict[str, Any]:
+def build_report(outcomes: Sequence[Outcome], targets: Targets) -> dict[str, Any]:
     """Figures, missed targets, and each wrong case with what would have to change."""
-    figures = figures_of(outcomes)
-    missed = list(shortfalls(figures, targets))
+    figures = compute_figures(outcomes)
+    missed = list(list_shortfalls(figures, targets))
     return {
         "ok": not missed,
         "cases": len(outcomes),
@@ -27,19 +27,19 @@ def report(outcomes: Sequence[Outcome], targets: Targets) -> dict[str, Any]:
         "figures": figures.as_dict(),
         "targets": targets.model_dump(exclude_none=True),
         "missed_targets": missed,
-        "wrong": list(wrong_cases(outcomes)),
+        "wrong": list(list_wrong_cases(outcomes)),
     }
 
 
-def wrong_cases(outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
-    prices = Prices.of(outcomes)
+def list_wrong_cases(outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
+    effects = ThresholdEffects.build(outcomes)
     for outcome in outcomes:
         if outcome.missed or outcome.unexpected:
             yield {
                 "question": outcome.case.question,
                 "line": outcome.case.line,
                 "missed": [
-                    {"id": name, "score": score_of(outcome, name), "change": for_missed(name, outcome, prices)}
+                    {"id": name, "score": get_score(outcome, name), "change": advise_on_missed(name, outcome, effects)}
                     for name in outcome.missed
                 ],
                 "unexpected": [
@@ -47,24 +47,25 @@ def wrong_cases(outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
                         "id": one.resource,
                         "score": round(one.score, 4),
                         "via": one.via,
-                        "change": for_unexpected(one, outcome, prices),
+                        "change": advise_on_unexpected(one, outcome, effects),
                     }
                     for one in outcome.unexpected
                 ],
             }
 
 
-def score_of(outcome: Outcome, name: str) -> float | None:
-    left = outcome.left.get(name)
-    return None if left is None or left.score is None else round(left.score, 4)
+def get_score(outcome: Outcome, name: str) -> float | None:
+    unplaced = outcome.unplaced.get(name)
+    return None if unplaced is None or unplaced.score is None else round(unplaced.score, 4)
 
 
-def as_text(shown: dict[str, Any]) -> str:
+def render_text(shown: dict[str, Any]) -> str:
     """The same for a person."""
-    lines = [f"{shown['cases']} cases, {shown['expecting_nothing']} of which expect nothing"]
-    lines += figure_lines(shown["figures"])
+    lines = [f"{shown['cases']} cases, {shown['expecting_nothing']} expecting nothing"]
+    lines += render_figures(shown["figures"])
     if shown["wrong"]:
-        lines += ["", f"{len(shown['wrong'])} cases are wrong:"]
+        count = len(shown["wrong"])
+        lines += ["", "1 wrong case:" if count == 1 else f"{count} wrong cases:"]
     for wrong in shown["wrong"]:
         lines.append(f"  line {wrong['line']}: {wrong['question']}")
         for one in wrong["missed"]:
@@ -75,16 +76,16 @@ def as_text(shown: dict[str, Any]) -> str:
     if shown["missed_targets"]:
         lines += ["", *(f"target missed: {sentence}" for sentence in shown["missed_targets"])]
     elif shown["targets"]:
-        lines += ["", "all targets are reached"]
+        lines += ["", "all targets are met"]
     return "\n".join(lines)
 
 
-def figure_lines(figures: dict[str, float | None]) -> list[str]:
+def render_figures(figures: dict[str, float | None]) -> list[str]:
     values = ((figures[key], label, meaning) for key, label, meaning in LABELS)
     return [f"  {label:17}{'–' if value is None else f'{value:.3f}':>6}  {meaning}" for value, label, meaning in values]
 
 
-def in_a_line(figures: Figures) -> str:
+def render_in_one_line(figures: Figures) -> str:
     """The figures next to each other, to compare two of them."""
     values = ((getattr(figures, key), label) for key, label, _ in LABELS)
     return ", ".join(f"{label} {'–' if value is None else f'{value:.3f}'}" for value, label in values)

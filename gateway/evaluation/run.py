@@ -1,4 +1,4 @@
-"""Cases put to the gateway's own walk of a request; nothing is sent upstream."""
+"""Runs cases through the pipeline of a request; nothing is sent upstream."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,16 +12,16 @@ from gateway.domain.selection import Omission, Selection
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Faults, InvalidRequest, ServiceUnavailable
 from gateway.evaluation.cases import Case, CaseFile
-from gateway.pipeline import Pipeline, Prepared
+from gateway.pipeline import Pipeline, PreparedRequest
 
-SEARCHED = ("semantic", "expansion")  # what of an injection depends on the question's meaning
-# Whoever can read the policies may look at them with any user's eyes.
+SEARCHED = ("semantic", "expansion")  # what of an injection depends on the question
+# Whoever can read the policies may act as any user.
 OPERATOR = Principal("operator", rights=frozenset({"act_as_user", "admin"}))
 
 
 @dataclass(frozen=True, slots=True)
-class Injected:
-    """A resource that a search placed."""
+class InjectedResource:
+    """A resource that semantic search injected."""
 
     resource: str
     score: float
@@ -29,8 +29,8 @@ class Injected:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """A resource that was in reach and not placed, with what is known about why."""
+class UnplacedResource:
+    """A resource that could have been injected and was not, with what is known about why."""
 
     score: float | None
     reason: str | None
@@ -41,8 +41,8 @@ class Outcome:
     """What the gateway did with a case."""
 
     case: Case
-    injected: tuple[Injected, ...] = ()
-    left: dict[str, Missing] = field(default_factory=dict)  # by resource
+    injected: tuple[InjectedResource, ...] = ()
+    unplaced: dict[str, UnplacedResource] = field(default_factory=dict)  # by resource
 
     @property
     def hits(self) -> int:
@@ -53,61 +53,61 @@ class Outcome:
         return sorted(self.case.expect - {one.resource for one in self.injected})
 
     @property
-    def unexpected(self) -> list[Injected]:
+    def unexpected(self) -> list[InjectedResource]:
         return [one for one in self.injected if one.resource not in self.case.expect]
 
     @property
     def first(self) -> str | None:
-        """The resource with the best score, placed or not; what only its neighbours led to has no score of its own."""
-        scores = {name: one.score for name, one in self.left.items() if one.score is not None}
+        """The resource with the best score, injected or not; one that came by expansion has no score of its own."""
+        scores = {name: one.score for name, one in self.unplaced.items() if one.score is not None}
         scores |= {one.resource: one.score for one in self.injected if one.via == "semantic"}
         return max(scores, key=scores.__getitem__, default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Runner:
-    """What is needed to try cases."""
+class CaseRunner:
+    """Runs cases."""
 
     pipeline: Pipeline
     snapshot: Snapshot
     model: str | None = None  # None: the one that agent, profile or settings name
 
-    async def outcomes(self, file: CaseFile) -> list[Outcome]:
-        """One outcome per case; raises Faults with every case that the gateway would refuse."""
+    async def run(self, file: CaseFile) -> list[Outcome]:
+        """One outcome per case; raises Faults with every case that the gateway rejects."""
         outcomes, faults = [], []
         for number, case in enumerate(file.cases):
             try:
-                outcomes.append(outcome_of(case, (await self.prepare(case)).injection.selection))
+                outcomes.append(read_outcome(case, (await self.prepare(case)).injection.selection))
             except InvalidRequest as error:
-                faults.append(file.refused(number, error))
+                faults.append(file.build_fault(number, error))
         if faults:
             raise Faults(faults)
         return outcomes
 
-    async def prepare(self, case: Case) -> Prepared:
-        headers = [(f"x-context-{name}".encode(), quote(value).encode()) for name, value in case.said]
+    async def prepare(self, case: Case) -> PreparedRequest:
+        headers = [(f"x-context-{name}".encode(), quote(value).encode()) for name, value in case.headers]
         exchange = Exchange("eval", OPERATOR, self.snapshot, headers)
         messages = [{"role": "user", "content": text} for text in (*case.earlier, case.question)]
         body = {"messages": messages} | ({"model": self.model} if self.model else {})
         prepared = await self.pipeline.prepare(exchange, orjson.dumps(body))
         if "semantic" in exchange.degraded:
-            raise ServiceUnavailable("The search failed: the log says why. Its figures would mean nothing.")
+            raise ServiceUnavailable("Semantic search failed; see the log. The figures would be meaningless.")
         return prepared
 
 
-def outcome_of(case: Case, selection: Selection) -> Outcome:
-    """What of a selection a search is answerable for."""
+def read_outcome(case: Case, selection: Selection) -> Outcome:
+    """What semantic search did to a selection."""
     injected = tuple(
-        Injected(one.candidate.resource.id, one.candidate.score or 0.0, one.candidate.via)
+        InjectedResource(one.candidate.resource.id, one.candidate.score or 0.0, one.candidate.via)
         for one in selection.volatile
         if one.candidate.via in SEARCHED
     )
-    placed = {one.resource for one in injected}
-    return Outcome(case, injected, dict(_left((*selection.catalogue, *selection.dropped), placed)))
+    names = {one.resource for one in injected}
+    return Outcome(case, injected, dict(_list_unplaced((*selection.catalogue, *selection.dropped), names)))
 
 
-def _left(every: Iterable[Omission], placed: set[str]) -> Iterator[tuple[str, Missing]]:
-    # Semantic resources stay in the catalogue although they are placed.
-    for left in every:
-        if left.candidate.resource.id not in placed:
-            yield left.candidate.resource.id, Missing(left.candidate.score, left.reason)
+def _list_unplaced(omissions: Iterable[Omission], injected: set[str]) -> Iterator[tuple[str, UnplacedResource]]:
+    # Semantic resources stay in the catalogue although they are injected.
+    for omission in omissions:
+        if omission.candidate.resource.id not in injected:
+            yield omission.candidate.resource.id, UnplacedResource(omission.candidate.score, omission.reason)

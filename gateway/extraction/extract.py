@@ -1,4 +1,4 @@
-"""The text of documents. Text is decoded here; everything that needs a parser goes to a limited process."""
+"""Extracts the text of documents. Plain text is decoded here; everything that needs a parser goes to a sandbox."""
 
 import hashlib
 import signal
@@ -6,32 +6,34 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections import OrderedDict
 from pathlib import Path
 
+from gateway.domain.lru import LruCache
 from gateway.extraction import formats
-from gateway.extraction.formats import Format
+from gateway.extraction.formats import DocumentFormat
 from gateway.extraction.sandbox import REFUSED
 from gateway.settings import DocumentSettings
 
 ROOT = Path(__file__).parents[2]
-KEPT = 1024  # documents whose text stays in memory
+CACHE_ENTRIES = 1024
 
 
 def extract_text(path: Path, limits: DocumentSettings) -> str:
     """The text of a file; ValueError says in a sentence why there is none."""
-    return _extract(path, _read(path, limits), limits)
+    return _extract_file(path, _read_file(path, limits), limits)
 
 
 def extract_html(content: bytes, limits: DocumentSettings, charset: str | None = None) -> str:
     """The visible text of a page that somebody else wrote."""
-    return _parse(Format.HTML, content, limits, charset)
+    return _parse(DocumentFormat.HTML, content, limits, charset)
 
 
-def extract_content(content: bytes, form: Format, limits: DocumentSettings, charset: str | None = None) -> str:
-    """The text of a document that is at hand; ValueError says in a sentence why there is none."""
-    if form is not Format.TEXT:
-        return _parse(form, content, limits, charset)
+def extract_content(
+    content: bytes, document_format: DocumentFormat, limits: DocumentSettings, charset: str | None = None
+) -> str:
+    """The text of a document in memory; ValueError says in a sentence why there is none."""
+    if document_format is not DocumentFormat.TEXT:
+        return _parse(document_format, content, limits, charset)
     try:
         return formats.decode_text(content, charset)
     except UnicodeDecodeError as error:
@@ -41,28 +43,27 @@ def extract_content(content: bytes, form: Format, limits: DocumentSettings, char
 class DocumentCache:
     """Extracts once per content, so that a reload parses only what has changed."""
 
-    def __init__(self, limits: DocumentSettings) -> None:
+    def __init__(self, limits: DocumentSettings, *, max_entries: int = CACHE_ENTRIES) -> None:
         self._limits = limits
-        self._texts: OrderedDict[str, str] = OrderedDict()
-        # Held while a document is parsed: one limited process at a time bounds the memory that a reload takes.
+        self._texts: LruCache[str, str] = LruCache(entries=max_entries)
+        # Held while a document is parsed: one sandbox at a time bounds the memory that a reload takes.
         self._lock = threading.Lock()
 
-    def text(self, path: Path) -> str:
+    def extract(self, path: Path) -> str:
         """As `extract_text`; called from any thread."""
-        content = _read(path, self._limits)
-        key = f"{_format(path, content)}:{hashlib.sha256(content).hexdigest()}"
+        content = _read_file(path, self._limits)
+        key = f"{formats.detect_format(path.name, content)}:{hashlib.sha256(content).hexdigest()}"
         with self._lock:
-            if key not in self._texts:
-                self._texts[key] = _extract(path, content, self._limits)
-            self._texts.move_to_end(key)
-            while len(self._texts) > KEPT:
-                self._texts.popitem(last=False)
-            return self._texts[key]
+            text = self._texts.get(key)
+            if text is None:
+                text = _extract_file(path, content, self._limits)
+                self._texts.put(key, text)
+            return text
 
 
-def _read(path: Path, limits: DocumentSettings) -> bytes:
+def _read_file(path: Path, limits: DocumentSettings) -> bytes:
     try:
-        if not path.is_file():  # a device or a pipe could be read for ever
+        if not path.is_file():  # reading a device or a pipe might never end
             raise ValueError(f"{path.name}: there is no such file")
         with path.open("rb") as file:
             content = file.read(limits.max_bytes + 1)
@@ -73,64 +74,58 @@ def _read(path: Path, limits: DocumentSettings) -> bytes:
     return content
 
 
-def _format(path: Path, content: bytes) -> Format:
-    return formats.by_name(path.name) or formats.by_content(content)
-
-
-def _extract(path: Path, content: bytes, limits: DocumentSettings) -> str:
-    form = _format(path, content)
+def _extract_file(path: Path, content: bytes, limits: DocumentSettings) -> str:
     try:
-        return extract_content(content, form, limits)
+        return extract_content(content, formats.detect_format(path.name, content), limits)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
 
 
-def _parse(form: Format, content: bytes, limits: DocumentSettings, charset: str | None = None) -> str:
+def _parse(
+    document_format: DocumentFormat, content: bytes, limits: DocumentSettings, charset: str | None = None
+) -> str:
     try:
-        status, output = _run(_command(form, limits, charset), content, limits)
+        process = _run_sandbox(_build_command(document_format, limits, charset), content, limits)
     except subprocess.TimeoutExpired:
         raise ValueError(f"it took longer than {limits.seconds:g} seconds to read") from None
     except OSError as error:
-        raise ValueError(f"the parser cannot be run: {error.strerror}") from error
-    return _outcome(status, output.decode(), form, limits)
+        raise ValueError(f"the parser cannot be started: {error.strerror}") from error
+    text = process.stdout.decode()
+    if process.returncode == 0:
+        return text
+    if process.returncode == REFUSED:
+        raise ValueError(text)
+    if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        raise ValueError(f"it took more than {limits.cpu_seconds} seconds of CPU time to read")
+    raise ValueError(f"it is damaged or not a {document_format.upper()} document")
 
 
-def _run(command: list[str], content: bytes, limits: DocumentSettings) -> tuple[int, bytes]:
-    # Files rather than pipes: RLIMIT_FSIZE then caps the output, and nobody has to pump bytes.
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as taken:
-        given.write(content)
-        given.seek(0)
+def _run_sandbox(command: list[str], content: bytes, limits: DocumentSettings) -> subprocess.CompletedProcess[bytes]:
+    # Files rather than pipes: RLIMIT_FSIZE then caps the output, and no bytes have to be pumped.
+    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as output:
+        source.write(content)
+        source.seek(0)
         process = subprocess.run(
             command,
-            stdin=given,
-            stdout=taken,
+            stdin=source,
+            stdout=output,
             stderr=subprocess.DEVNULL,
             timeout=limits.seconds,
-            env=_environment(),
+            env=_build_environment(),
             cwd="/",
             check=False,
         )
-        taken.seek(0)
-        return process.returncode, taken.read(limits.max_bytes)
+        output.seek(0)
+        return subprocess.CompletedProcess(command, process.returncode, output.read(limits.max_bytes))
 
 
-def _command(form: Format, limits: DocumentSettings, charset: str | None) -> list[str]:
+def _build_command(document_format: DocumentFormat, limits: DocumentSettings, charset: str | None) -> list[str]:
     ceilings = [str(limits.cpu_seconds), str(limits.memory_mb), str(limits.max_bytes)]
     declared = [charset] if charset else []
-    return [sys.executable, "-s", "-P", "-B", "-m", "gateway.extraction.sandbox", form, *ceilings, *declared]
+    return [sys.executable, "-s", "-P", "-B", "-m", "gateway.extraction.sandbox", document_format, *ceilings, *declared]
 
 
-def _environment() -> dict[str, str]:
-    """Nothing of ours but where modules are: secrets stay here, and a source tree works without an install."""
+def _build_environment() -> dict[str, str]:
+    """Only the module path: no secret reaches the sandbox, and a source tree works without being installed."""
     places = [*(place for place in sys.path if place), str(ROOT)]
     return {"PYTHONPATH": ":".join(dict.fromkeys(places))}
-
-
-def _outcome(status: int, text: str, form: Format, limits: DocumentSettings) -> str:
-    if status == 0:
-        return text
-    if status == REFUSED:
-        raise ValueError(text)
-    if status in (-signal.SIGXCPU, -signal.SIGKILL):
-        raise ValueError(f"it took more than {limits.cpu_seconds} seconds of CPU time to read")
-    raise ValueError(f"it is damaged or not a {form.upper()} document")

@@ -1,7 +1,7 @@
-"""The limited process that parses one untrusted document: bytes on stdin, text on stdout.
+"""The process that parses one untrusted document: bytes on stdin, text on stdout.
 
-Run by extract.py. It imports as little as it can, gives away its rights to CPU time, memory and files before it reads
-a byte, and ends with REFUSED and a sentence on stdout when it knows why a document cannot be taken.
+Run by extract.py. It imports as little as it can, limits its own CPU time, memory and files before it reads a byte, and
+exits with REFUSED and a sentence on stdout when it knows why a document cannot be read.
 """
 
 import io
@@ -10,7 +10,7 @@ import sys
 from typing import IO
 
 from gateway.extraction.docx import UnsafeDocument, docx_to_text
-from gateway.extraction.formats import Format, decode_html
+from gateway.extraction.formats import DocumentFormat, decode_html
 from gateway.extraction.html import html_to_text
 
 REFUSED = 3
@@ -18,10 +18,10 @@ REFUSED = 3
 
 def main(arguments: list[str]) -> int:
     """`format cpu-seconds memory-mb output-bytes [charset]` → exit status."""
-    form, cpu_seconds, memory_mb, output_bytes, *charset = arguments
-    _limit(int(cpu_seconds), int(memory_mb) * 1024 * 1024, int(output_bytes))
+    name, cpu_seconds, memory_mb, output_bytes, *charset = arguments
+    _limit_resources(int(cpu_seconds), int(memory_mb) * 1024 * 1024, int(output_bytes))
     try:
-        status, text = 0, _text(Format(form), sys.stdin.buffer.read(), *charset)
+        status, text = 0, _extract(DocumentFormat(name), sys.stdin.buffer.read(), *charset)
     except UnsafeDocument as refusal:
         status, text = REFUSED, str(refusal)
     except MemoryError:
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     return status
 
 
-def _limit(cpu_seconds: int, memory: int, output: int) -> None:
+def _limit_resources(cpu_seconds: int, memory: int, output: int) -> None:
     for kind, ceiling in (
         (resource.RLIMIT_CPU, cpu_seconds),
         (resource.RLIMIT_AS, memory),
@@ -44,22 +44,22 @@ def _limit(cpu_seconds: int, memory: int, output: int) -> None:
         resource.setrlimit(kind, (ceiling, ceiling))
 
 
-def _text(form: Format, content: bytes, charset: str | None = None) -> str:
-    if form is Format.HTML:
+def _extract(document_format: DocumentFormat, content: bytes, charset: str | None = None) -> str:
+    if document_format is DocumentFormat.HTML:
         return html_to_text(decode_html(content, charset))
     source = io.BytesIO(content)
-    return docx_to_text(source) if form is Format.DOCX else _pdf_to_text(source)
+    return docx_to_text(source) if document_format is DocumentFormat.DOCX else _pdf_to_text(source)
 
 
 def _pdf_to_text(source: IO[bytes]) -> str:
-    from pypdf import PdfReader  # only where it is needed: the import takes longer than most documents
+    from pypdf import PdfReader  # only if needed: the import takes longer than most documents
 
     reader = PdfReader(source)
     if reader.is_encrypted and not reader.decrypt(""):
         raise UnsafeDocument("it is encrypted")
     text = "\n\n".join(page.extract_text().strip() for page in reader.pages)
     if not text.strip():
-        raise UnsafeDocument("it holds no text, only images perhaps")
+        raise UnsafeDocument("it contains no text, perhaps only images")
     return text
 
 

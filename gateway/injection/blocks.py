@@ -2,41 +2,105 @@
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from gateway.domain.injection import Injection, OwnTools, PlacedTexts
 from gateway.domain.scope import RequestItem
-from gateway.domain.selection import Omission, PlacedResource
-from gateway.injection.neutral import neutral, one_line
+from gateway.domain.selection import Notice, Omission, PlacedResource, Selection
+from gateway.injection.place import escape_json
 
 CATALOGUE_CAP = 50
 NO_DESCRIPTION = "Additional reference material"
+# Bidirectional controls reorder what a person sees; zero-width characters hide what a model reads.
+_INVISIBLE = re.compile("[\u200b\u2060\ufeff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+# Joiners are part of emoji and of several scripts; between ASCII they only hide.
+_STRAY_JOINER = re.compile("(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])")
+_CONTROL_TOKEN = re.compile(r"<\|(\w[\w .-]{0,40})\|>")
+_MARKER = re.compile(r"-{3,}(?=\s*(?:Context|Available Reference Materials|End)\s*(?:\[|-{3}))", re.IGNORECASE)
+TokenCount = Callable[[str], int]
 
 
-def block_tag(secret: bytes, workspace: str) -> str:
+def compute_block_tag(secret: bytes, workspace: str) -> str:
     """What content authors cannot guess, yet stays the same from turn to turn, so that prompts stay cacheable."""
     return hmac.new(secret, workspace.encode(), hashlib.sha256).hexdigest()[:8]
 
 
-def entry(name: str, text: str) -> str:
-    """One resource as it stands in a block."""
-    return f"[{one_line(name)}]\n{neutral(text)}"
+@dataclass(frozen=True, slots=True)
+class StableBlock:
+    """What is the same for every question of a scope: instructions, always resources, catalogue, tools."""
+
+    text: str
+    tools: OwnTools | None
+    tokens: int  # of the block and the tool schemas
+    texts: PlacedTexts
 
 
-def stable_block(
-    placed: Sequence[PlacedResource], catalogue: Sequence[Omission], tag: str, names: tuple[str, str]
+def entry_cost(count: TokenCount) -> Callable[[str, str], int]:
+    """What one entry of a block costs."""
+    return lambda name, text: count(format_entry(name, text))
+
+
+def render_stable(selection: Selection, tools: OwnTools, instructions: str, tag: str, count: TokenCount) -> StableBlock:
+    """The stable block; the tools are registered only where there is something to fetch."""
+    registered = tools if selection.catalogue else None
+    text = build_stable_block(selection.stable, selection.catalogue, tag, tools)
+    schemas = [bytes(schema).decode() for schema in registered.schemas] if registered else []
+    tokens = sum(map(count, (text, *schemas)))
+    return StableBlock(text, registered, tokens, PlacedTexts(escape_json(instructions), escape_json(text)))
+
+
+def render(
+    selection: Selection, stable: StableBlock, searchable: tuple[str, ...], tag: str, count: TokenCount
+) -> Injection:
+    """The whole injection; what is stable keeps its bytes."""
+    volatile = build_volatile_block(selection.volatile, selection.items, tag)
+    return Injection(
+        selection,
+        stable.text,
+        volatile,
+        stable.tools,
+        stable.tokens + count(volatile),
+        replace(stable.texts, volatile=escape_json(volatile)),
+        searchable,
+    )
+
+
+def add_items(injection: Injection, items: tuple[RequestItem, ...], tag: str, count: TokenCount) -> Injection:
+    """The same injection with the caller's own texts in its volatile block: they are never left out."""
+    old = injection.selection
+    volatile = build_volatile_block(old.volatile, items, tag)
+    added = count(volatile) - count(injection.volatile)
+    room = max(0, old.budget - sum(placed.tokens for placed in (*old.stable, *old.volatile)))
+    selection = replace(old, items=items)
+    if added > room:
+        notice = Notice("over_budget", "items", f"The items take {added} tokens; {room} were left.")
+        selection = replace(selection, warnings=(*old.warnings, notice))
+    return replace(
+        injection,
+        selection=selection,
+        volatile=volatile,
+        tokens=injection.tokens + added,
+        texts=replace(injection.texts, volatile=escape_json(volatile)),
+    )
+
+
+def build_stable_block(
+    placed: Sequence[PlacedResource], catalogue: Sequence[Omission], tag: str, tools: OwnTools
 ) -> str:
-    """Always resources and the catalogue; "" when there is neither. `names` are the tools' names: get, list."""
-    entries = [entry(one.candidate.resource.name, one.text) for one in placed]
-    return framed(entries, catalogue_lines(catalogue, names), tag)
+    """Always resources and the catalogue; "" when there is neither."""
+    entries = [format_entry(one.candidate.resource.name, one.text) for one in placed]
+    return frame_block(entries, build_catalogue(catalogue, tools), tag)
 
 
-def volatile_block(placed: Sequence[PlacedResource], items: Sequence[RequestItem], tag: str) -> str:
+def build_volatile_block(placed: Sequence[PlacedResource], items: Sequence[RequestItem], tag: str) -> str:
     """What depends on the question, and the caller's own texts."""
-    entries = [entry(one.candidate.resource.name, one.text) for one in placed]
-    return framed([*entries, *(entry(item.name, item.text) for item in items)], [], tag)
+    entries = [format_entry(one.candidate.resource.name, one.text) for one in placed]
+    return frame_block([*entries, *(format_entry(item.name, item.text) for item in items)], [], tag)
 
 
-def framed(entries: Sequence[str], catalogue: Sequence[str], tag: str) -> str:
+def frame_block(entries: Sequence[str], catalogue: Sequence[str], tag: str) -> str:
     sections = []
     if entries:
         sections.append(f"--- Context [{tag}] ---\n" + "\n\n".join(entries))
@@ -45,18 +109,36 @@ def framed(entries: Sequence[str], catalogue: Sequence[str], tag: str) -> str:
     return "\n\n".join(sections) + f"\n--- End [{tag}] ---" if sections else ""
 
 
-def catalogue_lines(catalogue: Sequence[Omission], names: tuple[str, str]) -> list[str]:
+def format_entry(name: str, text: str) -> str:
+    """One resource as it stands in a block."""
+    return f"[{flatten(name)}]\n{neutralize(text)}"
+
+
+def build_catalogue(catalogue: Sequence[Omission], tools: OwnTools) -> list[str]:
     if not catalogue:
         return []
-    get_name, list_name = names
-    lines = [f"Use {get_name} with an ID.", *listed(catalogue[:CATALOGUE_CAP])]
+    lines = [f"Use {tools.get} with an ID.", *format_catalogue(catalogue[:CATALOGUE_CAP])]
     if len(catalogue) > CATALOGUE_CAP:
-        lines.append(f"{len(catalogue) - CATALOGUE_CAP} more: {list_name} finds them.")
+        lines.append(f"{len(catalogue) - CATALOGUE_CAP} more: {tools.list} finds them.")
     return lines
 
 
-def listed(catalogue: Iterable[Omission]) -> Iterable[str]:
+def format_catalogue(catalogue: Iterable[Omission]) -> Iterable[str]:
     for left in catalogue:
         resource = left.candidate.resource
-        yield f"- **{one_line(resource.name)}** (ID: {resource.id})"
-        yield f"  {one_line(resource.description) or NO_DESCRIPTION}"
+        yield f"- **{flatten(resource.name)}** (ID: {resource.id})"
+        yield f"  {flatten(resource.description) or NO_DESCRIPTION}"
+
+
+def neutralize(text: str) -> str:
+    """The same text for a reader, inert for a parser."""
+    if not text.isascii():
+        text = _STRAY_JOINER.sub("", _INVISIBLE.sub("", text))
+    if "<|" in text:
+        text = _CONTROL_TOKEN.sub(r"< |\1| >", text)
+    return _MARKER.sub("- - -", text) if "---" in text else text
+
+
+def flatten(text: str) -> str:
+    """A name or description as it stands in a line of a block."""
+    return " ".join(neutralize(text).split())

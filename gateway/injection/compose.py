@@ -1,33 +1,36 @@
 """The outgoing body: the client's fields, with only what changes replaced."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 from gateway.domain.agent import ModelDefaults, Placement
-from gateway.domain.chat import ChatRequest
+from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.injection import Injection, PlacedTexts
 from gateway.domain.scope import Scope
-from gateway.domain.template import parse_template
-from gateway.injection.adapt import with_cache_marker, without_developer
-from gateway.injection.place import place
-from gateway.injection.template import filled, last_user_text, replace_user_text, takes_context
+from gateway.domain.template import Part, Placeholder, fill_parts, parse_template
+from gateway.domain.upstream import Capabilities
+from gateway.errors import MissingVariable
+from gateway.injection.place import (
+    add_cache_marker,
+    encode_text_part,
+    escape_json,
+    find_last_user_message,
+    place,
+    replace_developer_role,
+)
+
+_encode = msgspec.json.Encoder().encode
+
 
 SAMPLING = ("temperature", "top_p")
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A body ready to be encoded; `unchanged` means that the client's own bytes may be relayed."""
-
-    fields: dict[str, Any]  # without messages
-    messages: list[Raw]
-    unchanged: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
+class PlacementTarget:
     """Where a body goes, and what has to be done differently there."""
 
     model: str
@@ -36,7 +39,9 @@ class Target:
     developer: bool = True  # knows the developer role
 
 
-def compose(request: ChatRequest, history: list[Raw], scope: Scope, injection: Injection, target: Target) -> Outgoing:
+def compose(
+    request: ChatRequest, history: list[Raw], scope: Scope, injection: Injection, target: PlacementTarget
+) -> OutgoingBody:
     """Defaults, the template, the blocks, then what the target wants differently."""
     fields: dict[str, Any] = dict(request.fields)
     unchanged = "context" not in fields and history is request.messages
@@ -45,27 +50,41 @@ def compose(request: ChatRequest, history: list[Raw], scope: Scope, injection: I
     if target.model != request.model:
         fields["model"] = target.model
         unchanged = False
-    if defaults := missing_defaults(request, scope):
+    if defaults := find_missing_defaults(request, scope):
         fields.update(defaults)
         unchanged = False
-    messages, texts = templated(history, scope, injection)
+    messages, texts = apply_template(history, scope, injection)
     if texts:
         messages = place(messages, texts, target.placement)
     if target.marks_cache and texts.stable:
-        messages = with_cache_marker(messages, texts.stable)
+        messages = add_cache_marker(messages, texts.stable)
     if not target.developer and b'"developer"' in request.raw:
-        messages = without_developer(messages)
-    return Outgoing(fields, messages, unchanged and messages is request.messages and injection.tools is None)
+        messages = replace_developer_role(messages)
+    return OutgoingBody(fields, messages, unchanged and messages is request.messages and injection.tools is None)
 
 
-def missing_defaults(request: ChatRequest, scope: Scope) -> dict[str, Any]:
+def choose_target(model: str, scope: Scope, can: Capabilities, default: Placement) -> PlacementTarget:
+    """Where the texts go, so that every upstream which may serve the request can take them."""
+    sources = (source for source in (scope.agent, scope.profile) if source is not None and source.placement)
+    placement = next((source.placement for source in sources), None) or default
+    if placement is Placement.TURN and not can.system_anywhere:
+        placement = Placement.TURN_USER
+    return PlacementTarget(model, placement, can.cache_marker, can.developer)
+
+
+def encode_body(request: ChatRequest, outgoing: OutgoingBody) -> bytes:
+    """The body as it goes out; the client's own bytes when nothing had to change."""
+    return request.raw if outgoing.unchanged else _encode({**outgoing.fields, "messages": outgoing.messages})
+
+
+def find_missing_defaults(request: ChatRequest, scope: Scope) -> dict[str, Any]:
     """What agent or profile give and the request leaves open."""
     sources = [source.defaults for source in (scope.agent, scope.profile) if source is not None]
     if not sources:
         return {}
     given: dict[str, Any] = {}
     for name in (*SAMPLING, "max_tokens"):
-        value = first_given(sources, name)
+        value = find_first_given(sources, name)
         if value is not None and not request.has(name):
             given[name] = value
     if "max_tokens" in given and request.has("max_completion_tokens"):
@@ -73,21 +92,92 @@ def missing_defaults(request: ChatRequest, scope: Scope) -> dict[str, Any]:
     return given
 
 
-def first_given(sources: list[ModelDefaults], name: str) -> Any:
+def find_first_given(sources: list[ModelDefaults], name: str) -> Any:
     return next((value for source in sources if (value := getattr(source, name)) is not None), None)
 
 
-def templated(history: list[Raw], scope: Scope, injection: Injection) -> tuple[list[Raw], PlacedTexts]:
+def apply_template(history: list[Raw], scope: Scope, injection: Injection) -> tuple[list[Raw], PlacedTexts]:
     """The history with the prompt's template applied, and what is left to be placed."""
     if scope.prompt is None or scope.prompt.template is None:
         return history, injection.texts
     parts = parse_template(scope.prompt.template)
-    question = last_user_text(history)
+    question = read_last_user_text(history)
     body = scope.node.body if scope.node is not None else ""
-    values = {f"vars.{name}": value for name, value in scope.asked.vars.items()}
+    values = {f"vars.{name}": value for name, value in scope.request.vars.items()}
     values |= {"input": question, "content": body or question}
     texts = injection.texts
-    if takes_context(parts):
+    if uses_context(parts):
         values["context"] = "\n\n".join(block for block in (injection.stable, injection.volatile) if block)
         texts = PlacedTexts(instructions=texts.instructions)
-    return replace_user_text(history, filled(parts, values)), texts
+    return replace_user_text(history, fill_template(parts, values)), texts
+
+
+_object = msgspec.json.Decoder(dict[str, Raw])
+_parts = msgspec.json.Decoder(list[Raw])
+
+
+class _Part(msgspec.Struct):
+    type: str | None = None
+    text: str | None = None
+
+
+_part = msgspec.json.Decoder(_Part)
+
+
+def uses_context(parts: tuple[Part, ...]) -> bool:
+    """Whether the blocks belong into the template and nowhere else."""
+    return Placeholder("context") in parts
+
+
+def read_last_user_text(messages: list[Raw]) -> str:
+    """The text of the last user message, its text parts joined; "" if there is none."""
+    position = find_last_user_message(messages)
+    content = None if position is None else _object.decode(messages[position]).get("content")
+    if content is None:
+        return ""
+    match bytes(content)[:1]:
+        case b'"':
+            return str(msgspec.json.decode(content))
+        case b"[":
+            return "\n".join(text for part in _parts.decode(content) if (text := read_text(part)) is not None)
+    return ""
+
+
+def read_text(part: Raw) -> str | None:
+    """The text of a text part, None for any other; whether those are well-formed is the upstream's business."""
+    try:
+        read = _part.decode(part)
+    except msgspec.ValidationError:
+        return None
+    return read.text if read.type == "text" else None
+
+
+def fill_template(parts: tuple[Part, ...], values: Mapping[str, str]) -> str:
+    try:
+        return fill_parts(parts, values)
+    except KeyError as missing:
+        name = str(missing.args[0])
+        raise MissingVariable(f"The prompt's template needs {name}.", param=f"context.{name}") from missing
+
+
+def replace_user_text(messages: list[Raw], text: str) -> list[Raw]:
+    """The messages with `text` instead of the last user text; other parts (images, audio) stay."""
+    position = find_last_user_message(messages)
+    if position is None:
+        return [*messages, Raw(_encode({"role": "user", "content": text}))]
+    message = _object.decode(messages[position])
+    content = message.get("content")
+    if content is not None and bytes(content)[:1] == b"[":
+        message["content"] = Raw(_encode(replace_text(content, text)))
+    else:
+        message["content"] = Raw(_encode(text))
+    return [*messages[:position], Raw(_encode(message)), *messages[position + 1 :]]
+
+
+def replace_text(content: Raw, text: str) -> list[Raw]:
+    """The parts with `text` where the first text stood."""
+    parts = _parts.decode(content)
+    textual = [read_text(part) is not None for part in parts]
+    first = textual.index(True) if True in textual else 0
+    kept = [part for part, replaced in zip(parts, textual, strict=True) if not replaced]
+    return [*kept[:first], encode_text_part(escape_json(text)), *kept[first:]]

@@ -6,11 +6,11 @@ import msgspec
 from msgspec import Raw
 
 from gateway.domain.chat import ChatRequest
-from gateway.domain.tools import ClientTools, OwnTools
+from gateway.domain.injection import ClientTools, OwnTools
 from gateway.errors import InvalidRequest
 
-GET = "get_context_resource"
-LIST = "list_context_resources"
+GET_TOOL = "get_context_resource"
+LIST_TOOL = "list_context_resources"
 
 _tools = msgspec.json.Decoder(list[Raw])
 
@@ -27,7 +27,7 @@ class _Tool(msgspec.Struct):
 _tool = msgspec.json.Decoder(_Tool)
 
 
-def client_tools(request: ChatRequest) -> ClientTools:
+def read_client_tools(request: ChatRequest) -> ClientTools:
     """What the client brings; raises InvalidRequest if its tools are no list of objects."""
     choice = request.fields["tool_choice"] if request.has("tool_choice") else None
     if not request.has("tools"):
@@ -50,14 +50,21 @@ def may_register(request: ChatRequest, client: ClientTools) -> bool:
     return not request.has("n") or request.get("n") == 1
 
 
-def own_tools(taken: Iterable[str]) -> OwnTools:
+def make_own_tools(taken: Iterable[str]) -> OwnTools:
     """Our tools; one whose name the client uses itself is renamed."""
     used = set(taken)
-    get, list_ = free_name(GET, used), free_name(LIST, used)
-    return OwnTools(get, list_, (Raw(get_schema(get, list_)), Raw(list_schema(list_, get))))
+    get, list_ = find_free_name(GET_TOOL, used), find_free_name(LIST_TOOL, used)
+    return OwnTools(get, list_, (Raw(build_get_schema(get, list_)), Raw(build_list_schema(list_, get))))
 
 
-def free_name(name: str, used: set[str]) -> str:
+def choose_own_tools(request: ChatRequest, client: ClientTools) -> OwnTools | None:
+    """Our tools under names that are free; None where they may not be registered."""
+    if not may_register(request, client):
+        return None
+    return PLAIN_TOOLS if client.names.isdisjoint(PLAIN_TOOLS.names) else make_own_tools(client.names)
+
+
+def find_free_name(name: str, used: set[str]) -> str:
     if name not in used:
         return name
     suffix = 2
@@ -66,8 +73,8 @@ def free_name(name: str, used: set[str]) -> str:
     return f"{name}_{suffix}"
 
 
-def get_schema(name: str, list_name: str) -> bytes:
-    return schema(
+def build_get_schema(name: str, list_name: str) -> bytes:
+    return build_schema(
         name,
         "Read one of the available reference materials. Long ones come in pages.",
         {
@@ -82,8 +89,8 @@ def get_schema(name: str, list_name: str) -> bytes:
     )
 
 
-def list_schema(name: str, get_name: str) -> bytes:
-    return schema(
+def build_list_schema(name: str, get_name: str) -> bytes:
+    return build_schema(
         name,
         f"List reference materials that {get_name} can read.",
         {"query": {"type": "string", "description": "What you are looking for. Leave out to list everything."}},
@@ -91,10 +98,13 @@ def list_schema(name: str, get_name: str) -> bytes:
     )
 
 
-def schema(name: str, description: str, properties: dict[str, object], required: list[str]) -> bytes:
+def build_schema(name: str, description: str, properties: dict[str, object], required: list[str]) -> bytes:
     parameters: dict[str, object] = {"type": "object", "properties": properties}
     if required:
         parameters["required"] = required
     parameters["additionalProperties"] = False
     function = {"name": name, "description": description, "parameters": parameters}
     return msgspec.json.encode({"type": "function", "function": function})
+
+
+PLAIN_TOOLS = make_own_tools(())

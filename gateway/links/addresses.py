@@ -1,8 +1,8 @@
 """Which addresses are on the public Internet.
 
-`ipaddress.is_global` and `is_private` disagree with each other and between Python versions, and both let through IPv4
-addresses in IPv6 clothing. So the table is our own (IANA special-purpose registries, plus addresses that clouds use for
-their metadata), and every embedded IPv4 address is looked at too.
+`ipaddress.is_global` and `is_private` disagree with each other and between Python versions, and both miss IPv4
+addresses that are embedded in IPv6 ones. So this table is our own (IANA special-purpose registries, plus the metadata
+addresses of clouds), and every embedded IPv4 address is checked too.
 """
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
@@ -13,7 +13,7 @@ Network = IPv4Network | IPv6Network
 FORBIDDEN_V4 = tuple(
     IPv4Network(network)
     for network in (
-        "0.0.0.0/8",  # this network; Linux takes 0.0.0.0 for loopback
+        "0.0.0.0/8",  # this network; Linux treats 0.0.0.0 as loopback
         "10.0.0.0/8",
         "100.64.0.0/10",  # carrier NAT; Alibaba's metadata
         "127.0.0.0/8",
@@ -35,7 +35,7 @@ FORBIDDEN_V4 = tuple(
     )
 )
 
-GLOBAL_V6 = IPv6Network("2000::/3")  # the only block that has been given out
+GLOBAL_V6 = IPv6Network("2000::/3")  # the only block that has been allocated
 FORBIDDEN_V6 = tuple(
     IPv6Network(network)
     for network in (
@@ -47,7 +47,7 @@ FORBIDDEN_V6 = tuple(
 )
 
 MAPPED = IPv6Network("::ffff:0:0/96")
-ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})  # RFC 5214: what stands before the IPv4 address, under any prefix
+ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})  # RFC 5214: the bits before the IPv4 address, under any prefix
 SIX_TO_FOUR = IPv6Network("2002::/16")
 TEREDO = IPv6Network("2001::/32")
 LOW_BITS = (
@@ -55,40 +55,40 @@ LOW_BITS = (
     IPv6Network("::/96"),  # IPv4-compatible
     IPv6Network("::ffff:0:0:0/96"),  # IPv4-translated (SIIT)
     IPv6Network("64:ff9b::/96"),  # NAT64
-    # Local NAT64 may put the IPv4 address at other bits as well; those forms are refused, being outside 2000::/3.
+    # Local NAT64 may put the IPv4 address at other bits too; those forms are refused because they are outside 2000::/3.
     IPv6Network("64:ff9b:1::/96"),
 )
 
 
-def plain(address: Address) -> Address:
-    """An IPv4-mapped address as the IPv4 address that the kernel will dial."""
+def unmap_ipv4(address: Address) -> Address:
+    """An IPv4-mapped address as the IPv4 address that the kernel will connect to."""
     if isinstance(address, IPv6Address) and address in MAPPED:
         return address.ipv4_mapped or address
     return address
 
 
-def embedded(address: IPv6Address) -> tuple[IPv4Address, ...]:
-    """The IPv4 addresses that a packet to this address may end up at."""
+def list_embedded_ipv4(address: IPv6Address) -> tuple[IPv4Address, ...]:
+    """The IPv4 addresses at which a packet to this address may arrive."""
     bits = int(address)
     if any(address in network for network in LOW_BITS) or (bits >> 32) & 0xFFFF_FFFF in ISATAP:
-        return (_v4(bits),)
+        return (_to_ipv4(bits),)
     if address in SIX_TO_FOUR:
-        return (_v4(bits >> 80),)
+        return (_to_ipv4(bits >> 80),)
     if address in TEREDO:  # RFC 4380: the server, and the client with its bits inverted
-        return (_v4(bits >> 64), _v4(~bits))
+        return (_to_ipv4(bits >> 64), _to_ipv4(~bits))
     return ()
 
 
 def is_public(address: Address) -> bool:
-    """Whether anybody on the Internet could be asked for what is there."""
+    """Whether an address is reachable by anyone on the Internet."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in FORBIDDEN_V4)
     if address.scope_id is not None:
         return False
-    if within := embedded(address):
-        return all(is_public(inner) for inner in within)
+    if embedded := list_embedded_ipv4(address):
+        return all(is_public(inner) for inner in embedded)
     return address in GLOBAL_V6 and not any(address in network for network in FORBIDDEN_V6)
 
 
-def _v4(bits: int) -> IPv4Address:
+def _to_ipv4(bits: int) -> IPv4Address:
     return IPv4Address(bits & 0xFFFF_FFFF)

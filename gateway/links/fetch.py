@@ -16,15 +16,15 @@ from yarl import URL
 from gateway.extraction import formats
 from gateway.extraction.extract import extract_html
 from gateway.links.addresses import Address
-from gateway.links.guard import AdmittedLink, Guard, LinkError, LinkRefused
+from gateway.links.guard import AdmittedLink, LinkError, LinkGuard, LinkRefused
 from gateway.settings import DocumentSettings, LinkSettings
 
-MAX_HOPS = 5
-CHUNK = 64 * 1024
+MAX_REDIRECTS = 5
+CHUNK_BYTES = 64 * 1024
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
-# identity: 800 bytes of brotli can unpack to half a gigabyte before anybody counts.
+# identity: 800 bytes of brotli can unpack to half a gigabyte before the size is checked.
 HEADERS = MappingProxyType(
     {
         "User-Agent": "context-gateway",
@@ -35,12 +35,12 @@ HEADERS = MappingProxyType(
 
 
 class FetchError(LinkError):
-    """A server that could not be asked, or whose answer is of no use."""
+    """A server that could not be reached, or whose reply cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """What a server said; `text` is None for 304, when the copy at hand is still good."""
+    """The reply of a server; `text` is None for 304, when the present copy is still good."""
 
     status: int
     text: str | None
@@ -50,16 +50,18 @@ class FetchedPage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reply:
+class PageReply:
+    """A reply before its text is extracted."""
+
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
-async def fetch(
-    url: str, *, guard: Guard, limits: LinkSettings, etag: str | None = None, last_modified: str | None = None
+async def fetch_page(
+    url: str, *, guard: LinkGuard, limits: LinkSettings, etag: str | None = None, last_modified: str | None = None
 ) -> FetchedPage:
-    """The page as text; LinkError if there is none: Refused by the guard, or a FetchError."""
+    """The page as text; raises LinkRefused if the guard does not admit it, else FetchError."""
     headers = dict(HEADERS)
     if etag:
         headers["If-None-Match"] = etag
@@ -67,7 +69,7 @@ async def fetch(
         headers["If-Modified-Since"] = last_modified
     try:
         async with asyncio.timeout(limits.timeout):
-            reply = await _follow(url, headers, guard, limits.max_bytes)
+            reply = await _follow_redirects(url, headers, guard, limits.max_bytes)
     except TimeoutError:
         raise FetchError(f"it took longer than {limits.timeout:g} seconds") from None
     except (aiohttp.ClientError, OSError) as error:
@@ -76,80 +78,81 @@ async def fetch(
         return FetchedPage(304, None, "", etag, last_modified)
     if reply.status != 200:
         raise FetchError(f"the server answered {reply.status}")
-    return await _read(reply)
+    return await _extract_page(reply)
 
 
-async def _follow(url: str, headers: Mapping[str, str], guard: Guard, max_bytes: int) -> _Reply:
-    for _ in range(MAX_HOPS + 1):
-        admitted = await guard.admit(url)
-        reply = await _ask(admitted, headers, max_bytes)
+async def _follow_redirects(url: str, headers: Mapping[str, str], guard: LinkGuard, max_bytes: int) -> PageReply:
+    for _ in range(MAX_REDIRECTS + 1):
+        link = await guard.admit(url)
+        reply = await _send_request(link, headers, max_bytes)
         if reply.status not in REDIRECTS:
             return reply
-        url = next_hop(admitted.url, reply.headers.get("Location", ""))
-    raise FetchError(f"it redirects more than {MAX_HOPS} times")
+        url = resolve_redirect(link.url, reply.headers.get("Location", ""))
+    raise FetchError(f"it redirects more than {MAX_REDIRECTS} times")
 
 
-def next_hop(url: URL, location: str) -> str:
-    """Where a redirect leads; the guard has still to look at it."""
+def resolve_redirect(url: URL, location: str) -> str:
+    """The target of a redirect; the guard still has to check it."""
     # urljoin drops tabs and line breaks; such a Location is refused as it came.
     if not location or not location.isprintable():
-        raise LinkRefused("it redirects to something that is no URL")
+        raise LinkRefused("it redirects to an invalid URL")
     try:
         target = urljoin(str(url), location)
     except ValueError as error:
-        raise LinkRefused(f"it redirects to something that is no URL: {error}") from error
+        raise LinkRefused(f"it redirects to an invalid URL: {error}") from error
     if url.scheme == "https" and not target.lower().startswith("https:"):
-        raise LinkRefused("it redirects from https to something less safe")
+        raise LinkRefused("it redirects from https to an insecure URL")
     return target
 
 
-async def _ask(admitted: AdmittedLink, headers: Mapping[str, str], max_bytes: int) -> _Reply:
-    # A connector per request: there is no pool in which a connection for another address could be waiting.
-    connector = aiohttp.TCPConnector(resolver=_Pinned(admitted.addresses), use_dns_cache=False, force_close=True)
+async def _send_request(link: AdmittedLink, headers: Mapping[str, str], max_bytes: int) -> PageReply:
+    # A connector per request: no pool can contain a connection to another address.
+    connector = aiohttp.TCPConnector(resolver=PinnedResolver(link.addresses), use_dns_cache=False, force_close=True)
     async with (
         aiohttp.ClientSession(
             connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False
         ) as session,
-        session.get(admitted.url, headers=headers, allow_redirects=False) as response,
+        session.get(link.url, headers=headers, allow_redirects=False) as response,
     ):
-        body = await _body(response, max_bytes) if response.status == 200 else b""
-        return _Reply(response.status, response.headers, body)
+        body = await _read_body(response, max_bytes) if response.status == 200 else b""
+        return PageReply(response.status, response.headers, body)
 
 
-async def _body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     if response.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
-        raise FetchError("the server sent a compressed body although none was asked for")
+        raise FetchError("the server sent a compressed body, which was not requested")
     body = bytearray()
-    async for chunk in response.content.iter_chunked(CHUNK):
+    async for chunk in response.content.iter_chunked(CHUNK_BYTES):
         body += chunk
         if len(body) > max_bytes:
             raise FetchError(f"it is larger than links.max_bytes ({max_bytes})")
     return bytes(body)
 
 
-async def _read(reply: _Reply) -> FetchedPage:
+async def _extract_page(reply: PageReply) -> FetchedPage:
     declared = reply.headers.get("Content-Type", "")
-    kind = declared.partition(";")[0].strip().lower()
-    named = CHARSET.search(declared)
-    charset = named[1] if named else None
-    if not _is_text(kind):
-        raise FetchError(f"its content type {kind!r} is not text")
+    media_type = declared.partition(";")[0].strip().lower()
+    match = CHARSET.search(declared)
+    charset = match[1] if match else None
+    if not _is_text(media_type):
+        raise FetchError(f"its content type {media_type!r} is not text")
     try:
-        if kind in HTML:
+        if media_type in HTML:
             text = await asyncio.to_thread(extract_html, reply.body, DocumentSettings(), charset)
         else:
             text = formats.decode_text(reply.body, charset)
     except ValueError as error:
         raise FetchError(f"its text cannot be read: {error}") from error
-    return FetchedPage(200, text, kind, reply.headers.get("ETag"), reply.headers.get("Last-Modified"))
+    return FetchedPage(200, text, media_type, reply.headers.get("ETag"), reply.headers.get("Last-Modified"))
 
 
-def _is_text(kind: str) -> bool:
-    return kind.startswith("text/") or kind in HTML or kind == "application/json" or kind.endswith("+json")
+def _is_text(media_type: str) -> bool:
+    is_json = media_type == "application/json" or media_type.endswith("+json")
+    return media_type.startswith("text/") or media_type in HTML or is_json
 
 
-class _Pinned(AbstractResolver):
-    """Answers with the addresses that were checked, whatever is asked."""
+class PinnedResolver(AbstractResolver):
+    """Resolves every name to the addresses that were checked."""
 
     def __init__(self, addresses: tuple[Address, ...]) -> None:
         self._addresses = addresses
@@ -170,4 +173,4 @@ class _Pinned(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""

@@ -1,6 +1,6 @@
-"""Decides which URL may be dialled, and at which addresses: the guard against server-side request forgery.
+"""Decides which URLs may be fetched, and at which addresses: the guard against server-side request forgery.
 
-A host is resolved once, every address is checked, and the caller dials exactly the addresses that come back from here.
+A host is resolved once, every address is checked, and the caller connects to exactly the addresses returned here.
 """
 
 import asyncio
@@ -13,25 +13,25 @@ from ipaddress import ip_address, ip_network
 
 from yarl import URL
 
-from gateway.links.addresses import Address, Network, is_public, plain
+from gateway.links.addresses import Address, Network, is_public, unmap_ipv4
 
 MAX_URL = 4096
 WEB_PORTS = frozenset({80, 443, *range(8000, 9000)})
 
-SHAPE = re.compile(r"https?://([^/?#]+)(?:[/?#].*)?", re.IGNORECASE)
-NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,62})\.)*[a-z0-9_][a-z0-9_-]{0,62}")
+HTTP_URL = re.compile(r"https?://([^/?#]+)(?:[/?#].*)?", re.IGNORECASE)
+HOST_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,62})\.)*[a-z0-9_][a-z0-9_-]{0,62}")
 NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
-UNFIT = frozenset({"Cc", "Cf", "Cs", "Cn", "Co", "Zs", "Zl", "Zp"})  # controls, invisible characters, blanks
+FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Cn", "Co", "Zs", "Zl", "Zp"})  # controls, invisible, spaces
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class LinkError(ValueError):
-    """A link that gives no text, with a sentence that says why."""
+    """A link without text, with a sentence that says why."""
 
 
 class LinkRefused(LinkError):
-    """A URL that is not fetched."""
+    """A URL that must not be fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,39 @@ class AdmittedLink:
     addresses: tuple[Address, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class AllowList:
+    """What an operator allows in spite of the rules."""
+
+    names: frozenset[str]
+    networks: tuple[Network, ...]
+
+    @classmethod
+    def parse(cls, entries: Iterable[str]) -> "AllowList":
+        """The host names and networks in `links.allow`; raises LinkRefused for an invalid entry."""
+        names: set[str] = set()
+        networks: list[Network] = []
+        for entry in entries:
+            try:
+                networks.append(ip_network(entry.strip().strip("[]"), strict=False))
+            except ValueError:
+                if set(entry) & set(":/?#"):
+                    raise LinkRefused(f"links.allow: {entry!r} is neither a host name nor a network") from None
+                names.add(_get_host(parse_url(f"http://{entry.strip()}/")))
+        return cls(frozenset(names), tuple(networks))
+
+    def has_address(self, address: Address) -> bool:
+        return any(address in network for network in self.networks)
+
+
 async def resolve_name(host: str, port: int) -> Sequence[str]:
     """Every address that the system knows for a name."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-class Guard:
-    """The rules, with what an operator allows in spite of them."""
+class LinkGuard:
+    """Admits public addresses at web ports, and what the operator allows."""
 
     def __init__(
         self,
@@ -59,21 +84,21 @@ class Guard:
         public: Callable[[Address], bool] = is_public,
         ports: Collection[int] = WEB_PORTS,
     ) -> None:
-        self._names, self._networks = _sort_out(allow)
+        self._allowed = AllowList.parse(allow)
         self._resolve = resolve
-        self._public = public
+        self._is_public = public
         self._ports = ports
 
     async def admit(self, url: str) -> AdmittedLink:
-        """The URL with the only addresses it may be dialled at; Refused if any of them is out of bounds."""
-        parsed = parse(url)
-        host, port = _host(parsed), parsed.port or 0
-        literal = _literal(host)
-        addresses = [literal] if literal else await self._lookup(host, port)
+        """The URL with the only addresses to connect to; raises LinkRefused if any of them is forbidden."""
+        parsed = parse_url(url)
+        host, port = _get_host(parsed), parsed.port or 0
+        literal = _parse_ip(host)
+        addresses = [literal] if literal else await self._resolve_host(host, port)
         self._check(host, port, addresses)
         return AdmittedLink(parsed, tuple(addresses))
 
-    async def _lookup(self, host: str, port: int) -> list[Address]:
+    async def _resolve_host(self, host: str, port: int) -> list[Address]:
         try:
             found = await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
@@ -81,72 +106,60 @@ class Guard:
         if not found:
             raise LinkRefused(f"{host} has no address")
         try:
-            return [plain(ip_address(entry)) for entry in found]
+            return [unmap_ipv4(ip_address(entry)) for entry in found]
         except ValueError as error:
-            raise LinkRefused(f"{host} resolves to something that is no address: {error}") from error
+            raise LinkRefused(f"{host} resolves to an invalid address: {error}") from error
 
     def _check(self, host: str, port: int, addresses: Sequence[Address]) -> None:
-        if host in self._names:
+        if host in self._allowed.names:
             return
-        trusted = [any(address in network for network in self._networks) for address in addresses]
-        if all(trusted):
+        others = [address for address in addresses if not self._allowed.has_address(address)]
+        if not others:
             return
-        for address, known in zip(addresses, trusted, strict=True):
-            if not known and not self._public(address):
+        for address in others:
+            if not self._is_public(address):
                 raise LinkRefused(f"{host} is at {address}, which is not on the public Internet (see links.allow)")
         if port not in self._ports:
-            raise LinkRefused(f"port {port} is not one that web servers use (see links.allow)")
+            raise LinkRefused(f"port {port} is not a usual port of web servers (see links.allow)")
 
 
-def parse(url: str) -> URL:
-    """A plain http(s) URL; nothing that two parsers could read differently."""
+def parse_url(url: str) -> URL:
+    """A plain http(s) URL; raises LinkRefused for anything that two parsers could read differently."""
     if len(url) > MAX_URL:
         raise LinkRefused(f"the URL is longer than {MAX_URL} characters")
-    if "\\" in url or any(unicodedata.category(character) in UNFIT for character in url):
-        raise LinkRefused("the URL holds a blank, a control character or a backslash")
-    shape = SHAPE.fullmatch(url)
-    if shape is None:
+    if "\\" in url or any(unicodedata.category(character) in FORBIDDEN_CATEGORIES for character in url):
+        raise LinkRefused("the URL contains a space, a control character or a backslash")
+    match = HTTP_URL.fullmatch(url)
+    if match is None:
         raise LinkRefused("the URL does not begin with http:// or https:// and a host")
-    if "@" in shape[1] or "%" in shape[1]:
-        raise LinkRefused("the URL holds a user name or an escape in its host")
+    if "@" in match[1] or "%" in match[1]:
+        raise LinkRefused("the URL contains a user name or an escape in its host")
     try:
         parsed = URL(url).with_fragment(None)
         port = parsed.port
-    except ValueError as error:  # UnicodeError, for names that IDNA does not know, is one too
-        raise LinkRefused(f"the URL cannot be read: {error}") from error
-    if not _host(parsed) or not port or ("[" in shape[1]) != (":" in _host(parsed)):
-        raise LinkRefused("the URL has no proper host or port")
-    _literal(_host(parsed))
+    except ValueError as error:  # includes UnicodeError, for names that IDNA does not know
+        raise LinkRefused(f"the URL cannot be parsed: {error}") from error
+    host = _get_host(parsed)
+    if not host or not port or ("[" in match[1]) != (":" in host):
+        raise LinkRefused("the URL has no valid host or port")
+    _parse_ip(host)
     return parsed
 
 
-def _host(url: URL) -> str:
+def _get_host(url: URL) -> str:
     return (url.raw_host or "").lower().removesuffix(".")
 
 
-def _literal(host: str) -> Address | None:
-    """The address that is written in the URL, None for a name.
+def _parse_ip(host: str) -> Address | None:
+    """The address that is written in the URL, None for a name; raises LinkRefused for anything else.
 
-    getaddrinfo would read 127.1, 0x7f.1 or 2130706433 as an address; whatever ends in a number has to be a plain one.
+    getaddrinfo would read 127.1, 0x7f.1 or 2130706433 as an address; a host that ends in a number must be a plain one.
     """
     if ":" in host or NUMBER.fullmatch(host.rpartition(".")[2]):
         try:
-            return plain(ip_address(host))
+            return unmap_ipv4(ip_address(host))
         except ValueError as error:
             raise LinkRefused(f"{host} is not a plain IP address") from error
-    if not NAME.fullmatch(host):
+    if not HOST_NAME.fullmatch(host):
         raise LinkRefused(f"{host} is not a host name")
     return None
-
-
-def _sort_out(allow: Iterable[str]) -> tuple[frozenset[str], tuple[Network, ...]]:
-    names: set[str] = set()
-    networks: list[Network] = []
-    for entry in allow:
-        try:
-            networks.append(ip_network(entry.strip().strip("[]"), strict=False))
-        except ValueError:
-            if set(entry) & set(":/?#"):
-                raise LinkRefused(f"links.allow: {entry!r} is neither a host name nor a network") from None
-            names.add(_host(parse(f"http://{entry.strip()}/")))
-    return frozenset(names), tuple(networks)

@@ -1,17 +1,17 @@
-"""What is known of a linked page, and when it is asked for next."""
+"""What is known about a linked page, and when it is fetched next."""
 
 import hashlib
 from dataclasses import dataclass, replace
 
 from gateway.links.fetch import FetchedPage, FetchError
 
-FIRST_RETRY = 60.0  # seconds; doubles with every failure up to the link's own interval
-NODE_SPREAD = 2.0  # seconds over which the nodes of a cluster notice that a link is due
+FIRST_RETRY_SECONDS = 60.0  # doubles with every failure, up to the link's own interval
+REPLICA_SPREAD_SECONDS = 2.0  # over which the replicas notice that a link is due
 
 
 @dataclass(frozen=True, slots=True)
 class LinkCopy:
-    """What is known of a page now."""
+    """The last good copy of a page."""
 
     text: str
     age: float  # seconds since the server last confirmed it
@@ -22,7 +22,7 @@ class LinkCopy:
 
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
-    """How a link does, for people. Times are seconds since 1970."""
+    """The state of a link, for people. Times are seconds since 1970."""
 
     url: str
     fetched_at: float | None  # when the server last confirmed the copy in use; None: there is no copy
@@ -31,12 +31,12 @@ class LinkStatus:
     age: float | None
     error: str | None
     failures: int
-    due_at: float | None  # when it is asked for next; None: not kept fresh
+    due_at: float | None  # when it is fetched next; None: it is not tracked
 
 
 @dataclass(frozen=True, slots=True)
 class LinkRecord:
-    """What is kept of a link between attempts and restarts."""
+    """What is stored about a link between attempts and restarts."""
 
     text: str | None = None
     fetched_at: float = 0
@@ -47,50 +47,50 @@ class LinkRecord:
     error: str | None = None
     failures: int = 0
 
-    def succeeded(self, fetched: FetchedPage, now: float) -> "LinkRecord":
-        """After an answer; raises FetchError for one without text."""
-        if fetched.text is None:  # 304
+    def apply_success(self, page: FetchedPage, now: float) -> "LinkRecord":
+        """The record after a reply; raises FetchError for one without text."""
+        if page.text is None:  # 304
             return replace(self, fetched_at=now, tried_at=now, error=None, failures=0)
-        if not fetched.text.strip():
-            raise FetchError("the page holds no text")
+        if not page.text.strip():
+            raise FetchError("the page contains no text")
         return LinkRecord(
-            text=fetched.text,
+            text=page.text,
             fetched_at=now,
             tried_at=now,
-            etag=fetched.etag,
-            last_modified=fetched.last_modified,
-            size=len(fetched.text.encode()),
+            etag=page.etag,
+            last_modified=page.last_modified,
+            size=len(page.text.encode()),
         )
 
-    def failed(self, error: Exception, now: float) -> "LinkRecord":
+    def apply_failure(self, error: Exception, now: float) -> "LinkRecord":
         return replace(self, tried_at=now, error=str(error), failures=self.failures + 1)
 
 
-def due_at(record: LinkRecord | None, interval: float, factor: float) -> float:
-    """When a link is asked for next: at once, after its interval, or sooner after a failure."""
+def compute_due_time(record: LinkRecord | None, interval: float, factor: float) -> float:
+    """When a link is fetched next: at once, after its interval, or sooner after a failure."""
     if record is None:
         return 0
     if record.failures:
-        backoff = FIRST_RETRY * 2.0 ** min(record.failures - 1, 20)
+        backoff = FIRST_RETRY_SECONDS * 2.0 ** min(record.failures - 1, 20)
         return record.tried_at + min(interval, backoff) * factor
     return record.fetched_at + interval * factor
 
 
-def spread(url: str) -> float:
-    """0.9 to 1.1, the same for a link each time: links of one policy are not all asked for at one moment."""
-    return 0.9 + 0.2 * fraction(url)
+def compute_interval_factor(url: str) -> float:
+    """0.9 to 1.1, constant per link, so that the links of one policy are not all fetched at the same moment."""
+    return 0.9 + 0.2 * hash_to_fraction(url)
 
 
-def delay(owner: str, url: str, interval: float) -> float:
-    """How much later than others a node notices: not all of them reach for the lease at one moment."""
-    return min(NODE_SPREAD, 0.02 * interval) * fraction(f"{owner} {url}")
+def compute_replica_delay(owner: str, url: str, interval: float) -> float:
+    """How much later than others a replica notices, so that not all of them request the lease at the same moment."""
+    return min(REPLICA_SPREAD_SECONDS, 0.02 * interval) * hash_to_fraction(f"{owner} {url}")
 
 
-def fraction(text: str) -> float:
-    """0 to 1, the same for a text each time."""
+def hash_to_fraction(text: str) -> float:
+    """0 to 1, constant per text."""
     return hashlib.sha256(text.encode()).digest()[0] / 255
 
 
-def key_of(url: str) -> str:
-    """Where the copy of a page is kept in the store."""
+def make_store_key(url: str) -> str:
+    """The key of a page's copy in the store."""
     return f"link:{hashlib.sha256(url.encode()).hexdigest()}"

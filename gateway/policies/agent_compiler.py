@@ -1,4 +1,4 @@
-"""Compiles profiles, agents and prompts, each by itself; what they refer to is checked when a set is put together."""
+"""Compiles profiles, agents and prompts one by one; their references are checked when a set is assembled."""
 
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -9,33 +9,32 @@ from gateway.domain.agent import Agent, Budget, ModelDefaults, Profile, Prompt, 
 from gateway.errors import Fault
 from gateway.policies.context_compiler import title_from_alias
 from gateway.policies.files import PolicyEntry
-from gateway.policies.shapes import AgentShape, ProfileShape, PromptShape, Sampling, alias_fault
-from gateway.validation import validate
+from gateway.policies.shapes import AgentShape, ProfileShape, PromptShape, SamplingShape, find_alias_fault
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Compiler:
-    """Turns an entry into its domain object; faults are gathered, not raised."""
+class AgentCompiler:
+    """Compiles entries into domain objects; faults are collected, not raised."""
 
     faults: list[Fault] = field(default_factory=list)
 
-    def profile(self, entry: PolicyEntry) -> Profile | None:
-        shape = self._shape(ProfileShape, entry, alias_fault(entry.alias, reserved=False))
+    def compile_profile(self, entry: PolicyEntry) -> Profile | None:
+        shape = self._validate(ProfileShape, entry, find_alias_fault(entry.alias, reserved=False))
         if shape is None:
             return None
         return Profile(
             alias=entry.alias,
             name=shape.name or title_from_alias(entry.alias),
             contexts=tuple(shape.contexts),
-            defaults=_defaults(shape),
+            defaults=_make_defaults(shape),
             budget=Budget(shape.budget.total, shape.budget.max),
             placement=shape.placement,
         )
 
-    def agent(self, entry: PolicyEntry) -> Agent | None:
-        shape = self._shape(AgentShape, entry, alias_fault(entry.alias))
+    def compile_agent(self, entry: PolicyEntry) -> Agent | None:
+        shape = self._validate(AgentShape, entry, find_alias_fault(entry.alias))
         if shape is None:
             return None
         budget = shape.budget
@@ -47,27 +46,27 @@ class Compiler:
             profile=shape.profile,
             contexts=tuple(shape.contexts),
             inject=shape.inject,
-            defaults=_defaults(shape),
-            # A caller may lower what an agent spends; more needs the policy's word.
+            defaults=_make_defaults(shape),
+            # A caller may lower an agent's budget; only the policy can raise it.
             budget=Budget(budget.total, budget.total if budget.max is None else budget.max),
             placement=shape.placement,
-            selection=SelectionSettings.of(shape.selection.model_dump()),
+            selection=SelectionSettings.from_data(shape.selection.model_dump()),
             max_turns=shape.max_turns,
         )
 
-    def prompt(self, entry: PolicyEntry) -> Prompt | None:
-        shape = self._shape(PromptShape, entry, alias_fault(entry.alias, reserved=False))
+    def compile_prompt(self, entry: PolicyEntry) -> Prompt | None:
+        shape = self._validate(PromptShape, entry, find_alias_fault(entry.alias, reserved=False))
         if shape is None:
             return None
         return Prompt(entry.alias, shape.name or title_from_alias(entry.alias), shape.template, tuple(shape.contexts))
 
-    def _shape(self, model: type[Model], entry: PolicyEntry, wrong_alias: str | None) -> Model | None:
-        if wrong_alias:
-            self.faults.append(entry.place.fault(wrong_alias))
-        shape, faults = validate(model, entry.data, entry.place.document, entry.place.keys)
+    def _validate(self, model: type[Model], entry: PolicyEntry, alias_fault: str | None) -> Model | None:
+        if alias_fault:
+            self.faults.append(entry.location.fault(alias_fault))
+        shape, faults = entry.location.validate(model, entry.data)
         self.faults.extend(faults)
         return shape
 
 
-def _defaults(shape: Sampling) -> ModelDefaults:
+def _make_defaults(shape: SamplingShape) -> ModelDefaults:
     return ModelDefaults(shape.model, shape.temperature, shape.top_p, shape.max_tokens)

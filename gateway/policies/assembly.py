@@ -1,4 +1,4 @@
-"""Parts become a snapshot: what they refer to is checked, what is not valid now is left out."""
+"""Assembles compiled entries into a snapshot: references are checked, what is not valid now is left out."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -10,146 +10,149 @@ from gateway.domain.context import Context
 from gateway.domain.resource import Resource
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults
-from gateway.policies.compiled_entry import CompiledEntry, Parts, digest_of
+from gateway.policies.compiled_entry import CompiledEntries, CompiledEntry, compute_digest
 from gateway.policies.content_tree import ContentTree
 from gateway.policies.files import EntryLocation, PolicyEntry
-from gateway.validation import nearest
+from gateway.validation import format_suggestion
 
-Built = TypeVar("Built")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySet:
-    """Everything that one workspace's policies are made of."""
+    """All compiled policies of one workspace."""
 
-    parts: Parts
+    compiled: CompiledEntries
     tree: ContentTree
 
     def entries(self) -> Iterator[PolicyEntry]:
-        yield from (part.entry for parts in self.parts.values() for part in parts.values())
+        yield from (one.entry for compiled in self.compiled.values() for one in compiled.values())
         yield from self.tree.entries.values()
 
 
 def assemble(policies: PolicySet, generation: int, now: float) -> Snapshot:
     """The snapshot of a set as it is valid `now`; raises Faults with every fault of the set."""
-    faults = [*_part_faults(policies), *_reference_faults(policies), *_default_faults(policies)]
+    faults = [*_list_compile_faults(policies), *_list_reference_faults(policies), *_list_default_faults(policies)]
     if faults:
         raise Faults(sorted(faults, key=lambda fault: (fault.file, fault.line)))
-    contexts = _contexts(policies, now)
+    contexts = _select_contexts(policies, now)
     mandatory = tuple(context.alias for context in contexts.values() if context.mandatory)
     return Snapshot(
-        hash=_hash(policies, contexts, mandatory),
+        hash=_compute_hash(policies, contexts, mandatory),
         generation=generation,
         contexts=contexts,
-        profiles=_built(policies, "profiles", Profile),
-        agents=_built(policies, "agents", Agent),
-        prompts=_built(policies, "prompts", Prompt),
+        profiles=_collect(policies, "profiles", Profile),
+        agents=_collect(policies, "agents", Agent),
+        prompts=_collect(policies, "prompts", Prompt),
         nodes=policies.tree.nodes,
         node_ids=policies.tree.ids,
         resources={resource.id: resource for context in contexts.values() for resource in context.resources},
         default=next((context.alias for context in contexts.values() if context.default), None),
         mandatory=mandatory,
-        readers=_readers(contexts, policies.tree),
-        valid_until=min((moment for moment in _moments(policies) if moment > now), default=None),
+        readers=_collect_readers(contexts, policies.tree),
+        valid_until=min((bound for bound in _list_validity_bounds(policies) if bound > now), default=None),
     )
 
 
-def _contexts(policies: PolicySet, now: float) -> dict[str, Context]:
-    found: dict[str, Context] = {}
-    for alias, part in policies.parts["contexts"].items():
-        current = as_of(part.built, now) if part.moments and isinstance(part.built, Context) else part.built
-        if isinstance(current, Context):
-            found[alias] = current
-    return found
+def _select_contexts(policies: PolicySet, now: float) -> dict[str, Context]:
+    selected: dict[str, Context] = {}
+    for alias, compiled in policies.compiled["contexts"].items():
+        context = compiled.result
+        if isinstance(context, Context) and compiled.validity_bounds:
+            context = _select_valid(context, now)
+        if isinstance(context, Context):
+            selected[alias] = context
+    return selected
 
 
-def _readers(contexts: dict[str, Context], tree: ContentTree) -> frozenset[str]:
-    limited = (one for context in contexts.values() for one in context.resources if one.readers)
-    return tree.readers.union(name for one in limited for name in one.readers)
-
-
-def _moments(policies: PolicySet) -> Iterator[float]:
-    for part in policies.parts["contexts"].values():
-        yield from part.moments
-
-
-def as_of(context: Context, now: float) -> Context | None:
-    """The context with what is valid now; None if itself is not."""
-    if not _valid(context, now):
+def _select_valid(context: Context, now: float) -> Context | None:
+    """The context with the resources that are valid now; None if it is not valid itself."""
+    if not _is_valid(context, now):
         return None
-    if all(_valid(resource, now) for resource in context.resources):
+    if all(_is_valid(resource, now) for resource in context.resources):
         return context
-    return replace(context, resources=tuple(one for one in context.resources if _valid(one, now)))
+    return replace(context, resources=tuple(one for one in context.resources if _is_valid(one, now)))
 
 
-def _valid(limited: Context | Resource, now: float) -> bool:
-    begun = limited.valid_from is None or limited.valid_from <= now
-    return begun and (limited.valid_until is None or now < limited.valid_until)
+def _is_valid(limited: Context | Resource, now: float) -> bool:
+    has_begun = limited.valid_from is None or limited.valid_from <= now
+    return has_begun and (limited.valid_until is None or now < limited.valid_until)
 
 
-def _hash(policies: PolicySet, contexts: dict[str, Context], mandatory: tuple[str, ...]) -> str:
-    """The SHA-256 of what the policies say now, whatever files or stores they say it in.
+def _collect(policies: PolicySet, kind: str, result: type[Result]) -> dict[str, Result]:
+    compiled = policies.compiled[kind].items()
+    return {alias: one.result for alias, one in compiled if isinstance(one.result, result)}
+
+
+def _collect_readers(contexts: dict[str, Context], tree: ContentTree) -> frozenset[str]:
+    resources = (resource for context in contexts.values() for resource in context.resources)
+    return tree.readers.union(name for resource in resources for name in resource.readers)
+
+
+def _list_validity_bounds(policies: PolicySet) -> Iterator[float]:
+    for compiled in policies.compiled["contexts"].values():
+        yield from compiled.validity_bounds
+
+
+def _compute_hash(policies: PolicySet, contexts: dict[str, Context], mandatory: tuple[str, ...]) -> str:
+    """The SHA-256 of what the policies say now, whichever files or stores they come from.
 
     Order counts where it matters to a request: resources in a context, the mandatory contexts.
     """
     total = hashlib.sha256()
-    for kind, parts in policies.parts.items():
+    for kind, compiled in policies.compiled.items():
         total.update(kind.encode())
-        for alias in sorted(parts):
+        for alias in sorted(compiled):
             if kind != "contexts":
-                total.update(parts[alias].digest)
+                total.update(compiled[alias].digest)
             elif alias in contexts:
-                total.update(_digest_now(parts[alias], contexts[alias]))
+                total.update(_compute_context_digest(compiled[alias], contexts[alias]))
     total.update(policies.tree.digest)
-    total.update(digest_of(mandatory))
+    total.update(compute_digest(mandatory))
     return total.hexdigest()
 
 
-def _digest_now(part: CompiledEntry, current: Context) -> bytes:
-    """A context counts with the resources that are valid."""
-    if not part.moments:
-        return part.digest
-    return part.digest + digest_of([resource.id for resource in current.resources])
+def _compute_context_digest(compiled: CompiledEntry, current: Context) -> bytes:
+    """Of a context with only the resources that are valid now."""
+    if not compiled.validity_bounds:
+        return compiled.digest
+    return compiled.digest + compute_digest([resource.id for resource in current.resources])
 
 
-def _built(policies: PolicySet, kind: str, noun: type[Built]) -> dict[str, Built]:
-    return {alias: part.built for alias, part in policies.parts[kind].items() if isinstance(part.built, noun)}
-
-
-def _part_faults(policies: PolicySet) -> Iterator[Fault]:
-    for parts in policies.parts.values():
-        for part in parts.values():
-            yield from part.faults
+def _list_compile_faults(policies: PolicySet) -> Iterator[Fault]:
+    for compiled in policies.compiled.values():
+        for one in compiled.values():
+            yield from one.faults
     yield from policies.tree.faults
 
 
-def _reference_faults(policies: PolicySet) -> Iterator[Fault]:
-    """Looks at the data as written, so that unknown aliases are found in an entry with other faults too.
+def _list_reference_faults(policies: PolicySet) -> Iterator[Fault]:
+    """Reads the data as written, so that unknown aliases are found in entries with other faults too.
 
-    An object that could not be built still counts as known, so that one mistake is not reported twice.
+    An object that could not be compiled still counts as known, so that one mistake is not reported twice.
     """
-    contexts, profiles = policies.parts["contexts"], policies.parts["profiles"]
+    contexts, profiles = policies.compiled["contexts"], policies.compiled["profiles"]
     for entry in policies.entries():
         if not isinstance(entry.data, dict):
             continue
         named, profile = entry.data.get("contexts"), entry.data.get("profile")
         for position, alias in enumerate(named if isinstance(named, list) else ()):
             if isinstance(alias, str) and alias not in contexts:
-                yield _unknown("context", alias, contexts, entry.place / "contexts" / position)
+                yield _make_unknown_fault("context", alias, contexts, entry.location / "contexts" / position)
         if isinstance(named, str) and named not in contexts:
-            yield _unknown("context", named, contexts, entry.place / "contexts")
+            yield _make_unknown_fault("context", named, contexts, entry.location / "contexts")
         if isinstance(profile, str) and profile not in profiles:
-            yield _unknown("profile", profile, profiles, entry.place / "profile")
+            yield _make_unknown_fault("profile", profile, profiles, entry.location / "profile")
 
 
-def _unknown(noun: str, alias: str, known: Iterable[str], place: EntryLocation) -> Fault:
-    return place.fault(f"there is no {noun} {alias!r}{nearest(alias, known)}")
+def _make_unknown_fault(noun: str, alias: str, known: Iterable[str], location: EntryLocation) -> Fault:
+    return location.fault(f"there is no {noun} {alias!r}{format_suggestion(alias, known)}")
 
 
-def _default_faults(policies: PolicySet) -> Iterator[Fault]:
-    """All but the first of several global defaults."""
-    parts = policies.parts["contexts"].values()
-    defaults = [part for part in parts if isinstance(part.built, Context) and part.built.default]
-    for part in defaults[1:]:
-        place = part.entry.place / "default"
-        yield place.fault(f"{defaults[0].entry.alias!r} is the global default already; there can be only one")
+def _list_default_faults(policies: PolicySet) -> Iterator[Fault]:
+    """One for every global default after the first."""
+    contexts = policies.compiled["contexts"].values()
+    defaults = [one.entry for one in contexts if isinstance(one.result, Context) and one.result.default]
+    for entry in defaults[1:]:
+        message = f"{defaults[0].alias!r} is already the global default; there can be only one"
+        yield (entry.location / "default").fault(message)

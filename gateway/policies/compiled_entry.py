@@ -1,8 +1,8 @@
-"""A part: one entry of the policies, compiled by itself and kept until the entry changes."""
+"""One entry of the policies, compiled on its own and kept until the entry changes."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import orjson
@@ -13,92 +13,103 @@ from gateway.domain.context import Context
 from gateway.domain.material import LinkMaterial
 from gateway.domain.resource import Resource
 from gateway.errors import Fault
-from gateway.policies.agent_compiler import Compiler
+from gateway.policies.agent_compiler import AgentCompiler
 from gateway.policies.context_compiler import ContextCompiler, PolicySource
 from gateway.policies.files import PolicyEntry
 
-NAMED = ("contexts", "profiles", "agents", "prompts")  # the kinds that are compiled one by one
+COMPILED_KINDS = ("contexts", "profiles", "agents", "prompts")  # the kinds whose entries are compiled one by one
+HASHED_NAMES = {"conflict_key": "clash_key"}  # a snapshot's hash must not change when a field is renamed
+HASHED_FIELDS = tuple((HASHED_NAMES.get(field.name, field.name), field.name) for field in fields(Resource))
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledEntry:
-    """What came of an entry; `built` is None if it is too faulty to be used."""
+    """The result of compiling an entry; `result` is None if it has too many faults to be used."""
 
     entry: PolicyEntry
-    built: Context | Profile | Agent | Prompt | None
-    digest: bytes  # of what it says, whatever spacing, comments and version it says it in
+    result: Context | Profile | Agent | Prompt | None
+    digest: bytes  # of the content, regardless of spacing, comments and version
     faults: tuple[Fault, ...] = ()
-    links: Mapping[str, LinkMaterial] | None = None  # by the id of the resource; a context only
-    lasting: bool = True  # compiling the entry again would give the same: its texts come from nowhere else
-    moments: tuple[float, ...] = ()  # when something in it begins or ends to be valid
+    links: Mapping[str, LinkMaterial] | None = None  # by resource id; contexts only
+    reusable: bool = True  # compiling the entry again would give the same: it takes no text from elsewhere
+    validity_bounds: tuple[float, ...] = ()  # when something in it becomes valid or expires
 
-    def serves(self, entry: PolicyEntry) -> bool:
-        """Whether it is what compiling `entry` would give."""
+    def is_current_for(self, entry: PolicyEntry) -> bool:
+        """Whether compiling `entry` would give the same again."""
         own = self.entry
-        return self.lasting and own.data is entry.data and own.record is entry.record and own.place == entry.place
+        return (
+            self.reusable and own.data is entry.data and own.record is entry.record and own.location == entry.location
+        )
 
 
-Parts = dict[str, dict[str, CompiledEntry]]  # kind → alias → part
+CompiledEntries = dict[str, dict[str, CompiledEntry]]  # kind → alias → compiled entry
 
 
-def parts_of(
+def compile_entries(
     kind: str,
     entries: Mapping[str, PolicyEntry],
     source: PolicySource,
     documents: Mapping[str, str],
     former: Mapping[str, CompiledEntry],
 ) -> dict[str, CompiledEntry]:
-    """Every entry compiled; what came of it before is taken again where nothing can differ."""
-    made: dict[str, CompiledEntry] = {}
+    """Compile every entry; former results are reused where nothing can differ."""
+    compiled: dict[str, CompiledEntry] = {}
     for alias, entry in entries.items():
         known = former.get(alias)
-        made[alias] = known if known is not None and known.serves(entry) else part_of(kind, entry, source, documents)
-    return made
+        if known is None or not known.is_current_for(entry):
+            known = compile_entry(kind, entry, source, documents)
+        compiled[alias] = known
+    return compiled
 
 
-def part_of(kind: str, entry: PolicyEntry, source: PolicySource, documents: Mapping[str, str]) -> CompiledEntry:
+def compile_entry(kind: str, entry: PolicyEntry, source: PolicySource, documents: Mapping[str, str]) -> CompiledEntry:
     """Compile one entry."""
     if kind == "contexts":
-        return _context(entry, source, documents)
-    compiler = Compiler()
-    build = {"profiles": compiler.profile, "agents": compiler.agent, "prompts": compiler.prompt}[kind]
-    built: Profile | Agent | Prompt | None = build(entry)
-    return CompiledEntry(entry, built, digest_of(built), tuple(compiler.faults), lasting=not compiler.faults)
+        return _compile_context(entry, source, documents)
+    compiler = AgentCompiler()
+    compilers = {
+        "profiles": compiler.compile_profile,
+        "agents": compiler.compile_agent,
+        "prompts": compiler.compile_prompt,
+    }
+    result: Profile | Agent | Prompt | None = compilers[kind](entry)
+    return CompiledEntry(entry, result, compute_digest(result), tuple(compiler.faults), reusable=not compiler.faults)
 
 
-def _context(entry: PolicyEntry, source: PolicySource, documents: Mapping[str, str]) -> CompiledEntry:
+def _compile_context(entry: PolicyEntry, source: PolicySource, documents: Mapping[str, str]) -> CompiledEntry:
     compiler = ContextCompiler(source, documents)
-    built = compiler.context(entry)
-    # The texts of links change by themselves, and every node of a cluster must see the same hash.
-    digest = digest_of(built and without_texts(built, compiler.links))
-    if built is not None and entry.record is not None and entry.record.version > 1:
-        versioned = tuple(replace(one, version=entry.record.version) for one in built.resources)
-        built = replace(built, resources=versioned)
-    lasting = not (compiler.borrowed or compiler.faults)
-    moments = () if built is None else tuple(moments_of(built))
-    return CompiledEntry(entry, built, digest, tuple(compiler.faults), compiler.links, lasting, moments)
+    context = compiler.compile(entry)
+    digest = compute_digest(context and _to_hashed_form(context, compiler.links))
+    if context is not None and entry.record is not None and entry.record.version > 1:
+        resources = tuple(replace(one, version=entry.record.version) for one in context.resources)
+        context = replace(context, resources=resources)
+    reusable = not (compiler.external or compiler.faults)
+    bounds = () if context is None else tuple(_list_validity_bounds(context))
+    return CompiledEntry(entry, context, digest, tuple(compiler.faults), compiler.links, reusable, bounds)
 
 
-def moments_of(context: Context) -> Iterator[float]:
-    """When something in a context begins or ends to be valid."""
+def _list_validity_bounds(context: Context) -> Iterator[float]:
     limited: list[Context | Resource] = [context, *context.resources]
     for one in limited:
-        yield from (moment for moment in (one.valid_from, one.valid_until) if moment is not None)
+        yield from (bound for bound in (one.valid_from, one.valid_until) if bound is not None)
 
 
-def without_texts(context: Context, linked: Mapping[str, LinkMaterial]) -> Context:
-    if not linked:
-        return context
-    resources = (replace(one, text=None) if one.id in linked else one for one in context.resources)
-    return replace(context, resources=tuple(resources))
+def _to_hashed_form(context: Context, links: Mapping[str, LinkMaterial]) -> dict[str, Any]:
+    """A context without the texts of its links, which change on their own, while all replicas need the same hash."""
+    hashed: dict[str, Any] = {field.name: getattr(context, field.name) for field in fields(context)}
+    hashed["resources"] = [
+        {name: getattr(one, field) for name, field in HASHED_FIELDS} | ({"text": None} if one.id in links else {})
+        for one in context.resources
+    ]
+    return hashed
 
 
-def digest_of(thing: Any) -> bytes:
+def compute_digest(value: Any) -> bytes:
     """The SHA-256 of a domain object's canonical form."""
-    return hashlib.sha256(orjson.dumps(thing, default=_plain)).digest()
+    return hashlib.sha256(orjson.dumps(value, default=_to_plain)).digest()
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     raise TypeError(f"{type(value).__name__} has no canonical form")

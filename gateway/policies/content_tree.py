@@ -6,160 +6,159 @@ from functools import cached_property
 
 from gateway.domain.node import Node
 from gateway.errors import Fault
-from gateway.policies.compiled_entry import digest_of
+from gateway.policies.compiled_entry import compute_digest
 from gateway.policies.context_compiler import title_from_alias
-from gateway.policies.files import EntryLocation, PolicyEntry, entries
-from gateway.policies.shapes import NodeShape, StoredNodeShape, node_key_fault
-from gateway.validation import validate
+from gateway.policies.files import EntryLocation, PolicyEntry, split_entries
+from gateway.policies.shapes import NodeShape, StoredNodeShape, find_node_key_fault
 
 
 @dataclass(frozen=True, slots=True)
-class Shaped:
-    """A stored node, checked by itself."""
+class CheckedNode:
+    """A stored node that was validated on its own."""
 
     entry: PolicyEntry
-    shape: StoredNodeShape | None
-    faults: tuple[Fault, ...]
+    shape: StoredNodeShape
+    key: str  # the last segment of its path
+    faults: tuple[Fault, ...]  # a node with faults has no place in the tree
 
 
 @dataclass(frozen=True)
 class ContentTree:
-    """A content tree; faults are gathered, not raised."""
+    """A content tree; faults are collected, not raised."""
 
     nodes: dict[str, Node] = field(default_factory=dict)  # by path
     ids: dict[str, str] = field(default_factory=dict)  # id → path
-    entries: dict[str, PolicyEntry] = field(default_factory=dict)  # path → where it is written
+    entries: dict[str, PolicyEntry] = field(default_factory=dict)  # by path
     faults: list[Fault] = field(default_factory=list)
-    base: "ContentTree | None" = None  # the files' tree that stored nodes hang in
-    shaped: Mapping[str, Shaped] = field(default_factory=dict)  # stored nodes by id
+    base: "ContentTree | None" = None  # the files' tree, to which stored nodes were added
+    checked: Mapping[str, CheckedNode] = field(default_factory=dict)  # stored nodes by id
 
     @cached_property
     def digest(self) -> bytes:
-        """Of what the tree says, whatever order it says it in."""
-        return digest_of([self.nodes[path] for path in sorted(self.nodes)])
+        """Of all nodes, regardless of their order."""
+        return compute_digest([self.nodes[path] for path in sorted(self.nodes)])
 
     @cached_property
     def readers(self) -> frozenset[str]:
         """Every identity that a node's reader list names."""
         return frozenset(name for node in self.nodes.values() for name in node.readers)
 
-    def holds(self, base: "ContentTree", stored: Sequence[PolicyEntry]) -> bool:
-        """Whether it is made of exactly these."""
-        if self.base is not base or len(stored) != len(self.shaped):
+    def is_built_from(self, base: "ContentTree", stored: Sequence[PolicyEntry]) -> bool:
+        """Whether it consists of exactly these."""
+        if self.base is not base or len(stored) != len(self.checked):
             return False
-        return all(mine.entry is entry for mine, entry in zip(self.shaped.values(), stored, strict=True))
+        return all(own.entry is entry for own, entry in zip(self.checked.values(), stored, strict=True))
 
     def add(self, node: Node, entry: PolicyEntry) -> None:
-        """Take a node in; of several with one path or id the first stays."""
+        """Add a node; of several with the same path the first stays."""
         if node.path in self.nodes:
-            other = self.entries[node.path].place
-            self.faults.append(entry.place.fault(f"there is a node {node.path!r} already, in {other}"))
+            other = self.entries[node.path].location
+            self.faults.append(entry.location.fault(f"the node {node.path!r} already exists in {other}"))
             return
         self.nodes[node.path] = node
         self.entries[node.path] = entry
 
+    def index_ids(self) -> None:
+        """Record the path of every id; an id must not be the path or the id of another node."""
+        for path, node in self.nodes.items():
+            location = self.entries[path].location / "id"
+            if node.id != path and node.id in self.nodes:
+                self.faults.append(location.fault(f"{node.id!r} is the path of another node"))
+            elif node.id in self.ids:
+                self.faults.append(location.fault(f"{node.id!r} is already the id of {self.ids[node.id]}"))
+            else:
+                self.ids[node.id] = path
 
-def tree_of_files(roots: Iterable[PolicyEntry]) -> ContentTree:
-    """The tree that policy files write."""
+
+def build_file_tree(roots: Iterable[PolicyEntry]) -> ContentTree:
+    """The tree that policy files define."""
     tree = ContentTree()
-    waiting: list[tuple[str | None, PolicyEntry]] = [(None, root) for root in reversed(list(roots))]
-    while waiting:
-        parent, entry = waiting.pop()
+    pending: list[tuple[str | None, PolicyEntry]] = [(None, root) for root in reversed(list(roots))]
+    while pending:
+        parent, entry = pending.pop()
         path = entry.alias if parent is None else f"{parent}/{entry.alias}"
-        # A node may be written as nothing but its key.
+        # A node may consist of its key only.
         data = {} if entry.data is None else entry.data
-        shape, faults = validate(NodeShape, data, entry.place.document, entry.place.keys)
-        tree.faults.extend([*_key_faults(entry.alias, entry.place), *faults])
-        tree.add(_node(shape or NodeShape(), path, parent), entry)
-        given = data.get("children") if isinstance(data, dict) else None
-        children, faults = entries(given, entry.place / "children")
+        shape, faults = entry.location.validate(NodeShape, data)
+        tree.faults.extend([*_list_key_faults(entry.alias, entry.location), *faults])
+        tree.add(_make_node(shape or NodeShape(), path, parent), entry)
+        inner = data.get("children") if isinstance(data, dict) else None
+        children, faults = split_entries(inner, entry.location / "children")
         tree.faults.extend(faults)
-        waiting += [(path, child) for child in reversed(children)]
-    _number(tree)
+        pending += [(path, child) for child in reversed(children)]
+    tree.index_ids()
     return tree
 
 
-def with_stored(files: ContentTree, stored: Sequence[PolicyEntry], former: ContentTree | None = None) -> ContentTree:
-    """The files' tree with the nodes of a store hung into it; these name their parents by id."""
-    if former is not None and former.holds(files, stored):
+def add_stored_nodes(
+    files: ContentTree, stored: Sequence[PolicyEntry], former: ContentTree | None = None
+) -> ContentTree:
+    """The files' tree with the nodes of a store added; these name their parents by id."""
+    if former is not None and former.is_built_from(files, stored):
         return former
-    known = former.shaped if former is not None else {}
-    shaped = {entry.alias: _shaped(entry, known.get(entry.alias)) for entry in stored}
-    tree = ContentTree(dict(files.nodes), {}, dict(files.entries), [], files, shaped)
-    waiting: dict[str, tuple[PolicyEntry, StoredNodeShape]] = {}
-    for one in shaped.values():
+    known = former.checked if former is not None else {}
+    checked = {entry.alias: _check_node(entry, known.get(entry.alias)) for entry in stored}
+    tree = ContentTree(dict(files.nodes), {}, dict(files.entries), [], files, checked)
+    for one in checked.values():
         tree.faults.extend(one.faults)
-        if one.shape is not None:
-            waiting[one.entry.alias] = one.entry, one.shape
-    paths = _paths(waiting, files, tree.faults)
+    usable = {identity: one for identity, one in checked.items() if not one.faults}
+    paths = _find_paths(usable, files, tree.faults)
     for identity in sorted(paths, key=lambda one: paths[one]):
-        entry, shape = waiting[identity]
-        parent = paths[identity].rpartition("/")[0] or None
-        node = _node(shape, paths[identity], parent, identity)
-        tree.faults.extend(_key_faults(_key(identity, shape), entry.place / "key"))
-        tree.add(node, entry)
-    _number(tree)
+        node, path = usable[identity], paths[identity]
+        tree.faults.extend(_list_key_faults(node.key, node.entry.location / "key"))
+        tree.add(_make_node(node.shape, path, path.rpartition("/")[0] or None, identity), node.entry)
+    tree.index_ids()
     return tree
 
 
-def _shaped(entry: PolicyEntry, known: Shaped | None) -> Shaped:
+def _check_node(entry: PolicyEntry, known: CheckedNode | None) -> CheckedNode:
     if known is not None and known.entry is entry:
         return known
-    shape, faults = validate(StoredNodeShape, entry.data, entry.place.document, entry.place.keys)
-    return Shaped(entry, shape, tuple(faults))
+    shape, faults = entry.location.validate(StoredNodeShape, entry.data)
+    shape = shape or StoredNodeShape()
+    return CheckedNode(entry, shape, shape.key or entry.alias, tuple(faults))
 
 
-def _paths(
-    stored: Mapping[str, tuple[PolicyEntry, StoredNodeShape]], files: ContentTree, faults: list[Fault]
-) -> dict[str, str]:
-    """The path of every stored node whose line of parents ends at a root."""
+def _find_paths(stored: Mapping[str, CheckedNode], files: ContentTree, faults: list[Fault]) -> dict[str, str]:
+    """The path of every stored node whose ancestors lead to a root."""
     paths: dict[str, str] = {}
-    for identity in stored:
-        line: list[str] = []
+    for identity, node in stored.items():
+        lineage: list[str] = []
         above: str | None = identity
-        while above is not None and above in stored and above not in paths and above not in line:
-            line.append(above)
-            above = stored[above][1].parent
-        base = _base(above, line, stored, files, paths)
-        if base is None:
-            entry, shape = stored[identity]
-            faults.append((entry.place / "parent").fault(_lost(shape.parent, above in line)))
+        while above is not None and above in stored and above not in paths and above not in lineage:
+            lineage.append(above)
+            above = stored[above].shape.parent
+        path = _find_parent_path(above, stored, files, paths)
+        if path is None:
+            is_circular = above in lineage
+            faults.append((node.entry.location / "parent").fault(_describe_lost(node.shape.parent, is_circular)))
             continue
-        for name in reversed(line):
-            base = f"{base}/{_key(name, stored[name][1])}" if base else _key(name, stored[name][1])
-            paths[name] = base
+        for name in reversed(lineage):
+            path = paths[name] = f"{path}/{stored[name].key}" if path else stored[name].key
     return paths
 
 
-def _base(
-    above: str | None,
-    line: list[str],
-    stored: Mapping[str, tuple[PolicyEntry, StoredNodeShape]],
-    files: ContentTree,
-    paths: Mapping[str, str],
+def _find_parent_path(
+    parent: str | None, stored: Mapping[str, CheckedNode], files: ContentTree, paths: Mapping[str, str]
 ) -> str | None:
-    """The path below which a line of nodes hangs: "" for a root, None if there is no such place."""
-    if above is None:
+    """The path of a parent: "" above a root, None if there is no such node."""
+    if parent is None:
         return ""
-    if above in paths:
-        return paths[above]
-    return files.ids.get(above) if above not in stored else None
+    if parent in paths:
+        return paths[parent]
+    return files.ids.get(parent) if parent not in stored else None
 
 
-def _lost(parent: str | None, circular: bool) -> str:
-    return "would make the node its own ancestor" if circular else f"there is no node with the id {parent!r}"
+def _describe_lost(parent: str | None, is_circular: bool) -> str:
+    return "would make the node its own ancestor" if is_circular else f"there is no node with the id {parent!r}"
 
 
-def _key(identity: str, shape: StoredNodeShape) -> str:
-    return shape.key or identity
+def _list_key_faults(key: str, location: EntryLocation) -> list[Fault]:
+    fault = find_node_key_fault(key)
+    return [location.fault(fault)] if fault else []
 
 
-def _key_faults(key: str, place: EntryLocation) -> list[Fault]:
-    wrong = node_key_fault(key)
-    return [place.fault(wrong)] if wrong else []
-
-
-def _node(shape: NodeShape, path: str, parent: str | None, identity: str | None = None) -> Node:
+def _make_node(shape: NodeShape, path: str, parent: str | None, identity: str | None = None) -> Node:
     return Node(
         id=identity or shape.id or path,
         path=path,
@@ -172,15 +171,3 @@ def _node(shape: NodeShape, path: str, parent: str | None, identity: str | None 
         readers=tuple(shape.readers),
         links=tuple(shape.links),
     )
-
-
-def _number(tree: ContentTree) -> None:
-    """Note the path of every id; an id must not be taken for another node."""
-    for path, node in tree.nodes.items():
-        place = tree.entries[path].place / "id"
-        if node.id != path and node.id in tree.nodes:
-            tree.faults.append(place.fault(f"{node.id!r} is the path of another node"))
-        elif node.id in tree.ids:
-            tree.faults.append(place.fault(f"{node.id!r} is already the id of {tree.ids[node.id]}"))
-        else:
-            tree.ids[node.id] = path

@@ -1,4 +1,4 @@
-"""A directory of YAML files becomes one immutable Snapshot, or a list of everything that is wrong with it."""
+"""Compiles a directory of policy files, or lists everything that is wrong with it."""
 
 import time
 from dataclasses import dataclass
@@ -7,65 +7,68 @@ from pathlib import Path
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults
 from gateway.policies.assembly import PolicySet, assemble
-from gateway.policies.compiled_entry import NAMED, Parts, parts_of
-from gateway.policies.content_tree import tree_of_files
-from gateway.policies.context_compiler import Materials, PolicySource, TypeRegistry
+from gateway.policies.compiled_entry import COMPILED_KINDS, CompiledEntries, compile_entries
+from gateway.policies.content_tree import build_file_tree
+from gateway.policies.context_compiler import PolicySource
 from gateway.policies.files import PolicyFiles, Sections
+from gateway.policies.materials import Materials
 from gateway.policies.shapes import DocumentShape
-from gateway.validation import validate
-
-__all__ = ["FilePolicies", "Materials", "PolicyReader", "TypeRegistry", "load_policies"]
+from gateway.resources.registry import ResourceRegistry
 
 
 @dataclass(frozen=True, slots=True)
 class FilePolicies:
-    """What the policy files say, compiled but not yet a snapshot."""
+    """The policy files, compiled but not yet assembled into a snapshot."""
 
     sections: Sections
     policies: PolicySet
-    documents: dict[str, str]  # texts by hash
+    documents: dict[str, str]  # SHA-256 → text
 
 
-def load_policies(directory: Path, registry: TypeRegistry, materials: Materials, generation: int) -> Snapshot:
+def load_policies(directory: Path, registry: ResourceRegistry, materials: Materials, generation: int) -> Snapshot:
     """Read, validate and compile all policy files below a directory; raises Faults with every fault found."""
-    files = PolicyReader(PolicySource(directory, registry, materials)).read()
+    files = FilePolicyReader(PolicySource(directory, registry, materials)).read()
     return assemble(files.policies, generation, time.time())
 
 
-class PolicyReader:
-    """Reads a policy directory again and again; what has not changed is neither parsed nor compiled anew."""
+class FilePolicyReader:
+    """Reads a policy directory repeatedly; what has not changed is neither parsed nor compiled again."""
 
     def __init__(self, source: PolicySource) -> None:
         self._source = source
         self._files = PolicyFiles(source.directory)
-        self._former: Parts = {kind: {} for kind in NAMED}
+        self._former: CompiledEntries = {kind: {} for kind in COMPILED_KINDS}
 
     def read(self) -> FilePolicies:
-        """What the files say now; raises Faults if one of them cannot be read."""
-        sections, unreadable = self._files.read()
-        documents, wrong = _documents(sections)
-        parts = {kind: parts_of(kind, sections[kind], self._source, documents, self._former[kind]) for kind in NAMED}
-        self._former = parts
-        files = FilePolicies(sections, PolicySet(parts, tree_of_files(sections["content"].values())), documents)
-        if unreadable or wrong:
-            # What else is wrong is told along with it, so that a person corrects everything at once.
-            raise Faults(sorted([*unreadable, *wrong, *_faults(files.policies)], key=lambda one: (one.file, one.line)))
-        return files
+        """The policies in the files now; raises Faults if one of the files cannot be used."""
+        sections, faults = self._files.read()
+        documents, document_faults = _read_documents(sections)
+        faults += document_faults
+        compiled = {
+            kind: compile_entries(kind, sections[kind], self._source, documents, self._former[kind])
+            for kind in COMPILED_KINDS
+        }
+        self._former = compiled
+        policies = PolicySet(compiled, build_file_tree(sections["content"].values()))
+        if faults:
+            # The faults of the other files are reported too, so that a person can fix everything at once.
+            raise Faults(sorted([*faults, *_list_faults(policies)], key=lambda one: (one.file, one.line)))
+        return FilePolicies(sections, policies, documents)
 
 
-def _documents(sections: Sections) -> tuple[dict[str, str], list[Fault]]:
+def _read_documents(sections: Sections) -> tuple[dict[str, str], list[Fault]]:
     documents: dict[str, str] = {}
     faults: list[Fault] = []
     for sha256, entry in sections["documents"].items():
-        shape, wrong = validate(DocumentShape, entry.data, entry.place.document, entry.place.keys)
-        faults += wrong
+        shape, own = entry.location.validate(DocumentShape, entry.data)
+        faults += own
         documents[sha256] = shape.text if shape is not None else ""
     return documents, faults
 
 
-def _faults(policies: PolicySet) -> list[Fault]:
+def _list_faults(policies: PolicySet) -> list[Fault]:
     try:
         assemble(policies, 0, 0)
-    except Faults as found:
-        return found.faults
+    except Faults as error:
+        return error.faults
     return []

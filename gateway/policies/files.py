@@ -1,24 +1,28 @@
-"""Reads a directory of policy files as one set: every entry with the place it came from."""
+"""Reads a directory of policy files as one set: every entry with its location."""
 
 import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from gateway.domain.record import Record
 from gateway.errors import Fault, Faults
-from gateway.strict_yaml import Keys, YamlDocument, parse, read
-from gateway.validation import nearest
+from gateway.strict_yaml import Keys, YamlDocument, parse_yaml, read_file
+from gateway.validation import format_suggestion, validate
 
 SUFFIXES = (".yaml", ".yml")
 SECTIONS = ("contexts", "profiles", "agents", "prompts", "content", "documents")
 
+Model = TypeVar("Model", bound=BaseModel)
+
 
 @dataclass(frozen=True, slots=True)
 class EntryLocation:
-    """Somewhere in a policy file."""
+    """A place in a policy file."""
 
     document: YamlDocument
     keys: Keys
@@ -29,31 +33,35 @@ class EntryLocation:
     def fault(self, message: str) -> Fault:
         return self.document.fault(self.keys, message)
 
+    def validate(self, model: type[Model], data: Any) -> tuple[Model | None, list[Fault]]:
+        """The data at this place as a model, or None with every fault that was found."""
+        return validate(model, data, self.document, self.keys)
+
     def __str__(self) -> str:
         return f"{self.document.short_name}:{self.document.line(self.keys)}"
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyEntry:
-    """One named thing in a policy file, not yet validated."""
+    """One named object of a policy file or of the store, not yet validated."""
 
     alias: str
-    place: EntryLocation
+    location: EntryLocation
     data: Any
-    record: Record | None = None  # where it is stored; None: in a file
+    record: Record | None = None  # None: the entry is in a file
 
 
-Sections = dict[str, dict[str, PolicyEntry]]
+Sections = dict[str, dict[str, PolicyEntry]]  # section → alias → entry
 
 
-def files_below(directory: Path) -> Iterator[Path]:
-    """All files below a directory in sorted order, hidden ones left out, linked directories followed.
+def list_files(directory: Path) -> Iterator[Path]:
+    """All files below a directory in sorted order; hidden files are skipped, linked directories followed.
 
-    A mounted ConfigMap is made of links into a hidden `..data` directory that is swapped as a whole. Raises OSError for
-    a directory that cannot be listed: leaving it out would drop policies in silence.
+    A mounted ConfigMap consists of links into a hidden `..data` directory that is swapped as a whole. Raises OSError
+    for a directory that cannot be listed: skipping it would silently drop policies.
     """
     seen: set[tuple[int, int]] = set()
-    for folder, folders, files in os.walk(directory, followlinks=True, onerror=_refuse):
+    for folder, folders, files in os.walk(directory, followlinks=True, onerror=_raise):
         status = os.stat(folder)
         if (status.st_dev, status.st_ino) in seen:  # a link that leads back up
             folders.clear()
@@ -63,67 +71,69 @@ def files_below(directory: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(files) if not name.startswith("."))
 
 
+def _raise(error: OSError) -> None:
+    raise error
+
+
 class PolicyFiles:
-    """The files below a directory; one whose bytes have not changed is not parsed again."""
+    """The files below a directory; a file is parsed again only if its bytes have changed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._parsed: dict[str, tuple[bytes, YamlDocument]] = {}  # path → hash of its bytes
+        self._parsed: dict[str, tuple[bytes, YamlDocument]] = {}  # path → hash of its bytes, document
 
     def read(self) -> tuple[Sections, list[Fault]]:
-        """Every entry of every file by section and alias, and what is wrong with the files as such."""
+        """Every entry of every file by section and alias, and the faults of the files themselves."""
         faults: list[Fault] = []
         sections: Sections = {section: {} for section in SECTIONS}
         if not self._directory.is_dir():
-            return sections, [Fault(str(self._directory), 1, "(file)", "there is no such policy directory")]
+            return sections, [Fault(str(self._directory), 1, "(file)", "the policy directory does not exist")]
         try:
-            paths = [path for path in files_below(self._directory) if path.suffix in SUFFIXES]
+            paths = [path for path in list_files(self._directory) if path.suffix in SUFFIXES]
         except OSError as error:
             where = str(error.filename or self._directory)
             return sections, [Fault(where, 1, "(file)", f"cannot be read: {error.strerror}")]
         self._parsed = {name: known for name, known in self._parsed.items() if Path(name) in set(paths)}
         for path in paths:
             try:
-                faults += _add(sections, self._document(path))
-            except Faults as broken:
-                faults += broken.faults
+                faults += _add_document(sections, self._parse(path))
+            except Faults as error:
+                faults += error.faults
         return sections, faults
 
-    def _document(self, path: Path) -> YamlDocument:
+    def _parse(self, path: Path) -> YamlDocument:
         name = str(path)
-        raw = read(path, name)
+        raw = read_file(path, name)
         digest = hashlib.sha256(raw).digest()
         known = self._parsed.get(name)
         if known is None or known[0] != digest:
-            known = self._parsed[name] = digest, replace(parse(raw, name), folder=str(self._directory))
+            known = self._parsed[name] = digest, replace(parse_yaml(raw, name), folder=str(self._directory))
         return known[1]
 
 
-def _refuse(error: OSError) -> None:
-    raise error
-
-
-def entries(data: Any, place: EntryLocation) -> tuple[list[PolicyEntry], list[Fault]]:
-    """The named things of a mapping; an empty one (null) is allowed."""
+def split_entries(data: Any, location: EntryLocation) -> tuple[list[PolicyEntry], list[Fault]]:
+    """The named entries of a mapping; null counts as an empty mapping."""
     if data is None:
         return [], []
     if not isinstance(data, dict):
-        return [], [place.fault("must be a mapping")]
-    return [PolicyEntry(alias, place / alias, value) for alias, value in data.items()], []
+        return [], [location.fault("must be a mapping")]
+    return [PolicyEntry(alias, location / alias, value) for alias, value in data.items()], []
 
 
-def _add(sections: Sections, document: YamlDocument) -> list[Fault]:
-    tops, faults = entries(document.data, EntryLocation(document, ()))
+def _add_document(sections: Sections, document: YamlDocument) -> list[Fault]:
+    tops, faults = split_entries(document.data, EntryLocation(document, ()))
     for top in tops:
         if top.alias not in sections:
-            faults.append(top.place.fault(f"is not a known key{nearest(top.alias, sections)}"))
+            faults.append(top.location.fault(f"is not a known key{format_suggestion(top.alias, sections)}"))
             continue
-        found, wrong = entries(top.data, top.place)
-        faults += wrong
+        entries, section_faults = split_entries(top.data, top.location)
+        faults += section_faults
         known = sections[top.alias]
-        for entry in found:
+        for entry in entries:
             if entry.alias in known:
-                faults.append(entry.place.fault(f"{entry.alias!r} is already defined in {known[entry.alias].place}"))
+                faults.append(
+                    entry.location.fault(f"{entry.alias!r} is already defined in {known[entry.alias].location}")
+                )
             else:
                 known[entry.alias] = entry
     return faults

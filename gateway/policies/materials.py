@@ -1,21 +1,34 @@
-"""The texts that policies refer to: documents on disk, pages behind links."""
+"""The texts that policies refer to: documents on disk and the copies of external links."""
 
 from pathlib import Path
+from typing import Protocol
 
 from gateway.extraction.extract import DocumentCache
 from gateway.links.cache import LinkCache
 
 
+class Materials(Protocol):
+    """Gives the compiler the texts of documents and links."""
+
+    def file(self, path: Path) -> str:
+        """The text of a document; raises ValueError with a message for the policy's author."""
+        ...
+
+    def link(self, url: str) -> str | None:
+        """The last good copy of a page; None if it has never been fetched."""
+        ...
+
+
 class PolicyMaterials:
-    """Gives the compiler its texts."""
+    """Materials from the document cache and the link cache."""
 
     def __init__(self, documents: DocumentCache, links: LinkCache) -> None:
         self._documents = documents
         self._links = links
 
     def file(self, path: Path) -> str:
-        return self._documents.text(path)
+        return self._documents.extract(path)
 
     def link(self, url: str) -> str | None:
-        copy = self._links.copy(url)
+        copy = self._links.find_copy(url)
         return copy.text if copy is not None else None

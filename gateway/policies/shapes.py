@@ -1,4 +1,4 @@
-"""The shape of policy files. Unknown keys are errors; what refers to other objects is checked by the compiler."""
+"""The shape of policy files. Unknown keys are errors; references to other objects are checked by the compiler."""
 
 import re
 from datetime import UTC, date, datetime, time
@@ -23,11 +23,11 @@ from gateway.domain.template import parse_template
 ALIAS = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 NODE_KEY = re.compile(r"[a-z0-9_.][a-z0-9_.-]{0,63}")
-RESERVED = frozenset({"global", "order", "resolve", "versions"})  # paths of the management API
+RESERVED = frozenset({"global", "order", "resolve", "versions"})  # path segments of the management API
 
 
-def alias_fault(alias: str, *, reserved: bool = True) -> str | None:
-    """What is wrong with an alias, if anything."""
+def find_alias_fault(alias: str, *, reserved: bool = True) -> str | None:
+    """What is wrong with an alias, or None."""
     if not ALIAS.fullmatch(alias):
         return "an alias is 1 to 64 lower-case letters, digits and hyphens, and begins with a letter or digit"
     if reserved and alias in RESERVED:
@@ -35,18 +35,18 @@ def alias_fault(alias: str, *, reserved: bool = True) -> str | None:
     return None
 
 
-def node_key_fault(key: str) -> str | None:
-    """What is wrong with the key of a content node, if anything."""
+def find_node_key_fault(key: str) -> str | None:
+    """What is wrong with the key of a content node, or None."""
     if not NODE_KEY.fullmatch(key) or set(key) == {"."}:
         return "a node's key is 1 to 64 lower-case letters, digits, hyphens, underscores and dots"
     return None
 
 
-def _as_list(value: Any) -> Any:
+def _to_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def _as_budget(value: Any) -> Any:
+def _to_budget(value: Any) -> Any:
     return {"total": value} if isinstance(value, int | float | str) and not isinstance(value, bool) else value
 
 
@@ -61,29 +61,29 @@ def _check_model(model: str) -> str:
     return model
 
 
-def _as_moment(value: Any) -> Any:
-    """A bare date means its first moment in UTC."""
+def _to_datetime(value: Any) -> Any:
+    """A bare date means midnight UTC."""
     if isinstance(value, str) and DATE.fullmatch(value):
         return datetime.combine(date.fromisoformat(value), time(tzinfo=UTC))
-    # pydantic would take a number, written as text too, for the seconds since 1970.
+    # pydantic would read a number, even as text, as seconds since 1970.
     if isinstance(value, int | float) or (isinstance(value, str) and not DATE.match(value)):
-        raise ValueError("must be a date, or a date and a time with its offset")
+        raise ValueError("must be a date, or a date and time with an offset")
     return value
 
 
 Text = Annotated[str, Field(min_length=1)]
-Moment = Annotated[AwareDatetime, BeforeValidator(_as_moment, json_schema_input_type=AwareDatetime | date)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_to_datetime, json_schema_input_type=AwareDatetime | date)]
 # A single string may stand for a list of one.
-Strings = Annotated[list[Text], BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])]
-Model = Annotated[Text, AfterValidator(_check_model)]
-# Strict: else false would be taken for 0, "5" for 5.
+Strings = Annotated[list[Text], BeforeValidator(_to_list, json_schema_input_type=Text | list[Text])]
+ModelName = Annotated[Text, AfterValidator(_check_model)]
+# Strict: otherwise false would be read as 0 and "5" as 5.
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
 Score = Annotated[Number, Field(ge=0, le=1)]
 
 
 class Shape(BaseModel):
-    """A part of a policy file: unknown keys are errors, values never change."""
+    """Part of a policy file: unknown keys are errors, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -93,8 +93,8 @@ class BudgetShape(Shape):
     max: Whole | None = Field(None, ge=0)
 
 
-# A number may stand for its total.
-Budget = Annotated[BudgetShape, BeforeValidator(_as_budget, json_schema_input_type=BudgetShape | Whole)]
+# A number may stand for the total.
+BudgetField = Annotated[BudgetShape, BeforeValidator(_to_budget, json_schema_input_type=BudgetShape | Whole)]
 
 
 class ThresholdsShape(Shape):
@@ -109,61 +109,61 @@ class SelectionShape(ThresholdsShape):
     kinds: dict[Literal["reference", "tool"], ThresholdsShape] = {}
 
 
-class Limited(Shape):
-    """What may be valid for some time only."""
+class TimeLimitedShape(Shape):
+    """Something that may be valid for a limited time only."""
 
     valid_from: Moment | None = None
     valid_until: Moment | None = None
 
     @model_validator(mode="after")
-    def _lasts(self) -> "Limited":
+    def _check_period(self) -> "TimeLimitedShape":
         if self.valid_from is not None and self.valid_until is not None and self.valid_until <= self.valid_from:
             raise ValueError("valid_until must come after valid_from")
         return self
 
 
-class ResourceShape(Limited):
+class ResourceShape(TimeLimitedShape):
     type: Text
     name: Text | None = None
     mode: Mode = Mode.ALWAYS
-    kind: ResourceKind | None = None  # a rule when it is always there, else reference material
+    kind: ResourceKind | None = None  # default: a rule if it is always included, otherwise reference material
     description: str = ""
     languages: Strings = Field(default_factory=list)
-    key: Text | None = None  # default: the type's own
+    key: Text | None = None  # default: that of the type
     priority: Whole = 100
     required: StrictBool = False
     mandatory: StrictBool = False
     readers: Strings = Field(default_factory=list)
     examples: Strings = Field(default_factory=list)
     truncate: Literal["extractive", "keep_start", "keep_end", "none"] = "extractive"
-    data: Any = Field(default_factory=dict)  # checked against the model of its type
+    data: Any = Field(default_factory=dict)  # validated against the model of its type
 
 
-class ContextShape(Limited):
+class ContextShape(TimeLimitedShape):
     name: Text | None = None
     default: StrictBool = False
     mandatory: StrictBool = False
-    resources: Any = Field(default_factory=dict)  # each is checked by itself, so that all faults are found
+    resources: Any = Field(default_factory=dict)  # each is validated on its own, so that all faults are found
 
 
-class Sampling(Shape):
-    """What agents and profiles may say about the upstream request."""
+class SamplingShape(Shape):
+    """What agents and profiles may set in the upstream request."""
 
     name: Text | None = None
     contexts: Strings = Field(default_factory=list)
-    model: Model | None = None
+    model: ModelName | None = None
     temperature: Number | None = Field(None, ge=0, le=2)
     top_p: Number | None = Field(None, ge=0, le=1)
     max_tokens: Whole | None = Field(None, ge=1)
-    budget: Budget = BudgetShape()
+    budget: BudgetField = BudgetShape()
     placement: Placement | None = None
 
 
-class ProfileShape(Sampling):
+class ProfileShape(SamplingShape):
     pass
 
 
-class AgentShape(Sampling):
+class AgentShape(SamplingShape):
     description: str = ""
     instructions: str = ""
     profile: str | None = None
@@ -187,18 +187,18 @@ class NodeShape(Shape):
     inherit: Literal["merge", "nearest"] = "nearest"
     readers: Strings = Field(default_factory=list)
     links: Strings = Field(default_factory=list)
-    children: Any = Field(default_factory=dict)  # each is checked by itself, so that all faults are found
+    children: Any = Field(default_factory=dict)  # each is validated on its own, so that all faults are found
 
 
 class StoredNodeShape(NodeShape):
-    """A node that is stored by itself and names its parent."""
+    """A node that is stored on its own and names its parent."""
 
     key: Text | None = None  # the last segment of its path; default: its id
     parent: Text | None = None  # the parent's id; null: a root
 
 
 class DocumentShape(Shape):
-    """An uploaded document: its text was extracted when it came."""
+    """An uploaded document; its text was extracted on upload."""
 
     name: str = ""
     media_type: str = "text/plain"

@@ -1,4 +1,4 @@
-"""What a resource type is. Built-in types and plugins enter the registry by the same door."""
+"""What a resource type is; built-in types and plugins alike."""
 
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ class ResourceType:
     name: ClassVar[str]
     description: ClassVar[str]
     data: ClassVar[type[BaseModel]]
-    clash_key: ClassVar[str | None] = None  # default key; resources of one (type, key) exclude each other
+    conflict_key: ClassVar[str | None] = None  # default key; resources with the same type and key exclude each other
 
     def material(self, data: Any) -> FileMaterial | LinkMaterial | BlobMaterial | None:
         """What has to be read or fetched before `render` can be called, if anything."""
@@ -25,5 +25,5 @@ class ResourceType:
         raise NotImplementedError
 
     def merge(self, narrow: Any, broad: Any) -> Any:
-        """The data of two clashing resources as one, `narrow` leading; the default drops `broad`."""
+        """The merged data of two conflicting resources, `narrow` first; by default `broad` is dropped."""
         return narrow

@@ -7,13 +7,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from gateway.resources.base import ResourceType
 
 
-def _joined(value: Any) -> Any:
+def _join_points(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
         value = "; ".join(entry.strip() for entry in value if entry.strip())
     return value.strip() or None if isinstance(value, str) else value
 
 
-Trait = Annotated[str | None, BeforeValidator(_joined, json_schema_input_type=str | list[str] | None)]
+Trait = Annotated[str | None, BeforeValidator(_join_points, json_schema_input_type=str | list[str] | None)]
 
 
 class BrandVoiceData(BaseModel):
@@ -27,7 +27,7 @@ class BrandVoiceData(BaseModel):
     avoid: Trait = Field(None, description="What must not appear.")
 
     @model_validator(mode="after")
-    def _says_something(self) -> "BrandVoiceData":
+    def _require_trait(self) -> "BrandVoiceData":
         if not any(value for _, value in self):
             raise ValueError("give at least one of tone, audience, style, avoid")
         return self
@@ -40,11 +40,11 @@ class BrandVoiceType(ResourceType):
     name = "Brand voice"
     description = "Tone, audience, style and patterns to avoid"
     data = BrandVoiceData
-    clash_key = "voice"
+    conflict_key = "voice"
 
     def render(self, data: BrandVoiceData, material: str | None) -> str:
         return "\n".join(f"{trait.capitalize()}: {value}" for trait, value in data if value)
 
     def merge(self, narrow: BrandVoiceData, broad: BrandVoiceData) -> BrandVoiceData:
-        filled = {trait: value or getattr(broad, trait) for trait, value in narrow}
-        return BrandVoiceData(**filled)
+        merged = {trait: value or getattr(broad, trait) for trait, value in narrow}
+        return BrandVoiceData(**merged)

@@ -23,7 +23,7 @@ class DocumentData(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    # What only says where the text comes from is not dumped: two gateways with the same text have the same hash.
+    # Fields that only say where the text comes from are not dumped: gateways with the same text have the same hash.
     path: str | None = Field(
         None, pattern=r"\S", exclude=True, description="The file, relative to the policy file; files only."
     )
@@ -36,7 +36,7 @@ class DocumentData(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _one_source(self) -> "DocumentData":
+    def _check_source(self) -> "DocumentData":
         if sum(source is not None for source in (self.path, self.content, self.sha256)) != 1:
             raise ValueError("give exactly one of path, content and sha256")
         if self.sha256 is not None and self.mime_type is not None:
@@ -44,8 +44,8 @@ class DocumentData(BaseModel):
         if self.content is not None and self.mime_type is not None and not self.mime_type.startswith("text/"):
             raise ValueError(f"content is text; {self.mime_type} needs a path")
         if self.path is not None and self.mime_type is not None:
-            promised = formats.by_name(self.path)
-            if promised not in (None, formats.MEDIA_TYPES[self.mime_type]):
+            expected = formats.find_format_of_name(self.path)
+            if expected not in (None, formats.MEDIA_TYPES[self.mime_type]):
                 raise ValueError(f"{self.path} is not {self.mime_type}")
         return self
 

@@ -3,12 +3,12 @@
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from gateway.domain.material import LinkMaterial
-from gateway.links import guard
+from gateway.links.guard import parse_url
 from gateway.resources.base import ResourceType
 
 
 class ExternalLinkData(BaseModel):
-    """The address and how often it is read again."""
+    """The address and how often it is fetched again."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -17,8 +17,8 @@ class ExternalLinkData(BaseModel):
 
     @field_validator("url")
     @classmethod
-    def _plain(cls, url: str) -> str:
-        guard.parse(url)  # where it leads is looked at when it is fetched
+    def _check_url(cls, url: str) -> str:
+        parse_url(url)  # its address is checked when it is fetched
         return url
 
 

@@ -1,4 +1,4 @@
-"""glossary: terms and the definitions that the model should keep to."""
+"""glossary: terms and the definitions that the model should stick to."""
 
 from typing import Annotated, Any
 
@@ -18,14 +18,14 @@ class GlossaryTerm(BaseModel):
     definition: str = Field(min_length=1, description="What it means here.")
 
 
-def _listed(value: Any) -> Any:
+def _list_terms(value: Any) -> Any:
     if isinstance(value, dict):
         return [{"term": term, "definition": definition} for term, definition in value.items()]
     return value
 
 
 Terms = Annotated[
-    tuple[GlossaryTerm, ...], BeforeValidator(_listed, json_schema_input_type=list[GlossaryTerm] | dict[str, str])
+    tuple[GlossaryTerm, ...], BeforeValidator(_list_terms, json_schema_input_type=list[GlossaryTerm] | dict[str, str])
 ]
 
 
@@ -38,7 +38,7 @@ class GlossaryData(BaseModel):
 
     @field_validator("terms")
     @classmethod
-    def _defined_once(cls, terms: tuple[GlossaryTerm, ...]) -> tuple[GlossaryTerm, ...]:
+    def _reject_duplicates(cls, terms: tuple[GlossaryTerm, ...]) -> tuple[GlossaryTerm, ...]:
         seen: set[str] = set()
         for entry in terms:
             if entry.term in seen:

@@ -1,4 +1,4 @@
-"""The known resource types. Built-ins and plugins come in through one entry-point group."""
+"""The known resource types. Built-ins and plugins share one entry-point group."""
 
 from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
@@ -11,13 +11,13 @@ from gateway.resources.glossary import GlossaryType
 from gateway.resources.text import TextType
 
 GROUP = "gateway.plugins"
-PREFIX = "resource-"  # the group serves other extension points too
+PREFIX = "resource-"  # the group contains other extension points too
 
-# What pyproject lists; a source tree that was never installed has no entry points of its own.
+# As in pyproject; a source tree that was never installed has no entry points of its own.
 BUILT_IN: tuple[type[ResourceType], ...] = (BrandVoiceType, TextType, DocumentType, ExternalLinkType, GlossaryType)
 
-# What running somebody else's module may reasonably raise.
-BROKEN = (
+# What importing somebody else's module may reasonably raise.
+PLUGIN_ERRORS = (
     ImportError,
     AttributeError,
     SyntaxError,
@@ -30,7 +30,7 @@ BROKEN = (
 )
 
 
-class Registry:
+class ResourceRegistry:
     """Resource types by alias."""
 
     def __init__(self, types: Iterable[ResourceType]) -> None:
@@ -38,32 +38,32 @@ class Registry:
         for entry in types:
             if entry.alias in self._types:
                 raise ValueError(
-                    f"two resource types are called {entry.alias!r}: {self._types[entry.alias]!r}, {entry!r}"
+                    f"two resource types have the alias {entry.alias!r}: {self._types[entry.alias]!r}, {entry!r}"
                 )
             self._types[entry.alias] = entry
 
     def get(self, alias: str) -> ResourceType | None:
         return self._types.get(alias)
 
-    def aliases(self) -> tuple[str, ...]:
+    def list_aliases(self) -> tuple[str, ...]:
         return tuple(self._types)
 
 
-def default_registry(exclude: Sequence[str] = ()) -> Registry:
-    """Built-ins first, then plugins by name; types named in `exclude` do not exist."""
+def load_registry(exclude: Sequence[str] = ()) -> ResourceRegistry:
+    """Built-ins first, then plugins by name, without the types in `exclude`."""
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    loaded = [_load(point) for point in points if point.name.startswith(PREFIX)]
-    types = dict.fromkeys([*BUILT_IN, *loaded])  # a built-in that entry points deliver too counts once
+    loaded = [_load_plugin(point) for point in points if point.name.startswith(PREFIX)]
+    types = dict.fromkeys([*BUILT_IN, *loaded])  # a built-in that is also an entry point counts once
     unknown = set(exclude) - {kind.alias for kind in types}
     if unknown:
-        raise ValueError(f"no resource type to exclude is called {', '.join(sorted(unknown))}")
-    return Registry(kind() for kind in types if kind.alias not in exclude)
+        raise ValueError(f"unknown resource types to exclude: {', '.join(sorted(unknown))}")
+    return ResourceRegistry(kind() for kind in types if kind.alias not in exclude)
 
 
-def _load(point: EntryPoint) -> type[ResourceType]:
+def _load_plugin(point: EntryPoint) -> type[ResourceType]:
     try:
         kind = point.load()
-    except BROKEN as error:
+    except PLUGIN_ERRORS as error:
         raise ValueError(f"plugin {point.name!r} ({point.value}) cannot be loaded: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, ResourceType)):
         raise ValueError(f"plugin {point.name!r} ({point.value}) is not a ResourceType")

@@ -1,4 +1,4 @@
-"""text: content that is given to the model as it stands."""
+"""text: content that is given to the model unchanged."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,7 +10,7 @@ class TextData(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    content: str = Field(pattern=r"\S", description="The text, given to the model as it stands.")
+    content: str = Field(pattern=r"\S", description="The text, given to the model unchanged.")
 
 
 class TextType(ResourceType):

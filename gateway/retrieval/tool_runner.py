@@ -1,19 +1,22 @@
-"""What the two tools can reach in one exchange, and what they answer."""
+"""The gateway's own two tools: what they can reach in one exchange, and what they answer."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Protocol, TypeVar
 
 import msgspec
 
+from gateway.domain.injection import OwnTools
 from gateway.domain.resource import Resource
 from gateway.domain.selection import Selection
-from gateway.domain.tools import OwnTools
-from gateway.retrieval.passages import best_passages, joined, shared_words
 
 PAGE = 8000  # code points
-LISTED = 200  # entries; the total says how many there are
+MAX_LISTED = 200  # entries; the total says how many there are
+
+_WORD = re.compile(r"\w+")
+_PARAGRAPH_BREAK = re.compile(r"\n\s*\n")
 
 A = TypeVar("A")
 
@@ -29,93 +32,94 @@ class ListArguments(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ResourceFinder(Protocol):
-    """Searches by meaning on behalf of one caller."""
+    """Semantic search on behalf of one caller."""
 
     async def rank(self, query: str, resources: Sequence[str]) -> list[str] | None:
         """The ids among `resources` that may answer a query, best first; None if it cannot tell now."""
         ...
 
-    async def passages(self, query: str, resource: str) -> list[str]:
+    async def find_passages(self, query: str, resource: str) -> list[str]:
         """The passages of a resource that answer a query, best first; [] if it cannot tell now."""
         ...
 
 
-class BadArguments(Exception):
-    """What a model is told, so that it can call again."""
+class ToolCallError(Exception):
+    """Why a call failed, in words for the model, so that it can call again."""
 
 
 @dataclass(frozen=True)
 class ToolRunner:
-    """The resources of one selection. What is not in it does not exist, whatever id is asked for."""
+    """Runs calls over the resources of one selection; for it no others exist, whatever id is asked for."""
 
     selection: Selection
     tools: OwnTools
     clean: Callable[[str], str]  # makes a text inert, as in the blocks
-    finder: ResourceFinder | None = None  # searches by meaning; words have to do without it
+    finder: ResourceFinder | None = None  # None: queries are matched by words
 
     async def run(self, name: str, arguments: str) -> str:
-        """The result of one call as the model reads it; faults are results too."""
+        """The result of one call as the model reads it; errors are results too."""
         try:
             if name == self.tools.get:
-                return await self._get(decoded(arguments, GetArguments))
-            return await self._list(decoded(arguments, ListArguments))
-        except BadArguments as fault:
+                return await self._get(decode_arguments(arguments, GetArguments))
+            return await self._list(decode_arguments(arguments, ListArguments))
+        except ToolCallError as fault:
             return f"Error: {fault}"
 
-    async def _get(self, asked: GetArguments) -> str:
-        resource = self._find(asked.resource_id)
+    async def _get(self, arguments: GetArguments) -> str:
+        resource = self._find(arguments.resource_id)
         if resource is None:
-            raise BadArguments(f"no resource '{asked.resource_id}' is available.")
+            raise ToolCallError(f"no resource '{arguments.resource_id}' is available.")
         text = self.clean(resource.text or "")
-        if asked.query and asked.offset is None and len(text) > PAGE:
-            text = await self._passages(resource, text, asked.query)
-        return f"[{self.clean(resource.name)}]\n{page(text, asked.offset)}"
+        if arguments.query and arguments.offset is None and len(text) > PAGE:
+            text = await self._select_passages(resource, text, arguments.query)
+        return f"[{self.clean(resource.name)}]\n{cut_page(text, arguments.offset)}"
 
-    async def _passages(self, resource: Resource, text: str, query: str) -> str:
+    async def _select_passages(self, resource: Resource, text: str, query: str) -> str:
         """The parts of a long text that answer a query."""
-        found = await self.finder.passages(query, resource.id) if self.finder is not None else []
-        return joined(map(self.clean, found), PAGE) if found else best_passages(text, query, PAGE)
+        found = await self.finder.find_passages(query, resource.id) if self.finder is not None else []
+        return join_passages(map(self.clean, found), PAGE) if found else select_passages(text, query, PAGE)
 
-    async def _list(self, asked: ListArguments) -> str:
+    async def _list(self, arguments: ListArguments) -> str:
         placed = {one.candidate.resource.id for one in self.selection.volatile if not one.truncated}
-        offered = (left.candidate.resource for left in self.selection.catalogue)
+        offered = (omission.candidate.resource for omission in self.selection.catalogue)
         found = [resource for resource in offered if resource.id not in placed]
-        if asked.query:
-            found = await self._ranked(found, asked.query)
+        if arguments.query:
+            found = await self._rank(found, arguments.query)
         entries = [
-            {"id": one.id, "name": one.name, "type": one.type, "description": one.description} for one in found[:LISTED]
+            {"id": one.id, "name": one.name, "type": one.type, "description": one.description}
+            for one in found[:MAX_LISTED]
         ]
         return msgspec.json.encode({"resources": entries, "total": len(found)}).decode()
 
-    async def _ranked(self, resources: list[Resource], query: str) -> list[Resource]:
+    async def _rank(self, resources: list[Resource], query: str) -> list[Resource]:
         """The resources that answer a query, best first."""
         if self.finder is None:
-            return matching(resources, query)
+            return rank_by_words(resources, query)
         known = {resource.id: resource for resource in resources}
         ranked = await self.finder.rank(query, list(known))
-        return [known[identity] for identity in ranked] if ranked is not None else matching(resources, query)
+        return [known[identity] for identity in ranked] if ranked is not None else rank_by_words(resources, query)
 
     def _find(self, identity: str) -> Resource | None:
         selection = self.selection
-        offered = (left.candidate for left in selection.catalogue)
+        offered = (omission.candidate for omission in selection.catalogue)
         placed = (one.candidate for one in (*selection.stable, *selection.volatile))
         reachable = (candidate.resource for candidate in chain(offered, placed))
         return next((resource for resource in reachable if resource.id == identity), None)
 
 
-def decoded(arguments: str, kind: type[A]) -> A:
+def decode_arguments(arguments: str, kind: type[A]) -> A:
     """Arguments as a model wrote them; nothing at all means {}."""
     try:
         return msgspec.json.decode(arguments.strip() or "{}", type=kind)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as fault:
-        raise BadArguments(f"the arguments are not usable: {fault}.") from fault
+        raise ToolCallError(f"the arguments are not usable: {fault}.") from fault
 
 
-def page(text: str, offset: int | None) -> str:
-    """A page of a text, with a line that says where it stands unless it is the whole."""
+def cut_page(text: str, offset: int | None) -> str:
+    """A page of a text, with a line that gives its position unless it is the whole text."""
     start = offset or 0
     if start and start >= len(text):
-        raise BadArguments(f"offset {start} is beyond the end, {len(text)}.")
+        raise ToolCallError(f"offset {start} is beyond the end, {len(text)}.")
     end = min(start + PAGE, len(text))
     if end < len(text):
         return f"{text[start:end]}\n\n[characters {start}-{end} of {len(text)}; next offset: {end}]"
@@ -124,7 +128,42 @@ def page(text: str, offset: int | None) -> str:
     return f"{text[start:end]}\n\n[characters {start}-{end} of {len(text)}]"
 
 
-def matching(resources: list[Resource], query: str) -> list[Resource]:
+def rank_by_words(resources: list[Resource], query: str) -> list[Resource]:
     """The resources that share words with the query, most first."""
-    scored = [(shared_words(query, f"{r.name} {r.description} {r.text or ''}"), r) for r in resources]
+    scored = [(count_shared_words(query, f"{r.name} {r.description} {r.text or ''}"), r) for r in resources]
     return [resource for hits, resource in sorted(scored, key=lambda pair: -pair[0]) if hits]
+
+
+def select_passages(text: str, query: str, size: int) -> str:
+    """The paragraphs that share most words with the query and fit into `size` characters, in reading order."""
+    paragraphs = [piece[:size] for piece in _PARAGRAPH_BREAK.split(text) if piece.strip()]
+    wanted = split_words(query)
+    ranked = sorted(range(len(paragraphs)), key=lambda place: -len(wanted & split_words(paragraphs[place])))
+    chosen: list[int] = []
+    room = size
+    for place in ranked:
+        if not wanted & split_words(paragraphs[place]) and chosen:
+            break
+        if len(paragraphs[place]) + 2 <= room or not chosen:
+            chosen.append(place)
+            room -= len(paragraphs[place]) + 2
+    return "\n\n".join(paragraphs[place] for place in sorted(chosen))
+
+
+def join_passages(passages: Iterable[str], size: int) -> str:
+    """As many of the passages, best first, as fit into `size` characters."""
+    text = ""
+    for passage in passages:
+        if text and len(text) + 2 + len(passage) > size:
+            break
+        text = f"{text}\n\n{passage}" if text else passage[:size]
+    return text
+
+
+def count_shared_words(query: str, text: str) -> int:
+    return len(split_words(query) & split_words(text))
+
+
+def split_words(text: str) -> set[str]:
+    """The words of a text that are longer than two letters, in lower case."""
+    return {word for word in _WORD.findall(text.lower()) if len(word) > 2}

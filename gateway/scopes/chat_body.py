@@ -1,11 +1,13 @@
 """The bytes of a chat body become a ChatRequest, or a clear 400."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from gateway.domain.chat import ChatRequest
+from gateway.domain.search import Question
 from gateway.errors import InvalidJson, InvalidRequest
 
 _fields = msgspec.json.Decoder(dict[str, Raw])
@@ -31,10 +33,10 @@ def decode_chat(body: bytes) -> ChatRequest:
     for position, message in enumerate(messages):
         if memoryview(message)[0] != OBJECT:
             raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]")
-    model = scalar(fields, "model", str)
+    model = decode_scalar(fields, "model", str)
     for name, kind in LOOKED_AT.items():
-        scalar(fields, name, kind)
-    return ChatRequest(body, fields, messages, model or None, bool(scalar(fields, "stream", bool)))
+        decode_scalar(fields, name, kind)
+    return ChatRequest(body, fields, messages, model or None, bool(decode_scalar(fields, "stream", bool)))
 
 
 def decode_fields(body: bytes) -> dict[str, Raw]:
@@ -64,7 +66,7 @@ def decode_deep(body: bytes, frames: int) -> dict[str, Raw] | None:
         return None
 
 
-def scalar(fields: dict[str, Raw], name: str, kind: type) -> Any:
+def decode_scalar(fields: dict[str, Raw], name: str, kind: type) -> Any:
     """The value of a field that must be of one type, None where it is absent or null."""
     if name not in fields:
         return None
@@ -72,3 +74,41 @@ def scalar(fields: dict[str, Raw], name: str, kind: type) -> Any:
         return SCALARS[kind].decode(fields[name])
     except msgspec.MsgspecError as fault:
         raise InvalidRequest(f"`{name}` must be a {KINDS[kind]}.", param=name) from fault
+
+
+EARLIER = 3  # user texts that may help to understand a short follow-up
+
+
+class _Message(msgspec.Struct):
+    role: str = ""
+    content: Any = None
+
+
+_message = msgspec.json.Decoder(_Message)
+
+
+def find_question(messages: Sequence[Raw]) -> Question | None:
+    """The last user text with the ones before it; None if the user has said nothing."""
+    texts: list[str] = []
+    for message in reversed(messages):
+        text = read_user_text(message)
+        if text:
+            texts.append(text)
+        if len(texts) > EARLIER:
+            break
+    return Question(texts[0], tuple(texts[1:])) if texts else None
+
+
+def read_user_text(message: Raw) -> str:
+    """The text of a user's message; "" for everything else."""
+    try:
+        read = _message.decode(message)
+    except (msgspec.MsgspecError, RecursionError):
+        return ""  # its shape is the upstream's business
+    if read.role != "user":
+        return ""
+    if isinstance(read.content, str):
+        return read.content.strip()
+    parts = read.content if isinstance(read.content, list) else []
+    texts = (part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text")
+    return "\n".join(text for text in texts if isinstance(text, str)).strip()

@@ -81,8 +81,8 @@ def read_context_request(headers: Iterable[tuple[bytes, bytes]], context: Raw | 
     """One Asked from both places; a header wins over the body."""
     given = read_headers(headers)
     if context is None or bytes(context) == b"null":
-        return NOTHING if not given else asked_from(given, UNSAID)
-    return asked_from(given, read_context(context))
+        return EMPTY_REQUEST if not given else build_context_request(given, EMPTY_OBJECT)
+    return build_context_request(given, read_context(context))
 
 
 def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -125,42 +125,42 @@ def read_context(raw: Raw) -> ContextObject:
         raise InvalidRequest("`context` cannot be read.", param="context") from fault
 
 
-def asked_from(given: dict[str, str], body: ContextObject) -> ContextRequest:
+def build_context_request(given: dict[str, str], body: ContextObject) -> ContextRequest:
     names = {name: given.get(name) or (getattr(body, name) or None) for name in TEXTS}
     return ContextRequest(
         **names,
-        budget=whole_number(given["budget"]) if "budget" in given else body.budget,
-        inject=on_or_off(given["inject"]) if "inject" in given else body.inject != "off",
-        include=tuple(dict.fromkeys(split(given["include"]) if "include" in given else body.include)),
-        exclude=frozenset(split(given["exclude"]) if "exclude" in given else body.exclude),
-        selection=SelectionSettings.of(body.selection.model_dump()) if body.selection else SelectionSettings(),
+        budget=parse_budget(given["budget"]) if "budget" in given else body.budget,
+        inject=parse_switch(given["inject"]) if "inject" in given else body.inject != "off",
+        include=tuple(dict.fromkeys(split_list(given["include"]) if "include" in given else body.include)),
+        exclude=frozenset(split_list(given["exclude"]) if "exclude" in given else body.exclude),
+        selection=SelectionSettings.from_data(body.selection.model_dump()) if body.selection else SelectionSettings(),
         refs=body.refs,
-        vars={name: text_of(value) for name, value in body.vars.items()},
+        vars={name: format_variable(value) for name, value in body.vars.items()},
         hints=body.hints.model_dump() if body.hints else {},
         items=tuple(RequestItem(item.name, item.text) for item in body.items),
         said_in={name: f"x-context-{name}" for name in given},
     )
 
 
-def whole_number(text: str) -> int:
+def parse_budget(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise InvalidRequest("x-context-budget must be a whole number, 0 or more.", param="x-context-budget")
     return int(text.lstrip("0")[:18] or 0)  # no budget is so large that further digits would matter
 
 
-def on_or_off(text: str) -> bool:
+def parse_switch(text: str) -> bool:
     if text not in ("on", "off"):
         raise InvalidRequest("x-context-inject must be on or off.", param="x-context-inject")
     return text == "on"
 
 
-def split(text: str) -> list[str]:
+def split_list(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def text_of(value: str | int | float | bool) -> str:
+def format_variable(value: str | int | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-NOTHING = ContextRequest()
-UNSAID = ContextObject()
+EMPTY_REQUEST = ContextRequest()
+EMPTY_OBJECT = ContextObject()

@@ -3,6 +3,7 @@
 from typing import TypeVar
 
 from gateway.domain.agent import Agent, Profile
+from gateway.domain.candidate import Assignment, Level
 from gateway.domain.node import Node
 from gateway.domain.principal import ANY_GROUP, Principal, may_read
 from gateway.domain.scope import ContextRequest, Scope
@@ -22,12 +23,12 @@ def build_scope(asked: ContextRequest, model: str | None, principal: Principal, 
     agent = find_agent(asked, model, principal, snapshot)
     profile = find_profile(asked, agent, snapshot)
     return Scope(
-        asked=asked,
+        request=asked,
         agent=agent,
         profile=profile,
         prompt=look_up("prompt", asked.prompt, snapshot.prompts, asked.where("prompt")) if asked.prompt else None,
         node=find_node(asked.content, readers, snapshot, asked.where("content")) if asked.content else None,
-        takes_part=takes_part(agent, profile),
+        takes_part=decide_participation(agent, profile),
         readers=readers,
         bound=agent is not None and agent.alias == principal.agent,
     )
@@ -42,14 +43,14 @@ def find_agent(asked: ContextRequest, model: str | None, principal: Principal, s
         )
     alias = asked.agent or by_model
     if alias is None:
-        return bound_agent(principal, snapshot)
+        return get_bound_agent(principal, snapshot)
     if alias in snapshot.agents and principal.may_use(alias):
         return snapshot.agents[alias]
     visible = filter(principal.may_use, snapshot.agents)
     raise UnknownAlias("agent", alias, visible, param=asked.where("agent") if asked.agent else "model")
 
 
-def bound_agent(principal: Principal, snapshot: Snapshot) -> Agent | None:
+def get_bound_agent(principal: Principal, snapshot: Snapshot) -> Agent | None:
     """The agent that comes with the key; without it the caller would escape what the agent makes mandatory."""
     if principal.agent is None:
         return None
@@ -62,12 +63,6 @@ def find_profile(asked: ContextRequest, agent: Agent | None, snapshot: Snapshot)
     if asked.profile:
         return look_up("profile", asked.profile, snapshot.profiles, asked.where("profile"))
     return snapshot.profiles[agent.profile] if agent is not None and agent.profile else None
-
-
-def look_up(noun: str, alias: str, known: dict[str, T], param: str) -> T:
-    if alias not in known:
-        raise UnknownAlias(noun, alias, known, param=param)
-    return known[alias]
 
 
 def find_node(content: str, readers: frozenset[str], snapshot: Snapshot, param: str) -> Node:
@@ -90,7 +85,13 @@ def may_read_node(node: Node, readers: frozenset[str], snapshot: Snapshot) -> bo
     return all(may_read(readers, above.readers) for above in snapshot.ancestry(node))
 
 
-def takes_part(agent: Agent | None, profile: Profile | None) -> bool:
+def look_up(noun: str, alias: str, known: dict[str, T], param: str) -> T:
+    if alias not in known:
+        raise UnknownAlias(noun, alias, known, param=param)
+    return known[alias]
+
+
+def decide_participation(agent: Agent | None, profile: Profile | None) -> bool:
     if agent is None:
         return True
     if agent.inject is not None:
@@ -98,7 +99,7 @@ def takes_part(agent: Agent | None, profile: Profile | None) -> bool:
     return bool(agent.contexts or (profile is not None and profile.contexts))
 
 
-def outgoing_model(model: str | None, scope: Scope, default: str | None) -> str:
+def choose_model(model: str | None, scope: Scope, default: str | None) -> str:
     """The client's model, unless it is an agent's name or missing."""
     if model is not None and not model.startswith(AGENT_MODEL):
         return model
@@ -108,3 +109,42 @@ def outgoing_model(model: str | None, scope: Scope, default: str | None) -> str:
     if default:
         return default
     raise ModelRequired("No model is given, and neither agent, profile nor settings name one.", param="model")
+
+
+def resolve_assignments(scope: Scope, snapshot: Snapshot) -> tuple[Assignment, ...]:
+    """Mandatory contexts, then those of the scope's own levels, else the global default."""
+    always = tuple(Assignment(Level.GLOBAL, "", alias) for alias in snapshot.mandatory)
+    if not scope.takes_part:
+        return always
+    # A context that is not valid now is not there at all.
+    found = [one for one in list_own_assignments(scope, snapshot) if one.context in snapshot.contexts]
+    if not found and snapshot.default is not None and snapshot.default not in snapshot.mandatory:
+        found.append(Assignment(Level.GLOBAL, "", snapshot.default))
+    return (*always, *found)
+
+
+def list_own_assignments(scope: Scope, snapshot: Snapshot) -> list[Assignment]:
+    """Profile, agent, prompt, content."""
+    found: list[Assignment] = []
+    for level, source in (
+        (Level.PROFILE, scope.profile),
+        (Level.AGENT, scope.agent),
+        (Level.PROMPT, scope.prompt),
+    ):
+        if source is not None:
+            found += (Assignment(level, source.alias, alias) for alias in source.contexts)
+    if scope.node is not None:
+        found += list_content_assignments(scope.node, snapshot)
+    return found
+
+
+def list_content_assignments(node: Node, snapshot: Snapshot) -> list[Assignment]:
+    """The nearest node with an assignment wins; one that merges adds the next above it."""
+    found: list[Assignment] = []
+    for above in snapshot.ancestry(node):
+        if not any(alias in snapshot.contexts for alias in above.contexts):
+            continue
+        found = [Assignment(Level.CONTENT, above.path, alias) for alias in above.contexts] + found
+        if not above.merge:
+            break
+    return found

@@ -1,121 +1,238 @@
 """Candidates become a Selection: what is placed, what is offered, what is dropped."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gateway.domain.candidate import Assignment, Candidate
 from gateway.domain.resource import Mode
 from gateway.domain.scope import Scope
-from gateway.domain.search import Pick, SearchResult
-from gateway.domain.selection import Omission, Selection
-from gateway.selection.budget import Cost, fill, is_fixed
+from gateway.domain.search import SearchResult
+from gateway.domain.selection import Notice, Omission, PlacedResource, Selection
+from gateway.selection.truncate import truncate
+
+WORTH_CUTTING = 50  # tokens that must remain for a truncated text to be of use
+EntryCost = Callable[[str, str], int]  # name, text → tokens of the entry
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Pricing:
+    """What entries cost; whole resources are counted once for all selections of a scope."""
+
+    cost: EntryCost
+    known: dict[str, int] = field(default_factory=dict)  # tokens by resource id
+
+    def price(self, candidate: Candidate) -> int:
+        resource = candidate.resource
+        tokens = self.known.get(resource.id)
+        if tokens is None:
+            tokens = self.known[resource.id] = self.cost(resource.name, resource.text or "")
+        return tokens
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryFill:
+    """What one category got for its tokens."""
+
+    placed: tuple[PlacedResource, ...]
+    left: tuple[Omission, ...]
+    spent: int
+    warnings: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionTerms:
     """Under what conditions to select."""
 
     budget: int
     offers: bool  # the two tools can be registered
-    cost: Cost
+    pricing: Pricing
 
 
-def budget_of(scope: Scope, default: int) -> int:
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Everything that collectors propose for one scope."""
+
+    candidates: tuple[Candidate, ...]  # by priority
+    dropped: tuple[Omission, ...] = ()
+    sources: tuple[Assignment, ...] = ()
+    degraded: frozenset[str] = frozenset()
+
+    @property
+    def searchable(self) -> tuple[str, ...]:
+        """Ids of the resources that semantic search may pick from."""
+        return tuple(one.resource.id for one in self.candidates if is_searchable(one))
+
+
+def propose(
+    candidates: Iterable[Candidate],
+    dropped: Iterable[Omission] = (),
+    sources: tuple[Assignment, ...] = (),
+    degraded: frozenset[str] = frozenset(),
+) -> Proposal:
+    """The candidates by priority; of one priority they keep the order of their contexts."""
+    ranked = sorted(candidates, key=lambda candidate: candidate.resource.priority)  # stable
+    return Proposal(tuple(ranked), tuple(dropped), sources, degraded)
+
+
+def is_searchable(candidate: Candidate) -> bool:
+    return candidate.resource.mode is Mode.SEMANTIC and not candidate.named
+
+
+def choose_budget(scope: Scope, default: int) -> int:
     """The first of request, agent, profile and settings; a request is held to the maximum of its agent."""
     sources = [source.budget for source in (scope.agent, scope.profile) if source is not None]
     configured = next((budget.total for budget in sources if budget.total is not None), default)
-    if scope.asked.budget is None:
+    if scope.request.budget is None:
         return configured
     maxima = [budget.maximum for budget in sources if budget.maximum is not None]
-    return min([scope.asked.budget, *maxima[:1]])
+    return min([scope.request.budget, *maxima[:1]])
 
 
-def select(
-    candidates: Sequence[Candidate], dropped: Iterable[Omission], sources: tuple[Assignment, ...], terms: Terms
-) -> Selection:
-    """Always resources first, then what the caller named; what does not fit is offered through the tools."""
-    ranked = sorted(candidates, key=lambda candidate: candidate.resource.priority)  # stable
-    always = [candidate for candidate in ranked if candidate.resource.mode is Mode.ALWAYS]
-    named = [candidate for candidate in ranked if candidate.resource.mode is not Mode.ALWAYS and candidate.named]
-    offered = [Omission(c) for c in ranked if c.resource.mode is not Mode.ALWAYS and not c.named]
-    stable = fill(always, terms.budget, "always", terms.cost)
-    # Room that always resources could not use stays empty: with a larger budget they would take it back.
-    room = 0 if stable.left else max(0, terms.budget - stable.spent)
-    volatile = fill(named, room, "named", terms.cost)
-    catalogue = (*offered, *stable.left, *volatile.left)
-    if not terms.offers:
-        shortened = {placed.candidate.resource.id for placed in (*stable.placed, *volatile.placed)}
-        lost = [left for left in catalogue if left.candidate.resource.id not in shortened]
-        catalogue, dropped = (), (*dropped, *(Omission(left.candidate, left.reason or "no_tools") for left in lost))
-    return Selection(
-        stable=stable.placed,
-        volatile=volatile.placed,
-        catalogue=tuple(in_order(catalogue, ranked)),
-        dropped=tuple(dropped),
-        sources=sources,
-        budget=terms.budget,
-        warnings=(*stable.warnings, *volatile.warnings),
-    )
-
-
-def with_picks(selection: Selection, found: SearchResult, cost: Cost) -> Selection:
-    """The selection with what a search by meaning found, within the room that is left.
+def select(proposal: Proposal, terms: SelectionTerms, found: SearchResult | None = None) -> Selection:
+    """Always resources first, then what the caller named, then what a search found; the rest is offered.
 
     Semantic resources stay in the catalogue whether they are picked or not, so that it is the same from turn to turn.
     """
-    spent = sum(placed.tokens for placed in (*selection.stable, *selection.volatile))
-    full = any(left.reason == "over_budget" for left in (*selection.catalogue, *selection.dropped))
-    reachable = {
-        left.candidate.resource.id: left.candidate
-        for left in (*selection.catalogue, *selection.dropped)
-        if left.findable
-    }
-    room = 0 if full else max(0, selection.budget - spent)
-    picked, spare = worthwhile(found.picks, reachable, room / selection.budget if selection.budget else 0)
-    filled = fill(picked, room, "semantic", cost)
-    placed = {one.candidate.resource.id for one in filled.placed}
-    reasons = {left.candidate.resource.id: left.reason for left in filled.left} | dict.fromkeys(spare, "over_budget")
-    scores = {**dict(found.scores), **{pick.resource: pick.score for pick in found.picks}}
-
-    def explained(left: Omission) -> Omission:
-        identity = left.candidate.resource.id
-        if identity not in reachable or identity in placed:
-            return left
-        missed = "late" if found.reason == "late" or identity in found.pending else "below_threshold"
-        reason = reasons.get(identity) or left.reason or (None if found.reason not in (None, "late") else missed)
-        return Omission(replace(left.candidate, score=scores.get(identity)), reason)
-
-    return replace(
-        selection,
-        volatile=(*selection.volatile, *filled.placed),
-        catalogue=tuple(map(explained, selection.catalogue)),
-        dropped=tuple(explained(left) for left in selection.dropped if left.candidate.resource.id not in placed),
-        warnings=(*selection.warnings, *filled.warnings),
-        degraded=selection.degraded | ({"semantic"} if found.reason in ("late", "unavailable") else frozenset()),
+    ranked = proposal.candidates
+    always = [candidate for candidate in ranked if candidate.resource.mode is Mode.ALWAYS]
+    named = [candidate for candidate in ranked if candidate.resource.mode is not Mode.ALWAYS and candidate.named]
+    stable = fill(always, terms.budget, "always", terms.pricing)
+    # Room that one category could not use stays empty: with a larger budget it would take it back.
+    room = 0 if stable.left else max(0, terms.budget - stable.spent)
+    volatile = fill(named, room, "named", terms.pricing)
+    room = 0 if stable.left or volatile.left else max(0, room - volatile.spent)
+    picks = fill_picks(proposal, found, room, terms) if found is not None else NO_PICKS
+    offered, dropped = offer(proposal, (stable, volatile), terms.offers)
+    return Selection(
+        stable=stable.placed,
+        volatile=(*volatile.placed, *picks.fill.placed),
+        catalogue=tuple(picks.explain(one) for one in offered),
+        dropped=tuple(picks.explain(one) for one in dropped if one.candidate.resource.id not in picks.placed),
+        sources=proposal.sources,
+        budget=terms.budget,
+        warnings=(*stable.warnings, *volatile.warnings, *picks.fill.warnings),
+        degraded=proposal.degraded | picks.degraded,
     )
 
 
-def worthwhile(
-    picks: Sequence[Pick], reachable: Mapping[str, Candidate], share: float
-) -> tuple[list[Candidate], list[str]]:
-    """What is worth its place where so much of the budget is left, and the ids of what is not.
+def offer(
+    proposal: Proposal, fills: Sequence[CategoryFill], offers: bool
+) -> tuple[Sequence[Omission], Sequence[Omission]]:
+    """What the tools can reach, and what is dropped: without tools, everything that was not placed at least in part."""
+    ranked = proposal.candidates
+    waiting = (Omission(one) for one in ranked if one.resource.mode is not Mode.ALWAYS and not one.named)
+    catalogue = [*waiting, *(left for filled in fills for left in filled.left)]
+    if offers:
+        return sort_catalogue(catalogue, ranked), proposal.dropped
+    placed = {one.candidate.resource.id for filled in fills for one in filled.placed}
+    lost = [left for left in catalogue if left.candidate.resource.id not in placed]
+    return (), (*proposal.dropped, *(Omission(left.candidate, left.reason or "no_tools") for left in lost))
+
+
+def fill(candidates: Sequence[Candidate], budget: int, category: str, pricing: Pricing) -> CategoryFill:
+    """A strict prefix by rank: after the first that does not fit whole, nothing more is placed.
+
+    Required and mandatory resources are paid first and never left out, so that they can only overdraw the budget.
+    """
+    priced = [(candidate, pricing.price(candidate)) for candidate in candidates]
+    owed = sum(tokens for candidate, tokens in priced if is_fixed(candidate))
+    remaining = budget - owed
+    placed: list[PlacedResource] = []
+    left: list[Omission] = []
+    for candidate, tokens in priced:
+        text = candidate.resource.text or ""
+        if is_fixed(candidate):
+            placed.append(PlacedResource(candidate, text, tokens))
+        elif not left and tokens <= remaining:
+            placed.append(PlacedResource(candidate, text, tokens))
+            remaining -= tokens
+        else:
+            cut = None if left else truncate_candidate(candidate, remaining, pricing.cost)
+            if cut is not None:
+                placed.append(cut)
+                remaining -= cut.tokens
+            left.append(Omission(candidate, "over_budget"))
+    warnings = (warn_overdrawn(category, owed, budget),) if owed > budget else ()
+    return CategoryFill(tuple(placed), tuple(left), budget - remaining, warnings)
+
+
+def is_fixed(candidate: Candidate) -> bool:
+    return candidate.resource.required or candidate.mandatory
+
+
+def truncate_candidate(candidate: Candidate, remaining: int, cost: EntryCost) -> PlacedResource | None:
+    """The part of a resource that fits, if enough room is left to be worth it."""
+    resource = candidate.resource
+    if remaining < WORTH_CUTTING or resource.truncate == "none":
+        return None
+    text = truncate(resource.text or "", remaining, lambda part: cost(resource.name, part), resource.truncate)
+    return PlacedResource(candidate, text, cost(resource.name, text), truncated=True) if text else None
+
+
+def warn_overdrawn(category: str, owed: int, budget: int) -> Notice:
+    return Notice(
+        "over_budget", category, f"Required resources take {owed} tokens, {owed - budget} more than the budget allows."
+    )
+
+
+NOTHING_FOUND = SearchResult()
+
+
+@dataclass(frozen=True, slots=True)
+class PickOutcome:
+    """What became of the searchable resources: placed within the room, or left with a reason and a score."""
+
+    fill: CategoryFill
+    placed: frozenset[str] = frozenset()
+    searchable: frozenset[str] = frozenset()
+    reasons: Mapping[str, str | None] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
+    found: SearchResult = NOTHING_FOUND
+
+    @property
+    def degraded(self) -> frozenset[str]:
+        return frozenset({"semantic"} if self.found.reason in ("late", "unavailable") else ())
+
+    def explain(self, omission: Omission) -> Omission:
+        """The omission with its score, and the reason why a search did not bring it in."""
+        identity = omission.candidate.resource.id
+        if identity not in self.searchable or identity in self.placed:
+            return omission
+        found = self.found
+        missed = "late" if found.reason == "late" or identity in found.pending else "below_threshold"
+        searched = found.reason in (None, "late")
+        reason = self.reasons.get(identity) or omission.reason or (missed if searched else None)
+        return Omission(replace(omission.candidate, score=self.scores.get(identity)), reason)
+
+
+def fill_picks(proposal: Proposal, found: SearchResult, room: int, terms: SelectionTerms) -> PickOutcome:
+    """Place what a search found within the room that is left.
 
     The scarcer the room, the fewer come in: a good one whole says more than several cut short.
     """
-    picked: list[Candidate] = []
-    spare: list[str] = []
-    for pick in picks:
-        candidate = reachable.get(pick.resource)
+    searchable = {one.resource.id: one for one in proposal.candidates if is_searchable(one)}
+    share = room / terms.budget if terms.budget else 0
+    worth: list[Candidate] = []
+    reasons: dict[str, str | None] = {}
+    for pick in found.picks:
+        candidate = searchable.get(pick.resource)
         if candidate is None:
             continue
         if pick.needs and pick.needs >= share and not is_fixed(candidate):
-            spare.append(pick.resource)
+            reasons[pick.resource] = "over_budget"
         else:
-            picked.append(replace(candidate, score=pick.score, via=pick.via, why=pick.why))
-    return picked, spare
+            worth.append(replace(candidate, score=pick.score, via=pick.via, why=pick.why))
+    filled = fill(worth, room, "semantic", terms.pricing)
+    reasons |= {left.candidate.resource.id: left.reason for left in filled.left}
+    scores = {**dict(found.scores), **{pick.resource: pick.score for pick in found.picks}}
+    placed = frozenset(one.candidate.resource.id for one in filled.placed)
+    return PickOutcome(filled, placed, frozenset(searchable), reasons, scores, found)
 
 
-def in_order(catalogue: Iterable[Omission], ranked: Sequence[Candidate]) -> list[Omission]:
+def sort_catalogue(catalogue: Iterable[Omission], ranked: Sequence[Candidate]) -> list[Omission]:
     """The catalogue in the order of its resources, whatever sent them there."""
     position = {candidate.resource.id: place for place, candidate in enumerate(ranked)}
     return sorted(catalogue, key=lambda left: position[left.candidate.resource.id])
+
+
+NO_PICKS = PickOutcome(CategoryFill((), (), 0))

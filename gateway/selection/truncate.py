@@ -22,13 +22,13 @@ def truncate(text: str, limit: int, count: Count, how: str) -> str:
 
 
 def keep_start(text: str, limit: int, count: Count) -> str:
-    size = longest(len(text), lambda length: count(f"{text[:length].rstrip()} {MARK}") <= limit)
-    kept = text[: at_space(text, size)].rstrip()
+    size = find_longest(len(text), lambda length: count(f"{text[:length].rstrip()} {MARK}") <= limit)
+    kept = text[: cut_at_space(text, size)].rstrip()
     return f"{kept} {MARK}" if kept else ""
 
 
 def keep_end(text: str, limit: int, count: Count) -> str:
-    size = longest(len(text), lambda length: count(f"{MARK} {text[len(text) - length :].lstrip()}") <= limit)
+    size = find_longest(len(text), lambda length: count(f"{MARK} {text[len(text) - length :].lstrip()}") <= limit)
     rest = text[len(text) - size :]
     if 0 < size < len(text) and not text[len(text) - size - 1].isspace():
         rest = rest.partition(" ")[2] or rest
@@ -43,11 +43,11 @@ def extract(text: str, limit: int, count: Count) -> str:
     ]
     rounds = zip_longest(*([(row, column) for column in range(len(p))] for row, p in enumerate(paragraphs)))
     order = [place for places in rounds for place in places if place is not None]
-    fits = longest(len(order), lambda size: count(assembled(paragraphs, order[:size])) <= limit)
-    return assembled(paragraphs, order[:fits]) if fits else keep_start(text, limit, count)
+    fits = find_longest(len(order), lambda size: count(assemble(paragraphs, order[:size])) <= limit)
+    return assemble(paragraphs, order[:fits]) if fits else keep_start(text, limit, count)
 
 
-def assembled(paragraphs: list[list[str]], places: list[tuple[int, int]]) -> str:
+def assemble(paragraphs: list[list[str]], places: list[tuple[int, int]]) -> str:
     """The chosen sentences in reading order, with a mark at the end of each shortened paragraph."""
     chosen: dict[int, list[str]] = {}
     for row, column in sorted(places):
@@ -60,7 +60,7 @@ def assembled(paragraphs: list[list[str]], places: list[tuple[int, int]]) -> str
     return "\n\n".join(texts if whole else [*texts, MARK])
 
 
-def longest(size: int, fits: Callable[[int], bool]) -> int:
+def find_longest(size: int, fits: Callable[[int], bool]) -> int:
     """The largest length up to `size` that fits, by halving; 0 if none does."""
     low, high = 0, size
     while low < high:
@@ -72,7 +72,7 @@ def longest(size: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def at_space(text: str, size: int) -> int:
+def cut_at_space(text: str, size: int) -> int:
     """A cut at or before `size` that does not split a word, if there is one nearby."""
     if size >= len(text) or text[size].isspace():
         return size

@@ -1,20 +1,20 @@
-"""How text and numbers stand in a store, the same on every engine."""
+"""How text and counters are encoded in a store, the same on every engine."""
 
 from gateway.errors import StoreError
 
 
-def encoded(text: str) -> bytes:
-    """Any text as bytes; a JSON string may hold lone surrogates, which neither SQLite nor Redis takes as text."""
+def encode_text(text: str) -> bytes:
+    """Any text as bytes; a JSON string may contain lone surrogates, which neither SQLite nor Redis accepts as text."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def decoded(value: bytes) -> str:
+def decode_text(value: bytes) -> str:
     return value.decode("utf-8", "surrogatepass")
 
 
-def counted(key: str, value: bytes) -> int:
-    """What a counter holds; raises StoreError for a value that is none."""
+def parse_counter(key: str, value: bytes) -> int:
+    """The sum that a counter holds; raises StoreError if the value is not a number."""
     try:
         return int(value)
     except ValueError:
-        raise StoreError(f"What is kept under {key!r} is no counter.") from None
+        raise StoreError(f"The value stored under {key!r} is not a counter.") from None

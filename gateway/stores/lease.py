@@ -1,4 +1,4 @@
-"""A lease in the store: of all nodes, one does the work."""
+"""A lease in the store: of all replicas, one does the work."""
 
 import asyncio
 import contextlib
@@ -9,50 +9,50 @@ from contextlib import asynccontextmanager
 from gateway.errors import StoreError
 from gateway.stores.protocols import EphemeralStore
 
-PAUSE = 0.02  # seconds between two attempts
-GIVEN_BACK = 0.001  # seconds that a lease lasts which nobody needs any longer
+RETRY_SECONDS = 0.02  # between two attempts to acquire a lease
+RELEASE_SECONDS = 0.001  # how much longer a lease lasts once it is released
 
 log = logging.getLogger(__name__)
 
 
 class Lease:
-    """Taken for `seconds` and prolonged while the work lasts; if its holder dies, another gets it when it ends."""
+    """Lasts for `seconds` and is renewed while the work goes on; if its owner dies, another gets it after that."""
 
     def __init__(self, store: EphemeralStore, key: str, owner: str, seconds: float) -> None:
         self._store, self._key, self._owner, self._seconds = store, key, owner, seconds
 
-    async def taken(self) -> bool:
-        """Whether this node holds it now; raises StoreError."""
+    async def acquire(self) -> bool:
+        """Acquire or renew the lease, once; False if another owner has it. Raises StoreError."""
         return await self._store.lease(self._key, self._owner, self._seconds)
 
     @asynccontextmanager
-    async def held(self, patience: float) -> AsyncGenerator[None]:
-        """Wait until it is free, keep it for the block, give it back; raises StoreError if it does not come free."""
+    async def hold(self, patience: float) -> AsyncGenerator[None]:
+        """Wait until the lease is free, hold it during the block, release it; StoreError if it stays taken."""
         end = asyncio.get_running_loop().time() + patience
-        while not await self.taken():
+        while not await self.acquire():
             if asyncio.get_running_loop().time() > end:
-                raise StoreError("Another gateway is busy with the same for too long.")
-            await asyncio.sleep(PAUSE)
+                raise StoreError("Another gateway has been busy with the same work for too long.")
+            await asyncio.sleep(RETRY_SECONDS)
         try:
             yield
         finally:
-            with contextlib.suppress(StoreError):  # it ends by itself
-                await self._store.lease(self._key, self._owner, GIVEN_BACK)
+            with contextlib.suppress(StoreError):  # it expires by itself
+                await self._store.lease(self._key, self._owner, RELEASE_SECONDS)
 
     @asynccontextmanager
-    async def kept(self) -> AsyncGenerator[None]:
-        """Prolong it until the block ends."""
-        keeping = asyncio.create_task(self._keep())
+    async def keep_renewed(self) -> AsyncGenerator[None]:
+        """Renew the lease until the block ends."""
+        renewal = asyncio.create_task(self._renew_forever())
         try:
             yield
         finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+            renewal.cancel()
+            await asyncio.gather(renewal, return_exceptions=True)
 
-    async def _keep(self) -> None:
+    async def _renew_forever(self) -> None:
         while True:
             await asyncio.sleep(self._seconds / 3)
             try:
-                await self.taken()
-            except StoreError as error:  # another node may begin with the same work, which does no harm
-                log.warning("a lease could not be prolonged: %s", error)
+                await self.acquire()
+            except StoreError as error:  # another replica may start the same work, which does no harm
+                log.warning("a lease could not be renewed: %s", error)

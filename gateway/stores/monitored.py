@@ -1,4 +1,4 @@
-"""A store that knows whether it works."""
+"""A store that remembers whether it works."""
 
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
@@ -10,31 +10,31 @@ T = TypeVar("T")
 
 
 class MonitoredStore:
-    """Passes everything on and remembers how the last call went, for `/readyz`."""
+    """Passes every call on and remembers whether the last one succeeded, for `/readyz`."""
 
     def __init__(self, store: EphemeralStore) -> None:
         self._store = store
         self.ok = True
 
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
-        await self._noted(self._store.put(key, value, ttl))
+        await self._monitor(self._store.put(key, value, ttl))
 
     async def put_new(self, key: str, value: bytes) -> bytes:
-        return await self._noted(self._store.put_new(key, value))
+        return await self._monitor(self._store.put_new(key, value))
 
     async def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
-        return await self._noted(self._store.get_many(keys))
+        return await self._monitor(self._store.get_many(keys))
 
     async def add(self, key: str, amount: int, ttl: float) -> int:
-        return await self._noted(self._store.add(key, amount, ttl))
+        return await self._monitor(self._store.add(key, amount, ttl))
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
-        return await self._noted(self._store.lease(key, owner, ttl))
+        return await self._monitor(self._store.lease(key, owner, ttl))
 
     async def close(self) -> None:
         await self._store.close()
 
-    async def _noted(self, call: Awaitable[T]) -> T:
+    async def _monitor(self, call: Awaitable[T]) -> T:
         try:
             result = await call
         except StoreError:

@@ -1,46 +1,51 @@
-"""One URL chooses the engine."""
+"""Opens the stores: one URL chooses the engine."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.errors import StoreError
-from gateway.stores.memory_ephemeral import MemoryStore
-from gateway.stores.memory_records import MemoryRecords
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
+from gateway.stores.memory_records import MemoryRecordStore
 from gateway.stores.protocols import EphemeralStore, RecordStore
-from gateway.stores.sqlite_ephemeral import SqliteStore
-from gateway.stores.sqlite_records import SqliteRecords
+from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
+from gateway.stores.sqlite_records import SqliteRecordStore
+
+if TYPE_CHECKING:
+    from gateway.stores.redis_connection import RedisTimeouts
 
 
-class Link(Protocol):
-    """The way to a server."""
+class ServerConnection(Protocol):
+    """A connection to a server."""
 
     @property
     def breaker_open(self) -> bool:
-        """Whether it is left alone because it does not answer."""
+        """Whether the server is not used at the moment because it does not answer."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What one URL stands for: both stores live in the same file or on the same server."""
+    """What one URL stands for: both stores are in the same file or on the same server."""
 
     ephemeral: EphemeralStore
     records: RecordStore
-    link: Link | None = None  # to a server, if there is one
+    connection: ServerConnection | None = None  # None: there is no server
 
     @property
     def breaker_open(self) -> bool:
-        """Whether the stores' server is left alone because it does not answer; files have no breaker."""
-        return self.link is not None and self.link.breaker_open
+        """Whether the stores' server is not used at the moment because it does not answer; files have no breaker."""
+        return self.connection is not None and self.connection.breaker_open
 
     async def close(self) -> None:
         """Release files, threads and connections; neither store is used afterwards."""
         await self.ephemeral.close()
 
 
-async def open_stores(url: str) -> Stores:
+async def open_stores(url: str, redis_timeouts: RedisTimeouts | None = None) -> Stores:
     """The stores behind `memory:`, `sqlite:///relative/file.db`, `sqlite:////absolute/file.db` or `redis://host`.
 
     Raises StoreError for any other URL and when a file cannot be opened; a Redis server may also come up later.
@@ -48,29 +53,31 @@ async def open_stores(url: str) -> Stores:
     scheme, _, rest = url.partition(":")
     match scheme.lower():
         case "memory":
-            return Stores(MemoryStore(), MemoryRecords())
+            return Stores(MemoryEphemeralStore(), MemoryRecordStore())
         case "sqlite":
-            store = await SqliteStore.open(_path(rest))
-            return Stores(store, SqliteRecords(store.lanes))
+            store = await SqliteEphemeralStore.open(_parse_sqlite_path(rest))
+            return Stores(store, SqliteRecordStore(store.threads))
         case known if known in SCHEMES:
-            return await _redis(url)
-    # Only the scheme is repeated: the rest of a URL may hold a password.
-    raise StoreError(f"There is no store of kind {scheme!r}; use memory:, sqlite:///./data/gateway.db or redis://host.")
+            return await _open_redis(url, redis_timeouts)
+    # Only the scheme is repeated: the rest of a URL may contain a password.
+    raise StoreError(f"Unknown kind of store {scheme!r}; use memory:, sqlite:///./data/gateway.db or redis://host.")
 
 
-def _path(rest: str) -> Path:
+def _parse_sqlite_path(rest: str) -> Path:
     if not rest.startswith("///") or not rest.strip("/.") or rest.endswith("/"):
-        raise StoreError("A SQLite store is written sqlite:///./data/gateway.db, an absolute path with four slashes.")
+        raise StoreError("Write a SQLite store as sqlite:///./data/gateway.db, an absolute path with four slashes.")
     return Path(rest.removeprefix("///"))
 
 
-async def _redis(url: str) -> Stores:
-    from gateway.stores.redis_ephemeral import RedisStore  # a gateway without Redis never imports its client
-    from gateway.stores.redis_records import RedisRecords
+async def _open_redis(url: str, timeouts: RedisTimeouts | None) -> Stores:
+    # A gateway without Redis never imports its client.
+    from gateway.stores.redis_connection import DEFAULT_TIMEOUTS
+    from gateway.stores.redis_ephemeral import RedisEphemeralStore
+    from gateway.stores.redis_records import RedisRecordStore
 
     try:
         address = redis_address(url)
     except ValueError as error:
         raise StoreError(f"The address of a Redis store {error}.") from None
-    store = await RedisStore.open(address)
-    return Stores(store, RedisRecords(store.link), store.link)
+    store = await RedisEphemeralStore.open(address, timeouts or DEFAULT_TIMEOUTS)
+    return Stores(store, RedisRecordStore(store.connection), store.connection)

@@ -1,24 +1,28 @@
-"""What the rest of the house asks of a store. One file per engine, chosen by URL scheme."""
+"""What the rest of the gateway needs from a store. One file per engine and kind of data; the URL chooses the engine."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
 
+PRUNE_LIMIT = 1000  # versions and audit entries per `prune`, so that no caller waits for a large backlog
+UNUSED_SECONDS = 30 * 86_400.0  # how long a vector is kept after its last use
+TOUCH_SECONDS = 86_400.0  # the last use of a vector is recorded once a day at most
+
 
 class EphemeralStore(Protocol):
-    """Key-values that may expire: hidden turns, copies of links, the workspace secret, counters, leases."""
+    """Key-values that may expire: hidden turns, copies of web pages, the workspace secret, counters, leases."""
 
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
-        """Keep `value` under `key` for `ttl` seconds (None: for good), replacing what was there.
+        """Store `value` under `key` for `ttl` seconds (None: forever), replacing any previous value.
 
-        Raises StoreError when it could not be kept.
+        Raises StoreError if it could not be stored.
         """
         ...
 
     async def put_new(self, key: str, value: bytes) -> bytes:
-        """Keep `value` for good unless the key exists; return what the key holds now."""
+        """Store `value` forever unless the key exists; return the value that the key has now."""
         ...
 
     async def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
@@ -26,14 +30,14 @@ class EphemeralStore(Protocol):
         ...
 
     async def add(self, key: str, amount: int, ttl: float) -> int:
-        """Add to a counter that ends `ttl` seconds after its first addition; return its sum, `amount` included.
+        """Add to a counter that expires `ttl` seconds after its first addition; return the new sum.
 
         `get_many` shows the sum in decimal digits.
         """
         ...
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
-        """Take or prolong a lease for `ttl` seconds; False while another owner holds it."""
+        """Acquire or renew a lease for `ttl` seconds; False while another owner has it."""
         ...
 
     async def close(self) -> None:
@@ -43,50 +47,88 @@ class EphemeralStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Which lines of a workspace's audit are wanted; None: any."""
+    """Which entries of a workspace's audit are wanted; None: any."""
 
     kind: str | None = None
     alias: str | None = None
     by: str | None = None
+
+    def matches(self, entry: AuditEntry) -> bool:
+        pairs = ((self.kind, entry.key.kind), (self.alias, entry.key.alias), (self.by, entry.by))
+        return all(wanted in (None, actual) for wanted, actual in pairs)
+
+
+class RecordPage(NamedTuple):
+    """Some of the stored versions of an object."""
+
+    records: list[Record]
+    total: int
+
+
+class AuditEntryPage(NamedTuple):
+    """Some of the matching audit entries of a workspace."""
+
+    entries: list[AuditEntry]
+    total: int
 
 
 class RecordStore(Protocol):
     """Versioned objects with optimistic concurrency and a change feed. Every method raises StoreError on failure."""
 
     async def load(self) -> RecordBatch:
-        """Every object of every workspace as it is now (deleted ones are absent), in no particular order."""
+        """The current version of every object in every workspace, without deleted ones, in no particular order."""
         ...
 
-    async def changes(self, since: FeedPosition) -> RecordBatch | None:
-        """The latest version of what was changed after `since`, deletions included; None: `load` anew.
+    async def read_changes(self, since: FeedPosition) -> RecordBatch | None:
+        """The current version of everything that changed after `since`, deletions included; None: `load` again.
 
-        Cheap when nothing has changed: it is asked several times a second.
+        Cheap when nothing has changed: it is called several times a second.
         """
         ...
 
     async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
-        """Make all changes or none, durably before it returns; raises VersionConflict if a version is not the expected.
+        """Apply all writes or none, durably before it returns; raises VersionConflict on an unexpected version.
 
-        Deleting what does not exist with `expected=None` changes nothing and yields no record. No two writes of one
-        commit have the same key.
+        Deleting an object that does not exist with `expected=None` changes nothing and yields no record. No two
+        writes of one commit have the same key.
         """
         ...
 
-    async def versions(self, key: RecordKey, skip: int, take: int) -> tuple[list[Record], int]:
-        """Versions that are kept of an object, newest first, and how many there are."""
+    async def list_versions(self, key: RecordKey, skip: int, take: int) -> RecordPage:
+        """The stored versions of an object, newest first."""
         ...
 
-    async def version(self, key: RecordKey, number: int) -> Record | None:
-        """One version of an object, if it is kept."""
+    async def find_version(self, key: RecordKey, number: int) -> Record | None:
+        """One version of an object, if it is still stored."""
         ...
 
-    async def audit(self, workspace: str, wanted: AuditFilter, skip: int, take: int) -> tuple[list[AuditEntry], int]:
-        """Lines of a workspace's audit, newest first, and how many there are."""
+    async def list_audit(self, workspace: str, criteria: AuditFilter, skip: int, take: int) -> AuditEntryPage:
+        """The matching audit entries of a workspace, newest first."""
         ...
 
     async def prune(self, keep: int, before: float) -> int:
-        """Forget versions beyond the newest `keep` of an object, and audit lines older than `before`; how many.
+        """Delete all but the newest `keep` versions of each object, and audit entries older than `before`.
 
-        The current version of an object is always kept.
+        Returns how many were deleted, PRUNE_LIMIT at most. The current version of an object is never deleted.
         """
+        ...
+
+
+class VectorStore(Protocol):
+    """Vectors under the hash of model and text; a vector that was not used for a month is deleted."""
+
+    async def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The stored vectors among `keys`, which counts as use; raises StoreError."""
+        ...
+
+    async def put_many(self, vectors: Mapping[bytes, bytes]) -> None:
+        """Store these vectors; raises StoreError if they could not be stored."""
+        ...
+
+    async def sweep(self) -> int:
+        """Delete what was not used for a month; returns how many, or 0 if the engine expires them itself."""
+        ...
+
+    async def close(self) -> None:
+        """Release files and threads; the store is not used afterwards."""
         ...

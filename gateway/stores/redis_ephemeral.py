@@ -1,4 +1,4 @@
-"""The shared store: one Redis or Valkey server for several gateways."""
+"""Key-values in the shared store: one Redis or Valkey server for several replicas."""
 
 import math
 from collections.abc import Sequence
@@ -6,54 +6,48 @@ from typing import Any, Self
 
 from gateway.domain.redis_address import RedisAddress
 from gateway.errors import StoreError
-from gateway.stores.codec import encoded
-from gateway.stores.redis_connection import CONNECT_SECONDS, OPERATION_SECONDS, RedisConnection
+from gateway.stores.codec import encode_text
+from gateway.stores.redis_connection import DEFAULT_TIMEOUTS, KEY_PREFIX, RedisConnection, RedisTimeouts
+from gateway.stores.redis_scripts import LEASE
 
 KEYS_PER_QUERY = 500
-PREFIX = b"gateway:"
-SHARED = "The secret that all gateways share is kept there: start it, or set `secret` in the configuration."
-
-LEASE = """
-local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1
-"""
+SECRET_HINT = "It holds the secret that all replicas share: start it, or set `secret` in the configuration."
 
 
-class RedisStore:
-    """An EphemeralStore on a link, which it closes."""
+class RedisEphemeralStore:
+    """An EphemeralStore on a connection, which it closes."""
 
-    def __init__(self, link: RedisConnection) -> None:
-        self.link = link
-        self._client = link.client
-        self._lease = link.client.register_script(LEASE)
+    def __init__(self, connection: RedisConnection) -> None:
+        self.connection = connection
+        self._client = connection.client
+        self._lease = connection.client.register_script(LEASE)
 
     @classmethod
-    async def open(cls, address: RedisAddress, *, budget: float = OPERATION_SECONDS) -> Self:
-        """A store that is usable as soon as its server is."""
-        return cls(await RedisConnection.open(address, budget=budget))
+    async def open(cls, address: RedisAddress, timeouts: RedisTimeouts = DEFAULT_TIMEOUTS) -> Self:
+        """A store that works as soon as its server does."""
+        return cls(await RedisConnection.open(address, timeouts))
 
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
-        # Without a deadline SET also removes that of the former value.
-        deadline = None if ttl is None else milliseconds(ttl)
-        await self.link.call(lambda: self._client.set(named(key), value, px=deadline))
+        # Without an expiry SET also removes that of the previous value.
+        expiry = None if ttl is None else to_milliseconds(ttl)
+        await self.connection.call(lambda: self._client.set(encode_key(key), value, px=expiry))
 
     async def put_new(self, key: str, value: bytes) -> bytes:
-        name = named(key)
+        name = encode_key(key)
 
         async def work() -> bytes:
             while not await self._client.set(name, value, nx=True):
-                kept: Any = await self._client.get(name)
-                if kept is not None:  # else it expired in between, and the key is free
-                    return bytes(kept)
+                stored: Any = await self._client.get(name)
+                if stored is not None:  # else it expired in between, and the key is free
+                    return bytes(stored)
             return value
 
+        timeouts = self.connection.timeouts
         try:
-            # Asked once at start: a slow moment must not keep a gateway from starting.
-            return await self.link.call(work, max(self.link.budget, CONNECT_SECONDS))
+            # Called once at start: a slow moment must not keep a gateway from starting.
+            return await self.connection.call(work, max(timeouts.call, timeouts.connect))
         except StoreError as error:
-            raise StoreError(f"{error} {SHARED}") from None
+            raise StoreError(f"{error} {SECRET_HINT}") from None
 
     async def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         wanted = list(dict.fromkeys(keys))
@@ -61,38 +55,38 @@ class RedisStore:
         async def work() -> list[bytes | None]:
             found: list[Any] = []
             for start in range(0, len(wanted), KEYS_PER_QUERY):
-                found += await self._client.mget([named(key) for key in wanted[start : start + KEYS_PER_QUERY]])
+                found += await self._client.mget([encode_key(key) for key in wanted[start : start + KEYS_PER_QUERY]])
             return found
 
-        values = await self.link.call(work) if wanted else []
+        values = await self.connection.call(work) if wanted else []
         return {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
 
     async def add(self, key: str, amount: int, ttl: float) -> int:
-        name, deadline = named(key), milliseconds(ttl)
+        name, expiry = encode_key(key), to_milliseconds(ttl)
 
         async def work() -> int:
             async with self._client.pipeline(transaction=True) as steps:
-                # Only the first addition sets the deadline; INCRBY leaves it as it is.
-                steps.set(name, 0, px=deadline, nx=True)
+                # Only the first addition sets the expiry; INCRBY leaves it as it is.
+                steps.set(name, 0, px=expiry, nx=True)
                 steps.incrby(name, amount)
                 total: Any = (await steps.execute())[1]
             return int(total)
 
-        return await self.link.call(work)
+        return await self.connection.call(work)
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
-        words: list[bytes | int] = [encoded(owner), milliseconds(ttl)]
-        return bool(await self.link.call(lambda: self._lease(keys=[named(key)], args=words)))
+        arguments: list[bytes | int] = [encode_text(owner), to_milliseconds(ttl)]
+        return bool(await self.connection.call(lambda: self._lease(keys=[encode_key(key)], args=arguments)))
 
     async def close(self) -> None:
-        await self.link.close()
+        await self.connection.close()
 
 
-def named(key: str) -> bytes:
-    """The key as the server knows it; bytes, because a JSON string may hold lone surrogates."""
-    return PREFIX + encoded(key)
+def encode_key(key: str) -> bytes:
+    """The key on the server; bytes, because a JSON string may contain lone surrogates."""
+    return KEY_PREFIX + encode_text(key)
 
 
-def milliseconds(ttl: float) -> int:
-    """A deadline as the server takes it; zero is none to it."""
+def to_milliseconds(ttl: float) -> int:
+    """An expiry as the server accepts it; zero is not allowed."""
     return max(1, math.ceil(ttl * 1000))

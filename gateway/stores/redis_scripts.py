@@ -1,11 +1,19 @@
-"""What the server does in one step. The scripts are constants: names and texts come to them as KEYS and ARGV only."""
+"""Lua scripts, each an atomic step on the server. They are constants: names and values come as KEYS and ARGV only."""
 
-# An object is a hash: `version` and `id` of what is current (an empty id: deleted), `oldest` version that is kept, and
+# KEYS: lease. ARGV: owner, milliseconds that the lease lasts.
+LEASE = """
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+"""
+
+# An object is a hash: `version` and `id` of the current version (empty id: deleted), the `oldest` stored version, and
 # one field per version, named by its number. A server that was restarted may have lost the end of its history, which
-# then goes on differently: a new epoch tells everybody to load it anew.
+# then continues differently: a new epoch tells every replica to load everything again.
 # KEYS: head, changed, kept, audits; per write: object, audit of its workspace.
 # ARGV: a new epoch; per write: name of the object, expected version or nothing, 1 if it deletes, id for a new object,
-# the version's text, the audit line's text, name of the workspace.
+# the encoded version, the encoded audit entry, name of the workspace.
 COMMIT = """
 local writes, before = (#KEYS - 4) / 2, {}
 for i = 1, writes do
@@ -44,8 +52,8 @@ return made
 """
 
 # KEYS: objects. ARGV: how many bytes are enough; per object: version, or nothing for the current one.
-# Fewer answers than objects: enough has been said; ask again for the rest.
-FETCH = """
+# Fewer results than objects: the bytes were enough; call again for the rest.
+FETCH_VERSIONS = """
 local found, size = {}, 0
 for i = 1, #KEYS do
   local version = ARGV[i + 1]
@@ -58,7 +66,7 @@ end
 return found
 """
 
-# KEYS: kept; objects. ARGV: how many versions to keep, how many may go at once; names of the objects.
+# KEYS: kept; objects. ARGV: how many versions to keep, how many to delete at most; names of the objects.
 PRUNE_VERSIONS = """
 local keep, left = tonumber(ARGV[1]), tonumber(ARGV[2])
 local allowed = left
@@ -77,7 +85,7 @@ return allowed - left
 """
 
 # KEYS: audit of a workspace. ARGV: first, last, how many bytes are enough.
-LINES = """
+READ_AUDIT = """
 local found, size = {}, 0
 for i, line in ipairs(redis.call('LRANGE', KEYS[1], ARGV[1], ARGV[2])) do
   found[i] = line
@@ -87,7 +95,7 @@ end
 return found
 """
 
-# KEYS: audit of a workspace, audits. ARGV: moment, how many may go at once, name of the workspace.
+# KEYS: audit of a workspace, audits. ARGV: time, how many to delete at most, name of the workspace.
 PRUNE_AUDIT = """
 local gone, limit = 0, tonumber(ARGV[2])
 while true do

@@ -1,4 +1,4 @@
-"""Vectors that several gateways share: what one of them has embedded, no other embeds again."""
+"""Vectors that several replicas share: what one of them has embedded, no other embeds again."""
 
 import asyncio
 import contextlib
@@ -6,104 +6,128 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from typing import NamedTuple, Self
 
 from redis.asyncio import Redis
 
+from gateway.domain.redis_address import RedisAddress
 from gateway.errors import StoreError
-from gateway.stores.redis_connection import RedisConnection
-from gateway.stores.redis_ephemeral import PREFIX
-from gateway.stores.vectors import TOUCH_SECONDS, UNUSED_SECONDS
+from gateway.stores.protocols import TOUCH_SECONDS, UNUSED_SECONDS
+from gateway.stores.redis_connection import DEFAULT_TIMEOUTS, KEY_PREFIX, RedisConnection, RedisTimeouts
 
-CALL_SECONDS = 2.0  # how long one call may take
-KEYS_PER_CALL = 500  # of 768 bytes each with the model that comes along
-KEPT_BACK = 20_000  # vectors that wait for a server to come back; more are made anew after a restart
+KEYS_PER_CALL = 500  # of 768 bytes each with the bundled model
+MAX_UNSAVED = 20_000  # vectors that wait for the server to come back; others are computed again after a restart
 RETRY_SECONDS = 5.0
-LIFE, FRESH = int(UNUSED_SECONDS * 1000), int((UNUSED_SECONDS - TOUCH_SECONDS) * 1000)
+TTL_MS = int(UNUSED_SECONDS * 1000)
+TOUCH_BELOW_MS = int((UNUSED_SECONDS - TOUCH_SECONDS) * 1000)
 
 log = logging.getLogger(__name__)
 
 
-class RedisVectors:
-    """A VectorStore on a server; the server itself forgets what is not used for a month."""
+class RedisVectorStore:
+    """A VectorStore on a connection of its own, which it closes; the server expires what was not used for a month."""
 
-    def __init__(self, link: RedisConnection) -> None:
-        self._link = link  # of its own: what is large and not urgent never takes a connection that a chat waits for
-        self._kept_back: dict[bytes, bytes] = {}
+    def __init__(
+        self,
+        connection: RedisConnection,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+        max_unsaved: int = MAX_UNSAVED,
+    ) -> None:
+        self._connection = connection
+        self._retry_seconds, self._max_unsaved = retry_seconds, max_unsaved
+        self._unsaved: dict[bytes, bytes] = {}
         self._saving: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, address: RedisAddress) -> Self:
+        """A store that works as soon as its server does.
+
+        Its connections are its own: large transfers that are not urgent never take one that a chat waits for.
+        """
+        return cls(await RedisConnection.open(address, RedisTimeouts(call=DEFAULT_TIMEOUTS.background)))
 
     async def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         wanted = list(dict.fromkeys(keys))
-        found = {key: self._kept_back[key] for key in wanted if key in self._kept_back}
-        for some in _chunks([key for key in wanted if key not in found]):
-            values, lives = await self._link.call(partial(_read, self._link.client, some))
-            there = {key: value for key, value in zip(some, values, strict=True) if value is not None}
-            found |= there
-            if stale := [key for key, life in zip(some, lives, strict=True) if key in there and life < FRESH]:
-                await self._link.call(partial(_prolong, self._link.client, stale))
+        found = {key: self._unsaved[key] for key in wanted if key in self._unsaved}
+        for batch in _split_keys([key for key in wanted if key not in found]):
+            vectors = await self._connection.call(partial(_read, self._connection.client, batch))
+            found |= {vector.key: vector.value for vector in vectors}
+            if stale := [vector.key for vector in vectors if vector.ttl_ms < TOUCH_BELOW_MS]:
+                await self._connection.call(partial(_touch, self._connection.client, stale))
         return found
 
     async def put_many(self, vectors: Mapping[bytes, bytes]) -> None:
         try:
             await self._write(vectors)
         except StoreError:
-            if len(self._kept_back) + len(vectors) > KEPT_BACK:
+            if len(self._unsaved) + len(vectors) > self._max_unsaved:
                 raise
-            self._kept_back |= vectors
+            self._unsaved |= vectors
             if self._saving is None or self._saving.done():
-                log.warning("vectors are kept in memory until the store takes them")
-                self._saving = asyncio.create_task(self._save())
+                log.warning("vectors are kept in memory until they can be stored")
+                self._saving = asyncio.create_task(self._save_unsaved())
 
     async def sweep(self) -> int:
-        return 0  # every vector carries its own end
+        return 0  # every vector has its own expiry
 
     async def close(self) -> None:
         if self._saving is not None:
             self._saving.cancel()
             await asyncio.gather(self._saving, return_exceptions=True)
-        await self._link.close()
+        await self._connection.close()
 
     async def _write(self, vectors: Mapping[bytes, bytes]) -> None:
-        for some in _chunks(vectors):
-            await self._link.call(partial(_put, self._link.client, {key: vectors[key] for key in some}))
+        for batch in _split_keys(vectors):
+            await self._connection.call(partial(_put, self._connection.client, {key: vectors[key] for key in batch}))
 
-    async def _save(self) -> None:
-        """Write what was kept back as soon as the server takes it."""
-        while self._kept_back:
-            await asyncio.sleep(RETRY_SECONDS)
+    async def _save_unsaved(self) -> None:
+        """Retry until the server has stored everything."""
+        while self._unsaved:
+            await asyncio.sleep(self._retry_seconds)
             with contextlib.suppress(StoreError):
-                while some := dict(islice(self._kept_back.items(), KEYS_PER_CALL)):
-                    await self._write(some)
-                    self._kept_back = {key: value for key, value in self._kept_back.items() if key not in some}
+                while batch := dict(islice(self._unsaved.items(), KEYS_PER_CALL)):
+                    await self._write(batch)
+                    self._unsaved = {key: value for key, value in self._unsaved.items() if key not in batch}
 
 
-async def _read(client: Redis, keys: Sequence[bytes]) -> tuple[list[bytes | None], list[int]]:
+class RedisVector(NamedTuple):
+    """A vector as the server has it."""
+
+    key: bytes
+    value: bytes
+    ttl_ms: int
+
+
+async def _read(client: Redis, keys: Sequence[bytes]) -> list[RedisVector]:
     async with client.pipeline(transaction=False) as steps:
-        steps.mget([_named(key) for key in keys])
+        steps.mget([_encode_key(key) for key in keys])
         for key in keys:
-            steps.pttl(_named(key))
-        values, *lives = await steps.execute()
-    return values, lives
+            steps.pttl(_encode_key(key))
+        values, *ttls = await steps.execute()
+    rows = zip(keys, values, ttls, strict=True)
+    return [RedisVector(key, value, ttl) for key, value, ttl in rows if value is not None]
 
 
-async def _prolong(client: Redis, keys: Sequence[bytes]) -> None:
+async def _touch(client: Redis, keys: Sequence[bytes]) -> None:
     async with client.pipeline(transaction=False) as steps:
         for key in keys:
-            steps.pexpire(_named(key), LIFE)
+            steps.pexpire(_encode_key(key), TTL_MS)
         await steps.execute()
 
 
 async def _put(client: Redis, vectors: Mapping[bytes, bytes]) -> None:
     async with client.pipeline(transaction=False) as steps:
         for key, value in vectors.items():
-            steps.set(_named(key), value, px=LIFE)
+            steps.set(_encode_key(key), value, px=TTL_MS)
         await steps.execute()
 
 
-def _named(key: bytes) -> bytes:
-    return PREFIX + b"vector:" + key
+def _encode_key(key: bytes) -> bytes:
+    return KEY_PREFIX + b"vector:" + key
 
 
-def _chunks(keys: Iterable[bytes]) -> Iterable[list[bytes]]:
+def _split_keys(keys: Iterable[bytes]) -> Iterable[list[bytes]]:
     rest = iter(keys)
-    while some := list(islice(rest, KEYS_PER_CALL)):
-        yield some
+    while batch := list(islice(rest, KEYS_PER_CALL)):
+        yield batch

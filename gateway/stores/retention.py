@@ -1,4 +1,4 @@
-"""Forgets versions and audit lines that nobody is to keep any longer."""
+"""Deletes versions and audit entries that need not be kept any longer."""
 
 import asyncio
 import logging
@@ -10,30 +10,30 @@ from gateway.settings import VersionSettings
 from gateway.stores.lease import Lease
 from gateway.stores.protocols import EphemeralStore, RecordStore
 
-LEASE = "lease:retention"
-PAUSE_SECONDS = 3600.0
+LEASE_KEY = "lease:retention"
+INTERVAL_SECONDS = 3600.0
 DAY_SECONDS = 86_400.0
 
 log = logging.getLogger(__name__)
 
 
-async def forget(records: RecordStore, store: EphemeralStore, wanted: VersionSettings) -> None:
-    """Prune now and then until cancelled; of several nodes or workers one does it at a time."""
-    lease = Lease(store, LEASE, secrets.token_hex(8), PAUSE_SECONDS)
+async def prune_periodically(records: RecordStore, store: EphemeralStore, settings: VersionSettings) -> None:
+    """Prune once an hour until cancelled; of several replicas or workers, one does it at a time."""
+    lease = Lease(store, LEASE_KEY, secrets.token_hex(8), INTERVAL_SECONDS)
     while True:
         try:
-            if await lease.taken():
-                await prune(records, wanted, time.time())
+            if await lease.acquire():
+                await prune_all(records, settings, time.time())
         except StoreError as error:
-            log.warning("old versions stay for now: %s", error)
-        await asyncio.sleep(PAUSE_SECONDS)
+            log.warning("old versions are not deleted for now: %s", error)
+        await asyncio.sleep(INTERVAL_SECONDS)
 
 
-async def prune(records: RecordStore, wanted: VersionSettings, now: float) -> int:
-    """Prune until nothing is left to forget; how much it was."""
+async def prune_all(records: RecordStore, settings: VersionSettings, now: float) -> int:
+    """Prune until nothing is left to delete; returns how much was deleted."""
     total = 0
-    while forgotten := await records.prune(wanted.keep, now - wanted.audit_days * DAY_SECONDS):
-        total += forgotten
+    while deleted := await records.prune(settings.keep, now - settings.audit_days * DAY_SECONDS):
+        total += deleted
     if total:
-        log.info("%d old versions and audit lines are forgotten", total)
+        log.info("deleted %d old versions and audit entries", total)
     return total

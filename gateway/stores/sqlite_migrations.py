@@ -1,13 +1,13 @@
-"""The numbered steps that bring a SQLite file to the present form; a step, once released, never changes."""
+"""The numbered steps that bring a SQLite file to the current schema; a released step never changes."""
 
 import sqlite3
 from collections.abc import Sequence
 
 from gateway.errors import CorruptStore
 
-APPLICATION_ID = 0x43544757  # "CTGW" in the file's header: tells our files from those of other programs
+APPLICATION_ID = 0x43544757  # "CTGW" in the file's header, to tell our files from those of other programs
 
-# Keys and names are bytes, because SQLite cannot bind the lone surrogates that a JSON string may hold.
+# Keys and names are bytes, because SQLite cannot bind the lone surrogates that a JSON string may contain.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         f"PRAGMA application_id = {APPLICATION_ID}",
@@ -17,7 +17,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         "CREATE TABLE history (epoch TEXT NOT NULL, number INTEGER NOT NULL)",
         "INSERT INTO history VALUES (lower(hex(randomblob(16))), 0)",
-        # `number` is that of the last change: read in its order, the table is the change feed.
+        # `number` is that of the last change: read in this order, the table is the change feed.
         """CREATE TABLE objects (
             object INTEGER PRIMARY KEY, workspace BLOB NOT NULL, kind BLOB NOT NULL, alias BLOB NOT NULL,
             id BLOB NOT NULL, live INTEGER NOT NULL, version INTEGER NOT NULL, oldest INTEGER NOT NULL,
@@ -36,15 +36,23 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 
+VECTOR_MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        f"PRAGMA application_id = {APPLICATION_ID}",
+        "CREATE TABLE vectors (key BLOB PRIMARY KEY, value BLOB NOT NULL, used REAL NOT NULL)",
+        "CREATE INDEX vectors_used ON vectors (used)",
+    ),
+)
+
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Run the steps that the file has not seen yet, all or none; raises CorruptStore for a file that is not ours."""
-    if _version(connection, len(steps)) == len(steps):
-        return  # The usual start needs no write lock.
+    """Run the steps that are new to the file, all or none; raises CorruptStore for a file that is not ours."""
+    if _read_version(connection, len(steps)) == len(steps):
+        return  # A normal start needs no write lock.
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Read again under the lock: another worker may have migrated meanwhile.
-        for number in range(_version(connection, len(steps)), len(steps)):
+        for number in range(_read_version(connection, len(steps)), len(steps)):
             for statement in steps[number]:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number + 1}")
@@ -54,14 +62,14 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Sequence[str]] = MIG
         raise
 
 
-def _version(connection: sqlite3.Connection, known: int) -> int:
+def _read_version(connection: sqlite3.Connection, known: int) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (owner,) = connection.execute("PRAGMA application_id").fetchone()
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if owner != APPLICATION_ID and (version or objects):
-        raise CorruptStore("it is the SQLite database of another program; name another file in `store`")
+        raise CorruptStore("it is the SQLite database of another program; set another file as `store`")
     if version > known:
         raise CorruptStore(
-            f"it has form {version} and this gateway knows only forms up to {known}; run a newer gateway"
+            f"it has schema version {version} and this gateway supports versions up to {known}; run a newer gateway"
         )
     return int(version)

@@ -1,8 +1,8 @@
 """Records in the embedded store's file.
 
-A commit is one transaction that is on the disk before it is acknowledged: the file's usual NORMAL lets a power cut
-cost the last moments, which hidden turns can bear and a withdrawn key or policy cannot. Policies change rarely, so
-that the one fsync more per commit is not felt.
+A commit is one transaction that is on disk before it is acknowledged: the file's usual `synchronous = NORMAL` lets a
+power cut undo the last moments, which is fine for hidden turns but not for a revoked key or a policy. Policies change
+rarely, so the extra fsync per commit does not matter.
 """
 
 import sqlite3
@@ -15,112 +15,140 @@ from uuid import uuid4
 
 from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
 from gateway.errors import VersionConflict
-from gateway.stores.codec import decoded, encoded
-from gateway.stores.protocols import AuditFilter
-from gateway.stores.sqlite_ephemeral import OPERATION_SECONDS, Lanes, transaction
+from gateway.stores.codec import decode_text, encode_text
+from gateway.stores.protocols import PRUNE_LIMIT, AuditEntryPage, AuditFilter, RecordPage
+from gateway.stores.sqlite_connection import OPERATION_SECONDS, SqliteThreads, transaction
 
-ROWS_AT_ONCE = 50  # of any size, so that a chat's reads come in between those of a large load
-BYTES_PER_SECOND = 10_000_000  # what a slow disk takes; a large import gets the time for it
-PRUNED_AT_ONCE = 1000
-LARGEST = 2**63 - 1  # what SQLite can bind
+BATCH_ROWS = 50  # of any size, so that the reads of a chat can run between those of a large load
+BYTES_PER_SECOND = 10_000_000  # the speed of a slow disk; a large import gets the time that it needs
+MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite can bind
 
-HEAD = "SELECT epoch, number FROM history"
-CHANGED = """SELECT o.number, o.workspace, o.kind, o.alias, v.id, v.version, v.body, v.at, v.author, v.action
+SELECT_HEAD = "SELECT epoch, number FROM history"
+SELECT_CHANGES = """SELECT o.number, o.workspace, o.kind, o.alias, v.id, v.version, v.body, v.at, v.author, v.action
     FROM objects AS o JOIN versions AS v ON v.object = o.object AND v.version = o.version
     WHERE o.number > ? ORDER BY o.number LIMIT ?"""
-KEPT = "SELECT object, version - oldest + 1 FROM objects WHERE workspace = ? AND kind = ? AND alias = ?"
-VERSIONS = "SELECT id, version, body, at, author, action FROM versions WHERE object = ?"
+SELECT_OBJECT = "SELECT object, version - oldest + 1 FROM objects WHERE workspace = ? AND kind = ? AND alias = ?"
+SELECT_VERSIONS = "SELECT id, version, body, at, author, action FROM versions WHERE object = ?"
+SELECT_AUDIT = "SELECT number, workspace, kind, alias, version, at, author, action, changes"
+SELECT_STATE = "SELECT object, id, live, version FROM objects WHERE workspace = ? AND kind = ? AND alias = ?"
+SELECT_SURPLUS = "SELECT object, oldest, version FROM objects WHERE version - oldest >= ? LIMIT ?"
 PAGE = " ORDER BY {order} DESC LIMIT ? OFFSET ?"
-SURPLUS = "SELECT object, oldest, version FROM objects WHERE version - oldest >= ? LIMIT ?"
-OLD_LINES = "DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE at < ? ORDER BY at LIMIT ?)"
+
+INSERT_OBJECT = """INSERT INTO objects (workspace, kind, alias, id, live, version, oldest, number)
+    VALUES (?, ?, ?, ?, 1, 1, 1, ?) RETURNING object"""
+UPDATE_OBJECT = "UPDATE objects SET id = ?, live = ?, version = ?, number = ? WHERE object = ?"
+INSERT_VERSION = "INSERT INTO versions (object, version, id, body, at, author, action) VALUES (?, ?, ?, ?, ?, ?, ?)"
+INSERT_AUDIT = """INSERT INTO audit (number, workspace, kind, alias, version, at, author, action, changes)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+DELETE_VERSIONS = "DELETE FROM versions WHERE object = ? AND version < ?"
+DELETE_AUDIT = "DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE at < ? ORDER BY at LIMIT ?)"
 
 
-class SqliteRecords:
-    """A RecordStore on the lanes of a SqliteStore, which also closes them."""
+class SqliteRecordStore:
+    """A RecordStore on the threads of a SqliteEphemeralStore, which also closes them."""
 
-    def __init__(self, lanes: Lanes, *, clock: Callable[[], float] = time.time) -> None:
-        self._writes, self._reads = lanes
+    def __init__(self, threads: SqliteThreads, *, clock: Callable[[], float] = time.time) -> None:
+        self.threads = threads
         self._clock = clock
 
     async def load(self) -> RecordBatch:
-        epoch, _ = await self._reads.run(_head)
-        everything = await self._after(FeedPosition(epoch, 0))
+        head = await self.threads.reader.run(_read_head)
+        everything = await self._read_since(FeedPosition(head.epoch, 0))
         return RecordBatch(everything.position, tuple(r for r in everything.records if r.body is not None))
 
-    async def changes(self, since: FeedPosition) -> RecordBatch | None:
-        epoch, number = await self._reads.run(_head)
-        if epoch != since.epoch or number < since.number:
+    async def read_changes(self, since: FeedPosition) -> RecordBatch | None:
+        head = await self.threads.reader.run(_read_head)
+        if head.epoch != since.epoch or head.number < since.number:
             return None
-        return RecordBatch(since, ()) if number == since.number else await self._after(since)
+        return RecordBatch(since, ()) if head == since else await self._read_since(since)
 
     async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
         now = self._clock()
 
         def work(connection: sqlite3.Connection) -> list[Record]:
-            with _flushed(connection), transaction(connection):
-                return committed(connection, writes, author, now)
+            with _force_full_sync(connection), transaction(connection):
+                return _apply_writes(connection, writes, author, now)
 
         size = sum(len(write.body or b"") + len(write.changes) for write in writes)
-        return await self._writes.run(work, OPERATION_SECONDS + size / BYTES_PER_SECOND)
+        return await self.threads.writer.run(work, OPERATION_SECONDS + size / BYTES_PER_SECOND)
 
-    async def versions(self, key: RecordKey, skip: int, take: int) -> tuple[list[Record], int]:
-        def work(connection: sqlite3.Connection) -> tuple[list[Record], int]:
-            place, kept = connection.execute(KEPT, names(key)).fetchone() or (None, 0)
-            page = VERSIONS + PAGE.format(order="version")
-            rows = connection.execute(page, (place, min(take, LARGEST), min(skip, LARGEST)))
-            return [_record(key, row) for row in rows], kept
+    async def list_versions(self, key: RecordKey, skip: int, take: int) -> RecordPage:
+        def work(connection: sqlite3.Connection) -> RecordPage:
+            row_id, total = connection.execute(SELECT_OBJECT, _encode_key(key)).fetchone() or (None, 0)
+            query = SELECT_VERSIONS + PAGE.format(order="version")
+            rows = connection.execute(query, (row_id, min(take, MAX_INTEGER), min(skip, MAX_INTEGER)))
+            return RecordPage([_decode_record(key, row) for row in rows], total)
 
-        return await self._reads.run(work)
+        return await self.threads.reader.run(work)
 
-    async def version(self, key: RecordKey, number: int) -> Record | None:
+    async def find_version(self, key: RecordKey, number: int) -> Record | None:
         def work(connection: sqlite3.Connection) -> Record | None:
-            place, _ = connection.execute(KEPT, names(key)).fetchone() or (None, 0)
-            row = connection.execute(VERSIONS + " AND version = ?", (place, number)).fetchone()
-            return _record(key, row) if row else None
+            row_id, _ = connection.execute(SELECT_OBJECT, _encode_key(key)).fetchone() or (None, 0)
+            row = connection.execute(SELECT_VERSIONS + " AND version = ?", (row_id, number)).fetchone()
+            return _decode_record(key, row) if row else None
 
-        return await self._reads.run(work) if abs(number) <= LARGEST else None
+        return await self.threads.reader.run(work) if abs(number) <= MAX_INTEGER else None
 
-    async def audit(self, workspace: str, wanted: AuditFilter, skip: int, take: int) -> tuple[list[AuditEntry], int]:
-        asked = {"workspace": workspace, "kind": wanted.kind, "alias": wanted.alias, "author": wanted.by}
-        given = {column: encoded(value) for column, value in asked.items() if value is not None}
-        source = "FROM audit WHERE " + " AND ".join(f"{column} = ?" for column in given)
-        page = f"SELECT number, workspace, kind, alias, version, at, author, action, changes {source}"
+    async def list_audit(self, workspace: str, criteria: AuditFilter, skip: int, take: int) -> AuditEntryPage:
+        columns = {"workspace": workspace, "kind": criteria.kind, "alias": criteria.alias, "author": criteria.by}
+        wanted = {column: encode_text(value) for column, value in columns.items() if value is not None}
+        source = " FROM audit WHERE " + " AND ".join(f"{column} = ?" for column in wanted)
 
-        def work(connection: sqlite3.Connection) -> tuple[list[AuditEntry], int]:
-            (total,) = connection.execute(f"SELECT count(*) {source}", (*given.values(),)).fetchone()
-            limits = (min(take, LARGEST), min(skip, LARGEST))
-            rows = connection.execute(page + PAGE.format(order="number"), (*given.values(), *limits))
-            return [_entry(row) for row in rows], total
+        def work(connection: sqlite3.Connection) -> AuditEntryPage:
+            (total,) = connection.execute("SELECT count(*)" + source, (*wanted.values(),)).fetchone()
+            query = SELECT_AUDIT + source + PAGE.format(order="number")
+            rows = connection.execute(query, (*wanted.values(), min(take, MAX_INTEGER), min(skip, MAX_INTEGER)))
+            return AuditEntryPage([_decode_audit_entry(row) for row in rows], total)
 
-        return await self._reads.run(work)
+        return await self.threads.reader.run(work)
 
     async def prune(self, keep: int, before: float) -> int:
         def work(connection: sqlite3.Connection) -> int:
             with transaction(connection):
-                versions = _prune_versions(connection, min(max(1, keep), LARGEST))
-                lines = connection.execute(OLD_LINES, (before, PRUNED_AT_ONCE - versions)).rowcount
-            return versions + lines
+                versions = _prune_versions(connection, min(max(1, keep), MAX_INTEGER))
+                entries = connection.execute(DELETE_AUDIT, (before, PRUNE_LIMIT - versions)).rowcount
+            return versions + entries
 
-        return await self._writes.run(work)
+        return await self.threads.writer.run(work)
 
-    async def _after(self, since: FeedPosition) -> RecordBatch:
-        """The current version of all that was changed after `since`, as it stood when the last of it was read."""
+    async def _read_since(self, since: FeedPosition) -> RecordBatch:
+        """The current version of everything that changed after `since`, as of the moment when the last was read."""
         found: dict[RecordKey, Record] = {}
         number, more = since.number, True
-        # What changes meanwhile moves to the end of the feed and is read once more: no half of a commit is left.
+        # What changes meanwhile moves to the end of the feed and is read again, so no commit is seen in half.
         while more:
-            rows = await self._reads.run(partial(_changed, since=number))
-            for _, *words in rows:
-                key = RecordKey(*map(decoded, words[:3]))
-                found[key] = _record(key, words[3:])
+            rows = await self.threads.reader.run(partial(_select_changes, since=number))
+            for _, workspace, kind, alias, *version in rows:
+                key = RecordKey(decode_text(workspace), decode_text(kind), decode_text(alias))
+                found[key] = _decode_record(key, version)
             number = rows[-1][0] if rows else number
-            more = len(rows) == ROWS_AT_ONCE
+            more = len(rows) == BATCH_ROWS
         return RecordBatch(FeedPosition(since.epoch, number), tuple(found.values()))
 
 
+def _read_head(connection: sqlite3.Connection) -> FeedPosition:
+    return FeedPosition(*connection.execute(SELECT_HEAD).fetchone())
+
+
+def _select_changes(connection: sqlite3.Connection, since: int) -> list[Any]:
+    return connection.execute(SELECT_CHANGES, (since, BATCH_ROWS)).fetchall()
+
+
+def _prune_versions(connection: sqlite3.Connection, keep: int) -> int:
+    left = PRUNE_LIMIT
+    for row_id, oldest, version in connection.execute(SELECT_SURPLUS, (keep, PRUNE_LIMIT)).fetchall():
+        end = min(version - keep + 1, oldest + left)
+        connection.execute(DELETE_VERSIONS, (row_id, end))
+        connection.execute("UPDATE objects SET oldest = ? WHERE object = ?", (end, row_id))
+        left -= end - oldest
+        if not left:
+            break
+    return PRUNE_LIMIT - left
+
+
 @contextmanager
-def _flushed(connection: sqlite3.Connection) -> Iterator[None]:
-    """Have the transaction inside reach the disk before its COMMIT returns."""
+def _force_full_sync(connection: sqlite3.Connection) -> Iterator[None]:
+    """Make the transaction inside reach the disk before its COMMIT returns."""
     connection.execute("PRAGMA synchronous = FULL")
     try:
         yield
@@ -128,111 +156,82 @@ def _flushed(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("PRAGMA synchronous = NORMAL")
 
 
-def _head(connection: sqlite3.Connection) -> tuple[str, int]:
-    epoch, number = connection.execute(HEAD).fetchone()
-    return epoch, number
+class ObjectState(NamedTuple):
+    """The row of an object before a commit."""
 
-
-def _changed(connection: sqlite3.Connection, since: int) -> list[Any]:
-    return connection.execute(CHANGED, (since, ROWS_AT_ONCE)).fetchall()
-
-
-def _prune_versions(connection: sqlite3.Connection, keep: int) -> int:
-    left = PRUNED_AT_ONCE
-    for place, oldest, version in connection.execute(SURPLUS, (keep, PRUNED_AT_ONCE)).fetchall():
-        end = min(version - keep + 1, oldest + left)
-        connection.execute("DELETE FROM versions WHERE object = ? AND version < ?", (place, end))
-        connection.execute("UPDATE objects SET oldest = ? WHERE object = ?", (end, place))
-        left -= end - oldest
-        if not left:
-            break
-    return PRUNED_AT_ONCE - left
-
-
-def _record(key: RecordKey, row: Sequence[Any]) -> Record:
-    identity, version, body, at, author, action = row
-    return Record(key, decoded(identity), version, body, at, decoded(author), decoded(action))
-
-
-def _entry(row: Sequence[Any]) -> AuditEntry:
-    number, workspace, kind, alias, version, at, author, action, changes = row
-    key = RecordKey(decoded(workspace), decoded(kind), decoded(alias))
-    return AuditEntry(number, key, version, at, decoded(author), decoded(action), changes)
-
-
-STANDING = "SELECT object, id, live, version FROM objects WHERE workspace = ? AND kind = ? AND alias = ?"
-NEW_OBJECT = """INSERT INTO objects (workspace, kind, alias, id, live, version, oldest, number)
-    VALUES (?, ?, ?, ?, 1, 1, 1, ?) RETURNING object"""
-NEXT_VERSION = "UPDATE objects SET id = ?, live = ?, version = ?, number = ? WHERE object = ?"
-VERSION = "INSERT INTO versions (object, version, id, body, at, author, action) VALUES (?, ?, ?, ?, ?, ?, ?)"
-AUDIT = """INSERT INTO audit (number, workspace, kind, alias, version, at, author, action, changes)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-
-
-class Standing(NamedTuple):
-    """How an object stands before the commit."""
-
-    object: int | None
+    row_id: int | None
     id: bytes
     live: bool
     version: int
 
 
-NOTHING = Standing(None, b"", False, 0)
+NO_OBJECT = ObjectState(None, b"", False, 0)
 
 
-def committed(
-    connection: sqlite3.Connection, writes: Sequence[RecordWrite], author: Author, now: float
-) -> list[Record]:
-    """What the writes make; raises VersionConflict, and the caller rolls back."""
-    number: int = connection.execute("SELECT number FROM history").fetchone()[0]
-    made: list[Record] = []
-    for write, standing in [(write, _standing(connection, write)) for write in writes]:
-        if write.body is not None or standing.live:
-            number += 1
-            made.append(_made(connection, write, standing, Moment(number, now, author)))
-    connection.execute("UPDATE history SET number = ?", (number,))
-    return made
-
-
-class Moment(NamedTuple):
-    """When and by whom one change is made."""
+class ChangeStamp(NamedTuple):
+    """The number of a change in the feed, its time and its author."""
 
     number: int
     at: float
     author: Author
 
 
-def _standing(connection: sqlite3.Connection, write: RecordWrite) -> Standing:
-    row = connection.execute(STANDING, names(write.key)).fetchone()
-    standing = Standing(*row) if row else NOTHING
-    actual = standing.version if standing.live else 0
+def _apply_writes(
+    connection: sqlite3.Connection, writes: Sequence[RecordWrite], author: Author, now: float
+) -> list[Record]:
+    """The records that the writes create; raises VersionConflict, and the caller rolls back."""
+    number: int = connection.execute("SELECT number FROM history").fetchone()[0]
+    records: list[Record] = []
+    for write, state in [(write, _check_state(connection, write)) for write in writes]:
+        if write.body is not None or state.live:
+            number += 1
+            records.append(_insert_version(connection, write, state, ChangeStamp(number, now, author)))
+    connection.execute("UPDATE history SET number = ?", (number,))
+    return records
+
+
+def _check_state(connection: sqlite3.Connection, write: RecordWrite) -> ObjectState:
+    """The state of the object to be written; raises VersionConflict if it has not the expected version."""
+    row = connection.execute(SELECT_STATE, _encode_key(write.key)).fetchone()
+    state = ObjectState(*row) if row else NO_OBJECT
+    actual = state.version if state.live else 0
     if write.expected not in (None, actual):
         raise VersionConflict(write.key, actual)
-    return standing
+    return state
 
 
-def _made(connection: sqlite3.Connection, write: RecordWrite, standing: Standing, moment: Moment) -> Record:
-    author = moment.author
-    chosen = standing.id if standing.live else encoded(write.id or str(uuid4()))
-    version = standing.version + 1
-    place = _placed(connection, write, standing, chosen, moment.number)
-    signed = (moment.at, encoded(author.by), encoded(author.action))
-    connection.execute(VERSION, (place, version, chosen, write.body, *signed))
-    connection.execute(AUDIT, (moment.number, *names(write.key), version, *signed, write.changes))
-    return Record(write.key, decoded(chosen), version, write.body, moment.at, author.by, author.action)
+def _insert_version(
+    connection: sqlite3.Connection, write: RecordWrite, state: ObjectState, stamp: ChangeStamp
+) -> Record:
+    author, version = stamp.author, state.version + 1
+    object_id = state.id if state.live else encode_text(write.id or str(uuid4()))
+    row_id = _save_object(connection, write, state._replace(id=object_id), stamp.number)
+    signature = (stamp.at, encode_text(author.by), encode_text(author.action))
+    connection.execute(INSERT_VERSION, (row_id, version, object_id, write.body, *signature))
+    connection.execute(INSERT_AUDIT, (stamp.number, *_encode_key(write.key), version, *signature, write.changes))
+    return Record(write.key, decode_text(object_id), version, write.body, stamp.at, author.by, author.action)
 
 
-def _placed(connection: sqlite3.Connection, write: RecordWrite, standing: Standing, chosen: bytes, number: int) -> int:
-    """The row of the object, moved on to its next version."""
-    if standing.object is None:
-        made: int = connection.execute(NEW_OBJECT, (*names(write.key), chosen, number)).fetchone()[0]
-        return made
-    changed = (chosen, write.body is not None, standing.version + 1, number, standing.object)
-    connection.execute(NEXT_VERSION, changed)
-    return standing.object
+def _save_object(connection: sqlite3.Connection, write: RecordWrite, state: ObjectState, number: int) -> int:
+    """Insert the object's row or move it on to the next version; returns the row's id."""
+    if state.row_id is None:
+        row_id: int = connection.execute(INSERT_OBJECT, (*_encode_key(write.key), state.id, number)).fetchone()[0]
+        return row_id
+    connection.execute(UPDATE_OBJECT, (state.id, write.body is not None, state.version + 1, number, state.row_id))
+    return state.row_id
 
 
-def names(key: RecordKey) -> tuple[bytes, bytes, bytes]:
-    """The three words of a key as SQLite can bind them."""
-    return encoded(key.workspace), encoded(key.kind), encoded(key.alias)
+def _encode_key(key: RecordKey) -> tuple[bytes, bytes, bytes]:
+    """The words of a key in a form that SQLite can bind."""
+    return encode_text(key.workspace), encode_text(key.kind), encode_text(key.alias)
+
+
+def _decode_record(key: RecordKey, row: Sequence[Any]) -> Record:
+    object_id, version, body, at, author, action = row
+    return Record(key, decode_text(object_id), version, body, at, decode_text(author), decode_text(action))
+
+
+def _decode_audit_entry(row: Sequence[Any]) -> AuditEntry:
+    number, workspace, kind, alias, version, at, author, action, changes = row
+    key = RecordKey(decode_text(workspace), decode_text(kind), decode_text(alias))
+    return AuditEntry(number, key, version, at, decode_text(author), decode_text(action), changes)

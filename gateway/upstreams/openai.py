@@ -1,11 +1,12 @@
 """Any endpoint that speaks OpenAI's wire format, over aiohttp's connections.
 
-aiohttp pools, dials, does TLS and parses. The request is written here in one piece: the objects that a session makes
-for each request cost as much CPU as all the rest of the exchange.
+aiohttp pools, connects, does TLS and parses. The request is written here in one piece: the objects that a session
+makes for each request cost as much CPU as all the rest of the exchange.
 """
 
 import asyncio
-from collections.abc import Mapping
+import re
+from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -13,8 +14,6 @@ import msgspec
 from aiohttp import (
     ClientConnectionError,
     ClientError,
-    ClientOSError,
-    ClientPayloadError,
     ClientRequest,
     ClientTimeout,
     ServerDisconnectedError,
@@ -30,82 +29,66 @@ from yarl import URL
 from gateway import errors
 from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
 from gateway.settings import LimitSettings, UpstreamSettings
-from gateway.upstreams.deadlines import Deadlines
-from gateway.upstreams.request_head import Heads
+from gateway.upstreams.openai_reply import Deadlines, OpenAIReply, get_protocol, release_connection
 
 MODELS_SECONDS: Final = 5
 KEEPALIVE_SECONDS: Final = 30
-ONE_WRITE: Final = 64 * 1024  # beyond this, copying head and body together costs more than a second write
+SINGLE_WRITE_BYTES: Final = 64 * 1024  # beyond this, copying head and body together costs more than a second write
+MAX_OPENINGS: Final = 256  # kept in memory; those of further paths are built for each request
+REQUEST_TARGET: Final = re.compile(r"/[!-\"$-~]*")  # origin form: printable ASCII without a fragment
+# Written by us alone: a forwarded one could change the framing, the account or the encoding of the reply.
+OWN_HEADERS: Final = frozenset(
+    {"accept-encoding", "authorization", "connection", "content-length", "cookie", "expect", "host"}
+    | {"transfer-encoding", "upgrade"}
+)
 
 
-class OpenAIReply:
-    """A reply read straight from aiohttp's parser."""
+class RequestHeadWriter:
+    """Writes the heads of requests to one endpoint with one account, without any header that nobody asked for."""
 
-    __slots__ = ("_connection", "_ended", "_idle", "_limit", "_name", "_payload", "_until_close", "headers", "status")
+    def __init__(self, url: URL, settings: UpstreamSettings) -> None:
+        self._url = url
+        self._fixed = build_fixed_headers(url, settings)
+        self._excluded = OWN_HEADERS | self._fixed.keys()
+        self._passes_bearer = settings.pass_bearer
+        self._openings: dict[tuple[str, str], bytes] = {}
 
-    def __init__(
-        self, name: str, connection: Connection, message: RawResponseMessage, payload: StreamReader, limit: int
-    ) -> None:
-        self.status = message.code
-        self.headers: Mapping[str, str] = {key.lower(): value for key, value in message.headers.items()}
-        self._name, self._connection, self._payload, self._limit = name, connection, payload, limit
-        self._until_close = not message.chunked and "content-length" not in self.headers
-        self._idle: Deadlines | None = None
-        self._ended: asyncio.Future[None] | None = None
+    def write(self, request: UpstreamRequest) -> bytes:
+        """The head including its final empty line; raises InvalidRequest for what HTTP cannot carry."""
+        lines = [f"{name}: {value}\r\n" for name, value in request.headers if name.lower() not in self._excluded]
+        if self._passes_bearer and request.bearer:
+            lines.append(f"authorization: Bearer {request.bearer}\r\n")
+        if request.body or request.method != "GET":
+            lines.append(f"content-length: {len(request.body)}\r\n")
+            if "content-type" not in self._fixed and not any(line[:13].lower() == "content-type:" for line in lines):
+                lines.append("content-type: application/json\r\n")
+        return self._write_opening(request.method, request.path) + encode_lines(lines) + b"\r\n"
 
-    def expect_more(self, idle: Deadlines) -> None:
-        """The body is still coming: watch for silence, and for an end that the parser keeps to itself."""
-        self._idle = idle
-        self._ended = handler(self._connection).closed
-        if self._ended is not None:
-            self._ended.add_done_callback(self._end)
+    def _write_opening(self, method: str, path: str) -> bytes:
+        """The request line and the headers that every request has, cached per path."""
+        opening = self._openings.get((method, path))
+        if opening is None:
+            lines = [f"{method} {build_target(self._url, path)} HTTP/1.1\r\n"]
+            opening = encode_lines(lines + [f"{name}: {value}\r\n" for name, value in self._fixed.items()])
+            if len(self._openings) < MAX_OPENINGS:
+                self._openings[method, path] = opening
+        return opening
 
-    async def read(self) -> bytes:
-        try:
-            data = await self._next()
-        except SocketTimeoutError as error:
-            raise errors.UpstreamTimeout(f"Upstream {self._name!r} fell silent in the middle of its reply.") from error
-        except (ClientError, HttpProcessingError) as error:
-            raise self._broken() from error
-        if not data and self._until_close and self._was_reset():
-            raise self._broken()
-        return data
 
-    async def _next(self) -> bytes:
-        if self._idle is None:
-            return await self._payload.readany()
-        self._idle.start(self._payload)
-        try:
-            return await self._payload.readany()
-        finally:
-            self._idle.stop(self._payload)
+@dataclass(frozen=True, slots=True)
+class ConnectionPool:
+    """aiohttp's pool for one endpoint."""
 
-    async def read_all(self) -> bytes:
-        parts, size = [], 0
-        while part := await self.read():
-            parts.append(part)
-            size += len(part)
-            if size > self._limit:
-                raise errors.UpstreamInvalid(f"Upstream {self._name!r} sent more than {self._limit} bytes.")
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+    connector: TCPConnector
+    address: ClientRequest  # the connector asks a request where to connect to; one serves for all
 
-    async def close(self) -> None:
-        if self._ended is not None:
-            self._ended.remove_done_callback(self._end)
-        release(self._connection, complete=self._payload.is_eof())
 
-    def _end(self, _: asyncio.Future[None]) -> None:
-        # A fault in the chunking closes the connection without a word to whoever waits for the next chunk.
-        if not self._payload.is_eof() and self._payload.exception() is None:
-            self._payload.set_exception(ClientPayloadError())
+@dataclass(frozen=True, slots=True)
+class PooledConnection:
+    """A connection, and whether it has served a request before."""
 
-    def _was_reset(self) -> bool:
-        # Without a length the parser takes any end for a clean one; a reset is not.
-        protocol = self._connection.protocol
-        return protocol is not None and isinstance(protocol.exception(), ClientOSError)
-
-    def _broken(self) -> errors.UpstreamTruncated:
-        return errors.UpstreamTruncated(f"Upstream {self._name!r} broke off in the middle of its reply.")
+    connection: Connection
+    reused: bool
 
 
 class OpenAIUpstream:
@@ -113,7 +96,7 @@ class OpenAIUpstream:
 
     def __init__(self, name: str, settings: UpstreamSettings, limits: LimitSettings) -> None:
         self.name = name
-        self.can = Capabilities(
+        self.capabilities = Capabilities(
             tools=settings.tools,
             system_anywhere=settings.system_anywhere is not False,
             developer=settings.developer is not False,
@@ -121,21 +104,21 @@ class OpenAIUpstream:
         )
         self.passes_bearer = settings.pass_bearer
         self._url = URL(settings.base_url or "")
-        self._heads = Heads(self._url, settings)
+        self._heads = RequestHeadWriter(self._url, settings)
         self._timeouts, self._limits = settings.timeouts, limits
         self._first_byte, self._idle = Deadlines(settings.timeouts.first_byte), Deadlines(settings.timeouts.idle)
-        self._connecting = ClientTimeout(total=None, connect=settings.timeouts.connect)
-        self._pool: tuple[TCPConnector, ClientRequest] | None = None  # made inside the running loop
+        self._connect_timeout = ClientTimeout(total=None, connect=settings.timeouts.connect)
+        self._pool: ConnectionPool | None = None  # made inside the running loop
         self._used: WeakSet[ResponseHandler] = WeakSet()
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
-        reply = await self._exchange(self._heads.write(request), request.body)
-        if fault := unusable(reply):
+        reply = await self._send_head_and_body(self._heads.write(request), request.body)
+        if fault := find_fault(reply):
             await reply.close()
             raise errors.UpstreamInvalid(f"Upstream {self.name!r} answered with {fault}.")
         return reply
 
-    async def models(self) -> list[dict[str, Any]]:
+    async def list_models(self) -> list[dict[str, Any]]:
         try:
             async with asyncio.timeout(MODELS_SECONDS):
                 reply = await self.send(UpstreamRequest("/models", b"", method="GET"))
@@ -146,68 +129,68 @@ class OpenAIUpstream:
         except TimeoutError as error:
             raise errors.UpstreamTimeout(f"Upstream {self.name!r} did not list its models in time.") from error
         if reply.status in (401, 403):
-            raise errors.UpstreamAuth(f"Upstream {self.name!r} refuses to list its models (HTTP {reply.status}).")
-        cards = model_cards(body) if reply.status == 200 else None
+            raise errors.UpstreamAuth(f"Upstream {self.name!r} refused to list its models (HTTP {reply.status}).")
+        cards = parse_model_cards(body) if reply.status == 200 else None
         if cards is None:
-            raise errors.UpstreamInvalid(f"Upstream {self.name!r} lists no models (HTTP {reply.status}).")
+            raise errors.UpstreamInvalid(f"Upstream {self.name!r} did not return a model list (HTTP {reply.status}).")
         return cards
 
     async def close(self) -> None:
         self._first_byte.close()
         self._idle.close()
         if self._pool is not None:
-            connector, self._pool = self._pool[0], None
+            connector, self._pool = self._pool.connector, None
             await connector.close()
 
-    async def _exchange(self, head: bytes, body: bytes) -> OpenAIReply:
-        """Send, and wait for the head; once more when a kept connection proves dead before any byte came."""
-        again = True
+    async def _send_head_and_body(self, head: bytes, body: bytes) -> OpenAIReply:
+        """Send, and wait for the reply's head; once more if a reused connection turns out dead before any byte came."""
+        may_retry = True
         while True:
-            connection, reused = await self._connect()
+            pooled = await self._connect()
             try:
-                return await self._converse(connection, head, body)
+                return await self._send_over(pooled.connection, head, body)
             except ClientConnectionError as error:
-                if not (reused and again):
-                    raise self._unreachable("closed the connection without an answer") from error
-                again = False
+                if not (pooled.reused and may_retry):
+                    raise self._build_unreachable("closed the connection without an answer") from error
+                may_retry = False
 
-    async def _connect(self) -> tuple[Connection, bool]:
-        """A connection, and whether it has served before."""
+    async def _connect(self) -> PooledConnection:
         if self._pool is None:
-            # The connector asks a request where to connect to; one serves for all.
-            where = ClientRequest("GET", self._url, loop=asyncio.get_running_loop())
-            self._pool = TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS), where
-        connector, where = self._pool
+            self._pool = ConnectionPool(
+                TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS),
+                ClientRequest("GET", self._url, loop=asyncio.get_running_loop()),
+            )
+        pool = self._pool
         try:
-            connection = await connector.connect(where, traces=[], timeout=self._connecting)
+            connection = await pool.connector.connect(pool.address, traces=[], timeout=self._connect_timeout)
         except TimeoutError as error:
-            raise self._unreachable(f"took no connection within {self._timeouts.connect:g} s") from error
+            raise self._build_unreachable(f"accepted no connection within {self._timeouts.connect:g} s") from error
         except ClientError as error:
-            raise self._unreachable("cannot be reached") from error
-        protocol = handler(connection)
+            raise self._build_unreachable("cannot be reached") from error
+        protocol = get_protocol(connection)
         if protocol in self._used:
-            return connection, True
+            return PooledConnection(connection, reused=True)
         self._used.add(protocol)
         if protocol.closed is not None:
-            protocol.closed.add_done_callback(asyncio.Future.exception)  # asked for, or asyncio would log it
-        return connection, False
+            protocol.closed.add_done_callback(asyncio.Future.exception)  # retrieved, or asyncio would log it
+        return PooledConnection(connection, reused=False)
 
-    async def _converse(self, connection: Connection, head: bytes, body: bytes) -> OpenAIReply:
-        protocol = handler(connection)
+    async def _send_over(self, connection: Connection, head: bytes, body: bytes) -> OpenAIReply:
+        protocol = get_protocol(connection)
         protocol.set_response_params(
             read_until_eof=True, auto_decompress=False, max_field_size=self._limits.header_bytes
         )
-        # Not aiohttp's read timeout: that one starts late and is put off by every byte of a head.
+        # Not aiohttp's read timeout: that one starts late and is extended by every byte of a head.
         self._first_byte.start(protocol)
         try:
-            write(connection, head, body)
-            message, payload = await final_head(protocol)
+            write_request(connection, head, body)
+            message, payload = await read_final_head(protocol)
         except BaseException as error:
-            release(connection, complete=False)
+            release_connection(connection, complete=False)
             if isinstance(error, SocketTimeoutError):
                 limit = f"{self._first_byte.seconds:g} s"
                 raise errors.UpstreamTimeout(f"Upstream {self.name!r} did not answer within {limit}.") from error
-            if isinstance(error, HttpProcessingError) or is_partial(error):
+            if isinstance(error, HttpProcessingError) or is_partial_head(error):
                 raise errors.UpstreamInvalid(f"Upstream {self.name!r} sent something that is not HTTP.") from error
             raise
         finally:
@@ -217,61 +200,73 @@ class OpenAIUpstream:
             reply.expect_more(self._idle)
         return reply
 
-    def _unreachable(self, how: str) -> errors.UpstreamUnreachable:
+    def _build_unreachable(self, how: str) -> errors.UpstreamUnreachable:
         return errors.UpstreamUnreachable(f"Upstream {self.name!r} {how}.")
 
 
-def handler(connection: Connection) -> ResponseHandler:
-    if connection.protocol is None:
-        raise ServerDisconnectedError
-    return connection.protocol
+def build_fixed_headers(url: URL, settings: UpstreamSettings) -> dict[str, str]:
+    """The headers of every request, by lower-case name; a configured header wins over ours."""
+    fixed = {"host": url.host_port_subcomponent or "", "accept-encoding": "identity"}
+    if settings.api_key and not settings.pass_bearer:
+        fixed["authorization"] = f"Bearer {settings.api_key}"
+    return fixed | {name.lower(): value for name, value in settings.headers.items()}
 
 
-def write(connection: Connection, head: bytes, body: bytes) -> None:
+def build_target(url: URL, path: str) -> str:
+    """The request target below the base URL; both may have a query."""
+    path, _, query = path.partition("?")
+    queries = "&".join(part for part in (url.raw_query_string, query) if part)
+    target = url.raw_path.rstrip("/") + path + (f"?{queries}" if queries else "")
+    if not REQUEST_TARGET.fullmatch(target):
+        raise errors.InvalidRequest("The path contains characters that are not allowed in a URL.")
+    return target
+
+
+def encode_lines(lines: list[str]) -> bytes:
+    """Header lines as bytes; a line break inside one would start a header that nobody checked."""
+    text = "".join(lines)
+    if text.count("\r") != len(lines) or text.count("\n") != len(lines) or "\0" in text:
+        raise errors.InvalidRequest("A header contains a line break or a NUL.")
+    try:
+        return text.encode("latin-1")
+    except UnicodeEncodeError:
+        return text.encode()  # only a configured header can get here: ASGI's are latin-1 already
+
+
+def write_request(connection: Connection, head: bytes, body: bytes) -> None:
     transport = connection.transport
     if transport is None:
         raise ServerDisconnectedError
-    if len(body) <= ONE_WRITE:
+    if len(body) <= SINGLE_WRITE_BYTES:
         transport.write(head + body)
     else:
         transport.write(head)
         transport.write(body)
 
 
-async def final_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, StreamReader]:
-    """The head of the reply itself, after any interim one (RFC 9110 §15.2)."""
+async def read_final_head(protocol: ResponseHandler) -> tuple[RawResponseMessage, StreamReader]:
+    """aiohttp's message and payload of the reply itself, after any interim reply (RFC 9110 §15.2)."""
     while True:
         message, payload = await protocol.read()
         if message.code >= 200 or message.code == 101:
             return message, payload
 
 
-def release(connection: Connection, *, complete: bool) -> None:
-    """Give the connection back when both sides are done with it, otherwise drop it at once."""
-    protocol, transport = connection.protocol, connection.transport
-    if complete and (transport is None or not transport.get_write_buffer_size()):
-        connection.release()
-        return
-    if protocol is not None:
-        protocol.abort()  # a close would first flush what is unsent and, over TLS, wait for the other side
-    connection.close()
-
-
-def is_partial(error: BaseException) -> bool:
+def is_partial_head(error: BaseException) -> bool:
     """Whether part of a head had come when the connection ended."""
     return isinstance(error, ServerDisconnectedError) and isinstance(error.message, RawResponseMessage)
 
 
-def unusable(reply: OpenAIReply) -> str | None:
+def find_fault(reply: OpenAIReply) -> str | None:
     """Why a reply cannot be used whatever its body says, if so."""
     if reply.status == 101 or 300 <= reply.status < 400:
-        return f"HTTP {reply.status}, which is not followed"
+        return f"HTTP {reply.status}, which the gateway does not follow"
     if reply.headers.get("content-encoding", "identity").lower() != "identity":
-        return "a compressed body although none was asked for"
+        return "a compressed body that was not requested"
     return None
 
 
-def model_cards(body: bytes) -> list[dict[str, Any]] | None:
+def parse_model_cards(body: bytes) -> list[dict[str, Any]] | None:
     """The entries of a model list that have an id; None when it is no model list."""
     try:
         data = msgspec.json.decode(body)

@@ -1,98 +1,146 @@
-"""Which upstream serves a model, and what happens when it fails before its first byte."""
+"""Which upstream serves a model, and what happens when it fails before its first byte: retries, then fallbacks."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import asyncio
+import random
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from typing import Final
 
 from gateway import errors
-from gateway.domain.upstream import Upstream, UpstreamReply, UpstreamRequest
+from gateway.domain.exchange import ForwardedHeaders
+from gateway.domain.upstream import Upstream, UpstreamAnswer, UpstreamReply, UpstreamRequest
 from gateway.settings import Settings
 from gateway.upstreams.breaker import CircuitBreaker
-from gateway.upstreams.retry import RETRIED, Outcome, Pace, delay_before_retry
 
-MEMO_MODELS = 1024
-MEMO_CHARACTERS = 256  # a client chooses the name: long ones are matched but not remembered
+CHAT_PATH: Final = "/chat/completions"
+CACHED_MODELS: Final = 1024
+CACHED_NAME_LENGTH: Final = 256  # a client chooses the name: longer ones are matched but not cached
+
+RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504, 529})
+MAX_RETRY_AFTER: Final = 2.0  # seconds; an upstream that asks for more is not waited for
+MIN_DELAY: Final = 0.1
+MAX_DELAY: Final = 1.0
+DELAY_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
+Outcome = UpstreamReply | errors.UpstreamError
+
+
+@dataclass(frozen=True, slots=True)
+class RetryClock:
+    """Time and chance as retries need them, injected so that tests control both."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    wall_time: Callable[[], float] = time.time
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    chance: Callable[[], float] = random.random
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRoute:
+    """A pattern of model names and the upstreams that serve them, best first."""
+
+    pattern: str
+    upstreams: tuple[Upstream, ...]
 
 
 class Routes:
     """The routing table, with one circuit breaker per upstream."""
 
-    def __init__(self, settings: Settings, upstreams: Mapping[str, Upstream], pace: Pace | None = None) -> None:
-        self._pace = pace or Pace()
-        self.breakers: Mapping[str, CircuitBreaker] = {name: CircuitBreaker(self._pace.clock) for name in upstreams}
+    def __init__(self, settings: Settings, upstreams: Mapping[str, Upstream], clock: RetryClock | None = None) -> None:
+        self._clock = clock or RetryClock()
+        self.breakers: Mapping[str, CircuitBreaker] = {
+            name: CircuitBreaker(self._clock.monotonic) for name in upstreams
+        }
         self._retries = {name: upstream.retries for name, upstream in settings.upstreams.items()}
-        self._connect = {name: upstream.timeouts.connect for name, upstream in settings.upstreams.items()}
+        self._connect_seconds = {name: upstream.timeouts.connect for name, upstream in settings.upstreams.items()}
         usable = {name: up for name, up in upstreams.items() if settings.upstreams[name].enabled}
         self._table = [
-            (route.model, tuple(usable[name] for name in (route.upstream, *route.fallbacks) if name in usable))
+            ModelRoute(
+                route.model, tuple(usable[name] for name in (route.upstream, *route.fallbacks) if name in usable)
+            )
             for route in settings.routes
             if route.upstream in usable
         ]
-        self._remembered = lru_cache(MEMO_MODELS)(self._match)
+        self._match_cached = lru_cache(CACHED_MODELS)(self._match)
 
-    def candidates(self, model: str) -> tuple[Upstream, ...]:
-        """The upstreams that may serve a model, best first."""
-        return self._remembered(model) if len(model) <= MEMO_CHARACTERS else self._match(model)
+    def get_candidates(self, model: str) -> tuple[Upstream, ...]:
+        """The upstreams that may serve a model, best first; raises UnknownAlias if there is none."""
+        return self._match_cached(model) if len(model) <= CACHED_NAME_LENGTH else self._match(model)
 
-    async def send(
-        self,
-        candidates: Sequence[Upstream],
-        request: UpstreamRequest,
-        *,
-        body_for: Callable[[Upstream], bytes] | None = None,
-    ) -> tuple[Upstream, UpstreamReply]:
+    async def send(self, candidates: Sequence[Upstream], request: UpstreamRequest) -> UpstreamAnswer:
         """The first usable reply and who gave it; when all fail, the last failure as it is."""
-        # An open breaker only matters while there is somebody else to ask.
-        order = [one for one in candidates if self.breakers[one.name].ready] or candidates[:1]
+        # An open breaker only matters while there is another upstream to try.
+        order = [one for one in candidates if self.breakers[one.name].is_ready] or candidates[:1]
         for upstream in order:
-            call = request if body_for is None else replace(request, body=body_for(upstream))
-            outcome = await self._persist(upstream, call)
-            if upstream is order[-1] or not falls_back(outcome):
+            outcome = await self._send_with_retries(upstream, request)
+            if upstream is order[-1] or not may_fall_back(outcome):
                 break
             await discard(outcome)
         if isinstance(outcome, errors.UpstreamError):
             raise outcome
-        return upstream, outcome
+        return UpstreamAnswer(upstream, outcome)
 
-    async def _persist(self, upstream: Upstream, request: UpstreamRequest) -> Outcome:
-        """What one upstream says in the end, after as many retries as it is worth."""
-        began = self._pace.clock()
+    async def _send_with_retries(self, upstream: Upstream, request: UpstreamRequest) -> Outcome:
+        """The outcome of one upstream after as many retries as may help."""
+        started = self._clock.monotonic()
         for attempt in range(self._retries[upstream.name]):
-            outcome = await self._once(upstream, request)
-            delay = delay_before_retry(outcome, attempt, self._pace)
+            outcome = await self._send_once(upstream, request)
+            delay = compute_retry_delay(outcome, attempt, self._clock)
             # A client waits for a connection no longer than `connect`, however often it is tried.
             too_late = isinstance(outcome, errors.UpstreamUnreachable) and (
-                self._pace.clock() - began >= self._connect[upstream.name]
+                self._clock.monotonic() - started >= self._connect_seconds[upstream.name]
             )
             if delay is None or too_late:
                 return outcome
             await discard(outcome)
-            await self._pace.sleep(delay)
-        return await self._once(upstream, request)
+            await self._clock.sleep(delay)
+        return await self._send_once(upstream, request)
 
-    async def _once(self, upstream: Upstream, request: UpstreamRequest) -> Outcome:
+    async def _send_once(self, upstream: Upstream, request: UpstreamRequest) -> Outcome:
         breaker = self.breakers[upstream.name]
-        breaker.begin()
+        breaker.record_start()
         outcome: Outcome
         try:
             outcome = await upstream.send(request)
         except errors.UpstreamError as error:
             outcome = error
         if has_failed(outcome):
-            breaker.failed()
+            breaker.record_failure()
         else:
-            breaker.succeeded()
+            breaker.record_success()
         return outcome
 
     def _match(self, model: str) -> tuple[Upstream, ...]:
-        for pattern, upstreams in self._table:
-            if matches(pattern, model):
-                return upstreams
-        raise errors.UnknownAlias("model", model, [name for name, _ in self._table if "*" not in name], param="model")
+        for route in self._table:
+            if matches_pattern(route.pattern, model):
+                return route.upstreams
+        known = [route.pattern for route in self._table if "*" not in route.pattern]
+        raise errors.UnknownAlias("model", model, known, param="model")
 
 
-def matches(pattern: str, name: str) -> bool:
-    """Whether `name` is what `pattern` says, `*` standing for any characters; linear, since clients choose names."""
+@dataclass(frozen=True, slots=True)
+class ChatSender:
+    """Sends the turns of one exchange: with the same upstreams, model and headers each time."""
+
+    routes: Routes
+    upstreams: tuple[Upstream, ...]
+    model: str
+    stream: bool
+    forwarded: ForwardedHeaders
+
+    async def send(self, body: bytes, first: bool) -> UpstreamAnswer:
+        """One turn; what identifies a single call goes with the first only."""
+        headers = self.forwarded.first if first else self.forwarded.later
+        request = UpstreamRequest(CHAT_PATH, body, headers, self.stream, self.model, bearer=self.forwarded.bearer)
+        return await self.routes.send(self.upstreams, request)
+
+
+def matches_pattern(pattern: str, name: str) -> bool:
+    """Whether `name` matches `pattern`, `*` standing for any characters; linear, since clients choose names."""
     first, *middle = pattern.split("*")
     if not middle:
         return name == pattern
@@ -108,11 +156,11 @@ def matches(pattern: str, name: str) -> bool:
     return True
 
 
-def falls_back(outcome: Outcome) -> bool:
-    """Whether another upstream might do better: not when this one refused its key or judged the request itself."""
+def may_fall_back(outcome: Outcome) -> bool:
+    """Whether another upstream might do better: not when this one refused its key or rejected the request itself."""
     if isinstance(outcome, errors.UpstreamError):
         return not isinstance(outcome, errors.UpstreamAuth)
-    return outcome.status in RETRIED
+    return outcome.status in RETRIED_STATUSES
 
 
 def has_failed(outcome: Outcome) -> bool:
@@ -125,3 +173,33 @@ def has_failed(outcome: Outcome) -> bool:
 async def discard(outcome: Outcome) -> None:
     if not isinstance(outcome, errors.UpstreamError):
         await outcome.close()
+
+
+def compute_retry_delay(outcome: Outcome, attempt: int, clock: RetryClock) -> float | None:
+    """Seconds to wait before calling the same upstream again; None when that would not help."""
+    if isinstance(outcome, errors.UpstreamError):
+        retries = isinstance(outcome, errors.UpstreamUnreachable)
+        return compute_backoff(attempt, clock.chance()) if retries else None
+    if outcome.status not in RETRIED_STATUSES:
+        return None
+    requested = parse_retry_after(outcome.headers.get("retry-after", ""), clock.wall_time())
+    if requested is None:
+        return compute_backoff(attempt, clock.chance())
+    return requested if requested <= MAX_RETRY_AFTER else None
+
+
+def compute_backoff(attempt: int, chance: float) -> float:
+    """A delay between the minimum and a ceiling that doubles with every attempt (`attempt` counts from 0)."""
+    ceiling = min(MAX_DELAY, MIN_DELAY * (2 << attempt))
+    return MIN_DELAY + chance * (ceiling - MIN_DELAY)
+
+
+def parse_retry_after(value: str, now: float) -> float | None:
+    """Seconds from `now` that a Retry-After header asks for: a number or an HTTP date (RFC 9110 §10.2.3)."""
+    value = value.strip()
+    if DELAY_SECONDS.fullmatch(value):
+        return float(value)
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+    except (ValueError, TypeError, OverflowError):
+        return None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from benchmark import payloads
+from scripts.benchmark import payloads
 
 
 class Kind(Enum):
@@ -36,7 +36,7 @@ class Shape:
     together: int
 
     def body(self) -> bytes:
-        return payloads.chat(self.size, self.model, stream=self.streams)
+        return payloads.build_chat(self.size, self.model, stream=self.streams)
 
 
 SMALL = Shape("1 KB", 1024, payloads.BURST, False, 400, 1600)

@@ -12,27 +12,26 @@ from typing import Any
 import orjson
 import uvloop
 
-from benchmark.processes import line_from, module, running
-from benchmark.semantic_figures import Figure, tell
-from benchmark.semantic_lag import at, lags
 from gateway.app import Gateway
-from gateway.collectors.contexts import collect, merging
+from gateway.collectors.contexts import build_merge, collect_contexts
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.record import Author, Record, RecordKey, RecordWrite
 from gateway.policies.repository import PolicyRepository
 from gateway.scopes.context_request import read_context_request
-from gateway.scopes.levels import assignments
-from gateway.scopes.scope import build_scope
+from gateway.scopes.scope import build_scope, resolve_assignments
 from gateway.settings import Settings
-from gateway.stores.memory_records import MemoryRecords
+from gateway.stores.memory_records import MemoryRecordStore
+from scripts.benchmark.processes import build_command, read_line, run_process
+from scripts.benchmark.semantic_figures import Figure, print_figures
+from scripts.benchmark.semantic_lag import get_percentile, measure_lags
 
 AUTHOR = Author("bench", "create")
 RESOURCES = 10
 SENTENCE = "Every product name is written as its owner writes it. "
 
 
-def context(number: int, edition: int = 0) -> bytes:
+def build_context(number: int, edition: int = 0) -> bytes:
     texts = {
         f"r-{place}": {
             "type": "text",
@@ -45,10 +44,10 @@ def context(number: int, edition: int = 0) -> bytes:
     return orjson.dumps({"name": f"Area {number}", "resources": texts})
 
 
-def everything(contexts: int) -> list[RecordWrite]:
+def build_writes(contexts: int) -> list[RecordWrite]:
     return [
         *(
-            RecordWrite(RecordKey("default", "contexts", f"area-{number}"), context(number))
+            RecordWrite(RecordKey("default", "contexts", f"area-{number}"), build_context(number))
             for number in range(contexts)
         ),
         *(
@@ -60,7 +59,7 @@ def everything(contexts: int) -> list[RecordWrite]:
     ]
 
 
-async def gateway_in(directory: Path) -> Gateway:
+async def open_gateway(directory: Path) -> Gateway:
     data: dict[str, Any] = {
         "policies": str(directory),
         "store": "memory:",
@@ -72,60 +71,60 @@ async def gateway_in(directory: Path) -> Gateway:
     return await Gateway.open(Settings.model_validate(data))
 
 
-async def seconds(work: Callable[[], Awaitable[object]]) -> float:
+async def time_seconds(work: Callable[[], Awaitable[object]]) -> float:
     began = time.perf_counter()
     await work()
     return time.perf_counter() - began
 
 
-async def rebuilt(policies: PolicyRepository, rounds: int) -> tuple[float, float]:
+async def measure_rebuilds(policies: PolicyRepository, rounds: int) -> tuple[float, float]:
     """Milliseconds of a snapshot made from nothing, and after one edit."""
-    records = list(policies.stored("contexts")) + list(policies.stored("agents"))
-    cold = [await from_nothing(policies, records) for _ in range(max(3, rounds // 4))]
+    records = list(policies.list_records("contexts")) + list(policies.list_records("agents"))
+    cold = [await load_from_nothing(policies, records) for _ in range(max(3, rounds // 4))]
     warm = []
     for edition in range(rounds):
-        write = RecordWrite(RecordKey("default", "contexts", "area-0"), context(0, edition + 1))
-        warm.append(await seconds(lambda write=write: policies.commit([write], AUTHOR)))  # type: ignore[misc]
+        write = RecordWrite(RecordKey("default", "contexts", "area-0"), build_context(0, edition + 1))
+        warm.append(await time_seconds(lambda write=write: policies.commit([write], AUTHOR)))  # type: ignore[misc]
     return statistics.median(cold) * 1000, statistics.median(warm) * 1000
 
 
-async def from_nothing(policies: PolicyRepository, records: list[Record]) -> float:
+async def load_from_nothing(policies: PolicyRepository, records: list[Record]) -> float:
     """Seconds of another node's first load of the same records."""
-    store = MemoryRecords()
+    store = MemoryRecordStore()
     await store.commit([RecordWrite(one.key, one.body, 0, one.id) for one in records], AUTHOR)
     other = PolicyRepository(policies._source, store)
-    took = await seconds(other.start)
+    took = await time_seconds(other.start)
     assert len(other.current.contexts) == len(policies.current.contexts)
     return took
 
 
-async def late(policies: PolicyRepository, duration: float) -> tuple[list[float], list[float]]:
+async def measure_lags_while_editing(policies: PolicyRepository, duration: float) -> tuple[list[float], list[float]]:
     """How late the loop is while snapshots are made one after another, and while another process burns as much."""
 
     async def edit() -> None:
         for edition in range(1_000_000):
             await policies.commit(
-                [RecordWrite(RecordKey("default", "contexts", "area-1"), context(1, edition))], AUTHOR
+                [RecordWrite(RecordKey("default", "contexts", "area-1"), build_context(1, edition))], AUTHOR
             )
 
     editing = asyncio.create_task(edit())
-    inside = await lags(duration)
+    inside = await measure_lags(duration)
     editing.cancel()
     await asyncio.gather(editing, return_exceptions=True)
-    with running(module("control_burn")) as process:
-        await asyncio.to_thread(line_from, process)
-        outside = await lags(duration)
+    with run_process(build_command("control_burn")) as process:
+        await asyncio.to_thread(read_line, process)
+        outside = await measure_lags(duration)
     return inside, outside
 
 
-async def scopes(gateway: Gateway, rounds: int) -> tuple[float, float]:
+async def measure_scopes(gateway: Gateway, rounds: int) -> tuple[float, float]:
     """Microseconds to resolve one scope: everything anew, and all of `prepare` when it was resolved before."""
-    snapshot, merge = gateway.policies.current, merging(gateway.types)
+    snapshot, merge = gateway.policies.current, build_merge(gateway.types)
     headers = [(b"x-context-agent", b"agent-7")]
 
     def resolve() -> None:
         scope = build_scope(read_context_request(headers, None), "m", ANONYMOUS, snapshot)
-        collect(scope, assignments(scope, snapshot), snapshot, merge)
+        collect_contexts(scope, resolve_assignments(scope, snapshot), snapshot, merge)
 
     body = b'{"model":"m","messages":[{"role":"user","content":"Hello"}]}'
 
@@ -146,18 +145,30 @@ async def scopes(gateway: Gateway, rounds: int) -> tuple[float, float]:
 
 async def measure(contexts: int, rounds: int) -> list[Figure]:
     with tempfile.TemporaryDirectory() as directory:
-        gateway = await gateway_in(Path(directory))
+        gateway = await open_gateway(Path(directory))
         async with gateway.running():
-            await gateway.policies.commit(everything(contexts), AUTHOR)
-            cold, warm = await rebuilt(gateway.policies, rounds)
-            inside, outside = await late(gateway.policies, 0.3 * rounds)
-            fresh, prepared = await scopes(gateway, rounds)
+            await gateway.policies.commit(build_writes(contexts), AUTHOR)
+            cold, warm = await measure_rebuilds(gateway.policies, rounds)
+            inside, outside = await measure_lags_while_editing(gateway.policies, 0.3 * rounds)
+            fresh, prepared = await measure_scopes(gateway, rounds)
     size = f"{contexts:,} × {RESOURCES}"
     return [
         Figure(f"first load of {size} resources at a start", cold, "ms"),
         Figure(f"snapshot of {size} resources rebuilt after an edit", warm, "ms", target=300),
-        Figure("loop's lag while snapshots are made, p50", at(inside, 50), "ms", at(outside, 50), "control"),
-        Figure("loop's lag while snapshots are made, p99", at(inside, 99), "ms", at(outside, 99), "control"),
+        Figure(
+            "loop's lag while snapshots are made, p50",
+            get_percentile(inside, 50),
+            "ms",
+            get_percentile(outside, 50),
+            "control",
+        ),
+        Figure(
+            "loop's lag while snapshots are made, p99",
+            get_percentile(inside, 99),
+            "ms",
+            get_percentile(outside, 99),
+            "control",
+        ),
         Figure("loop's lag while snapshots are made, worst", inside[-1], "ms", outside[-1], "control"),
         Figure("a scope resolved anew", fresh, "µs", target=100),
         Figure("a whole request prepared, its scope known", prepared, "µs", target=100),
@@ -165,4 +176,4 @@ async def measure(contexts: int, rounds: int) -> list[Figure]:
 
 
 if __name__ == "__main__":
-    tell(uvloop.run(measure(int(sys.argv[1]), int(sys.argv[2]))))
+    print_figures(uvloop.run(measure(int(sys.argv[1]), int(sys.argv[2]))))

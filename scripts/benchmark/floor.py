@@ -1,6 +1,6 @@
 """The floors: what the same stack costs when it only relays, or relays and injects 4 KB, and knows nothing else.
 
-Prints its port, then serves until it is told to stop: python -m benchmark.floor UPSTREAM_PORT
+Prints its port, then serves until it is told to stop: python -m scripts.benchmark.floor UPSTREAM_PORT
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from benchmark.payloads import CONTEXT
+from scripts.benchmark.payloads import CONTEXT
 
 
-class Floor:
+class FloorServer:
     """Two endpoints over one pooled client."""
 
     def __init__(self, upstream: str) -> None:
@@ -48,7 +48,7 @@ class Floor:
         headers = {"content-type": "application/json"}
         reply = await self._session.post(self._upstream, data=body, headers=headers)
         if reply.content_type == "text/event-stream":
-            return StreamingResponse(stream(reply), reply.status, media_type="text/event-stream")
+            return StreamingResponse(iterate_chunks(reply), reply.status, media_type="text/event-stream")
         async with reply:
             return Response(await reply.read(), reply.status, media_type=reply.content_type)
 
@@ -60,14 +60,14 @@ def add_context(messages: list[dict[str, Any]]) -> None:
         messages.insert(0, {"role": "system", "content": CONTEXT})
 
 
-async def stream(reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
+async def iterate_chunks(reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
     async with reply:
         async for chunk in reply.content.iter_any():
             yield chunk
 
 
 async def serve(upstream_port: int) -> None:
-    floor = Floor(f"http://127.0.0.1:{upstream_port}/v1/chat/completions")
+    floor = FloorServer(f"http://127.0.0.1:{upstream_port}/v1/chat/completions")
     routes = [
         Route("/relay/v1/chat/completions", floor.relay, methods=["POST"]),
         Route("/inject/v1/chat/completions", floor.inject, methods=["POST"]),

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import uvloop
 
-from benchmark.processes import cpu_seconds
+from scripts.benchmark.processes import read_cpu_seconds
 
 SECONDS = 120  # that one run may take
 TAIL = 64  # bytes of a stream that are kept: enough for [DONE] and the last chunk
@@ -22,7 +22,7 @@ _LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
 _END = b"0\r\n\r\n"
 
 
-class Run:
+class LoadRun:
     """A number of requests shared by all clients, and the wait for the last answer."""
 
     def __init__(self) -> None:
@@ -30,34 +30,34 @@ class Run:
         self._open = 0
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def send(self, clients: Iterable["Client"], requests: int) -> None:
+    async def send(self, clients: Iterable["LoadClient"], requests: int) -> None:
         self._left = self._open = requests
         self._done = asyncio.get_running_loop().create_future()
         for client in clients:
-            self.next(client)
+            self.send_next(client)
         async with asyncio.timeout(SECONDS):
             await self._done
 
-    def next(self, client: "Client") -> None:
+    def send_next(self, client: "LoadClient") -> None:
         if self._left > 0:
             self._left -= 1
             client.send()
 
-    def answered(self, client: "Client") -> None:
+    def count_answer(self, client: "LoadClient") -> None:
         self._open -= 1
-        self.next(client)
+        self.send_next(client)
         if self._open == 0 and not self._done.done():
             self._done.set_result(None)
 
-    def failed(self, why: str) -> None:
+    def fail(self, why: str) -> None:
         if self._open and not self._done.done():
             self._done.set_exception(RuntimeError(why))
 
 
-class Client(asyncio.Protocol):
+class LoadClient(asyncio.Protocol):
     """One connection that has one request under way at most."""
 
-    def __init__(self, run: Run, request: bytes, streams: bool) -> None:
+    def __init__(self, run: LoadRun, request: bytes, streams: bool) -> None:
         self._run, self._request, self._streams = run, request, streams
         self._data = b""
         self._left = -1  # bytes of the body to come; -1: its head is not there yet
@@ -67,7 +67,7 @@ class Client(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._run.failed("The server closed a connection.")
+        self._run.fail("The server closed a connection.")
 
     def close(self) -> None:
         self._transport.abort()
@@ -95,31 +95,31 @@ class Client(asyncio.Protocol):
 
     def _read_head(self, head: bytes) -> None:
         if not head.startswith(b"HTTP/1.1 200"):
-            self._run.failed(f"The server answered {head[:60]!r}.")
+            self._run.fail(f"The server answered {head[:60]!r}.")
         length = _LENGTH.search(head)
         self._chunked = length is None
         self._left = int(length[1]) if length else 0
 
     def _complete(self) -> None:
         if self._streams and b"data: [DONE]" not in self._data:
-            self._run.failed("A stream ended without [DONE].")
-        self._run.answered(self)
+            self._run.fail("A stream ended without [DONE].")
+        self._run.count_answer(self)
 
 
-async def carry_out(order: dict[str, Any]) -> dict[str, float]:
+async def run_order(order: dict[str, Any]) -> dict[str, float]:
     """One run: connect, one request per connection to warm up, then the measured ones."""
-    loop, run = asyncio.get_running_loop(), Run()
+    loop, run = asyncio.get_running_loop(), LoadRun()
     request = order["request"].encode()
     clients = []
     for _ in range(order["concurrency"]):
         _, client = await loop.create_connection(
-            lambda: Client(run, request, order["streams"]), "127.0.0.1", order["port"]
+            lambda: LoadClient(run, request, order["streams"]), "127.0.0.1", order["port"]
         )
         clients.append(client)
     await run.send(clients, len(clients))
-    cpu, began = cpu_seconds(order["pids"]), loop.time()
+    cpu, began = read_cpu_seconds(order["pids"]), loop.time()
     await run.send(clients, order["requests"])
-    result = {"cpu": cpu_seconds(order["pids"]) - cpu, "seconds": loop.time() - began}
+    result = {"cpu": read_cpu_seconds(order["pids"]) - cpu, "seconds": loop.time() - began}
     for client in clients:
         client.close()
     return result
@@ -128,7 +128,7 @@ async def carry_out(order: dict[str, Any]) -> dict[str, float]:
 async def serve() -> None:
     while line := await asyncio.to_thread(sys.stdin.readline):
         try:
-            result: dict[str, Any] = await carry_out(json.loads(line))
+            result: dict[str, Any] = await run_order(json.loads(line))
         except (OSError, RuntimeError, TimeoutError) as error:
             result = {"error": str(error) or type(error).__name__}
         print(json.dumps(result), flush=True)

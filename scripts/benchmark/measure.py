@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmark.cells import Cell
-from benchmark.processes import line_from, module, running
-from benchmark.subjects import Subject
+from scripts.benchmark.cells import Cell
+from scripts.benchmark.processes import build_command, read_line, run_process
+from scripts.benchmark.subjects import Subject
 
 MOST_ROUNDS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MeasurementPlan:
     """How much is measured."""
 
     cells: tuple[Cell, ...]
@@ -25,7 +25,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class CellSamples:
     """CPU µs per request of one cell: one figure per pass and subject."""
 
     cell: Cell
@@ -39,13 +39,13 @@ class Measured:
         return [one / other for one, other in zip(self.samples[subject], self.samples[base], strict=True)]
 
 
-class Load:
+class LoadGenerator:
     """The load generator's process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def cpu(self, subject: Subject, cell: Cell, requests: int) -> float:
+    def measure_cpu(self, subject: Subject, cell: Cell, requests: int) -> float:
         """CPU seconds that a subject needs for so many requests; raises RuntimeError if one of them fails."""
         order = {
             "port": subject.port,
@@ -58,51 +58,53 @@ class Load:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        result: dict[str, Any] = json.loads(line_from(self._process))
+        result: dict[str, Any] = json.loads(read_line(self._process))
         if "error" in result:
             raise RuntimeError(f"{subject.name}, {cell.name}, c={cell.concurrency}: {result['error']}")
         return float(result["cpu"])
 
 
 @contextmanager
-def load() -> Generator[Load]:
-    with running(module("load")) as process:
-        yield Load(process)
+def run_load_generator() -> Generator[LoadGenerator]:
+    with run_process(build_command("load")) as process:
+        yield LoadGenerator(process)
 
 
-def measure(generator: Load, subjects: Sequence[Subject], plan: Plan) -> Generator[str, None, list[Measured]]:
-    """Yields a line of progress per pass, returns one Measured per cell."""
-    table = [Measured(cell) for cell in plan.cells]
+def measure(
+    generator: LoadGenerator, subjects: Sequence[Subject], plan: MeasurementPlan
+) -> Generator[str, None, list[CellSamples]]:
+    """Yields a line of progress per pass, returns the samples of each cell."""
+    table = [CellSamples(cell) for cell in plan.cells]
     for measured in table:
-        for subject in able(subjects, measured.cell):
-            generator.cpu(subject, measured.cell, measured.cell.concurrency)
+        for subject in select_able(subjects, measured.cell):
+            generator.measure_cpu(subject, measured.cell, measured.cell.concurrency)
     for number in range(plan.passes):
         yield f"pass {number + 1} of {plan.passes}"
         for measured in table:
-            among = able(subjects, measured.cell)
-            turn = number % len(among)
-            run_once(generator, measured, [*among[turn:], *among[:turn]], plan.scale)
+            among = select_able(subjects, measured.cell)
+            first = number % len(among)
+            run_once(generator, measured, [*among[first:], *among[:first]], plan.scale)
     return table
 
 
-def able(subjects: Sequence[Subject], cell: Cell) -> list[Subject]:
+def select_able(subjects: Sequence[Subject], cell: Cell) -> list[Subject]:
     return [subject for subject in subjects if subject.serves(cell)]
 
 
-def run_once(generator: Load, measured: Measured, subjects: list[Subject], scale: float) -> None:
+def run_once(generator: LoadGenerator, measured: CellSamples, subjects: list[Subject], scale: float) -> None:
     """One pass of one cell in short runs, forth and back: whatever slows the machine meanwhile slows all alike."""
     cell, requests = measured.cell, measured.cell.requests(scale)
-    rounds = rounds_of(cell, requests)
+    rounds = choose_rounds(cell, requests)
     spent: dict[str, list[float]] = {subject.name: [] for subject in subjects}
     for number in range(rounds):
         among = [subject for subject in subjects if number == 0 or subject.slowness == 1]
         for subject in (*among, *reversed(among)):
             count = max(cell.concurrency, requests // subject.slowness // (2 * rounds))
-            spent[subject.name].append(generator.cpu(subject, cell, count) / count)
+            spent[subject.name].append(generator.measure_cpu(subject, cell, count) / count)
     for name, costs in spent.items():
         measured.samples.setdefault(name, []).append(statistics.mean(costs) * 1e6)
 
 
-def rounds_of(cell: Cell, requests: int) -> int:
+def choose_rounds(cell: Cell, requests: int) -> int:
     """As many as leave each client several requests per run."""
     return max(1, min(MOST_ROUNDS, requests // (8 * cell.concurrency)))

@@ -11,8 +11,8 @@ from typing import cast
 
 import uvloop
 
-from benchmark import payloads
-from benchmark.processes import until_stdin_closes
+from scripts.benchmark import payloads
+from scripts.benchmark.processes import wait_until_stdin_closes
 
 TICK = 0.001
 CHUNKS_PER_TICK = 4  # of all paced streams together: a rate at which no server under test falls behind
@@ -28,17 +28,19 @@ STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-e
 END = b"0\r\n\r\n"
 
 
-def chunked(data: bytes) -> bytes:
+def encode_chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-class Answers:
+class PreparedAnswers:
     """Everything that is ever sent, ready as bytes."""
 
     def __init__(self) -> None:
-        body = payloads.reply()
+        body = payloads.build_reply()
         self.whole = JSON_HEAD % len(body) + body
-        self.chunks = {usage: [chunked(event) for event in payloads.events(usage=usage)] for usage in (False, True)}
+        self.chunks = {
+            usage: [encode_chunk(event) for event in payloads.build_events(usage=usage)] for usage in (False, True)
+        }
 
 
 class Pacer:
@@ -61,7 +63,7 @@ class Pacer:
                     self._streams.append((transport, chunks))
 
 
-class Burst:
+class BurstStream:
     """Sends a stream's chunks in single writes, as fast as the loop turns."""
 
     def __init__(self, transport: asyncio.Transport, chunks: list[bytes]) -> None:
@@ -74,10 +76,10 @@ class Burst:
             asyncio.get_running_loop().call_soon(self.step)
 
 
-class Upstream(asyncio.Protocol):
+class MockUpstream(asyncio.Protocol):
     """One connection; requests come one after the other."""
 
-    def __init__(self, answers: Answers, pacer: Pacer) -> None:
+    def __init__(self, answers: PreparedAnswers, pacer: Pacer) -> None:
         self._answers, self._pacer = answers, pacer
         self._data = b""
 
@@ -97,7 +99,7 @@ class Upstream(asyncio.Protocol):
 
     def _answer(self, body: bytes) -> None:
         if payloads.PROBE.encode() in body:
-            self._transport.write(probed(body))
+            self._transport.write(build_probe_reply(body))
         elif not _STREAM.search(body):
             self._transport.write(self._answers.whole)
         else:
@@ -106,23 +108,23 @@ class Upstream(asyncio.Protocol):
             if payloads.PACED.encode() in body:
                 self._pacer.add(self._transport, chunks)
             else:
-                Burst(self._transport, chunks).step()
+                BurstStream(self._transport, chunks).step()
 
 
-def probed(body: bytes) -> bytes:
+def build_probe_reply(body: bytes) -> bytes:
     """A reply whose text says what arrived."""
     received = f"context={payloads.MARK.encode() in body} tools={b'get_context_resource' in body}"
-    answer = payloads.reply().replace(payloads.REPLY_WORDS.encode(), received.encode())
+    answer = payloads.build_reply().replace(payloads.REPLY_WORDS.encode(), received.encode())
     return JSON_HEAD % len(answer) + answer
 
 
 async def serve() -> None:
-    answers, pacer = Answers(), Pacer()
+    answers, pacer = PreparedAnswers(), Pacer()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Upstream(answers, pacer), "127.0.0.1", 0)
+    server = await loop.create_server(lambda: MockUpstream(answers, pacer), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     pacing = loop.create_task(pacer.run())
-    await until_stdin_closes()
+    await wait_until_stdin_closes()
     pacing.cancel()
     server.close()
 

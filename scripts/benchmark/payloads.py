@@ -17,7 +17,7 @@ USAGE = {"prompt_tokens": 1200, "completion_tokens": CHUNKS, "total_tokens": 120
 REPLY_WORDS = "The introduction should name the reader's problem first; the history of the product can wait. " * 3
 
 
-def chat(size: int, model: str, *, stream: bool) -> bytes:
+def build_chat(size: int, model: str, *, stream: bool) -> bytes:
     """A chat request of about `size` bytes: a system message, a history of 1 KB messages and a question."""
     messages = [{"role": "system", "content": "You are a careful editor who answers in English."}]
     while size > 2048:
@@ -28,35 +28,35 @@ def chat(size: int, model: str, *, stream: bool) -> bytes:
     fields: dict[str, Any] = {"model": model, "messages": messages, "temperature": 0.3}
     if stream:
         fields["stream"] = True
-    return compact(fields)
+    return encode_compact(fields)
 
 
-def reply() -> bytes:
+def build_reply() -> bytes:
     message = {"role": "assistant", "content": REPLY_WORDS, "refusal": None}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
-    return compact({**HEAD, "object": "chat.completion", "choices": [choice], "usage": USAGE})
+    return encode_compact({**HEAD, "object": "chat.completion", "choices": [choice], "usage": USAGE})
 
 
-def events(*, usage: bool) -> list[bytes]:
+def build_events(*, usage: bool) -> list[bytes]:
     """The stream, event by event; with usage, every chunk says so and one more carries it."""
     silent = {"usage": None} if usage else {}
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": f" word{number}"} for number in range(1, CHUNKS)]
-    said = [event({"choices": [choice(delta)], **silent}) for delta in deltas]
-    said.append(event({"choices": [choice({}, "stop")], **silent}))
+    said = [encode_event({"choices": [build_choice(delta)], **silent}) for delta in deltas]
+    said.append(encode_event({"choices": [build_choice({}, "stop")], **silent}))
     if usage:
-        said.append(event({"choices": [], "usage": USAGE}))
+        said.append(encode_event({"choices": [], "usage": USAGE}))
     return [*said, b"data: [DONE]\n\n"]
 
 
-def choice(delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+def build_choice(delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
     return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
 
 
-def event(fields: dict[str, Any]) -> bytes:
+def encode_event(fields: dict[str, Any]) -> bytes:
     head = {**HEAD, "object": "chat.completion.chunk", "service_tier": "default", "system_fingerprint": "fp_0123456789"}
-    return b"data: " + compact({**head, **fields}) + b"\n\n"
+    return b"data: " + encode_compact({**head, **fields}) + b"\n\n"
 
 
-def compact(value: Any) -> bytes:
+def encode_compact(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()

@@ -13,10 +13,10 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from benchmark import payloads
-from benchmark.cells import Kind
-from benchmark.processes import running, tree
-from benchmark.subjects import Door, Subject
+from scripts.benchmark import payloads
+from scripts.benchmark.cells import Kind
+from scripts.benchmark.processes import list_process_tree, run_process
+from scripts.benchmark.subjects import RequestRoute, Subject
 
 LITELLM = "litellm[proxy]==1.106.2"
 LITELLM_SLOWNESS = 20
@@ -42,35 +42,35 @@ http {{
 
 
 @contextmanager
-def peers(upstream_port: int, directory: Path, cache: Path) -> Generator[list[Subject]]:
+def run_peers(upstream_port: int, directory: Path, cache: Path) -> Generator[list[Subject]]:
     """Every peer that can be had here."""
     with ExitStack() as stack:
-        found = [stack.enter_context(litellm(upstream_port, directory, cache))]
+        found = [stack.enter_context(run_litellm(upstream_port, directory, cache))]
         if command := shutil.which("nginx"):
-            found.append(stack.enter_context(nginx(command, upstream_port, directory)))
+            found.append(stack.enter_context(run_nginx(command, upstream_port, directory)))
         else:
             print("nginx is not installed and is left out.", file=sys.stderr)
         yield found
 
 
-def doors(*headers: tuple[str, str]) -> dict[Kind, Door]:
+def build_routes(*headers: tuple[str, str]) -> dict[Kind, RequestRoute]:
     """Peers inject nothing: what they relay stands next to what we inject."""
-    return dict.fromkeys((Kind.RELAY, Kind.INJECTED), Door(headers=headers))
+    return dict.fromkeys((Kind.RELAY, Kind.INJECTED), RequestRoute(headers=headers))
 
 
 @contextmanager
-def nginx(command: str, upstream_port: int, directory: Path) -> Generator[Subject]:
-    port = free_port()
+def run_nginx(command: str, upstream_port: int, directory: Path) -> Generator[Subject]:
+    port = find_free_port()
     config = directory / "nginx.conf"
     config.write_text(NGINX.format(directory=directory, upstream=upstream_port, port=port))
-    with running([command, "-p", str(directory), "-c", str(config)]) as process:
+    with run_process([command, "-p", str(directory), "-c", str(config)]) as process:
         wait_until_alive(port, "/livez", process)
-        yield Subject("nginx", port, tuple(tree(process.pid)), doors())
+        yield Subject("nginx", port, tuple(list_process_tree(process.pid)), build_routes())
 
 
 @contextmanager
-def litellm(upstream_port: int, directory: Path, cache: Path) -> Generator[Subject]:
-    port = free_port()
+def run_litellm(upstream_port: int, directory: Path, cache: Path) -> Generator[Subject]:
+    port = find_free_port()
     parameters = {"api_base": f"http://127.0.0.1:{upstream_port}/v1", "api_key": "none"}
     models = [
         {"model_name": name, "litellm_params": {"model": f"openai/{name}", **parameters}}
@@ -78,17 +78,17 @@ def litellm(upstream_port: int, directory: Path, cache: Path) -> Generator[Subje
     ]
     config = directory / "litellm.yaml"
     config.write_text(json.dumps({"model_list": models}))
-    command = [litellm_command(cache), "--config", config, "--host", "127.0.0.1", "--port", port, "--num_workers", 1]
+    command = [install_litellm(cache), "--config", config, "--host", "127.0.0.1", "--port", port, "--num_workers", 1]
     key = f"sk-{secrets.token_hex(32)}"  # it does not start without one
     bearer = ("authorization", f"Bearer {key}")
     said = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "LITELLM_MASTER_KEY": key}
     environ = {**os.environ, **said}
-    with running([str(word) for word in command], environ) as process:
+    with run_process([str(word) for word in command], environ) as process:
         wait_until_alive(port, "/health/liveliness", process)
-        yield Subject("litellm", port, tuple(tree(process.pid)), doors(bearer), LITELLM_SLOWNESS)
+        yield Subject("litellm", port, tuple(list_process_tree(process.pid)), build_routes(bearer), LITELLM_SLOWNESS)
 
 
-def litellm_command(cache: Path) -> Path:
+def install_litellm(cache: Path) -> Path:
     """litellm's proxy; installed into a venv of its own the first time."""
     venv = cache / "litellm-proxy"
     stamp = venv / "installed"
@@ -100,7 +100,7 @@ def litellm_command(cache: Path) -> Path:
     return venv / "bin" / "litellm"
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     """A port that was free a moment ago: these servers cannot say which one the kernel gave them."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]

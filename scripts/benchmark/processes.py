@@ -11,7 +11,7 @@ from pathlib import Path
 STOP_SECONDS = 10
 
 
-def cpu_seconds(pids: Iterable[int]) -> float:
+def read_cpu_seconds(pids: Iterable[int]) -> float:
     """CPU time of whole processes, user and system, with threads that have ended.
 
     The counter behind utime + stime in /proc/<pid>/stat, which are cut to 10 ms; the processes' CPU clocks
@@ -20,25 +20,25 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return sum(time.clock_gettime((~pid << 3) | 2) for pid in pids)
 
 
-def resident_mb(pid: int) -> float:
+def read_resident_mb(pid: int) -> float:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     kilobytes = next(line.split()[1] for line in lines if line.startswith("VmRSS:"))
     return int(kilobytes) / 1024
 
 
-def tree(pid: int) -> list[int]:
+def list_process_tree(pid: int) -> list[int]:
     """A process and everything that it started."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [pid, *(grandchild for child in children for grandchild in tree(int(child)))]
+    return [pid, *(grandchild for child in children for grandchild in list_process_tree(int(child)))]
 
 
-def module(name: str, *arguments: object) -> list[str]:
+def build_command(name: str, *arguments: object) -> list[str]:
     """The command line that runs a module of this package."""
-    return [sys.executable, "-m", f"benchmark.{name}", *map(str, arguments)]
+    return [sys.executable, "-m", f"scripts.benchmark.{name}", *map(str, arguments)]
 
 
 @contextmanager
-def running(command: list[str], environ: Mapping[str, str] | None = None) -> Generator[subprocess.Popen[str]]:
+def run_process(command: list[str], environ: Mapping[str, str] | None = None) -> Generator[subprocess.Popen[str]]:
     """A process whose output can be read and which is gone when the block ends; its log goes to /dev/null."""
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ
@@ -57,7 +57,7 @@ def running(command: list[str], environ: Mapping[str, str] | None = None) -> Gen
                 pipe.close()
 
 
-def line_from(process: subprocess.Popen[str]) -> str:
+def read_line(process: subprocess.Popen[str]) -> str:
     """The next line of a process's output; raises RuntimeError when it has ended instead."""
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -66,5 +66,5 @@ def line_from(process: subprocess.Popen[str]) -> str:
     return line
 
 
-async def until_stdin_closes() -> None:
+async def wait_until_stdin_closes() -> None:
     await asyncio.to_thread(sys.stdin.buffer.read)

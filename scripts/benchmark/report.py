@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmark.cells import LITELLM_TIMES, RESIDENT_MB, START_SECONDS
-from benchmark.measure import Measured
-from benchmark.subjects import Start
+from scripts.benchmark.cells import LITELLM_TIMES, RESIDENT_MB, START_SECONDS
+from scripts.benchmark.measure import CellSamples
+from scripts.benchmark.subjects import GatewayStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class Verdict:
         return "pass" if self.passed else "FAIL"
 
 
-def ratio(measured: Measured) -> Verdict:
+def compute_ratio(measured: CellSamples) -> Verdict:
     """The gateway in floors: the median of the ratios within each pass."""
     cell = measured.cell
     figure = statistics.median(measured.ratios("gateway", "floor"))
     return Verdict(f"{cell.name}, c={cell.concurrency}", figure, "≤", cell.kind.limit)
 
 
-def litellm_times(measured: Measured) -> Verdict | None:
+def compare_litellm(measured: CellSamples) -> Verdict | None:
     """litellm's proxy in gateways, where it was measured."""
     if "litellm" not in measured.samples:
         return None
@@ -49,7 +49,7 @@ def litellm_times(measured: Measured) -> Verdict | None:
     return Verdict(name, statistics.median(measured.ratios("litellm", "gateway")), "≥", LITELLM_TIMES)
 
 
-def of_starts(starts: Sequence[Start]) -> list[Verdict]:
+def judge_starts(starts: Sequence[GatewayStart]) -> list[Verdict]:
     return [
         Verdict("start until /livez answers, s", statistics.median(s.seconds for s in starts), "≤", START_SECONDS),
         Verdict(
@@ -58,22 +58,22 @@ def of_starts(starts: Sequence[Start]) -> list[Verdict]:
     ]
 
 
-def verdicts(table: Sequence[Measured], starts: Sequence[Start]) -> list[Verdict]:
-    peers = [verdict for measured in table if (verdict := litellm_times(measured)) is not None]
-    return [*map(ratio, table), *peers, *of_starts(starts)]
+def compute_verdicts(table: Sequence[CellSamples], starts: Sequence[GatewayStart]) -> list[Verdict]:
+    peers = [verdict for measured in table if (verdict := compare_litellm(measured)) is not None]
+    return [*map(compute_ratio, table), *peers, *judge_starts(starts)]
 
 
-def as_text(table: Sequence[Measured], starts: Sequence[Start]) -> str:
+def render_text(table: Sequence[CellSamples], starts: Sequence[GatewayStart]) -> str:
     """Tables in Markdown, readable as they stand."""
     others = sorted({name for measured in table for name in measured.samples} - {"floor", "gateway"})
     heads = ["CPU µs per request", "c", *others, "floor", "gateway", "ratio", "min–max", "target", ""]
-    rows = [line(measured, others) for measured in table]
-    more = [[v.name, f"{v.figure:.2f}", v.goal, v.word] for v in verdicts(table, starts)[len(table) :]]
-    return "\n".join([*aligned([heads, *rows]), "", *aligned([["", "measured", "target", ""], *more])])
+    rows = [render_row(measured, others) for measured in table]
+    more = [[v.name, f"{v.figure:.2f}", v.goal, v.word] for v in compute_verdicts(table, starts)[len(table) :]]
+    return "\n".join([*align_columns([heads, *rows]), "", *align_columns([["", "measured", "target", ""], *more])])
 
 
-def line(measured: Measured, others: Sequence[str]) -> list[str]:
-    verdict = ratio(measured)
+def render_row(measured: CellSamples, others: Sequence[str]) -> list[str]:
+    verdict = compute_ratio(measured)
     ratios = measured.ratios("gateway", "floor")
     figures = [
         f"{measured.median(name):.0f}" if name in measured.samples else "" for name in (*others, "floor", "gateway")
@@ -83,14 +83,14 @@ def line(measured: Measured, others: Sequence[str]) -> list[str]:
     return [cell.name, str(cell.concurrency), *figures, f"{verdict.figure:.2f}", spread, verdict.goal, verdict.word]
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["| " + " | ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) + " |" for row in rows]
     rule = "|" + "|".join(["-" * (widths[0] + 2), *("-" * (width + 1) + ":" for width in widths[1:])]) + "|"
     return [lines[0], rule, *lines[1:]]
 
 
-def as_document(table: Sequence[Measured], starts: Sequence[Start]) -> dict[str, Any]:
+def build_document(table: Sequence[CellSamples], starts: Sequence[GatewayStart]) -> dict[str, Any]:
     """Everything that was measured, sample by sample."""
     return {
         "machine": {"cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()},
@@ -99,10 +99,10 @@ def as_document(table: Sequence[Measured], starts: Sequence[Start]) -> dict[str,
                 "name": m.cell.name,
                 "concurrency": m.cell.concurrency,
                 "cpu_us": m.samples,
-                "median_ratio": ratio(m).figure,
+                "median_ratio": compute_ratio(m).figure,
             }
             for m in table
         ],
         "starts": [asdict(start) for start in starts],
-        "verdicts": [{**asdict(v), "passed": v.passed} for v in verdicts(table, starts)],
+        "verdicts": [{**asdict(v), "passed": v.passed} for v in compute_verdicts(table, starts)],
     }

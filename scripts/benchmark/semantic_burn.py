@@ -6,7 +6,7 @@ The same model on as many threads as the gateway's embedder has; prints a line o
 import sys
 import threading
 
-from gateway.semantic.model.files import locate
+from gateway.semantic.model.files import locate_model
 from gateway.semantic.model.onnx_embedder import THREADS
 from gateway.semantic.model.onnx_model import OnnxModel
 
@@ -15,11 +15,11 @@ TEXT = "How do I change the address of an order that has not been sent yet?"
 
 def burn(model: OnnxModel) -> None:
     while True:
-        model.vector(TEXT)
+        model.embed_text(TEXT)
 
 
 def main() -> None:
-    model = OnnxModel.load(locate())
+    model = OnnxModel.load(locate_model())
     for _ in range(THREADS):
         threading.Thread(target=burn, args=[model], daemon=True).start()
     print("burning", flush=True)

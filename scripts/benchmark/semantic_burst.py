@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmark import payloads, subjects
-from benchmark.processes import line_from, module, running
-from benchmark.semantic_figures import Figure, tell
+from scripts.benchmark import payloads, subjects
+from scripts.benchmark.processes import build_command, read_line, run_process
+from scripts.benchmark.semantic_figures import Figure, print_figures
 
 TOGETHER = 32
 RELAY_PAUSE = 0.005
@@ -48,7 +48,7 @@ class Caller:
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
     async def ask(self, question: str, agent: str | None = None) -> Answer:
-        body = payloads.compact({"model": payloads.BURST, "messages": [{"role": "user", "content": question}]})
+        body = payloads.encode_compact({"model": payloads.BURST, "messages": [{"role": "user", "content": question}]})
         about = f"x-context-agent: {agent}\r\n" if agent else ""
         head = f"POST {subjects.CHAT} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n{about}"
         began = time.perf_counter()
@@ -66,25 +66,28 @@ class Caller:
 
 
 @contextmanager
-def gateway(upstream: int, directory: Path) -> Generator[int]:
-    """A gateway's port; one agent's resources are found by meaning, those of the other are only offered."""
+def run_gateway(upstream: int, directory: Path) -> Generator[int]:
+    """A gateway's port; one agent's resources are found by semantic search, those of the other are only offered."""
     config = subjects.write_config(upstream, directory)
-    contexts = {"found": {"resources": resources("semantic")}, "offered": {"resources": resources("on_demand")}}
+    contexts = {
+        "found": {"resources": build_resources("semantic")},
+        "offered": {"resources": build_resources("on_demand")},
+    }
     agents = {"helper": {"contexts": ["found"]}, "plain": {"contexts": ["offered"]}}
     policies = {"contexts": contexts, "agents": agents}
     (directory / "policies" / "bench.yaml").write_text(json.dumps(policies))
-    with running([sys.executable, "-m", "gateway", "serve", "--config", str(config), "--port", "0"]) as process:
-        yield int(line_from(process).strip().rsplit(":", 1)[1])
+    with run_process([sys.executable, "-m", "gateway", "serve", "--config", str(config), "--port", "0"]) as process:
+        yield int(read_line(process).strip().rsplit(":", 1)[1])
 
 
-def resources(mode: str) -> dict[str, Any]:
+def build_resources(mode: str) -> dict[str, Any]:
     return {
         topic: {"type": "text", "mode": mode, "data": {"content": f"What customers ask about their {topic}."}}
         for topic in TOPICS
     }
 
 
-async def ready(port: int) -> None:
+async def wait_until_ready(port: int) -> None:
     """Wait until questions are searched: until then nothing is placed for them."""
     caller = await Caller.connect(port)
     for _ in range(300):
@@ -103,32 +106,32 @@ class Asker:
         self._port, self._agent = port, agent
         self._numbers = itertools.count()
 
-    async def next(self, caller: Caller) -> Answer:
+    async def ask_next(self, caller: Caller) -> Answer:
         number = next(self._numbers)
         topic = TOPICS[number % len(TOPICS)]
         return await caller.ask(f"What do customers ask about the {topic} of order {number}?", self._agent)
 
-    async def steadily(self, callers: int, seconds: float) -> list[Answer]:
+    async def ask_constantly(self, callers: int, seconds: float) -> list[Answer]:
         """So many callers, each with its next question as soon as it has an answer."""
 
         async def one() -> list[Answer]:
             caller, end, answers = await Caller.connect(self._port), time.perf_counter() + seconds, []
             while time.perf_counter() < end:
-                answers.append(await self.next(caller))
+                answers.append(await self.ask_next(caller))
             caller.close()
             return answers
 
         return [answer for some in await asyncio.gather(*(one() for _ in range(callers))) for answer in some]
 
-    async def in_bursts(self, seconds: float, relayed: list[float]) -> tuple[list[Answer], float]:
+    async def ask_in_bursts(self, seconds: float, relayed: list[float]) -> tuple[list[Answer], float]:
         """Bursts of 32 with a pause after each, and how long they took in all; relays go on during each."""
         callers = [await Caller.connect(self._port) for _ in range(TOGETHER)]
         answers: list[Answer] = []
         end, busy = time.perf_counter() + seconds, 0.0
         while time.perf_counter() < end:
             began = time.perf_counter()
-            burst = asyncio.gather(*(self.next(caller) for caller in callers))
-            relays = asyncio.create_task(relaying(self._port, seconds, relayed))
+            burst = asyncio.gather(*(self.ask_next(caller) for caller in callers))
+            relays = asyncio.create_task(relay_constantly(self._port, seconds, relayed))
             answers += await burst
             busy += time.perf_counter() - began
             relays.cancel()
@@ -139,7 +142,7 @@ class Asker:
         return answers, busy
 
 
-async def relaying(port: int, seconds: float, found: list[float]) -> None:
+async def relay_constantly(port: int, seconds: float, found: list[float]) -> None:
     """Milliseconds of relays that come one after the other."""
     caller, end = await Caller.connect(port), time.perf_counter() + seconds
     try:
@@ -151,30 +154,34 @@ async def relaying(port: int, seconds: float, found: list[float]) -> None:
 
 
 async def measure(port: int, seconds: float) -> list[Figure]:
-    await ready(port)
+    await wait_until_ready(port)
     asker, plain = Asker(port, "helper"), Asker(port, "plain")
     idle: list[float] = []
     during: list[float] = []
     control: list[float] = []
     unsearched: list[float] = []
-    alone = await asker.steadily(1, seconds)
-    await relaying(port, seconds / 2, idle)
-    answers, busy = await asker.in_bursts(seconds, during)
-    with running(module("semantic_burn")) as process:
-        await asyncio.to_thread(line_from, process)
-        await relaying(port, seconds, control)
-        await plain.in_bursts(seconds, unsearched)
-    overload = await asker.steadily(TOGETHER, seconds)
+    alone = await asker.ask_constantly(1, seconds)
+    await relay_constantly(port, seconds / 2, idle)
+    answers, busy = await asker.ask_in_bursts(seconds, during)
+    with run_process(build_command("semantic_burn")) as process:
+        await asyncio.to_thread(read_line, process)
+        await relay_constantly(port, seconds, control)
+        await plain.ask_in_bursts(seconds, unsearched)
+    overload = await asker.ask_constantly(TOGETHER, seconds)
     one_by_one = sum(answer.searched for answer in alone) / seconds
     return [
-        Figure("searches per second, bursts of 32", searched(answers) / busy, "/s", one_by_one, "one at a time"),
-        Figure("bursts of 32, left to the tools for want of time", shed(answers), "%"),
-        Figure("bursts of 32, slowest answer", slowest(answers), "ms"),
+        Figure("searches per second, bursts of 32", count_searched(answers) / busy, "/s", one_by_one, "one at a time"),
+        Figure("bursts of 32, left to the tools for want of time", compute_shed_percent(answers), "%"),
+        Figure("bursts of 32, slowest answer", compute_slowest_ms(answers), "ms"),
         Figure(
-            "searches per second, 32 without a pause", searched(overload) / seconds, "/s", one_by_one, "one at a time"
+            "searches per second, 32 without a pause",
+            count_searched(overload) / seconds,
+            "/s",
+            one_by_one,
+            "one at a time",
         ),
-        Figure("32 without a pause, left to the tools for want of time", shed(overload), "%"),
-        Figure("32 without a pause, slowest answer", slowest(overload), "ms"),
+        Figure("32 without a pause, left to the tools for want of time", compute_shed_percent(overload), "%"),
+        Figure("32 without a pause, slowest answer", compute_slowest_ms(overload), "ms"),
         Figure("relay's p50 when nothing else happens", statistics.median(idle), "ms"),
         *(
             Figure("relay's p50 during bursts of 32", statistics.median(during), "ms", statistics.median(beside), name)
@@ -183,26 +190,26 @@ async def measure(port: int, seconds: float) -> list[Figure]:
     ]
 
 
-def searched(answers: list[Answer]) -> int:
+def count_searched(answers: list[Answer]) -> int:
     return sum(answer.searched for answer in answers)
 
 
-def shed(answers: list[Answer]) -> float:
+def compute_shed_percent(answers: list[Answer]) -> float:
     """Per cent."""
-    return 100 * (1 - searched(answers) / len(answers))
+    return 100 * (1 - count_searched(answers) / len(answers))
 
 
-def slowest(answers: list[Answer]) -> float:
+def compute_slowest_ms(answers: list[Answer]) -> float:
     return max(answer.seconds for answer in answers) * 1000
 
 
 def main(seconds: float) -> None:
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as directory,
-        subjects.upstream() as upstream,
-        gateway(upstream, Path(directory)) as port,
+        subjects.run_upstream() as upstream,
+        run_gateway(upstream, Path(directory)) as port,
     ):
-        tell(asyncio.run(measure(port, seconds)))
+        print_figures(asyncio.run(measure(port, seconds)))
 
 
 if __name__ == "__main__":

@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager
 
 import uvloop
 
-from benchmark.processes import line_from, module, running
-from benchmark.semantic_figures import Figure, tell
-from gateway.semantic.model.files import locate
+from gateway.semantic.model.files import locate_model
 from gateway.semantic.model.onnx_embedder import OnnxEmbedder
+from scripts.benchmark.processes import build_command, read_line, run_process
+from scripts.benchmark.semantic_figures import Figure, print_figures
 
 TICK = 0.001
 ASKING = 4  # questions under way at any time: two are embedded, two wait
 
 
-async def lags(seconds: float) -> list[float]:
+async def measure_lags(seconds: float) -> list[float]:
     """Milliseconds by which each tick came too late, smallest first."""
     found: list[float] = []
     end = time.perf_counter() + seconds  # the loop's own clock counts in milliseconds
@@ -28,9 +28,9 @@ async def lags(seconds: float) -> list[float]:
 
 
 @asynccontextmanager
-async def embedding() -> AsyncGenerator[None]:
+async def embed_constantly() -> AsyncGenerator[None]:
     """Distinct questions embedded in this process all the time."""
-    embedder = OnnxEmbedder(locate())
+    embedder = OnnxEmbedder(locate_model())
     await embedder.embed(["warm up"])
     numbers = iter(range(1_000_000))
 
@@ -49,20 +49,26 @@ async def embedding() -> AsyncGenerator[None]:
 
 
 async def measure(seconds: float) -> list[Figure]:
-    async with embedding():
-        inside = await lags(seconds)
-    with running(module("semantic_burn")) as process:
-        await asyncio.to_thread(line_from, process)
-        outside = await lags(seconds)
+    async with embed_constantly():
+        inside = await measure_lags(seconds)
+    with run_process(build_command("semantic_burn")) as process:
+        await asyncio.to_thread(read_line, process)
+        outside = await measure_lags(seconds)
     return [
-        Figure(f"event loop's lag while embedding, p{share:g}", at(inside, share), "ms", at(outside, share), "control")
+        Figure(
+            f"event loop's lag while embedding, p{share:g}",
+            get_percentile(inside, share),
+            "ms",
+            get_percentile(outside, share),
+            "control",
+        )
         for share in (50, 99, 99.9)
     ]
 
 
-def at(found: list[float], share: float) -> float:
+def get_percentile(found: list[float], share: float) -> float:
     return found[min(len(found) - 1, int(len(found) * share / 100))]
 
 
 if __name__ == "__main__":
-    tell(uvloop.run(measure(float(sys.argv[1]))))
+    print_figures(uvloop.run(measure(float(sys.argv[1]))))

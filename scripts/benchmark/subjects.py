@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmark import payloads
-from benchmark.cells import CONCURRENT, TOKENS, Cell, Kind
-from benchmark.processes import cpu_seconds, line_from, module, resident_mb, running
+from scripts.benchmark import payloads
+from scripts.benchmark.cells import CONCURRENT, TOKENS, Cell, Kind
+from scripts.benchmark.processes import build_command, read_cpu_seconds, read_line, read_resident_mb, run_process
 
 CHAT = "/v1/chat/completions"
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class RequestRoute:
     """Where and how a subject is asked for one kind of treatment."""
 
     path: str = CHAT
@@ -33,7 +33,7 @@ class Subject:
     name: str
     port: int
     pids: tuple[int, ...]
-    doors: Mapping[Kind, Door]
+    doors: Mapping[Kind, RequestRoute]
     slowness: int = 1  # it gets so many times fewer requests, and only those at c=32 that come at full speed
 
     def serves(self, cell: Cell) -> bool:
@@ -57,7 +57,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class GatewayStart:
     """How a gateway came up."""
 
     seconds: float  # from the command until /livez answered
@@ -66,34 +66,38 @@ class Start:
 
 
 @contextmanager
-def upstream() -> Generator[int]:
+def run_upstream() -> Generator[int]:
     """The mock upstream's port."""
-    with running(module("mock")) as process:
-        yield int(line_from(process))
+    with run_process(build_command("mock")) as process:
+        yield int(read_line(process))
 
 
 @contextmanager
-def floor(upstream_port: int) -> Generator[Subject]:
-    with running(module("floor", upstream_port)) as process:
-        relay, inject = Door(f"/relay{CHAT}"), Door(f"/inject{CHAT}")
+def run_floor(upstream_port: int) -> Generator[Subject]:
+    with run_process(build_command("floor", upstream_port)) as process:
+        relay, inject = RequestRoute(f"/relay{CHAT}"), RequestRoute(f"/inject{CHAT}")
         doors = {Kind.RELAY: relay, Kind.INJECTED: inject, Kind.TOOLS: inject}
-        yield Subject("floor", int(line_from(process)), (process.pid,), doors)
+        yield Subject("floor", int(read_line(process)), (process.pid,), doors)
 
 
 @contextmanager
-def gateway(upstream_port: int, directory: Path) -> Generator[Subject]:
+def run_gateway(upstream_port: int, directory: Path) -> Generator[Subject]:
     """The gateway with its defaults: only the upstream and the policies are given."""
     config = write_config(upstream_port, directory)
-    with running([sys.executable, "-m", "gateway", "serve", "--config", str(config), "--port", "0"]) as process:
-        address = re.search(r":(\d+)$", line_from(process).strip())
+    with run_process([sys.executable, "-m", "gateway", "serve", "--config", str(config), "--port", "0"]) as process:
+        address = re.search(r":(\d+)$", read_line(process).strip())
         if address is None:
             raise RuntimeError("the gateway did not say where it listens")
-        doors = {Kind.RELAY: Door(), Kind.INJECTED: agent("editor"), Kind.TOOLS: agent("librarian")}
+        doors = {
+            Kind.RELAY: RequestRoute(),
+            Kind.INJECTED: route_for_agent("editor"),
+            Kind.TOOLS: route_for_agent("librarian"),
+        }
         yield Subject("gateway", int(address[1]), (process.pid,), doors)
 
 
-def agent(alias: str) -> Door:
-    return Door(headers=(("x-context-agent", alias),))
+def route_for_agent(alias: str) -> RequestRoute:
+    return RequestRoute(headers=(("x-context-agent", alias),))
 
 
 def write_config(upstream_port: int, directory: Path) -> Path:
@@ -115,29 +119,29 @@ def write_config(upstream_port: int, directory: Path) -> Path:
     return path
 
 
-def start_of(upstream_port: int, directory: Path) -> Start:
+def measure_start(upstream_port: int, directory: Path) -> GatewayStart:
     """Start a gateway, wait until it lives, ask it once, and look at what it holds."""
     began = time.perf_counter()
-    with gateway(upstream_port, directory) as subject:
-        expect(subject, "GET", "/livez")
-        seconds, cpu = time.perf_counter() - began, cpu_seconds(subject.pids)
+    with run_gateway(upstream_port, directory) as subject:
+        fetch_json(subject, "GET", "/livez")
+        seconds, cpu = time.perf_counter() - began, read_cpu_seconds(subject.pids)
         probe(subject, Kind.TOOLS)
         time.sleep(1)  # what it does in the background after it is up belongs to it
-        return Start(seconds, cpu, resident_mb(subject.pids[0]))
+        return GatewayStart(seconds, cpu, read_resident_mb(subject.pids[0]))
 
 
 def probe(subject: Subject, kind: Kind) -> None:
     """Make sure that a request arrives upstream as its kind says; raises RuntimeError if not."""
-    body = payloads.chat(1024, payloads.PROBE, stream=False)
+    body = payloads.build_chat(1024, payloads.PROBE, stream=False)
     head = {"content-type": "application/json", **dict(subject.doors[kind].headers)}
-    said = expect(subject, "POST", subject.doors[kind].path, body, head)["choices"][0]["message"]["content"]
+    said = fetch_json(subject, "POST", subject.doors[kind].path, body, head)["choices"][0]["message"]["content"]
     injects = kind is not Kind.RELAY
     wanted = f"context={injects} tools={kind is Kind.TOOLS and subject.name == 'gateway'}"
     if said != wanted:
         raise RuntimeError(f"{subject.name}, {kind.value}: the upstream should have seen {wanted}, but saw {said}")
 
 
-def expect(
+def fetch_json(
     subject: Subject, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """The JSON of one answer; raises RuntimeError unless it is a 200."""

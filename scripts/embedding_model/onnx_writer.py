@@ -25,7 +25,7 @@ class Graph:
 
     def constant(self, name: str, value: np.ndarray) -> str:
         """Keep `value` as a weight called `name`; returns the name."""
-        self.tensors[name] = tensor(name, value)
+        self.tensors[name] = encode_tensor(name, value)
         return name
 
     def node(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Attribute) -> str:
@@ -39,10 +39,10 @@ class Graph:
     def _add(
         self, op: str, domain: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Mapping[str, Attribute]
     ) -> str:
-        parts = [text(1, name) for name in inputs] + [text(2, name) for name in outputs]
-        parts += [text(3, outputs[0]), text(4, op)]
-        parts += [message(5, attribute(name, value)) for name, value in sorted(attributes.items())]
-        self.nodes.append(b"".join([*parts, text(7, domain)]))
+        parts = [encode_text(1, name) for name in inputs] + [encode_text(2, name) for name in outputs]
+        parts += [encode_text(3, outputs[0]), encode_text(4, op)]
+        parts += [encode_message(5, encode_attribute(name, value)) for name, value in sorted(attributes.items())]
+        self.nodes.append(b"".join([*parts, encode_text(7, domain)]))
         return outputs[0]
 
 
@@ -55,29 +55,36 @@ class Port:
     shape: tuple[int | str, ...]
 
 
-def model(graph: Graph, inputs: Sequence[Port], outputs: Sequence[Port]) -> bytes:
+def encode_model(graph: Graph, inputs: Sequence[Port], outputs: Sequence[Port]) -> bytes:
     """The bytes of the file."""
-    body = [message(1, node) for node in graph.nodes] + [text(2, "graph")]
-    body += [message(5, value) for value in graph.tensors.values()]
-    body += [message(11, _port(port)) for port in inputs] + [message(12, _port(port)) for port in outputs]
-    opsets = [text(1, "") + number(2, OPSET), text(1, CONTRIB) + number(2, 1)]
-    head = number(1, IR_VERSION) + text(2, "context-gateway")
-    return head + message(7, b"".join(body)) + b"".join(message(8, opset) for opset in opsets)
+    body = [encode_message(1, node) for node in graph.nodes] + [encode_text(2, "graph")]
+    body += [encode_message(5, value) for value in graph.tensors.values()]
+    body += [encode_message(11, _encode_port(port)) for port in inputs] + [
+        encode_message(12, _encode_port(port)) for port in outputs
+    ]
+    opsets = [encode_text(1, "") + encode_number(2, OPSET), encode_text(1, CONTRIB) + encode_number(2, 1)]
+    head = encode_number(1, IR_VERSION) + encode_text(2, "context-gateway")
+    return head + encode_message(7, b"".join(body)) + b"".join(encode_message(8, opset) for opset in opsets)
 
 
-def tensor(name: str, value: np.ndarray) -> bytes:
-    dims = b"".join(number(1, size) for size in value.shape)
+def encode_tensor(name: str, value: np.ndarray) -> bytes:
+    dims = b"".join(encode_number(1, size) for size in value.shape)
     little = np.ascontiguousarray(value).astype(value.dtype.newbyteorder("<"), copy=False)
-    return dims + number(2, ELEMENT_TYPES[value.dtype.name]) + text(8, name) + message(9, little.tobytes())
+    return (
+        dims
+        + encode_number(2, ELEMENT_TYPES[value.dtype.name])
+        + encode_text(8, name)
+        + encode_message(9, little.tobytes())
+    )
 
 
-def attribute(name: str, value: Attribute) -> bytes:
+def encode_attribute(name: str, value: Attribute) -> bytes:
     if isinstance(value, int):
-        return text(1, name) + number(3, value) + number(20, 2)
-    return text(1, name) + varint(2 << 3 | 5) + struct.pack("<f", value) + number(20, 1)
+        return encode_text(1, name) + encode_number(3, value) + encode_number(20, 2)
+    return encode_text(1, name) + encode_varint(2 << 3 | 5) + struct.pack("<f", value) + encode_number(20, 1)
 
 
-def varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -86,20 +93,20 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def number(tag: int, value: int) -> bytes:
-    return varint(tag << 3) + varint(value & 0xFFFFFFFFFFFFFFFF)
+def encode_number(tag: int, value: int) -> bytes:
+    return encode_varint(tag << 3) + encode_varint(value & 0xFFFFFFFFFFFFFFFF)
 
 
-def message(tag: int, body: bytes) -> bytes:
-    return varint(tag << 3 | 2) + varint(len(body)) + body
+def encode_message(tag: int, body: bytes) -> bytes:
+    return encode_varint(tag << 3 | 2) + encode_varint(len(body)) + body
 
 
-def text(tag: int, value: str) -> bytes:
-    return message(tag, value.encode())
+def encode_text(tag: int, value: str) -> bytes:
+    return encode_message(tag, value.encode())
 
 
-def _port(port: Port) -> bytes:
-    dims = [text(2, size) if isinstance(size, str) else number(1, size) for size in port.shape]
-    shape = b"".join(message(1, dim) for dim in dims)
-    kind = number(1, ELEMENT_TYPES[port.element]) + message(2, shape)
-    return text(1, port.name) + message(2, message(1, kind))
+def _encode_port(port: Port) -> bytes:
+    dims = [encode_text(2, size) if isinstance(size, str) else encode_number(1, size) for size in port.shape]
+    shape = b"".join(encode_message(1, dim) for dim in dims)
+    kind = encode_number(1, ELEMENT_TYPES[port.element]) + encode_message(2, shape)
+    return encode_text(1, port.name) + encode_message(2, encode_message(1, kind))

@@ -99,7 +99,7 @@ async def run_app(config: Path) -> AsyncIterator[App]:
     mark = IN_BACKGROUND.set(True)
     async with gateway.running():
         IN_BACKGROUND.reset(mark)
-        yield gateway.router(draining=lambda: False)
+        yield gateway.build_app(draining=lambda: False)
 
 
 async def wait_for_index(app: App) -> None:

@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis_server import RedisServer, running_redis
+from redis_server import RedisServer, bring_deadlines_nearer, running_redis
 
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError
-from gateway.stores.memory_ephemeral import MemoryStore
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.protocols import EphemeralStore
-from gateway.stores.redis_ephemeral import RedisStore
-from gateway.stores.sqlite_ephemeral import SqliteStore
+from gateway.stores.redis_connection import RedisTimeouts
+from gateway.stores.redis_ephemeral import RedisEphemeralStore
+from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
 
 
 class Clock:
@@ -40,28 +41,21 @@ Open = Callable[[Path, Clock, RedisServer], Awaitable[EphemeralStore]]
 
 
 async def memory(_: Path, clock: Clock, __: RedisServer) -> EphemeralStore:
-    return MemoryStore(clock=clock)
+    return MemoryEphemeralStore(clock=clock)
 
 
 async def sqlite(folder: Path, clock: Clock, _: RedisServer) -> EphemeralStore:
-    return await SqliteStore.open(folder / "gateway.db", clock=clock)
+    return await SqliteEphemeralStore.open(folder / "gateway.db", clock=clock)
 
 
-async def redis(_: Path, clock: Clock, server: RedisServer, kind: type[RedisStore] = RedisStore) -> EphemeralStore:
+async def redis(
+    _: Path, clock: Clock, server: RedisServer, kind: type[RedisEphemeralStore] = RedisEphemeralStore
+) -> EphemeralStore:
     with server.client() as client:
         client.flushall()
     clock.passed = lambda seconds: bring_deadlines_nearer(server, seconds)
     # The suite asks what is kept, not how fast: a busy machine gets the time that it needs.
-    return await kind.open(redis_address(server.url), budget=10)
-
-
-def bring_deadlines_nearer(server: RedisServer, seconds: float) -> None:
-    """What the server sees of time that passes in a test."""
-    with server.client() as client:
-        for key in client.scan_iter(count=5000):
-            left: Any = client.pttl(key)
-            if left >= 0:
-                client.pexpire(key, int(left - seconds * 1000))
+    return await kind.open(redis_address(server.url), RedisTimeouts(call=10))
 
 
 @pytest.fixture(scope="module")
@@ -254,14 +248,14 @@ async def test_owners_of_a_lease_are_any_text(store: EphemeralStore) -> None:
         assert await store.lease(f"lease-{number}", owner, 10)
 
 
-class Timeless(RedisStore):
+class Timeless(RedisEphemeralStore):
     """A mutant: keeps everything for good."""
 
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
         await super().put(key, value)
 
 
-class Overwriting(RedisStore):
+class Overwriting(RedisEphemeralStore):
     """A mutant: the last one to make a secret wins."""
 
     async def put_new(self, key: str, value: bytes) -> bytes:
@@ -269,14 +263,14 @@ class Overwriting(RedisStore):
         return value
 
 
-class Listing(RedisStore):
+class Listing(RedisEphemeralStore):
     """A mutant: answers for keys that hold nothing."""
 
     async def get_many(self, keys: Any) -> dict[str, bytes]:
         return dict.fromkeys(keys, b"") | await super().get_many(keys)
 
 
-class Prolonging(RedisStore):
+class Prolonging(RedisEphemeralStore):
     """A mutant: every addition gives the counter its whole time again."""
 
     async def add(self, key: str, amount: int, ttl: float) -> int:
@@ -285,7 +279,7 @@ class Prolonging(RedisStore):
         return total
 
 
-class ReadingFirst(RedisStore):
+class ReadingFirst(RedisEphemeralStore):
     """A mutant: reads, adds and writes in three steps."""
 
     async def add(self, key: str, amount: int, ttl: float) -> int:
@@ -294,7 +288,7 @@ class ReadingFirst(RedisStore):
         return total
 
 
-class Yielding(RedisStore):
+class Yielding(RedisEphemeralStore):
     """A mutant: whoever asks last has the lease."""
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
@@ -302,7 +296,7 @@ class Yielding(RedisStore):
         return True
 
 
-MUTANTS: list[tuple[type[RedisStore], Callable[..., Awaitable[None]]]] = [
+MUTANTS: list[tuple[type[RedisEphemeralStore], Callable[..., Awaitable[None]]]] = [
     (Timeless, test_a_value_lives_until_its_ttl_and_no_longer),
     (Timeless, test_a_shorter_deadline_replaces_a_longer_one),
     (Overwriting, test_put_new_keeps_the_first_value_for_good),
@@ -317,7 +311,7 @@ MUTANTS: list[tuple[type[RedisStore], Callable[..., Awaitable[None]]]] = [
 
 @pytest.mark.parametrize(("mutant", "promise"), MUTANTS)
 async def test_an_engine_that_breaks_a_promise_is_caught(
-    mutant: type[RedisStore],
+    mutant: type[RedisEphemeralStore],
     promise: Callable[..., Awaitable[None]],
     tmp_path: Path,
     clock: Clock,

@@ -10,24 +10,23 @@ from numpy.typing import NDArray
 from redis_server import RedisServer, query_engine, running_redis
 
 from gateway.domain.redis_address import redis_address
-from gateway.semantic.index import redis_index as redis_module
-from gateway.semantic.index.nearest import Nearby, nearest
-from gateway.semantic.index.passage_index import PassageIndex
+from gateway.semantic.index.nearest import NearestPassages, find_nearest
+from gateway.semantic.index.passage_index import IndexWords, PassageIndex
 from gateway.semantic.index.passages import Passage
-from gateway.semantic.index.redis_index import RedisIndex
-from gateway.semantic.index.redis_layout import Layout
-from gateway.semantic.index.vector_index import vector_index as index_module
-from gateway.semantic.model.onnx_model import normalised
-from gateway.semantic.search.view import IndexView, IndexWords
+from gateway.semantic.index.redis_index import LookupOptions, RedisIndex
+from gateway.semantic.index.redis_writer import RedisLayout, WriterOptions
+from gateway.semantic.index.vector_index import EXACT_LIMIT
+from gateway.semantic.model.onnx_model import normalise_vectors
+from gateway.semantic.search.view import IndexView
 from gateway.stores.redis_connection import RedisConnection
 from gateway.stores.redis_passages import PassageFilter
 
 COUNT, WIDTH, BEST = 1500, 64, 10
-Find = Callable[[IndexView, Sequence[str], NDArray[np.float32]], Awaitable[Nearby]]
+Find = Callable[[IndexView, Sequence[str], NDArray[np.float32]], Awaitable[NearestPassages]]
 
 
-class Model:
-    """All that an index wants of an embedder here."""
+class NamedModel:
+    """All that an index needs of an embedder here."""
 
     id = "contract"
 
@@ -35,25 +34,35 @@ class Model:
 def clustered(count: int, seed: int) -> NDArray[np.float32]:
     rng = np.random.default_rng(seed)
     centres = np.random.default_rng(0).standard_normal((60, WIDTH))
-    return normalised((centres[rng.integers(0, 60, count)] + rng.standard_normal((count, WIDTH))).astype(np.float32))
+    return normalise_vectors(
+        (centres[rng.integers(0, 60, count)] + rng.standard_normal((count, WIDTH))).astype(np.float32)
+    )
 
 
-def made(*workspaces: str, seed: int = 1) -> PassageIndex:
+def made(*workspaces: str, exact_limit: int = EXACT_LIMIT) -> PassageIndex:
     """Passages of the files ("") or of workspaces, two to a resource and ten resources to a context."""
     passages = []
     for workspace in workspaces:
         prefix = f"{workspace}\0" if workspace else ""
         passages += [Passage(f"{prefix}c{n // 20}/{n // 2}", f"{workspace} text {n} of {n % 7}") for n in range(COUNT)]
-    rows = clustered(len(passages), seed).astype(np.float16)
+    rows = clustered(len(passages), 1).astype(np.float16)
     vectors = {one.key("contract"): row for one, row in zip(passages, rows, strict=True)}
-    return PassageIndex.build(1, Model(), passages, vectors)  # type: ignore[arg-type]
+    return PassageIndex.build(1, NamedModel(), passages, vectors, exact_limit)  # type: ignore[arg-type]
 
 
 INDEXED = made("")
+CODED = made("", exact_limit=0)
+# The suite asks what is found, not how fast; and what is fast here need not spare the server.
+OPTIONS = LookupOptions(
+    answer_seconds=10.0,
+    poll_seconds=0.02,
+    retry_seconds=0.05,
+    writer=WriterOptions(wait_seconds=0.02, batch=100),
+)
 
 
 def view_of(indexed: PassageIndex, names: Sequence[str]) -> IndexView:
-    return IndexView.build(indexed, names, IndexWords.of(indexed))
+    return IndexView.build(IndexWords.build(indexed), names)
 
 
 def share_of(indexed: PassageIndex, share: float, *, whole_contexts: bool) -> list[str]:
@@ -66,7 +75,7 @@ def share_of(indexed: PassageIndex, share: float, *, whole_contexts: bool) -> li
 
 
 def exact(view: IndexView, queries: NDArray[np.float32]) -> list[set[int]]:
-    scores = view.indexed.index.scores_for(queries, view.rows)
+    scores = view.index.vectors.compute_scores(queries, view.rows)
     return [set(np.argsort(-line)[:BEST].tolist()) for line in scores]
 
 
@@ -76,19 +85,9 @@ def server() -> Iterator[RedisServer]:
         yield running
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The suite asks what is found, not how fast; and what is fast here need not be gentle."""
-    monkeypatch.setattr(redis_module, "ANSWER_SECONDS", 10.0)
-    monkeypatch.setattr(redis_module, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(redis_module, "RETRY_SECONDS", 0.05)
-    monkeypatch.setattr("gateway.semantic.index.redis_writer.WAIT_SECONDS", 0.02)
-    monkeypatch.setattr("gateway.semantic.index.redis_writer.AT_ONCE", 100)
-
-
 @asynccontextmanager
 async def on_server(server: RedisServer, newest: Callable[[], PassageIndex | None]) -> AsyncIterator[RedisIndex]:
-    index = RedisIndex(await RedisConnection.open(redis_address(server.url)), always=True)
+    index = RedisIndex(await RedisConnection.open(redis_address(server.url)), always=True, options=OPTIONS)
     running = asyncio.create_task(index.run(newest))
     try:
         yield index
@@ -105,22 +104,29 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.fixture(params=["exact", "coded", "redis"])
-async def find(
-    request: pytest.FixtureRequest, server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Find]:
-    async def here(view: IndexView, sentences: Sequence[str], queries: NDArray[np.float32]) -> Nearby:
-        return nearest(view.indexed.index, view.rows, queries)
+def way(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
-    async def there(view: IndexView, sentences: Sequence[str], queries: NDArray[np.float32]) -> Nearby:
-        if newest[0] is not view.indexed:
-            newest[0] = view.indexed
-        await until(lambda: index.serving is view.indexed)
-        near = await index.near(view, sentences, queries)
+
+@pytest.fixture
+def exact_limit(way: str) -> int:
+    return 0 if way == "coded" else EXACT_LIMIT
+
+
+@pytest.fixture
+async def find(way: str, server: RedisServer) -> AsyncIterator[Find]:
+    async def here(view: IndexView, sentences: Sequence[str], queries: NDArray[np.float32]) -> NearestPassages:
+        return find_nearest(view.index.vectors, view.rows, queries)
+
+    async def there(view: IndexView, sentences: Sequence[str], queries: NDArray[np.float32]) -> NearestPassages:
+        if newest[0] is not view.index:
+            newest[0] = view.index
+        await until(lambda: index.serving is view.index)
+        near = await index.find_nearest(view, sentences, queries)
         assert near is not None
         return near
 
-    if request.param != "redis":
-        monkeypatch.setattr(index_module, "EXACT_LIMIT", 10**6 if request.param == "exact" else 0)
+    if way != "redis":
         yield here
         return
     newest: list[PassageIndex | None] = [None]
@@ -130,8 +136,10 @@ async def find(
 
 @pytest.mark.parametrize("whole_contexts", [True, False], ids=["contexts", "resources"])
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.4, 1.0])
-async def test_the_ten_best_of_what_is_allowed_are_found(find: Find, share: float, whole_contexts: bool) -> None:
-    indexed = made("") if index_module.EXACT_LIMIT == 0 else INDEXED
+async def test_the_ten_best_of_what_is_allowed_are_found(
+    find: Find, exact_limit: int, share: float, whole_contexts: bool
+) -> None:
+    indexed = INDEXED if exact_limit else CODED
     view = view_of(indexed, share_of(indexed, share, whole_contexts=whole_contexts))
     queries = clustered(30, 9)
     hits = wanted = 0
@@ -146,15 +154,15 @@ async def test_the_ten_best_of_what_is_allowed_are_found(find: Find, share: floa
 async def test_several_sentences_are_looked_up_at_once_and_bounded_each(find: Find) -> None:
     view, queries = view_of(INDEXED, list(INDEXED.numbers)), clustered(4, 10)
     near = await find(view, ["anything"] * 4, queries)
-    scores = INDEXED.index.scores_for(queries, view.rows)
+    scores = INDEXED.vectors.compute_scores(queries, view.rows)
     hits = sum(len(best & set(near.places.tolist())) for best in exact(view, queries))
     assert hits >= 0.99 * 4 * BEST
     others = np.setdiff1d(np.arange(len(view.rows)), near.places)
     assert (scores[:, others] <= near.bounds[:, None] + 0.02).mean() > 0.999
 
 
-async def test_a_workspace_finds_its_own_and_the_files_and_nothing_of_another(find: Find) -> None:
-    indexed = made("", "a", "b")
+async def test_a_workspace_finds_its_own_and_the_files_and_nothing_of_another(find: Find, exact_limit: int) -> None:
+    indexed = made("", "a", "b", exact_limit=exact_limit)
     mine = [key for key in indexed.numbers if not key.startswith("b\0")]
     view, queries = view_of(indexed, mine), clustered(10, 11)
     near = await find(view, ["b text 3"] * 10, queries)
@@ -170,7 +178,7 @@ async def test_words_are_looked_up_as_hashes_whatever_they_say(server: RedisServ
     async with on_server(server, lambda: INDEXED) as index:
         await until(lambda: index.serving is INDEXED)
         view = view_of(INDEXED, [f"c{n // 10}/{n}" for n in range(60)])
-        near = await index.near(view, [odd], clustered(1, 12))
+        near = await index.find_nearest(view, [odd], clustered(1, 12))
     assert near is not None
     worded = {place for place, row in enumerate(view.rows) if "77" in INDEXED.passages[row].text.split()}
     assert worded
@@ -179,22 +187,24 @@ async def test_words_are_looked_up_as_hashes_whatever_they_say(server: RedisServ
 
 async def test_a_filter_that_is_left_out_would_be_noticed(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: everything is ranked, and what may not be seen is thrown away afterwards."""
-    monkeypatch.setattr(Layout, "allowed", lambda self, number, rows: None)
+    monkeypatch.setattr(RedisLayout, "build_filter", lambda self, number, rows: None)
     async with on_server(server, lambda: INDEXED) as index:
         await until(lambda: index.serving is INDEXED)
 
-        async def there(view: IndexView, sentences: Sequence[str], queries: NDArray[np.float32]) -> Nearby:
-            near = await index.near(view, sentences, queries)
+        async def there(view: IndexView, sentences: Sequence[str], queries: NDArray[np.float32]) -> NearestPassages:
+            near = await index.find_nearest(view, sentences, queries)
             assert near is not None
             return near
 
         with pytest.raises((AssertionError, ValueError)):
-            await test_the_ten_best_of_what_is_allowed_are_found(there, 0.01, True)
+            await test_the_ten_best_of_what_is_allowed_are_found(there, EXACT_LIMIT, 0.01, True)
 
 
 def test_what_another_workspace_stores_lies_in_another_index_and_changes_none() -> None:
     def held(indexed: PassageIndex) -> dict[str, tuple[str, bytes]]:
-        return {part.workspace: (part.name("kind"), part.fingerprint) for part in Layout.of(indexed, 1).parts}
+        return {
+            part.workspace: (part.name("kind"), part.fingerprint) for part in RedisLayout.build(indexed, 1).partitions
+        }
 
     alone, beside = held(made("", "a")), held(made("", "a", "b"))
     assert {name: beside[name] for name in ("", "a")} == alone
@@ -202,10 +212,10 @@ def test_what_another_workspace_stores_lies_in_another_index_and_changes_none() 
 
 
 def test_tags_stand_for_whole_contexts_where_they_can() -> None:
-    layout = Layout.of(INDEXED, 1)
+    layout = RedisLayout.build(INDEXED, 1)
     some = [*(f"c0/{n}" for n in range(10)), "c1/10", "c1/11"]
-    allowed = layout.allowed(0, view_of(INDEXED, some).rows)
+    allowed = layout.build_filter(0, view_of(INDEXED, some).rows)
     assert isinstance(allowed, PassageFilter)
     assert (len(allowed.contexts), len(allowed.resources)) == (1, 2)
     assert allowed.share == pytest.approx(24 / COUNT)
-    assert layout.allowed(0, view_of(INDEXED, list(INDEXED.numbers)).rows) is None
+    assert layout.build_filter(0, view_of(INDEXED, list(INDEXED.numbers)).rows) is None

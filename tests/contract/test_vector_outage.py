@@ -1,4 +1,4 @@
-"""Shared vectors while their server is silent, away or empty: nothing is lost for good, and nobody waits long."""
+"""Shared vectors while their server is silent, down or empty: nothing is lost for good, and nobody waits long."""
 
 import asyncio
 import time
@@ -9,48 +9,55 @@ from redis_server import RedisServer, running_redis
 
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError
-from gateway.stores import redis_vectors as module
-from gateway.stores.redis_connection import RedisConnection
-from gateway.stores.redis_vectors import RedisVectors
+from gateway.stores.redis_connection import RedisConnection, RedisTimeouts
+from gateway.stores.redis_vectors import RedisVectorStore
+
+TIMEOUTS = RedisTimeouts(call=0.3, probe_interval=0.05)
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
+def shared() -> Iterator[RedisServer]:
     with running_redis() as running:
         yield running
 
 
 @pytest.fixture
-async def store(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RedisVectors]:
-    monkeypatch.setattr(module, "RETRY_SECONDS", 0.05)
-    monkeypatch.setattr("gateway.stores.redis_connection.PROBE_SECONDS", 0.05)
-    if not server.running:
-        server.start()
-    with server.client() as client:
+def server(shared: RedisServer) -> Iterator[RedisServer]:
+    """An empty server, whatever the test before did to it."""
+    if not shared.running:
+        shared.start()
+    with shared.client() as client:
         client.flushall()
-    opened = await opened_on(server)
+    yield shared
+    shared.thaw()
+
+
+@pytest.fixture
+async def store(server: RedisServer) -> AsyncIterator[RedisVectorStore]:
+    opened = await open_store(server)
     yield opened
     server.thaw()
     await opened.close()
 
 
-async def opened_on(server: RedisServer) -> RedisVectors:
-    return RedisVectors(await RedisConnection.open(redis_address(server.url), budget=0.3))
+async def open_store(server: RedisServer, kind: type[RedisVectorStore] = RedisVectorStore) -> RedisVectorStore:
+    connection = await RedisConnection.open(redis_address(server.url), TIMEOUTS)
+    return kind(connection, retry_seconds=0.05, max_unsaved=4)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+async def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110, what is awaited here is not ours to signal
             await asyncio.sleep(0.01)
 
 
-def kept(server: RedisServer) -> int:
+def count_keys(server: RedisServer) -> int:
     with server.client() as client:
         return int(client.dbsize())
 
 
 async def test_what_a_silent_server_does_not_take_is_kept_and_written_when_it_is_back(
-    store: RedisVectors, server: RedisServer
+    store: RedisVectorStore, server: RedisServer
 ) -> None:
     await store.put_many({b"a": b"1"})
     server.freeze()
@@ -62,22 +69,26 @@ async def test_what_a_silent_server_does_not_take_is_kept_and_written_when_it_is
     with pytest.raises(StoreError):
         await store.get_many([b"a"])
     server.thaw()
-    await until(lambda: kept(server) == 5)
-    other = await opened_on(server)
+    await wait_until(lambda: count_keys(server) == 5)
+    other = await open_store(server)
     assert set(await other.get_many([b"a", b"b", b"c", b"d", b"e"])) == {b"a", b"b", b"c", b"d", b"e"}
     await other.close()
 
 
-async def test_a_server_that_was_killed_is_filled_again(store: RedisVectors, server: RedisServer) -> None:
+async def check_refill(store: RedisVectorStore, server: RedisServer, seconds: float) -> None:
     server.kill()
     await store.put_many({b"a": b"1"})
     server.start()
-    await until(lambda: kept(server) == 1)
+    await wait_until(lambda: count_keys(server) == 1, seconds)
     assert await store.get_many([b"a"]) == {b"a": b"1"}
 
 
-async def test_an_emptied_server_has_nothing_and_takes_everything_anew(
-    store: RedisVectors, server: RedisServer
+async def test_a_server_that_was_killed_is_filled_again(store: RedisVectorStore, server: RedisServer) -> None:
+    await check_refill(store, server, 10)
+
+
+async def test_an_emptied_server_has_nothing_and_takes_everything_again(
+    store: RedisVectorStore, server: RedisServer
 ) -> None:
     await store.put_many({b"a": b"1"})
     with server.client() as client:
@@ -87,28 +98,25 @@ async def test_an_emptied_server_has_nothing_and_takes_everything_anew(
     assert await store.get_many([b"a"]) == {b"a": b"1"}
 
 
-async def test_no_more_is_kept_back_than_memory_allows(
-    store: RedisVectors, server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "KEPT_BACK", 2)
+async def test_no_more_is_kept_unsaved_than_memory_allows(store: RedisVectorStore, server: RedisServer) -> None:
     server.freeze()
-    await store.put_many({b"a": b"1", b"b": b"1"})
+    await store.put_many({bytes([n]): b"1" for n in range(4)})
     with pytest.raises(StoreError):
         await store.put_many({b"c": b"1"})
 
 
-async def test_vectors_that_were_dropped_in_an_outage_would_be_noticed(
-    store: RedisVectors, server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The mutant: what could not be written is forgotten."""
+class Forgetful(RedisVectorStore):
+    """A mutant: what could not be written is forgotten."""
 
-    async def swallowed(self: RedisVectors, vectors: Mapping[bytes, bytes]) -> None:
+    async def put_many(self, vectors: Mapping[bytes, bytes]) -> None:
         try:
             await self._write(vectors)
         except StoreError:
             return
 
-    monkeypatch.setattr(RedisVectors, "put_many", swallowed)
-    monkeypatch.setattr("test_vector_outage.until", lambda condition: asyncio.sleep(0.3))
-    with pytest.raises(AssertionError):
-        await test_a_server_that_was_killed_is_filled_again(store, server)
+
+async def test_vectors_that_were_dropped_in_an_outage_would_be_noticed(server: RedisServer) -> None:
+    store = await open_store(server, Forgetful)
+    with pytest.raises(TimeoutError):
+        await check_refill(store, server, 0.3)
+    await store.close()

@@ -9,9 +9,11 @@ from redis_server import RedisServer, bring_deadlines_nearer, running_redis
 
 from gateway.domain.redis_address import redis_address
 from gateway.errors import CorruptStore, StoreError
-from gateway.stores.redis_connection import RedisConnection
-from gateway.stores.redis_vectors import RedisVectors
-from gateway.stores.vectors import TOUCH_SECONDS, UNUSED_SECONDS, MemoryVectors, SqliteVectors, VectorStore
+from gateway.stores.memory_vectors import MemoryVectorStore
+from gateway.stores.protocols import TOUCH_SECONDS, UNUSED_SECONDS, VectorStore
+from gateway.stores.redis_connection import RedisConnection, RedisTimeouts
+from gateway.stores.redis_vectors import RedisVectorStore
+from gateway.stores.sqlite_vectors import SqliteVectorStore
 
 
 class Clock:
@@ -33,18 +35,18 @@ Open = Callable[[Path, Clock, RedisServer], Awaitable[VectorStore]]
 
 
 async def memory(_: Path, clock: Clock, __: RedisServer) -> VectorStore:
-    return MemoryVectors(clock=clock)
+    return MemoryVectorStore(clock=clock)
 
 
 async def sqlite(folder: Path, clock: Clock, _: RedisServer) -> VectorStore:
-    return await SqliteVectors.open(folder / "data" / "vectors.db", clock=clock)
+    return await SqliteVectorStore.open(folder / "data" / "vectors.db", clock=clock)
 
 
 async def redis(_: Path, clock: Clock, server: RedisServer) -> VectorStore:
     with server.client() as client:
         client.flushall()
     clock.passed = lambda seconds: bring_deadlines_nearer(server, seconds)
-    return RedisVectors(await RedisConnection.open(redis_address(server.url), budget=10))
+    return RedisVectorStore(await RedisConnection.open(redis_address(server.url), RedisTimeouts(call=10)))
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ async def test_what_nobody_asked_for_in_a_month_is_forgotten(store: VectorStore,
     clock.forward(TOUCH_SECONDS + 1)
     await store.get_many([b"used"])
     clock.forward(UNUSED_SECONDS - 1)
-    assert await store.sweep() == (0 if isinstance(store, RedisVectors) else 1)  # a server forgets by itself
+    assert await store.sweep() == (0 if isinstance(store, RedisVectorStore) else 1)  # a server forgets by itself
     assert await store.get_many([b"used", b"unused"]) == {b"used": b"1"}
     assert await store.sweep() == 0
 
@@ -104,17 +106,17 @@ async def test_concurrent_writers_do_not_disturb_each_other(store: VectorStore) 
 
 async def test_sqlite_keeps_vectors_over_a_restart_and_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "vectors.db"
-    store = await SqliteVectors.open(path)
+    store = await SqliteVectorStore.open(path)
     await store.put_many({b"a": b"one"})
     await store.close()
-    store = await SqliteVectors.open(path)
+    store = await SqliteVectorStore.open(path)
     assert await store.get_many([b"a"]) == {b"a": b"one"}
     await store.close()
     assert path.stat().st_mode & 0o077 == 0
 
 
 async def test_two_workers_share_one_file(tmp_path: Path) -> None:
-    first, second = [await SqliteVectors.open(tmp_path / "vectors.db") for _ in range(2)]
+    first, second = [await SqliteVectorStore.open(tmp_path / "vectors.db") for _ in range(2)]
     await first.put_many({b"a": b"one"})
     assert await second.get_many([b"a"]) == {b"a": b"one"}
     await first.close()
@@ -125,12 +127,12 @@ async def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path: Path) -> No
     path = tmp_path / "vectors.db"
     path.write_bytes(b"this is no database" * 1000)
     with pytest.raises(CorruptStore):
-        await SqliteVectors.open(path)
+        await SqliteVectorStore.open(path)
     assert path.read_bytes() == b"this is no database" * 1000
 
 
 async def test_a_closed_store_says_so(tmp_path: Path) -> None:
-    store = await SqliteVectors.open(tmp_path / "vectors.db")
+    store = await SqliteVectorStore.open(tmp_path / "vectors.db")
     await store.close()
     with pytest.raises(StoreError, match="closed"):
         await store.put_many({b"a": b"one"})

@@ -1,6 +1,8 @@
 """The `gateway` command: exit codes, what it prints and where."""
 
 import logging
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 import yaml
 
 from gateway.cli import main
-from gateway.semantic.model.files import MANIFEST, built_folder
+from gateway.semantic.model.files import MANIFEST, get_built_folder
 from gateway.semantic.search.scoring import FEATURES
 
 POLICIES: dict[str, Any] = {
@@ -45,7 +47,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "my.yaml"
 
 
-def usage(*arguments: str) -> int:
+def run_until_exit(*arguments: str) -> int:
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     return int(caught.value.code or 0)
@@ -65,14 +67,21 @@ def usage(*arguments: str) -> int:
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert usage(*arguments) == 2
+    assert run_until_exit(*arguments) == 2
     assert "usage: gateway" in capsys.readouterr().err
 
 
 def test_help_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
-    assert usage("--help") == 0
+    assert run_until_exit("--help") == 0
     out = capsys.readouterr().out
     assert all(word in out for word in ("serve", "demo", "check", "resolve", "index", "eval"))
+
+
+def test_arguments_are_parsed_without_loading_what_the_commands_run() -> None:
+    code = "import gateway.cli, sys; gateway.cli.build_parser(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"gateway.commands.serve", "gateway.commands.keys"} <= set(loaded)
+    assert {"gateway.app", "gateway.settings", "gateway.control", "gateway.semantic", "uvloop"}.isdisjoint(loaded)
 
 
 def test_check_of_good_policies_exits_with_0(config: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,13 +161,13 @@ def test_policies_can_be_given_by_themselves(config: str, capsys: pytest.Capture
     assert "1 contexts" in capsys.readouterr().out
 
 
-def resolved(config: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+def resolve(config: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     assert main(["resolve", "--config", config, "--json", *arguments]) == 0
     return dict(orjson.loads(capsys.readouterr().out))
 
 
 def test_resolve_shows_the_request_that_would_go_out(config: str, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = resolved(config, capsys, "--agent", "editor", "--model", "m-1", "What now?")
+    shown = resolve(config, capsys, "--agent", "editor", "--model", "m-1", "What now?")
     assert shown["model"] == "m-1"
     assert shown["request"]["messages"][-1] == {"role": "user", "content": "What now?"}
     assert [one["id"] for one in shown["selection"]["injected"]] == ["house/voice"]
@@ -168,7 +177,7 @@ def test_every_header_is_a_flag(config: str, capsys: pytest.CaptureFixture[str])
     texts = [("session", "s"), ("content", "site/caf/é"), ("task", "t"), ("user", "ann"), ("language", "de")]
     more = [("type", "x"), ("budget", "90"), ("include", "house/hr"), ("exclude", "corporate/tone"), ("inject", "on")]
     flags = [part for name, value in (*texts, *more) for part in (f"--{name}", value)]
-    shown = resolved(config, capsys, *flags, "Hi")
+    shown = resolve(config, capsys, *flags, "Hi")
     assert [one["id"] for one in shown["selection"]["injected"]] == ["house/hr"]
     assert [one["id"] for one in shown["selection"]["dropped"]] == ["corporate/tone"]
     assert shown["tokens"]["budget"] == 90
@@ -242,7 +251,7 @@ CASES = """cases:
   - {question: Who painted the Mona Lisa?, expect: []}
 """
 needs_model = pytest.mark.skipif(
-    not (built_folder() / MANIFEST).is_file(), reason="the embedding model is not there: run scripts/model"
+    not (get_built_folder() / MANIFEST).is_file(), reason="the embedding model is not there: run scripts/model"
 )
 
 
@@ -262,9 +271,9 @@ def searched(config: str) -> str:
 @needs_model
 def test_index_embeds_what_is_missing_and_nothing_twice(searched: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["index", "--config", searched]) == 0
-    assert capsys.readouterr().out == "2 passages: 2 embedded now, 0 at hand\n"
+    assert capsys.readouterr().out == "2 passages: 2 embedded now, 0 already embedded\n"
     assert main(["index", "--config", searched]) == 0
-    assert capsys.readouterr().out == "2 passages: 0 embedded now, 2 at hand\n"
+    assert capsys.readouterr().out == "2 passages: 0 embedded now, 2 already embedded\n"
 
 
 @needs_model
@@ -274,15 +283,15 @@ def test_index_embeds_on_demand_resources_only_when_asked_for_all(
     offered = yaml.safe_dump(SEARCHED, sort_keys=False).replace("mode: semantic", "mode: on_demand")
     Path("policies/all.yaml").write_text(offered)
     assert main(["index", "--config", searched]) == 0
-    assert capsys.readouterr().out == "0 passages: 0 embedded now, 0 at hand\n"
+    assert capsys.readouterr().out == "0 passages: 0 embedded now, 0 already embedded\n"
     assert main(["index", "--config", searched, "--all"]) == 0
-    assert capsys.readouterr().out == "2 passages: 2 embedded now, 0 at hand\n"
+    assert capsys.readouterr().out == "2 passages: 2 embedded now, 0 already embedded\n"
 
 
 def test_index_of_policies_without_anything_to_find(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("policies/all.yaml").write_text("contexts: {a: {}}")
     assert main(["index", "--config", config]) == 0
-    assert capsys.readouterr().out == "0 passages: 0 embedded now, 0 at hand\n"
+    assert capsys.readouterr().out == "0 passages: 0 embedded now, 0 already embedded\n"
 
 
 @pytest.mark.parametrize("command", [["index"], ["eval", "cases.txt"]])
@@ -304,7 +313,7 @@ def test_a_search_that_cannot_be_used_exits_with_1_and_the_reason(
 
 @needs_model
 def test_resolve_shows_what_is_found_by_meaning(searched: str, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = resolved(searched, capsys, "How long do parcels take to Austria?")
+    shown = resolve(searched, capsys, "How long do parcels take to Austria?")
     (found,) = shown["selection"]["injected"]
     assert (found["id"], found["via"], found["score"] > 0.5) == ("help/delivery", "semantic", True)
 
@@ -313,7 +322,7 @@ def test_resolve_without_an_embedder_leaves_semantic_resources_on_demand(
     searched: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path(searched).write_text(yaml.safe_dump(CONFIG | {"semantic": {"embedder": {"path": "nowhere"}}}))
-    shown = resolved(searched, capsys, "How long do parcels take to Austria?")
+    shown = resolve(searched, capsys, "How long do parcels take to Austria?")
     assert shown["selection"]["injected"] == []
     assert [one["id"] for one in shown["selection"]["catalogue"]] == ["help/delivery", "help/privacy"]
 
@@ -323,8 +332,8 @@ def test_eval_of_good_policies_reaches_its_targets(searched: str, capsys: pytest
     flags = ["--min-precision", "1", "--min-recall", "1", "--max-false", "0"]
     assert main(["eval", "cases.txt", "--config", searched, *flags]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("4 cases, 1 of which expect nothing\n")
-    assert out.endswith("all targets are reached\n")
+    assert out.startswith("4 cases, 1 expecting nothing\n")
+    assert out.endswith("all targets are met\n")
 
 
 @needs_model
@@ -334,7 +343,7 @@ def test_eval_exits_with_1_when_a_target_is_missed_and_says_what_would_help(
     Path("cases.txt").write_text(CASES + "  - {question: 'Any news about the weather?', expect: [help/privacy]}\n")
     assert main(["eval", "cases.txt", "--config", searched, "--json", "--min-recall", "0.9"]) == 1
     told = orjson.loads(capsys.readouterr().out)
-    assert told["missed_targets"] == ["recall ≥ 0.9 is wanted, and it is 0.750"]
+    assert told["missed_targets"] == ["recall is 0.750, target ≥ 0.9"]
     (wrong,) = told["wrong"]
     assert (wrong["line"], wrong["unexpected"]) == (6, [])
     assert wrong["missed"][0]["change"].startswith("add an example question like this one")
@@ -344,14 +353,14 @@ def test_eval_exits_with_1_when_a_target_is_missed_and_says_what_would_help(
 def test_eval_without_targets_only_informs(searched: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("cases.txt").write_text("cases:\n  - {question: Who painted the Mona Lisa?, expect: [help/privacy]}\n")
     assert main(["eval", "cases.txt", "--config", searched]) == 0
-    assert "1 cases are wrong" in capsys.readouterr().out
+    assert "1 wrong case:" in capsys.readouterr().out
 
 
 @needs_model
 def test_eval_says_when_a_resource_is_out_of_reach(searched: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("cases.txt").write_text("cases:\n  - {question: Parcels?, expect: [help/delivery], agent: mute}\n")
     assert main(["eval", "cases.txt", "--config", searched]) == 0
-    assert "missed help/delivery, without a score: it is out of reach here" in capsys.readouterr().out
+    assert "missed help/delivery, without a score: it is not assigned here" in capsys.readouterr().out
 
 
 @needs_model

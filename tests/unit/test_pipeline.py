@@ -8,19 +8,22 @@ import msgspec
 import orjson
 import pytest
 
-from gateway.collectors.contexts import merging
-from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurn
+from gateway.builder.context_builder import ContextBuilder
+from gateway.collectors.contexts import build_merge
+from gateway.conversation.calls import FunctionCall
+from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurn, HiddenTurns
+from gateway.conversation.loop import LoopPlan
 from gateway.domain.exchange import Exchange
 from gateway.domain.lru import LruCache
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
 from gateway.errors import StoreError, UnknownAlias
-from gateway.injection.blocks import block_tag
-from gateway.pipeline import Pipeline, Prepared
-from gateway.resources.registry import default_registry
+from gateway.injection.blocks import compute_block_tag
+from gateway.pipeline import Pipeline, PreparedRequest
+from gateway.resources.registry import load_registry
 from gateway.settings import Settings
-from gateway.stores.memory_ephemeral import MemoryStore
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.upstreams.routes import Routes
 
 POLICIES = """
@@ -49,13 +52,13 @@ class Silent:
     """An upstream that is only looked at."""
 
     name: str
-    can: Capabilities
+    capabilities: Capabilities
     passes_bearer: bool = False
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         raise AssertionError
 
-    async def models(self) -> list[dict[str, Any]]:
+    async def list_models(self) -> list[dict[str, Any]]:
         return []
 
     async def close(self) -> None: ...
@@ -74,7 +77,7 @@ class WordCounter:
         return model[:1]
 
 
-class BrokenStore(MemoryStore):
+class BrokenStore(MemoryEphemeralStore):
     async def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
         raise StoreError("down")
 
@@ -85,33 +88,33 @@ class Walker:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.counter = WordCounter()
-        self.store: MemoryStore = MemoryStore()
-        self.can: dict[str, Capabilities] = {"main": Capabilities()}
+        self.store: MemoryEphemeralStore = MemoryEphemeralStore()
+        self.capabilities: dict[str, Capabilities] = {"main": Capabilities()}
         self.placement = "system"
         self.exchange = Exchange("id", ANONYMOUS, snapshot, [])
 
     @property
     def pipeline(self) -> Pipeline:
-        first, *fallbacks = self.can
+        first, *fallbacks = self.capabilities
         settings = Settings.model_validate(
             {
-                "upstreams": {name: {"kind": "openai", "base_url": "http://localhost"} for name in self.can},
+                "upstreams": {name: {"kind": "openai", "base_url": "http://localhost"} for name in self.capabilities},
                 "routes": [{"model": "m*", "upstream": first, "fallbacks": fallbacks}],
                 "defaults": {"placement": self.placement},
             }
         )
-        routes = Routes(settings, {name: Silent(name, can) for name, can in self.can.items()})
-        merge = merging(default_registry())
-        return Pipeline(routes, self.store, self.counter, merge, b"secret", settings.defaults)
+        routes = Routes(settings, {name: Silent(name, one) for name, one in self.capabilities.items()})
+        builder = ContextBuilder(self.counter, build_merge(load_registry()), b"secret", settings.defaults.budget)
+        return Pipeline(routes, builder, HiddenTurns(self.store), settings.defaults)
 
-    async def prepare(self, who: Principal = ANONYMOUS, body: dict[str, Any] = BODY, **headers: str) -> Prepared:
+    async def prepare(self, who: Principal = ANONYMOUS, body: dict[str, Any] = BODY, **headers: str) -> PreparedRequest:
         named = [(f"x-context-{name}".encode(), value.encode()) for name, value in headers.items()]
         self.exchange = Exchange("id", who, self.snapshot, named)
         return await self.pipeline.prepare(self.exchange, orjson.dumps(body))
 
     async def sent(self, **said: Any) -> dict[str, Any]:
         """The body of the first upstream call."""
-        return dict(msgspec.json.decode(self.pipeline.body_of(await self.prepare(**said))))
+        return dict(msgspec.json.decode((await self.prepare(**said)).body))
 
 
 @pytest.fixture
@@ -121,7 +124,7 @@ def walker(policies: Callable[[str], Snapshot]) -> Walker:
 
 async def test_context_is_placed_the_catalogue_shown_and_the_tools_registered(walker: Walker) -> None:
     sent = await walker.sent()
-    tag = block_tag(b"secret", "default")
+    tag = compute_block_tag(b"secret", "default")
     assert sent["messages"][0]["content"].startswith(f"--- Context [{tag}] ---\n[Voice]\nWrite plainly.\n\n---")
     assert "- **House style** (ID: house/style)" in sent["messages"][0]["content"]
     assert [tool["function"]["name"] for tool in sent["tools"]] == ["get_context_resource", "list_context_resources"]
@@ -137,7 +140,7 @@ async def test_where_nothing_changes_the_clients_own_bytes_are_sent(walker: Walk
     walker.exchange = Exchange("id", ANONYMOUS, walker.snapshot, [(b"x-context-inject", b"off")])
     body = b'{ "model":"m",\n "messages" : [ ], "big": 12345678901234567890123, "model": "m" }'
     prepared = await walker.pipeline.prepare(walker.exchange, body)
-    assert walker.pipeline.body_of(prepared) == body
+    assert prepared.body == body
 
 
 async def test_an_agent_that_takes_no_part_still_gives_its_instructions(walker: Walker) -> None:
@@ -177,7 +180,7 @@ async def test_callers_share_the_work_unless_a_reader_list_tells_them_apart(walk
 
 
 async def test_an_upstream_without_tools_gets_no_catalogue(walker: Walker) -> None:
-    walker.can = {"main": Capabilities(tools=False)}
+    walker.capabilities = {"main": Capabilities(tools=False)}
     prepared = await walker.prepare()
     assert prepared.injection.tools is None
     assert "Available Reference Materials" not in prepared.injection.stable
@@ -185,7 +188,7 @@ async def test_an_upstream_without_tools_gets_no_catalogue(walker: Walker) -> No
 
 
 async def test_every_fallback_must_know_tools(walker: Walker) -> None:
-    walker.can = {"main": Capabilities(), "spare": Capabilities(tools=False)}
+    walker.capabilities = {"main": Capabilities(), "spare": Capabilities(tools=False)}
     assert (await walker.prepare()).injection.tools is None
 
 
@@ -238,15 +241,20 @@ async def test_placement_else_comes_from_the_settings(walker: Walker) -> None:
 
 
 async def test_an_upstream_without_system_messages_in_the_middle_gets_them_with_the_user(walker: Walker) -> None:
-    walker.can = {"main": Capabilities(system_anywhere=False)}
+    walker.capabilities = {"main": Capabilities(system_anywhere=False)}
     sent = await walker.sent(agent="turner", include="house/extra")
     assert [message["role"] for message in sent["messages"]] == ["system", "user"]
     assert "By hand." in sent["messages"][1]["content"][0]["text"]
 
 
+def planned(prepared: PreparedRequest) -> LoopPlan:
+    assert prepared.plan is not None
+    return prepared.plan
+
+
 async def test_max_turns_are_the_agents_else_the_settings(walker: Walker) -> None:
-    assert walker.pipeline.loop_plan(await walker.prepare(agent="hasty")).max_turns == 2
-    assert walker.pipeline.loop_plan(await walker.prepare()).max_turns == 5
+    assert planned(await walker.prepare(agent="hasty")).max_turns == 2
+    assert planned(await walker.prepare()).max_turns == 5
 
 
 @pytest.mark.parametrize(
@@ -259,19 +267,19 @@ async def test_max_turns_are_the_agents_else_the_settings(walker: Walker) -> Non
     ],
 )
 async def test_usage_is_asked_for_in_streams(walker: Walker, fields: dict[str, Any], wants: bool, forces: bool) -> None:
-    plan = walker.pipeline.loop_plan(await walker.prepare(body=BODY | fields))
+    plan = planned(await walker.prepare(body=BODY | fields))
     assert (plan.wants_usage, plan.forces_usage) == (wants, forces)
 
 
 async def test_usage_is_not_forced_on_an_upstream_that_does_not_know_it(walker: Walker) -> None:
-    walker.can = {"main": Capabilities(stream_usage=False)}
-    assert walker.pipeline.loop_plan(await walker.prepare(body=BODY | {"stream": True})).forces_usage is False
+    walker.capabilities = {"main": Capabilities(stream_usage=False)}
+    assert planned(await walker.prepare(body=BODY | {"stream": True})).forces_usage is False
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("json_object", True), ("json_schema", True), ("text", False)])
 async def test_a_json_answer_is_one_text(walker: Walker, kind: str, expected: bool) -> None:
     prepared = await walker.prepare(body=BODY | {"response_format": {"type": kind}})
-    assert walker.pipeline.loop_plan(prepared).last_text_only is expected
+    assert planned(prepared).last_text_only is expected
 
 
 async def test_a_model_that_no_route_serves_is_unknown(walker: Walker) -> None:
@@ -290,8 +298,9 @@ HISTORY = BODY | {
 
 
 async def keep(walker: Walker, owner: ConversationOwner) -> None:
-    hidden = HiddenTurn((("call_1", "look", "{}"),), (b'{"role":"assistant","content":"kept"}',))
-    await walker.store.put(owner.key(["call_1"]), hidden.dump())
+    calls = (FunctionCall("call_1", "look", "{}"),)
+    hidden = HiddenTurn(calls, (b'{"role":"assistant","content":"kept"}',))
+    await HiddenTurns(walker.store).keep(owner, hidden, set())
 
 
 async def test_hidden_turns_come_back_to_their_owner_only(walker: Walker) -> None:

@@ -11,7 +11,7 @@ import yaml
 from gateway.app import Gateway
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
-from gateway.preview import as_text, preview
+from gateway.preview import format_preview, preview_request
 from gateway.settings import Settings
 
 POLICIES = {
@@ -68,7 +68,7 @@ async def previewed(directory: Path) -> dict[str, Any]:
     ]
     exchange = Exchange("id", ANONYMOUS, gateway.policies.current, headers)
     body = orjson.dumps({"model": "m", "seed": 1, "messages": [{"role": "user", "content": "Hi"}]})
-    shown = await preview(gateway.pipeline, exchange, body)
+    shown = await preview_request(gateway.pipeline, exchange, body)
     await gateway.close()
     return shown
 
@@ -137,7 +137,7 @@ def test_what_is_degraded_is_told(shown: dict[str, Any]) -> None:
 
 
 def test_a_person_can_read_it(shown: dict[str, Any]) -> None:
-    text = as_text(shown)
+    text = format_preview(shown)
     assert "model m → upstream demo" in text
     assert "house/extra [manual, " in text
     assert "house/german [always] (language): assigned to agent editor" in text

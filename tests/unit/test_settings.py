@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from gateway import settings as module
 from gateway.errors import Faults
 from gateway.settings import Settings, SettingsOverrides, is_loopback, load_settings
-from gateway.strict_yaml import parse
+from gateway.strict_yaml import parse_yaml
 
 MINIMAL = "upstreams: {demo: {kind: demo}}\nroutes: [{model: '*', upstream: demo}]\n"
 EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
@@ -18,15 +18,15 @@ EXAMPLE = Path(__file__).parents[2] / "config.example.yaml"
 
 @pytest.fixture
 def write(tmp_path):
-    def written(text: str) -> Path:
+    def write_config(text: str) -> Path:
         path = tmp_path / "config.yaml"
         path.write_text(text)
         return path
 
-    return written
+    return write_config
 
 
-def faults_of(
+def find_faults(
     path: Path, environ: dict[str, str] | None = None, overrides: SettingsOverrides | None = None
 ) -> list[str]:
     with pytest.raises(Faults) as caught:
@@ -104,7 +104,7 @@ def test_all_faults_come_at_once_with_their_lines(write) -> None:
         "log: {level: loud}\n"
         "secret: ${NOPE}\n"
     )
-    assert faults_of(write(text)) == [
+    assert find_faults(write(text)) == [
         "1: listn: is not a known key; did you mean 'listen'?",
         "3: upstreams.a: kind openai needs a base_url",
         '4: upstreams.b: kind litellm needs a model, such as "anthropic/*"',
@@ -128,9 +128,9 @@ def test_routes_to_nowhere_and_demo_fallbacks_are_faults(write) -> None:
         "      - demo\n"
         "      - other\n"
     )
-    assert faults_of(write(text)) == [
+    assert find_faults(write(text)) == [
         "3: routes.0.upstream: there is no upstream 'reel'; did you mean 'real'?",
-        "9: routes.2.fallbacks.1: the demo upstream cannot be a fallback: its answers would pass for a real model's",
+        "9: routes.2.fallbacks.1: the demo upstream cannot be a fallback: its answers could pass for a real model's",
         "10: routes.2.fallbacks.2: there is no upstream 'other'",
     ]
 
@@ -139,7 +139,7 @@ def test_two_keys_of_one_name_or_hash_are_faults(write) -> None:
     one, other = "ab" * 32, "cd" * 32
     keys = [f"{{name: a, sha256: '{one}'}}", f"{{name: a, sha256: '{other}'}}", f"{{sha256: '{one.upper()}'}}"]
     text = MINIMAL + "auth:\n  keys:\n" + "".join(f"    - {key}\n" for key in keys)
-    assert faults_of(write(text)) == [
+    assert find_faults(write(text)) == [
         "6: auth.keys.1.name: another key is called 'a'",
         "7: auth.keys.2.sha256: another key has the same hash",
     ]
@@ -166,14 +166,14 @@ def test_a_key_says_what_it_may(write) -> None:
 
 def test_a_role_that_contradicts_the_rights_is_a_fault(write) -> None:
     text = MINIMAL + f"auth: {{keys: [{{sha256: '{'ab' * 32}', rights: [admin], role: chat}}]}}\n"
-    assert faults_of(write(text)) == ["3: auth.keys.0.role: contradicts the right admin; leave out one of them"]
+    assert find_faults(write(text)) == ["3: auth.keys.0.role: conflicts with the right admin; remove one of them"]
 
 
 @pytest.mark.parametrize("store", ["postgres://user:word@x", "sqlite:x.db", "sqlite:///", "memory:x", "x"])
 def test_an_unknown_store_is_a_fault_that_tells_no_password(write, store: str) -> None:
-    (fault,) = faults_of(write(MINIMAL + f"store: '{store}'\n"))
+    (fault,) = find_faults(write(MINIMAL + f"store: '{store}'\n"))
     assert fault.startswith("3: store: ")
-    assert "sqlite:///path or memory:" in fault
+    assert "sqlite:///path, memory: or redis://host" in fault
     assert "word" not in fault
 
 
@@ -184,21 +184,21 @@ def test_a_redis_store_is_taken_as_it_is_and_kept_out_of_the_representation(writ
 
 
 def test_a_wrong_redis_address_is_a_fault_that_tells_no_password(write) -> None:
-    (fault,) = faults_of(write(MINIMAL + "store: 'redis://:pass/horse@host'\n"))
+    (fault,) = find_faults(write(MINIMAL + "store: 'redis://:pass/horse@host'\n"))
     assert fault.startswith("3: store: needs the form redis://")
     assert "horse" not in fault
 
 
 @pytest.mark.parametrize("text", ["", "[]", "5"])
 def test_a_file_that_is_no_mapping_is_a_fault(write, text: str) -> None:
-    assert faults_of(write(text))
+    assert find_faults(write(text))
 
 
 def test_infinite_deadlines_are_refused(write) -> None:
-    assert "finite number" in faults_of(write(MINIMAL + "limits: {body_seconds: '1e999'}\n"))[0]
+    assert "finite number" in find_faults(write(MINIMAL + "limits: {body_seconds: '1e999'}\n"))[0]
 
 
-def key_paths(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+def list_key_paths(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
     """Every key that a configuration may hold; `*` stands for a name or position of the author's."""
     paths: set[tuple[str, ...]] = set()
     for name, field in model.model_fields.items():
@@ -208,18 +208,18 @@ def key_paths(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> set[tuple
             many = many or typing.get_origin(inner) in (list, dict)
             inner = next((part for part in typing.get_args(inner) if part not in (str, type(None))), None)
         if isinstance(inner, type) and issubclass(inner, BaseModel):
-            paths |= key_paths(inner, (*prefix, name, *(["*"] if many else [])))
+            paths |= list_key_paths(inner, (*prefix, name, *(["*"] if many else [])))
     return paths
 
 
-def given_paths(data: object, prefix: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+def list_given_paths(data: object, prefix: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
     if isinstance(data, list):
-        return {path for value in data for path in given_paths(value, (*prefix, "*"))}
+        return {path for value in data for path in list_given_paths(value, (*prefix, "*"))}
     if not isinstance(data, dict):
         return set()
     step = "*" if prefix == ("upstreams",) else None
     return {(*prefix, step or key) for key in data}.union(
-        *(given_paths(value, (*prefix, step or key)) for key, value in data.items())
+        *(list_given_paths(value, (*prefix, step or key)) for key, value in data.items())
     )
 
 
@@ -231,7 +231,7 @@ def test_the_example_loads_without_any_environment() -> None:
 
 def test_the_example_documents_every_key_and_each_of_them_works(tmp_path) -> None:
     text = re.sub(r"^( *)#(?=\S)", r"\1", EXAMPLE.read_text(), flags=re.MULTILINE)
-    assert key_paths(Settings) <= given_paths(parse(text, "example").data)
+    assert list_key_paths(Settings) <= list_given_paths(parse_yaml(text, "example").data)
     whole = tmp_path / "whole.yaml"
     whole.write_text(text)
     settings = load_settings(whole, {"GATEWAY_SECRET": "s"})
@@ -241,7 +241,7 @@ def test_the_example_documents_every_key_and_each_of_them_works(tmp_path) -> Non
 def test_what_the_example_leaves_commented_out_is_the_default() -> None:
     shown = {name: getattr(load_settings(EXAMPLE, {}), name) for name in ("limits", "documents")}
     text = re.sub(r"^( *)#(?=\S)", r"\1", EXAMPLE.read_text(), flags=re.MULTILINE)
-    data = parse(text, "example").data
+    data = parse_yaml(text, "example").data
     assert {name: section.model_dump() for name, section in shown.items()} == {name: data[name] for name in shown}
 
 

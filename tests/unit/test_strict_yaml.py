@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import Faults
-from gateway.strict_yaml import MAX_BYTES, load, parse
+from gateway.strict_yaml import MAX_BYTES, load_yaml, parse_yaml
 
 
 def faults_of(text: str | bytes) -> list[str]:
     with pytest.raises(Faults) as caught:
-        parse(text, "f.yaml")
+        parse_yaml(text, "f.yaml")
     return [str(fault) for fault in caught.value.faults]
 
 
@@ -43,18 +43,18 @@ def faults_of(text: str | bytes) -> list[str]:
     ],
 )
 def test_only_numbers_true_false_and_null_are_not_strings(written: str, meant: object) -> None:
-    value = parse(f"key: {written}", "f.yaml").data["key"]
+    value = parse_yaml(f"key: {written}", "f.yaml").data["key"]
     assert (value, type(value)) == (meant, type(meant))
 
 
 def test_every_value_knows_its_line() -> None:
-    document = parse("a:\n  b:\n    - x\n    - {c: 1,\n       d: 2}\n", "f.yaml")
+    document = parse_yaml("a:\n  b:\n    - x\n    - {c: 1,\n       d: 2}\n", "f.yaml")
     lines = [document.line(keys) for keys in [("a",), ("a", "b"), ("a", "b", 0), ("a", "b", 1), ("a", "b", 1, "d")]]
     assert lines == [1, 2, 3, 4, 5]
 
 
 def test_what_is_not_written_has_the_line_of_what_stands_around_it() -> None:
-    document = parse("x: 1\na:\n  b: 1\n", "f.yaml")
+    document = parse_yaml("x: 1\na:\n  b: 1\n", "f.yaml")
     assert document.line(("a", "missing", 3)) == 2
     assert str(document.fault(("a", "missing"), "is required")) == "f.yaml:2: a.missing: is required"
 
@@ -72,7 +72,7 @@ def test_what_is_not_written_has_the_line_of_what_stands_around_it() -> None:
         ("true: x", "f.yaml:1: (file): keys must be strings: put 'true' in quotes"),
         ("? [a]\n: 1", "f.yaml:1: (file): keys must be strings, not lists or mappings"),
         ("*a : 1", "f.yaml:1: (file): aliases are not allowed: write out *a"),
-        ("a: 1\n---\nb: 2", "f.yaml:2: (file): holds more than one document; use one file for each"),
+        ("a: 1\n---\nb: 2", "f.yaml:2: (file): contains more than one document; use one file for each"),
         ("a: 'x", "f.yaml:1: a: found unexpected end of stream"),
         ("a:\n\tb: 1", "f.yaml:2: a: found character that cannot start any token"),
         (b"a: 1\nb: \xff", "f.yaml:2: (file): is not valid UTF-8"),
@@ -102,22 +102,22 @@ def test_a_large_file_is_refused_unparsed(tmp_path) -> None:
     path = tmp_path / "big.yaml"
     path.write_bytes(b"#" * (MAX_BYTES + 1))
     with pytest.raises(Faults, match="larger than"):
-        load(path)
+        load_yaml(path)
 
 
 def test_a_byte_order_mark_is_tolerated_and_an_empty_file_is_null() -> None:
-    assert parse(b"\xef\xbb\xbfa: 1", "f.yaml").data == {"a": 1}
-    assert parse("# nothing\n", "f.yaml").data is None
+    assert parse_yaml(b"\xef\xbb\xbfa: 1", "f.yaml").data == {"a": 1}
+    assert parse_yaml("# nothing\n", "f.yaml").data is None
 
 
 def test_what_cannot_be_read_is_a_fault(tmp_path) -> None:
     with pytest.raises(Faults, match="cannot be read: No such file"):
-        load(tmp_path / "missing.yaml")
+        load_yaml(tmp_path / "missing.yaml")
     with pytest.raises(Faults, match="not a regular file"):
-        load(tmp_path)
+        load_yaml(tmp_path)
 
 
 @given(st.text(alphabet="ab:-[]{}&*!<>'\"#|? \n\t1%", max_size=40))
 def test_any_text_gives_data_or_faults(text: str) -> None:
     with contextlib.suppress(Faults):
-        parse(text, "f.yaml")
+        parse_yaml(text, "f.yaml")

@@ -22,11 +22,11 @@ from gateway.domain.lru import LruCache
 from gateway.domain.principal import Principal, Role
 from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.domain.snapshot import Snapshot
-from gateway.edge.models import ModelList
+from gateway.edge.models import ModelsEndpoint
 from gateway.errors import GatewayError
-from gateway.injection.neutral import neutral
-from gateway.injection.tools import own_tools
-from gateway.preview import preview
+from gateway.injection.blocks import neutralize
+from gateway.injection.tools import make_own_tools
+from gateway.preview import preview_request
 from gateway.retrieval.tool_runner import ToolRunner
 from gateway.settings import Settings
 
@@ -110,10 +110,10 @@ class House:
     gateway: Gateway
     oracle: Oracle
     sections: dict[str, Sections]
-    models: ModelList
+    models: ModelsEndpoint
 
     def snapshot(self, workspace: str) -> Snapshot:
-        return self.gateway.policies.of(workspace)
+        return self.gateway.policies.get_snapshot(workspace)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -136,7 +136,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
     for workspace, objects in sections.items():
         await gateway.policies.commit(list(writes(workspace, objects)), Author("seeder", "import"))
     try:
-        yield House(gateway, oracle, {**sections, "s": shared}, ModelList(gateway.upstreams, gateway.policies))
+        yield House(gateway, oracle, {**sections, "s": shared}, ModelsEndpoint(gateway.upstreams, gateway.policies))
     finally:
         await gateway.close()
 
@@ -191,12 +191,12 @@ class Campaign:
         except GatewayError as error:
             self._look(caller, "an error of a chat", f"{error}", str(context))
             return
-        sent = self.house.gateway.pipeline.body_of(prepared).decode()
+        sent = prepared.body.decode()
         found = self._look(caller, "a chat", sent)
         if set(context) == {"agent"}:
             wanted = self._always(caller, context["agent"])
             self.missing += [f"a chat of {caller.workspace} lacks {token}" for token in sorted(wanted - found)]
-        library = ToolRunner(prepared.injection.selection, prepared.injection.tools or own_tools(()), neutral)
+        library = ToolRunner(prepared.injection.selection, prepared.injection.tools or make_own_tools(()), neutralize)
         for name, arguments in tool_calls(dice, self.house.oracle):
             self._look(caller, name, await library.run(name, orjson.dumps(arguments).decode()), str(arguments))
 
@@ -212,7 +212,7 @@ class Campaign:
         context = asked_for(dice)
         exchange = Exchange("x", caller, self.snapshot(caller.workspace), ())
         try:
-            told = await preview(self.house.gateway.pipeline, exchange, orjson.dumps({"context": context}))
+            told = await preview_request(self.house.gateway.pipeline, exchange, orjson.dumps({"context": context}))
         except GatewayError as error:
             self._look(caller, "an error of a dry run", f"{error}", str(context))
         else:

@@ -18,6 +18,7 @@ import yaml
 from upstream import Upstream, wait_for
 
 from gateway.app import Gateway
+from gateway.conversation.conversation import DEFAULT_TIMINGS
 from gateway.edge.server import build_server
 from gateway.settings import Settings
 
@@ -283,12 +284,13 @@ def running_upstream(thread: Thread) -> Iterator[Upstream]:
 def running_gateway(
     thread: Thread, directory: Path, base_url: str, policies: dict[str, Any] = POLICIES, **changes: Any
 ) -> Iterator[Client]:
-    """A gateway in front of one upstream; `upstream_settings` and any other setting may be given."""
+    """A gateway in front of one upstream; `upstream_settings`, `timings` and any other setting may be given."""
     policy_directory = directory / "policies"
     policy_directory.mkdir(parents=True, exist_ok=True)
     (policy_directory / "all.yaml").write_text(yaml.safe_dump(policies, sort_keys=False, allow_unicode=True))
     scripted = {"kind": "openai", "base_url": base_url, "api_key": "sk-upstream", "retries": 0}
     scripted |= changes.pop("upstream_settings", {})
+    timings = changes.pop("timings", DEFAULT_TIMINGS)
     data = {
         "policies": str(policy_directory),
         "store": "memory:",
@@ -302,7 +304,7 @@ def running_gateway(
         **changes,
     }
     settings = Settings.model_validate(data)
-    app = thread.run(Gateway.open(settings))
+    app = thread.run(Gateway.open(settings, timings))
     try:
         with serving(thread, app, settings) as port:
             yield Client(thread, app, port)
@@ -313,7 +315,7 @@ def running_gateway(
 @contextmanager
 def serving(thread: Thread, app: Gateway, settings: Settings) -> Iterator[int]:
     plug = socket.create_server(("127.0.0.1", 0))
-    server = build_server(app.router(draining=lambda: False), settings)
+    server = build_server(app.build_app(draining=lambda: False), settings)
     running = asyncio.run_coroutine_threadsafe(server.serve([plug]), thread.loop)
     try:
         wait_for(lambda: server.started or running.done())

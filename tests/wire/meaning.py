@@ -148,7 +148,7 @@ def indexing(client: Client) -> Iterator[None]:
 def settle(client: Client) -> None:
     """Wait until the newest policies can be searched."""
     assert client.app.semantic is not None
-    client.thread.run(asyncio.wait_for(client.app.semantic.settled(), 20))
+    client.thread.run(asyncio.wait_for(client.app.semantic.wait_until_indexed(), 20))
 
 
 def rewrite(client: Client, policies: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ class Sample:
         """Path and query."""
         path = self.path
         for name, value in self.named(world, by_id).items():
-            path = path.replace(f"{{{name}}}", quote(value, safe="")).replace(f"{{{name}...}}", quote(value))
+            path = path.replace(f"{{{name}}}", quote(value, safe="")).replace(f"{{{name}:path}}", quote(value))
         query = quote(filled(self.query, world), safe="=&")
         return f"{path}?{query}" if query else path
 
@@ -109,7 +109,7 @@ def of_kind(kind: str) -> tuple[Sample, ...]:
     )
 
 
-CONTEXT, RESOURCE, NODE = "/contexts/{context}", "/contexts/{context}/resources/{resource}", "/content/{node...}"
+CONTEXT, RESOURCE, NODE = "/contexts/{context}", "/contexts/{context}/resources/{resource}", "/content/{node:path}"
 RESOLVE = {"context": {"agent": "<one>", "content": "<one>"}, "query": "What is it about?"}
 BUNDLE = {"agents": {"<new>": {"instructions": "Be brief."}}}
 

@@ -11,7 +11,7 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import CoveragePhaseData
 from worlds import OURS
 
-BY_OPERATION = {(sample.method, sample.path.replace("...", "")): sample for sample in SAMPLES}
+BY_OPERATION = {(sample.method, sample.path.replace(":path", "")): sample for sample in SAMPLES}
 HUGE = 2**63
 
 

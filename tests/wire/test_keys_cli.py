@@ -45,44 +45,44 @@ def gateway(config: Path) -> Iterator[Running]:
         yield running
 
 
-def status_of(gateway: Running, key: str) -> int:
+def get_status(gateway: Running, key: str) -> int:
     url = f"{gateway.address}/v1/chat/completions"
     return httpx.post(url, json=QUESTION, headers={"authorization": f"Bearer {key}"}, timeout=20).status_code
 
 
-def seconds_until(gateway: Running, key: str, status: int) -> float:
+def measure_seconds_until(gateway: Running, key: str, status: int) -> float:
     """How long until every answer is `status`; the first of a row of them counts."""
     began, row, since = time.monotonic(), 0, 0.0
     while row < ENOUGH:
         now = time.monotonic()
         assert now - began < 3 * SEEN_WITHIN, f"no worker answers {status}"
-        if status_of(gateway, key) == status:
+        if get_status(gateway, key) == status:
             since, row = (now if row == 0 else since), row + 1
         else:
             row = 0
     return since - began
 
 
-def made(run: Run, config: Path, *words: str) -> dict[str, Any]:
+def create_key(run: Run, config: Path, *words: str) -> dict[str, Any]:
     status, printed = run(config, "create", "--json", *words)
     assert status == 0
     return dict(orjson.loads(printed))
 
 
 def test_a_key_is_usable_and_useless_again_within_two_seconds(run: Run, config: Path, gateway: Running) -> None:
-    key = made(run, config)
-    assert seconds_until(gateway, key["key"], 200) <= SEEN_WITHIN
+    key = create_key(run, config)
+    assert measure_seconds_until(gateway, key["key"], 200) <= SEEN_WITHIN
     assert run(config, "revoke", key["id"]) == (0, f"{key['id']} is revoked.\n")
-    assert seconds_until(gateway, key["key"], 401) <= SEEN_WITHIN
+    assert measure_seconds_until(gateway, key["key"], 401) <= SEEN_WITHIN
 
 
 def test_the_limits_of_a_key_are_shared_by_the_workers_of_a_machine(run: Run, config: Path, gateway: Running) -> None:
-    key = made(run, config, "--requests", "5")
+    key = create_key(run, config, "--requests", "5")
     deadline = time.monotonic() + 3 * SEEN_WITHIN
     statuses: list[int] = []
     while 429 not in statuses:
         assert time.monotonic() < deadline
-        statuses.append(status_of(gateway, key["key"]))
+        statuses.append(get_status(gateway, key["key"]))
     assert statuses.count(200) == 5
 
 
@@ -90,7 +90,7 @@ def test_a_person_is_told_that_the_key_is_shown_only_once(run: Run, config: Path
     status, printed = run(config, "create", "--name", "told", "--role", "editor")
     assert status == 0
     assert "cgw_" in printed
-    assert "shown only this once" in printed
+    assert "shown only once" in printed
     (secret,) = (line for line in printed.splitlines() if line.startswith("cgw_"))
     status, listed = run(config, "list")
     assert (status, "told" in listed, "fixed" in listed, secret in listed) == (0, True, True, False)
@@ -99,7 +99,7 @@ def test_a_person_is_told_that_the_key_is_shown_only_once(run: Run, config: Path
 def test_everything_that_is_said_is_kept(run: Run, config: Path) -> None:
     words = ["--name", "whole", "--workspace", "acme", "--role", "admin", "--agents", "a, b", "--agent", "a"]
     words += ["--groups", "*,press", "--tier", "pro", "--requests", "7", "--tokens", "9", "--act-for-users"]
-    key = made(run, config, *words, "--expires", "2099-01-31")
+    key = create_key(run, config, *words, "--expires", "2099-01-31")
     expected = {
         "name": "whole",
         "workspace": "acme",
@@ -122,12 +122,12 @@ def test_everything_that_is_said_is_kept(run: Run, config: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (["create", "--expires", "soon"], 2, "neither a span"),
-        (["create", "--expires", "2020-01-01"], 1, "must lie in the future"),
+        (["create", "--expires", "soon"], 2, "neither a duration"),
+        (["create", "--expires", "2020-01-01"], 1, "must be in the future"),
         (["create", "--role", "owner"], 2, "invalid choice"),
         (["create", "--workspace", ""], 2, "printable"),
         (["create", "--requests", "0"], 1, "limits.requests: "),
-        (["create", "--name", "fixed"], 1, "Another key is called 'fixed'"),
+        (["create", "--name", "fixed"], 1, "Another key is named 'fixed'"),
         (["revoke", "key-000000000000"], 1, "There is no key"),
         (["revoke"], 2, "ID"),
     ],
@@ -161,10 +161,10 @@ def test_beyond_loopback_the_start_needs_a_key_in_the_store_or_the_configuration
     refused.communicate(timeout=START_SECONDS)
     assert refused.returncode == 1
     assert "listen.host: is reachable from other machines: make a key" in (tmp_path / "stderr").read_text()
-    key = made(run, config)
+    key = create_key(run, config)
     with serving(config, workers=1) as running:
         running.address = running.address.replace("0.0.0.0", "127.0.0.1")
-        assert (status_of(running, key["key"]), status_of(running, "wrong")) == (200, 401)
+        assert (get_status(running, key["key"]), get_status(running, "wrong")) == (200, 401)
         assert run(config, "revoke", key["id"])[0] == 0
-        assert seconds_until(running, key["key"], 401) <= SEEN_WITHIN
+        assert measure_seconds_until(running, key["key"], 401) <= SEEN_WITHIN
         assert httpx.post(f"{running.address}/v1/chat/completions", json=QUESTION, timeout=20).status_code == 401

@@ -12,8 +12,8 @@ from harness import Client, Thread, following, running_gateway
 from redis_server import RedisServer, running_redis
 from upstream import Upstream, say
 
-from gateway.commands.keys import operator
-from gateway.control.key_shape import KeyWish
+from gateway.commands.common import build_operator
+from gateway.control.key_shape import KeySpec
 from gateway.control.keys import CreatedKey, Keys
 
 SEEN_WITHIN = 2.0  # seconds
@@ -44,7 +44,7 @@ def nodes(
 
 def made(client: Client, **said: object) -> CreatedKey:
     keys = Keys(client.app.policies)
-    return client.thread.run(keys.create(operator("default"), KeyWish.model_validate(said)))
+    return client.thread.run(keys.create(build_operator("default"), KeySpec.model_validate(said)))
 
 
 async def status_of(client: Client, upstream: Upstream, key: str) -> int:
@@ -70,7 +70,7 @@ async def test_what_one_node_grants_and_revokes_holds_on_the_other_within_two_se
     key = made(one)
     assert await status_of(one, upstream, key.secret) == 200
     assert await seconds_until(two, upstream, key.secret, 200) <= SEEN_WITHIN
-    one.thread.run(Keys(one.app.policies).revoke(operator("default"), key.held.id))
+    one.thread.run(Keys(one.app.policies).revoke(build_operator("default"), key.info.id))
     assert await status_of(one, upstream, key.secret) == 401
     assert await seconds_until(two, upstream, key.secret, 401) <= SEEN_WITHIN
 

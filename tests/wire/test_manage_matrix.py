@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 from harness import Answered, Thread
 from samples import SAMPLES, Sample
+from starlette.types import ASGIApp
 from upstream import Upstream
 from worlds import KINDS, NONE, OURS, THEM, TWIN, Stage, World, staged
 
 from gateway.domain.principal import Principal, Role
-from gateway.edge.manage.app import Manage
-from gateway.edge.manage.lazily import LazyManagementApp
+from gateway.edge.access import AccessControl, AccessMiddleware
+from gateway.edge.errors import ErrorBoundary
+from gateway.edge.manage.app import build_api_app, get_api_routes
+from gateway.edge.manage.problems import send_problem
 from gateway.edge.manage.routes import ApiRoute, Handler
-from gateway.edge.router import Router
 
 Ask = Callable[[str, str, bytes | None, dict[str, str]], Answered]
 
@@ -141,10 +143,8 @@ def stage(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="module")
-def routes(stage: Stage, thread: Thread) -> tuple[ApiRoute, ...]:
-    manage = stage.client.app.router(draining=lambda: False).manage
-    assert manage is not None
-    return thread.run(manage.built()).routes
+def routes(stage: Stage) -> tuple[ApiRoute, ...]:
+    return get_api_routes(stage.client.app.build_management())
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +160,9 @@ def over_a_socket(stage: Stage) -> Iterator[Matrix]:
         yield Matrix(ask, stage)
 
 
-def in_process(stage: Stage, router: Router) -> Matrix:
-    """The same questions to a router of our own making."""
+def in_process(stage: Stage, access: AccessControl, management: ASGIApp) -> Matrix:
+    """The same questions to an app of our own making."""
+    app = ErrorBoundary(AccessMiddleware(management, access), send_problem)
 
     async def asked(method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answered:
         path, _, query = f"/api/v1{target}".partition("?")
@@ -182,7 +183,7 @@ def in_process(stage: Stage, router: Router) -> Matrix:
         async def send(message: Any) -> None:
             sent.append(message)
 
-        await router(scope, receive, send)
+        await app(scope, receive, send)
         shown = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
         return Answered(sent[0]["status"], shown, b"".join(part.get("body", b"") for part in sent[1:]))
 
@@ -196,19 +197,17 @@ class Fixed:
 
     tampered: tuple[ApiRoute, ...]
 
-    def routes(self) -> tuple[ApiRoute, ...]:
+    def list_routes(self) -> tuple[ApiRoute, ...]:
         return self.tampered
 
 
 def with_route(stage: Stage, changed: ApiRoute) -> Matrix:
     """A gateway in which one route is another one."""
-    router = stage.client.app.router(draining=lambda: False)
-    assert router.manage is not None
-    routes = stage.client.thread.run(router.manage.built()).routes
-    kept = [one for one in routes if one.path != "/openapi.json"]
+    gateway = stage.client.app
+    kept = [one for one in get_api_routes(gateway.build_management()) if one.path != "/openapi.json"]
     tampered = tuple(changed if (one.method, one.path) == (changed.method, changed.path) else one for one in kept)
-    tampering = Manage([Fixed(tampered)], stage.client.app.settings.limits)
-    return in_process(stage, replace(router, manage=LazyManagementApp(lambda: tampering)))
+    tampering = build_api_app([Fixed(tampered)], gateway.settings.limits)
+    return in_process(stage, gateway.build_app(draining=lambda: False).access, tampering)
 
 
 def as_others(handler: Handler, workspace: str) -> Handler:
@@ -220,7 +219,7 @@ def test_every_route_has_a_sample_and_the_role_that_it_should_have(routes: tuple
     samples = [sample.route for sample in SAMPLES]
     assert sorted(samples) == sorted((route.method, route.path) for route in routes)
     assert len(samples) == len(set(samples))
-    wrong = [route.operation for route in routes if route.role is not needed(route.method, route.path)]
+    wrong = [route.operation_id for route in routes if route.role is not needed(route.method, route.path)]
     assert wrong == []
 
 
@@ -235,7 +234,7 @@ def test_a_route_that_asks_for_a_lower_role_is_noticed(stage: Stage, routes: tup
         if route.role is not Role.CHAT:
             lower = replace(route, role=list(Role)[list(Role).index(route.role) - 1])
             noticed = with_route(stage, lower).deviations(samples[route.method, route.path])
-            assert any(noticed), f"{route.operation} may be used by {lower.role.value} and nobody notices"
+            assert any(noticed), f"{route.operation_id} may be used by {lower.role.value} and nobody notices"
 
 
 @pytest.mark.parametrize("other", [THEM, TWIN], ids=lambda world: world.workspace)
@@ -247,7 +246,7 @@ def test_a_handler_that_looks_into_another_workspace_is_noticed(
         if route.path not in SHARED:
             leaking = replace(route, handler=as_others(route.handler, other.workspace))
             noticed = with_route(stage, leaking).deviations(samples[route.method, route.path])
-            assert any(noticed), f"{route.operation} serves another workspace and nobody notices"
+            assert any(noticed), f"{route.operation_id} serves another workspace and nobody notices"
 
 
 def test_an_authenticator_that_lets_everybody_in_is_noticed(stage: Stage) -> None:
@@ -257,6 +256,9 @@ def test_an_authenticator_that_lets_everybody_in_is_noticed(stage: Stage) -> Non
         def authenticate(self, headers: Any) -> Principal:
             return Principal("anybody", "ours", role=Role.ADMIN)
 
-    router: Any = stage.client.app.router(draining=lambda: False)
-    opened = in_process(stage, replace(router, auth=Open()))
+        def find_client_bearer(self, headers: Any) -> None:
+            return None
+
+    access: Any = stage.client.app.build_app(draining=lambda: False).access
+    opened = in_process(stage, replace(access, auth=Open()), stage.client.app.build_management())
     assert all(any(opened.deviations(sample)) for sample in SAMPLES[:3])

@@ -20,9 +20,10 @@ from steering import may_be_refused, steer
 from upstream import Upstream
 from worlds import OURS, Stage, staged
 
-from gateway.edge.manage.composition import Parts, management
-from gateway.edge.manage.openapi import document
-from gateway.resources.registry import default_registry
+from gateway.edge.manage.app import get_api_routes
+from gateway.edge.manage.composition import ManagementParts, build_management_app
+from gateway.edge.manage.openapi import build_openapi
+from gateway.resources.registry import load_registry
 from gateway.settings import Settings
 
 EXAMPLES = int(os.environ.get("MANAGE_EXAMPLES", "0"))
@@ -55,12 +56,13 @@ def described() -> schemathesis.BaseSchema:
     """The document as the route table gives it; pytest wants to know all operations before a gateway runs."""
     none: Any = None
     data = {"upstreams": {"demo": {"kind": "demo"}}, "routes": []}
-    parts = Parts(Settings.model_validate(data), default_registry(), none, none, none, none, none)
+    parts = ManagementParts(Settings.model_validate(data), load_registry(), none, none, none, none, none)
     config = schemathesis.Config()
     config.projects.default.generation.with_security_parameters = False  # `ignored_auth` tries those itself
     config.projects.default.checks.positive_data_acceptance.expected_statuses = ALSO_GOOD
     config.projects.default.checks.negative_data_rejection.expected_statuses = ALSO_BAD
-    return schemathesis.openapi.from_dict(document(management(parts).routes), config=config)
+    routes = get_api_routes(build_management_app(parts))
+    return schemathesis.openapi.from_dict(build_openapi(routes), config=config)
 
 
 schema = described()

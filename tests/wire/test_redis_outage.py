@@ -15,7 +15,7 @@ from upstream import Answer, Upstream, mixed, say, tool_call
 
 from gateway.errors import StoreError
 from gateway.stores.breaker import ProbingBreaker
-from gateway.stores.redis_ephemeral import RedisStore
+from gateway.stores.redis_ephemeral import RedisEphemeralStore
 
 GET = "get_context_resource"
 OWN = {"oslo": tool_call(GET, "own_1", resource_id=STYLE), "rome": tool_call(GET, "own_2", resource_id=NAMES)}
@@ -270,7 +270,7 @@ async def test_a_chat_that_needs_the_store_twice_waits_150_ms_at_most(
     assert min(waited) - min(usual) <= MOMENT
 
 
-async def swallowing(self: RedisStore, keys: Sequence[str]) -> dict[str, bytes]:
+async def swallowing(self: RedisEphemeralStore, keys: Sequence[str]) -> dict[str, bytes]:
     """A mutant: a store that fails looks like one that holds nothing."""
     try:
         return await get_many(self, keys)
@@ -287,11 +287,11 @@ async def never_asking(self: ProbingBreaker) -> None:
     await asyncio.sleep(60)
 
 
-get_many = RedisStore.get_many
+get_many = RedisEphemeralStore.get_many
 MUTANTS: list[tuple[type, str, Any, str]] = [
-    (RedisStore, "get_many", swallowing, "a failure is not shown"),
-    (ProbingBreaker, "missed", never_opening, "slow for long"),
-    (ProbingBreaker, "_until_answered", never_asking, "slow recovery"),
+    (RedisEphemeralStore, "get_many", swallowing, "a failure is not shown"),
+    (ProbingBreaker, "record_miss", never_opening, "slow for long"),
+    (ProbingBreaker, "_probe_until_answered", never_asking, "slow recovery"),
 ]
 
 

@@ -11,7 +11,7 @@ from harness import Client, Thread, running_gateway
 from meaning import ASKED, INVOICE, PASSWORD, POLICIES, catalogue, indexing, injected, settle
 from upstream import Upstream, call, say
 
-from gateway.domain.search import SearchResult
+from gateway.domain.search import Query, SearchResult
 
 IDS = ["help/password", "help/invoice", "help/refund", "help/animals"]
 WEATHER = "Will it rain in Lisbon tomorrow morning?"
@@ -115,14 +115,14 @@ async def test_a_fetch_with_a_query_gives_the_passages_that_answer_it(gateway: C
 async def test_a_selection_is_remembered_by_question_scope_and_settings(
     gateway: Client, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    searches: list[str] = []
+    searches: list[Query] = []
     engine = gateway.app.semantic
     assert engine is not None
     find = engine.find
 
-    async def counting(workspace: str, question: Any, *rest: Any) -> SearchResult:
-        searches.append(question.text)
-        return await find(workspace, question, *rest)
+    async def counting(workspace: str, query: Query, *rest: Any) -> SearchResult:
+        searches.append(query)
+        return await find(workspace, query, *rest)
 
     monkeypatch.setattr(engine, "find", counting)
     first = [await injected(gateway, upstream, "Where is my refund for the parcel?") for _ in range(3)]
@@ -136,7 +136,7 @@ async def test_a_selection_is_remembered_by_question_scope_and_settings(
 
 
 def cached(gateway: Client, what: str) -> dict[str, float]:
-    shown = gateway.app.metrics.exposition().decode()
+    shown = gateway.app.metrics.render().decode()
     lines = (line for line in shown.splitlines() if line.startswith(f"gateway_{what}_cache_total{{"))
     return {line.split('"')[1]: float(line.split()[-1]) for line in lines}
 

@@ -5,8 +5,9 @@ import copy
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,22 +35,17 @@ from upstream import Upstream, call, say, wait_for
 from gateway import pipeline
 from gateway.domain.search import SearchResult
 from gateway.domain.selection import Selection
-from gateway.semantic import service as service_module
-from gateway.semantic.index import indexer as indexer_module
-from gateway.semantic.model import onnx_embedder as embedder_module
-from gateway.semantic.model.files import MODEL, TOKENIZER, ModelFiles, built_folder, locate
+from gateway.semantic.factory import SemanticFactory, open_embedder
+from gateway.semantic.index.indexer import IndexerOptions
+from gateway.semantic.model.embedder import Embedder
+from gateway.semantic.model.files import MODEL, TOKENIZER, ModelFiles, get_built_folder, locate_model
 from gateway.semantic.model.onnx_embedder import OnnxEmbedder
-from gateway.semantic.model.onnx_model import OnnxModel, normalised
+from gateway.semantic.model.onnx_model import OnnxModel, normalise_vectors
+from gateway.semantic.service import WARM_UP
 from gateway.settings import SemanticSettings
 
 IDS = ["help/password", "help/invoice", "help/refund", "help/animals"]
 RETRY = 0.05
-
-
-@pytest.fixture(autouse=True)
-def retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (service_module, indexer_module, embedder_module):
-        monkeypatch.setattr(module, "RETRY_SECONDS", RETRY)
 
 
 @pytest.fixture
@@ -59,15 +55,20 @@ def embeddings(thread: Thread) -> Iterator[Embeddings]:
 
 
 class Begin:
-    """Starts gateways that search by meaning, with their background work."""
+    """Starts gateways with semantic search and its background work; what failed is retried soon."""
 
     def __init__(self, start: Start, directory: Path, stack: ExitStack) -> None:
         self._start, self._directory, self._stack = start, directory, stack
+        self.open_embedder: Callable[[SemanticSettings], Embedder] = partial(open_embedder, retry_seconds=RETRY)
 
     def __call__(self, embedder: dict[str, Any], milliseconds: int = 5000, **changes: Any) -> Client:
         calibration = by_cosine(self._directory)
         semantic = {"enabled": True, "embedder": embedder, "milliseconds": milliseconds, "calibration": calibration}
         client = self._start(policies=POLICIES, semantic=semantic, **changes)
+        assert client.app.semantic is not None
+        client.app.semantic.factory = SemanticFactory(
+            self.open_embedder, indexer=IndexerOptions(retry_seconds=RETRY), retry_seconds=RETRY
+        )
         self._stack.enter_context(indexing(client))
         return client
 
@@ -171,10 +172,10 @@ async def test_the_tools_fall_back_to_words_while_there_is_no_search(
 
 def model_copy(directory: Path) -> Path:
     """The installed model in a folder of its own, which a test may damage."""
-    if not (built_folder() / MODEL).is_file():
+    if not (get_built_folder() / MODEL).is_file():
         pytest.skip("the model was not built here")
     folder = directory / "model"
-    shutil.copytree(built_folder(), folder)
+    shutil.copytree(get_built_folder(), folder)
     return folder
 
 
@@ -215,21 +216,21 @@ class Slow:
         self.seconds, self.fault = seconds, ""
         self.released = threading.Event()
 
-    def vector(self, text: str) -> NDArray[np.float32]:
+    def embed_text(self, text: str) -> NDArray[np.float32]:
         if self.fault == "raises":
             raise RuntimeError("out of memory")
         if self.fault == "hangs":
             self.released.wait(10)
         time.sleep(self.seconds)
-        return normalised(np.array(vector(text), np.float32) * (np.nan if self.fault == "nan" else 1))
+        return normalise_vectors(np.array(vector(text), np.float32) * (np.nan if self.fault == "nan" else 1))
 
 
 @pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
+def slow(begin: Begin) -> Iterator[Slow]:
     """The model in this process, behind the real embedder with its threads and its bound."""
     model = Slow()
     files = ModelFiles(Path(MODEL), Path(TOKENIZER), {MODEL: "m" * 64, TOKENIZER: "t" * 64})
-    monkeypatch.setattr(service_module, "open_embedder", lambda _: OnnxEmbedder(files, load=lambda _: model))
+    begin.open_embedder = lambda _: OnnxEmbedder(files, load=lambda _: model, retry_seconds=RETRY)
     yield model
     model.released.set()
 
@@ -253,14 +254,14 @@ async def test_a_model_in_this_process_that_goes_bad_costs_no_chat(
 async def test_a_model_that_answers_with_no_numbers_is_found_out(
     begin: Begin, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locate()  # raises where no model is installed
-    pooled = OnnxModel._pooled
+    locate_model()  # raises where no model is installed
+    pooled = OnnxModel._pool
     client = begin({})
     settle(client)
-    monkeypatch.setattr(OnnxModel, "_pooled", lambda self, hidden: pooled(self, hidden) * np.nan)
+    monkeypatch.setattr(OnnxModel, "_pool", lambda self, hidden: pooled(self, hidden) * np.nan)
     answered, names = await injected(client, upstream)
     assert_on_demand(answered, names, upstream)
-    monkeypatch.setattr(OnnxModel, "_pooled", pooled)
+    monkeypatch.setattr(OnnxModel, "_pool", pooled)
     await until_injected(client, upstream)
 
 
@@ -318,7 +319,7 @@ async def test_a_restart_embeds_nothing(
     assert made > len(IDS)
     second = begin(embeddings.settings, store=store)
     settle(second)
-    assert embeddings.texts[made:] == [service_module.WARM_UP]
+    assert embeddings.texts[made:] == [WARM_UP]
     assert second.app.semantic is not None
     assert second.app.semantic.indexer is not None
     assert second.app.semantic.indexer.embedded == 0

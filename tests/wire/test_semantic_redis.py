@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ from meaning import ASKED, POLICIES, Embeddings, by_cosine, indexing, injected, 
 from redis_server import RedisServer, query_engine, running_redis
 from upstream import Upstream, wait_for
 
-from gateway.semantic.index import redis_index as index_module
 from gateway.semantic.index.redis_index import RedisIndex
 
 
@@ -69,7 +69,6 @@ async def test_a_question_is_answered_with_the_server_and_without_it_alike(
     server: RedisServer,
     embeddings: Embeddings,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client = started(start, thread, scripted, server, embeddings, tmp_path)
     answered, names = await injected(client, scripted)
@@ -82,7 +81,7 @@ async def test_a_question_is_answered_with_the_server_and_without_it_alike(
         assert "x-context-degraded" not in answered.headers
     assert lookup(client).answered == 1
     server.thaw()
-    monkeypatch.setattr(index_module, "RETRY_SECONDS", 0.05)
+    lookup(client).options = replace(lookup(client).options, retry_seconds=0.05)
     wait_for(lambda: lookup(client).serving is not None)
 
 

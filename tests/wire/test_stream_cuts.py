@@ -15,14 +15,15 @@ from msgspec import Raw
 from upstream import Answer, Upstream, mixed, reply, say, tool_call
 
 from gateway.conversation import conversation
-from gateway.conversation.calls import OwnCall
+from gateway.conversation.calls import FunctionCall
 from gateway.conversation.conversation import Conversation
 from gateway.conversation.loop import LoopPlan
 from gateway.conversation.stream_loop import StreamLoop
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
-from gateway.edge.errors import error_event
+from gateway.domain.upstream import UpstreamAnswer
+from gateway.edge.errors import render_error_event
 from gateway.errors import GatewayError, UpstreamTruncated
 
 End = Literal["close", "reset"]
@@ -103,12 +104,12 @@ async def run(way: Way, replies: list[CutReply]) -> Run:
     left = list(replies)
 
     async def send(body: bytes, first: bool) -> Any:
-        return AnyUpstream(), left.pop(0)
+        return UpstreamAnswer(AnyUpstream(), left.pop(0))  # type: ignore[arg-type]
 
     async def keep(hidden: Any) -> None:
         kept.append(hidden)
 
-    async def run(call: OwnCall) -> str:
+    async def run(call: FunctionCall) -> str:
         return "result"
 
     conversation = Conversation(Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, ()), send, run, keep)
@@ -123,7 +124,7 @@ async def run(way: Way, replies: list[CutReply]) -> Run:
         async for piece in answer.stream:
             raw += piece
     except GatewayError as error:  # as the edge does
-        raw += error_event(error)
+        raw += render_error_event(error)
     assert all(one.closed for one in replies), "every reply is closed"
     return Run(raw, False, len(kept))
 
@@ -233,7 +234,7 @@ async def test_a_relay_passes_whole_events_byte_for_byte(name: str):
         assert answered(extra).payloads in ([], [b"[DONE]"]) or answered(extra).errors
 
 
-async def inventing_relay(reply: Any, first: bytes, _: Exchange) -> AsyncGenerator[bytes]:
+async def inventing_relay(reply: Any, first: bytes, _: Exchange, __: float) -> AsyncGenerator[bytes]:
     """A mutant: ends whatever broke off as if it had been said."""
     chunk = first
     try:
@@ -247,7 +248,7 @@ async def inventing_relay(reply: Any, first: bytes, _: Exchange) -> AsyncGenerat
     yield b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 
 
-async def quiet_relay(reply: Any, first: bytes, _: Exchange) -> AsyncGenerator[bytes]:
+async def quiet_relay(reply: Any, first: bytes, _: Exchange, __: float) -> AsyncGenerator[bytes]:
     """A mutant: a broken stream just ends."""
     chunk = first
     try:
@@ -262,7 +263,7 @@ async def quiet_relay(reply: Any, first: bytes, _: Exchange) -> AsyncGenerator[b
 
 @pytest.mark.parametrize("mutant", [inventing_relay, quiet_relay])
 async def test_a_relay_that_invents_or_hides_an_end_is_caught(monkeypatch: pytest.MonkeyPatch, mutant: Any):
-    monkeypatch.setattr(conversation, "relayed", mutant)
+    monkeypatch.setattr(conversation, "relay_events", mutant)
     with pytest.raises(AssertionError):
         await cut_everywhere(relay, STREAMS["plain"])
 

@@ -11,6 +11,7 @@ import pytest
 from harness import NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, WEATHER, Answered, Client, Start
 from upstream import Answer, Gate, Upstream, call, mixed, say, tool_call
 
+from gateway.conversation.conversation import ConversationTimings
 from gateway.errors import StoreError
 
 GET = "get_context_resource"
@@ -154,11 +155,11 @@ async def test_without_a_session_hidden_turns_come_back_too(ask: Ask, upstream: 
     assert tool_result("own_1", STYLE_RESULT) in upstream.requests[1]["messages"]
 
 
-async def test_an_expired_entry_changes_nothing(ask: Ask, upstream: Upstream, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gateway.pipeline.TTL", 0.001)
+async def test_an_expired_entry_changes_nothing(ask: Ask, start: Start, upstream: Upstream):
+    gateway = start(timings=ConversationTimings(hidden_turns=0.001))
     upstream.will(mixed(OWN_1, OSLO), say("Done."))
-    history = follow_up(await ask(), oslo="rain")
-    await ask(history)
+    history = follow_up(await ask(via=gateway), oslo="rain")
+    await ask(history, via=gateway)
     assert without_system(upstream.requests[1]) == history
 
 

@@ -8,10 +8,13 @@ import pytest
 from harness import STYLE, WEATHER, Client, Start
 from upstream import Gate, Reaction, Upstream, call, chunks, mixed, raw_events, say, tool_call, wait_for
 
+from gateway.conversation.conversation import ConversationTimings
+
 GET = "get_context_resource"
 OWN = tool_call(GET, "own_1", resource_id=STYLE)
 OSLO = tool_call("get_weather", "oslo", city="Oslo")
 DONE = b"data: [DONE]\n\n"
+IMPATIENT = ConversationTimings(keepalive=0.05)
 
 
 async def test_a_stream_has_one_id_created_model_role_and_finish(gateway: Client, upstream: Upstream):
@@ -174,20 +177,16 @@ SLOWLY: dict[str, list[Reaction]] = {
 
 
 @pytest.mark.parametrize("script", SLOWLY.values(), ids=SLOWLY)
-async def test_comments_keep_a_silent_stream_alive(
-    gateway: Client, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, script: list[Reaction]
-):
-    monkeypatch.setattr("gateway.conversation.keepalive.SILENCE", 0.05)
+async def test_comments_keep_a_silent_stream_alive(start: Start, upstream: Upstream, script: list[Reaction]):
+    gateway = start(timings=IMPATIENT)
     upstream.will(*script)
     reply = await gateway.chat(agent="editor", stream=True)
     assert reply.text == "Done."
     assert reply.comments >= 2
 
 
-async def test_comments_keep_a_held_back_json_answer_alive(
-    gateway: Client, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("gateway.conversation.keepalive.SILENCE", 0.05)
+async def test_comments_keep_a_held_back_json_answer_alive(start: Start, upstream: Upstream):
+    gateway = start(timings=IMPATIENT)
     slow = [piece for _ in range(15) for piece in (0.02, *chunks({"content": "1"}))]
     upstream.will(raw_events([*chunks({"role": "assistant"}), *slow, *chunks({}, finish_reason="stop"), DONE]))
     reply = await gateway.chat(agent="editor", stream=True, response_format={"type": "json_object"})

@@ -35,7 +35,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory, pages: Pages) -> Iterator[
         yield running
 
 
-async def until(running: Running, name: str, value: float, seconds: float = 5) -> float:
+async def wait_for_metric(running: Running, name: str, value: float, seconds: float = 5) -> float:
     """The metric once it has the value, or what it was last."""
     now = await running.metric(name)
     for _ in range(round(seconds * 10)):
@@ -52,12 +52,12 @@ async def test_either_worker_answers_alone_and_either_shows_the_sum(workers: Run
     with frozen(first):
         assert "Be kind." in await workers.ask()
         await workers.ask()
-        assert await until(workers, REQUESTS, before + 2) == before + 2
+        assert await wait_for_metric(workers, REQUESTS, before + 2) == before + 2
     with frozen(second):
         await asyncio.gather(*(workers.ask() for _ in range(5)))
-        assert await until(workers, REQUESTS, before + 7) == before + 7
+        assert await wait_for_metric(workers, REQUESTS, before + 7) == before + 7
     with frozen(first):
-        assert await until(workers, REQUESTS, before + 7) == before + 7
+        assert await wait_for_metric(workers, REQUESTS, before + 7) == before + 7
     assert await workers.metric("gateway_workers") == 2
     assert await workers.metric("gateway_request_seconds_count") == before + 7
 
@@ -67,9 +67,9 @@ async def test_a_killed_worker_is_replaced_and_what_it_counted_stays(workers: Ru
     with frozen(former[1]):
         for _ in range(5):
             await workers.ask()
-        assert await until(workers, REQUESTS, before + 5) == before + 5
+        assert await wait_for_metric(workers, REQUESTS, before + 5) == before + 5
     os.kill(former[0], signal.SIGKILL)
-    await replaced(workers, former[0])
+    await wait_until_replaced(workers, former[0])
     assert await workers.metric(REQUESTS) == before + 5
     with frozen(former[1]):
         assert "Be kind." in await workers.ask()
@@ -89,12 +89,12 @@ async def test_no_client_that_tries_again_notices_when_a_worker_is_killed(worker
     await asyncio.sleep(0.5)
     os.kill(victim, signal.SIGKILL)
     assert sum(await asyncio.gather(*asking)) > 20
-    await replaced(workers, victim)
+    await wait_until_replaced(workers, victim)
 
 
-async def replaced(running: Running, victim: int) -> None:
+async def wait_until_replaced(running: Running, victim: int) -> None:
     await asyncio.to_thread(wait_for, lambda: victim not in running.workers and len(running.workers) == 2)
-    assert await until(running, "gateway_workers", 2, 30) == 2
+    assert await wait_for_metric(running, "gateway_workers", 2, 30) == 2
 
 
 async def test_a_changed_policy_reaches_every_worker_within_two_seconds(workers: Running) -> None:
@@ -114,7 +114,7 @@ def test_sighup_makes_every_worker_read_the_policies_again(workers: Running) -> 
 
 
 async def test_one_worker_asks_for_a_page_and_all_serve_it(workers: Running, pages: Pages) -> None:
-    await said_by_each(workers, "Say please.")
+    await wait_until_each_says(workers, "Say please.")
     assert pages.asked == ["/rules"]
     pages["/rules"] = "Say thanks."
     async with aiohttp.ClientSession() as session:
@@ -122,12 +122,12 @@ async def test_one_worker_asks_for_a_page_and_all_serve_it(workers: Running, pag
         async with session.post(refresh) as response:
             assert (response.status, (await response.json())["error"]) == (200, None)
     refreshed = time.monotonic()
-    await said_by_each(workers, "Say thanks.")
+    await wait_until_each_says(workers, "Say thanks.")
     assert time.monotonic() - refreshed < 3  # two seconds, and a little for asking
     assert pages.asked == ["/rules"] * 2
 
 
-async def said_by_each(running: Running, text: str) -> None:
+async def wait_until_each_says(running: Running, text: str) -> None:
     """Wait until every worker answers with the text of the link."""
     for idle in running.workers:
         for _ in range(50):
@@ -152,7 +152,7 @@ async def test_sigterm_lets_a_running_stream_finish(tmp_path: Path, upstream: Up
         ):
             await asyncio.to_thread(gate.reached.wait, 10)
             running.process.send_signal(signal.SIGTERM)
-            await asyncio.to_thread(wait_for, lambda: refused(running.address))
+            await asyncio.to_thread(wait_for, lambda: is_refused(running.address))
             gate.open()
             answered = await read(response)
         assert (answered.text, answered.done, answered.broken) == ("one two", True, False)
@@ -160,7 +160,7 @@ async def test_sigterm_lets_a_running_stream_finish(tmp_path: Path, upstream: Up
         assert running.workers == []
 
 
-def refused(address: str) -> bool:
+def is_refused(address: str) -> bool:
     host, _, port = address.removeprefix("http://").partition(":")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
@@ -197,4 +197,4 @@ def test_an_address_that_is_taken_is_told_once(tmp_path: Path, capsys: pytest.Ca
 
 def test_workers_cannot_share_what_is_in_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--config", str(configure(tmp_path, store="memory:")), "--workers", "2"]) == 1
-    assert "store: memory: is shared by nobody" in capsys.readouterr().err
+    assert "store: several workers cannot share a memory: store" in capsys.readouterr().err

@@ -152,7 +152,7 @@ class Stage:
 
     def held(self, workspace: str) -> dict[RecordKey, Record]:
         """What a workspace has stored now."""
-        every = (record for kind in EVERY_KIND for record in self._policies.stored(kind))
+        every = (record for kind in EVERY_KIND for record in self._policies.list_records(kind))
         return {record.key: record for record in every if record.key.workspace == workspace}
 
     async def _restore(self, said: str = "now") -> None:

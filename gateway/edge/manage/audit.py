@@ -3,28 +3,21 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 from pydantic import BaseModel, Field
 
 from gateway.domain.principal import Role
 from gateway.domain.record import AuditEntry
-from gateway.edge.manage.calls import ApiCall, ApiReply, ok
-from gateway.edge.manage.routes import ApiRoute, Paging
-from gateway.stores.protocols import AuditFilter
-
-
-class Book(Protocol):
-    """Where changes are written down."""
-
-    async def audit(self, workspace: str, wanted: AuditFilter, skip: int, take: int) -> tuple[list[AuditEntry], int]:
-        """Lines of a workspace's audit, newest first, and how many there are."""
-        ...
+from gateway.edge.manage.calls import ApiCall, ApiReply
+from gateway.edge.manage.paging import Page, Paging, build_page
+from gateway.edge.manage.routes import ApiRoute
+from gateway.stores.protocols import AuditFilter, RecordStore
 
 
 class AuditQuery(Paging):
-    """Which lines are wanted."""
+    """Which entries to return."""
 
     kind: str | None = Field(None, max_length=64, description="Only changes of this kind of object.")
     alias: str | None = Field(None, max_length=512, description="Only changes of this object.")
@@ -41,49 +34,46 @@ class AuditView(BaseModel):
     kind: str
     alias: str
     version: int
-    changes: list[dict[str, Any]] = Field(description="What differs from the former version, as far as it is kept.")
+    changes: list[dict[str, Any]] = Field(description="What differs from the former version, shortened.")
 
 
-class AuditPage(BaseModel):
-    """A part of the audit, newest first."""
-
-    items: list[AuditView]
-    total: int
+class AuditPage(Page[AuditView]):
+    """A page of the audit log, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
-    """The audit of the caller's own workspace."""
+class AuditRoutes:
+    """The audit log of the caller's own workspace."""
 
-    book: Book
+    records: RecordStore
 
-    def routes(self) -> Iterator[ApiRoute]:
+    def list_routes(self) -> Iterator[ApiRoute]:
         yield ApiRoute(
             method="GET",
             path="/audit",
             handler=self.list,
             role=Role.ADMIN,
             tag="audit",
-            summary="Who changed what, newest first",
+            summary="List who changed what, newest first",
             query=AuditQuery,
             responses={200: AuditPage},
         )
 
     async def list(self, call: ApiCall[AuditQuery, None]) -> ApiReply:
-        wish = call.query
-        wanted = AuditFilter(wish.kind, wish.alias, wish.by)
-        lines, total = await self.book.audit(call.workspace, wanted, wish.skip, wish.take)
-        return ok(AuditPage(items=[_view(line) for line in lines], total=total))
+        query = call.query
+        wanted = AuditFilter(query.kind, query.alias, query.by)
+        entries, total = await self.records.list_audit(call.workspace, wanted, query.skip, query.take)
+        return ApiReply(build_page([_build_view(entry) for entry in entries], total))
 
 
-def _view(line: AuditEntry) -> AuditView:
+def _build_view(entry: AuditEntry) -> AuditView:
     return AuditView(
-        number=line.number,
-        at=datetime.fromtimestamp(line.at, UTC),
-        by=line.by,
-        action=line.action,
-        kind=line.key.kind,
-        alias=line.key.alias,
-        version=line.version,
-        changes=orjson.loads(line.changes or b"[]"),
+        number=entry.number,
+        at=datetime.fromtimestamp(entry.at, UTC),
+        by=entry.by,
+        action=entry.action,
+        kind=entry.key.kind,
+        alias=entry.key.alias,
+        version=entry.version,
+        changes=orjson.loads(entry.changes or b"[]"),
     )

@@ -1,50 +1,45 @@
 """`/export` and `/import`: all objects of a workspace as one bundle in the form of a policy file."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, Field
 
-from gateway.control.bundle import Exporter, Files, bundle_of
-from gateway.control.content import Served
-from gateway.control.imports import Importer, ImportOptions, Step
-from gateway.control.yaml_writer import yaml_text
+from gateway.control.bundle_export import BundleExporter, build_bundle
+from gateway.control.bundle_import import BundleImporter, ImportOptions, PlannedChange
+from gateway.control.yaml_writer import format_yaml
 from gateway.domain.principal import Role
-from gateway.edge.manage.bodies import decode_json
-from gateway.edge.manage.calls import ApiCall, ApiReply, ok
-from gateway.edge.manage.routes import ApiRoute, Media, Query
+from gateway.edge.manage.calls import JSON, ApiCall, ApiReply
+from gateway.edge.manage.paging import QueryParameters
+from gateway.edge.manage.routes import ApiRoute, MediaContent, decode_json, require_media_type
+from gateway.edge.manage.versions import ChangeView
 from gateway.errors import Conflict, Faults, FieldError, InsufficientStorage, InvalidObject
-from gateway.strict_yaml import YamlDocument, parse
+from gateway.extraction.extract import DocumentCache
+from gateway.policies.repository import PolicyRepository
+from gateway.strict_yaml import YamlDocument, parse_yaml
 
-JSON, YAML = "application/json", "application/yaml"
+YAML = "application/yaml"
+TYPES = (JSON, YAML)
 NAME = "bundle"
 
 
-class ExportQuery(Query):
-    """What is wanted, and how."""
+class ExportQuery(QueryParameters):
+    """What to export, and how."""
 
-    format: Literal["yaml", "json"] = Field("yaml", description="How it is written.")
-    source: Literal["all", "stored"] = Field("all", description="Whether what files say is left out.")
+    format: Literal["yaml", "json"] = Field("yaml", description="The format of the bundle.")
+    source: Literal["all", "stored"] = Field("all", description="`stored` leaves out what comes from policy files.")
 
 
-class ImportQuery(Query):
-    """How a bundle is taken over."""
+class ImportQuery(QueryParameters):
+    """How to import a bundle."""
 
-    dry_run: bool = Field(False, description="Only tell what would change.")
+    dry_run: bool = Field(False, description="Only report what would change.")
     mode: Literal["merge", "replace"] = Field(
-        "merge", description="Whether stored objects that the bundle lacks are deleted."
+        "merge", description="`replace` deletes the stored objects that are not in the bundle."
     )
-
-
-class Difference(BaseModel):
-    """A value that differs; null stands for one that is absent, too."""
-
-    pointer: str
-    from_: Any = Field(None, alias="from", serialization_alias="from")
-    to: Any = None
 
 
 class ImportStep(BaseModel):
@@ -53,10 +48,10 @@ class ImportStep(BaseModel):
     kind: str
     alias: str
     action: Literal["create", "update", "unchanged", "delete"]
-    changes: list[Difference]
+    changes: list[ChangeView]
 
 
-class Imported(BaseModel):
+class ImportResult(BaseModel):
     """What an import has done, or would do."""
 
     dry_run: bool
@@ -66,82 +61,81 @@ class Imported(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Bundles:
+class BundleRoutes:
     """Export and import of the caller's own workspace."""
 
-    policies: Served
-    importer: Importer
-    files: Files
+    policies: PolicyRepository
+    importer: BundleImporter
+    files: DocumentCache
 
-    def routes(self) -> Iterator[ApiRoute]:
+    def list_routes(self) -> Iterator[ApiRoute]:
         yield ApiRoute(
             method="GET",
             path="/export",
-            handler=self.export,
+            handler=self.export_bundle,
             role=Role.EDITOR,
             tag="bundles",
-            summary="Everything as one bundle",
+            summary="Export everything as one bundle",
             query=ExportQuery,
-            responses={200: Media((YAML, JSON))},
+            responses={200: MediaContent((YAML, JSON))},
             errors=(Conflict,),
         )
         yield ApiRoute(
             method="POST",
             path="/import",
-            handler=self.take_over,
+            handler=self.import_bundle,
             role=Role.EDITOR,
             tag="bundles",
-            summary="Take a bundle over, all of it or nothing",
+            summary="Import a bundle, all of it or nothing",
             query=ImportQuery,
-            body=Media((JSON, YAML)),
-            responses={200: Imported},
+            body=MediaContent(TYPES),
+            responses={200: ImportResult},
             errors=(Conflict, InvalidObject, InsufficientStorage),
         )
 
-    async def export(self, call: ApiCall[ExportQuery, None]) -> ApiReply:
+    async def export_bundle(self, call: ApiCall[ExportQuery, None]) -> ApiReply:
         entries = self.policies.entries(call.workspace)
         stored = call.query.source == "stored"
-        objects = await asyncio.to_thread(Exporter(self.files).objects, entries, stored=stored)
-        return await asyncio.to_thread(_written, bundle_of(objects), call.query.format)
+        objects = await asyncio.to_thread(BundleExporter(self.files).objects, entries, stored=stored)
+        return await asyncio.to_thread(_render_bundle, build_bundle(objects), call.query.format)
 
-    async def take_over(self, call: ApiCall[ImportQuery, bytes]) -> ApiReply:
-        document = await asyncio.to_thread(_read, call.body, call.headers)
-        wish = ImportOptions(replace=call.query.mode == "replace", dry_run=call.query.dry_run)
-        steps = await self.importer.run(call.principal, document, wish)
-        return ok(
-            Imported(
-                dry_run=wish.dry_run,
-                items=[_shown(step) for step in steps],
+    async def import_bundle(self, call: ApiCall[ImportQuery, bytes]) -> ApiReply:
+        document = await asyncio.to_thread(_parse_bundle, call.body, require_media_type(call.content_type, TYPES))
+        options = ImportOptions(replace=call.query.mode == "replace", dry_run=call.query.dry_run)
+        steps = await self.importer.run(call.principal, document, options)
+        return ApiReply(
+            ImportResult(
+                dry_run=options.dry_run,
+                items=[_build_step(step) for step in steps],
                 total=len(steps),
-                snapshot=None if wish.dry_run else self.policies.of(call.workspace).hash[:12],
+                snapshot=None if options.dry_run else self.policies.get_snapshot(call.workspace).hash[:12],
             )
         )
 
 
-def _written(bundle: dict[str, Any], form: str) -> ApiReply:
-    if form == "json":
-        return ApiReply(200, orjson.dumps(bundle, option=orjson.OPT_INDENT_2), media=JSON)
+def _render_bundle(bundle: dict[str, Any], format: str) -> ApiReply:
+    if format == "json":
+        return ApiReply(orjson.dumps(bundle, option=orjson.OPT_INDENT_2), media_type=JSON)
     try:
-        return ApiReply(200, yaml_text(bundle).encode(), media=YAML)
+        return ApiReply(format_yaml(bundle).encode(), media_type=YAML)
     except ValueError as error:
         raise Conflict(f"This cannot be exported as YAML: {error}.") from error
 
 
-def _read(raw: bytes, headers: Mapping[bytes, bytes]) -> YamlDocument:
-    """The bundle, by the type that its sender gives it."""
-    if headers.get(b"content-type", b"").split(b";")[0].strip().lower() == JSON.encode():
+def _parse_bundle(raw: bytes, media_type: str) -> YamlDocument:
+    if media_type == JSON:
         return YamlDocument(NAME, decode_json(raw), {})
     try:
-        return parse(raw, NAME, max_bytes=len(raw))
+        return parse_yaml(raw, NAME, max_bytes=len(raw))
     except Faults as faults:
-        told = [FieldError("", f"{one.message} (line {one.line})") for one in faults.faults]
-        raise InvalidObject("The bundle is not YAML that is accepted here.", told) from faults
+        wrong = [FieldError("", f"{one.message} (line {one.line})") for one in faults.faults]
+        raise InvalidObject("The bundle is not valid YAML.", wrong) from faults
 
 
-def _shown(step: Step) -> ImportStep:
+def _build_step(step: PlannedChange) -> ImportStep:
     return ImportStep(
         kind=step.kind,
         alias=step.alias,
         action=step.action,
-        changes=[Difference.model_validate(one) for one in step.changes],
+        changes=[ChangeView.model_validate(one) for one in step.changes],
     )

@@ -3,229 +3,207 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import Field
 
-from gateway.control.base import Object
 from gateway.control.content import Content
-from gateway.control.services import Services
-from gateway.control.tree import TreeNode, TreeView
+from gateway.control.objects import PolicyObject
+from gateway.control.services import ControlServices
+from gateway.control.tree_view import TreeNode, TreeView
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import ApiCall, ApiReply, created, found, no_content, ok
-from gateway.edge.manage.collection import WRITES
+from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty, reply_if_changed
 from gateway.edge.manage.content_views import (
-    Branch,
-    ContextsOf,
-    ContextsWish,
-    LinksOf,
     NewNode,
+    NodeBody,
+    NodeContexts,
+    NodeContextsBody,
+    NodeLinks,
     NodePage,
+    NodeTree,
     NodeView,
-    NodeWish,
-    contexts_of,
-    links_of,
-    outline,
-    view,
+    build_node_contexts,
+    build_node_links,
+    build_node_tree,
+    build_node_view,
 )
-from gateway.edge.manage.routes import ApiRoute, ListQuery, Query, RouteGroup
-from gateway.edge.manage.versions import Histories
+from gateway.edge.manage.paging import ListQuery, QueryParameters, paginate
+from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute, RouteGroup
+from gateway.edge.manage.versions import VersionRoutes
 from gateway.errors import Conflict, InsufficientStorage, NotFound
 
-NODE = "/content/{node...}"
+NODE = "/content/{node:path}"
 
 
-class TreeQuery(Query):
-    """Which part of the tree is wanted."""
+class TreeQuery(QueryParameters):
+    """Which part of the tree to return."""
 
-    node: str | None = Field(None, max_length=512, description="Id or path of where to begin.")
-    depth: int = Field(64, ge=1, le=64, description="How many levels to show.")
+    node: str | None = Field(None, max_length=512, description="Id or path of the node to start at.")
+    depth: int = Field(64, ge=1, le=64, description="How many levels to return.")
 
 
-class Deletion(Query):
-    """How much goes."""
+class DeleteNodeQuery(QueryParameters):
+    """How much to delete."""
 
-    recursive: bool = Field(False, description="Delete what stands below it, too.")
+    recursive: bool = Field(False, description="Delete the nodes below it, too.")
 
 
 @dataclass(frozen=True, slots=True)
-class ContentNoun:
-    """Nodes as resources of the API. A node of a policy file can only be read."""
+class ContentRoutes:
+    """The nodes of the content tree. A node from a policy file is read-only."""
 
     content: Content
 
-    def routes(self) -> Iterator[ApiRoute]:
-        yield ApiRoute(
+    def list_routes(self) -> Iterator[ApiRoute]:
+        route = partial(ApiRoute, role=Role.EDITOR, tag="content")
+        yield route(
             method="GET",
             path="/content",
             handler=self.list,
-            role=Role.EDITOR,
-            tag="content",
-            summary="List nodes in the order of their paths",
+            summary="List the nodes by path",
             query=ListQuery,
             responses={200: NodePage},
         )
-        yield ApiRoute(
+        yield route(
             method="GET",
             path="/content/tree",
-            handler=self.tree,
-            role=Role.EDITOR,
-            tag="content",
-            summary="The tree, or a branch of it",
+            handler=self.get_tree,
+            summary="Get the tree, or a branch of it",
             query=TreeQuery,
-            responses={200: Branch},
+            responses={200: NodeTree},
             errors=(NotFound,),
         )
-        yield ApiRoute(
+        yield route(
             method="POST",
             path="/content",
             handler=self.create,
-            role=Role.EDITOR,
-            tag="content",
-            summary="Add a node",
+            summary="Create a node",
             body=NewNode,
             responses={201: NodeView},
             errors=(Conflict, InsufficientStorage),
         )
-        yield from self._one()
-        yield from self._contexts()
+        yield from self._list_node_routes()
+        yield from self._list_assignment_routes()
 
-    def _one(self) -> Iterator[ApiRoute]:
-        yield ApiRoute(
+    def _list_node_routes(self) -> Iterator[ApiRoute]:
+        route = partial(ApiRoute, role=Role.EDITOR, tag="content")
+        write = partial(route, errors=WRITE_ERRORS, conditional=True)
+        yield route(
             method="GET",
             path=NODE,
             handler=self.get,
-            role=Role.EDITOR,
-            tag="content",
-            summary="One node by its id or path",
+            summary="Get a node by id or path",
             responses={200: NodeView},
             errors=(NotFound,),
             conditional=True,
         )
-        yield ApiRoute(
+        yield write(
             method="PUT",
             path=NODE,
             handler=self.replace,
-            role=Role.EDITOR,
-            tag="content",
-            summary="Replace a node; another key or parent moves it, with everything below",
-            body=NodeWish,
+            summary="Replace a node; another key or parent moves it with everything below",
+            body=NodeBody,
             responses={200: NodeView},
-            errors=WRITES,
-            conditional=True,
         )
-        yield ApiRoute(
+        yield write(
             method="DELETE",
             path=NODE,
             handler=self.delete,
-            role=Role.EDITOR,
-            tag="content",
             summary="Delete a node",
-            query=Deletion,
+            query=DeleteNodeQuery,
             responses={204: None},
-            errors=WRITES,
-            conditional=True,
         )
 
-    def _contexts(self) -> Iterator[ApiRoute]:
-        yield ApiRoute(
+    def _list_assignment_routes(self) -> Iterator[ApiRoute]:
+        route = partial(ApiRoute, role=Role.EDITOR, tag="content")
+        write = partial(route, errors=WRITE_ERRORS, conditional=True)
+        yield route(
             method="GET",
             path=f"{NODE}/context",
-            handler=self.contexts,
-            role=Role.EDITOR,
-            tag="content",
-            summary="The contexts of a node: assigned to it, and in effect",
-            responses={200: ContextsOf},
+            handler=self.get_contexts,
+            summary="Get the contexts of a node: assigned and effective",
+            responses={200: NodeContexts},
             errors=(NotFound,),
         )
-        yield ApiRoute(
+        yield write(
             method="PUT",
             path=f"{NODE}/context",
             handler=self.assign,
-            role=Role.EDITOR,
-            tag="content",
             summary="Assign contexts to a node",
-            body=ContextsWish,
-            responses={200: ContextsOf},
-            errors=WRITES,
-            conditional=True,
+            body=NodeContextsBody,
+            responses={200: NodeContexts},
         )
-        yield ApiRoute(
+        yield write(
             method="DELETE",
             path=f"{NODE}/context",
             handler=self.unassign,
-            role=Role.EDITOR,
-            tag="content",
-            summary="Take a node's own contexts away",
+            summary="Remove the contexts assigned to a node",
             responses={204: None},
-            errors=WRITES,
-            conditional=True,
         )
-        yield ApiRoute(
+        yield route(
             method="GET",
             path=f"{NODE}/links",
-            handler=self.links,
-            role=Role.EDITOR,
-            tag="content",
-            summary="The nodes that a node links to, and those that link to it",
-            responses={200: LinksOf},
+            handler=self.get_links,
+            summary="Get the nodes that a node links to, and those that link to it",
+            responses={200: NodeLinks},
             errors=(NotFound,),
         )
 
     async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
-        return ok(await asyncio.to_thread(_page, self.content.tree(call.workspace), call.query))
+        return ApiReply(await asyncio.to_thread(_build_page, self.content.tree(call.workspace), call.query))
 
-    async def tree(self, call: ApiCall[TreeQuery, None]) -> ApiReply:
-        return ok(
-            await asyncio.to_thread(outline, self.content.tree(call.workspace), call.query.node, call.query.depth)
-        )
+    async def get_tree(self, call: ApiCall[TreeQuery, None]) -> ApiReply:
+        tree, query = self.content.tree(call.workspace), call.query
+        return ApiReply(await asyncio.to_thread(build_node_tree, tree, query.node, query.depth))
 
     async def create(self, call: ApiCall[None, NewNode]) -> ApiReply:
-        made = await self.content.create(call.principal, call.body.said())
-        return created(f"/content/{quote(made.node.id, safe='')}", view(made), made.object.tag)
+        one = await self.content.create(call.principal, call.body.to_data())
+        return reply_created(f"/content/{quote(one.node.id, safe='')}", build_node_view(one), one.object.tag)
 
     async def get(self, call: ApiCall[None, None]) -> ApiReply:
-        one = self._find(call)
-        return found(call, view(one), one.object.tag)
+        one = self._get_node(call)
+        return reply_if_changed(call, build_node_view(one), one.object.tag)
 
-    async def replace(self, call: ApiCall[None, NodeWish]) -> ApiReply:
-        one = await self.content.replace(call.principal, call.path["node"], call.body.said(), call.if_match)
-        return ok(view(one), one.object.tag)
+    async def replace(self, call: ApiCall[None, NodeBody]) -> ApiReply:
+        one = await self.content.replace(call.principal, call.path["node"], call.body.to_data(), call.if_match)
+        return ApiReply(build_node_view(one), etag=one.object.tag)
 
-    async def delete(self, call: ApiCall[Deletion, None]) -> ApiReply:
+    async def delete(self, call: ApiCall[DeleteNodeQuery, None]) -> ApiReply:
         recursive, tags = call.query.recursive, call.if_match
         await self.content.delete(call.principal, call.path["node"], recursive=recursive, tags=tags)
-        return no_content()
+        return reply_empty()
 
-    async def contexts(self, call: ApiCall[None, None]) -> ApiReply:
-        return ok(contexts_of(self.content.tree(call.workspace), self._find(call)))
+    async def get_contexts(self, call: ApiCall[None, None]) -> ApiReply:
+        return ApiReply(build_node_contexts(self.content.tree(call.workspace), self._get_node(call)))
 
-    async def assign(self, call: ApiCall[None, ContextsWish]) -> ApiReply:
-        wish = call.body
-        one = await self.content.assign(call.principal, call.path["node"], wish.said(), wish.inherit, call.if_match)
-        return ok(contexts_of(self.content.tree(call.workspace), one), one.object.tag)
+    async def assign(self, call: ApiCall[None, NodeContextsBody]) -> ApiReply:
+        name, contexts, inherit = call.path["node"], call.body.list_contexts(), call.body.inherit
+        one = await self.content.assign(call.principal, name, contexts, inherit, call.if_match)
+        return ApiReply(build_node_contexts(self.content.tree(call.workspace), one), etag=one.object.tag)
 
     async def unassign(self, call: ApiCall[None, None]) -> ApiReply:
         await self.content.assign(call.principal, call.path["node"], (), "nearest", call.if_match)
-        return no_content()
+        return reply_empty()
 
-    async def links(self, call: ApiCall[None, None]) -> ApiReply:
-        return ok(links_of(self.content.tree(call.workspace), self._find(call)))
+    async def get_links(self, call: ApiCall[None, None]) -> ApiReply:
+        return ApiReply(build_node_links(self.content.tree(call.workspace), self._get_node(call)))
 
-    def _find(self, call: ApiCall[None, None]) -> TreeNode:
+    def _get_node(self, call: ApiCall[None, None]) -> TreeNode:
         return self.content.tree(call.workspace).find(call.path["node"])
 
 
-def content(services: Services, nodes: Content) -> tuple[RouteGroup, ...]:
+def build_content_routes(services: ControlServices, content: Content) -> tuple[RouteGroup, ...]:
     """Everything below `/content`."""
 
-    def show(workspace: str, one: Object) -> NodeView:
-        return view(nodes.tree(workspace).find(one.alias))
+    def render(workspace: str, one: PolicyObject) -> NodeView:
+        return build_node_view(content.tree(workspace).find(one.alias))
 
-    return ContentNoun(nodes), Histories(nodes.kind, NodeView, services.versions(nodes), show, spans=True)
+    versions = VersionRoutes(content.kind, NODE, NodeView, services.versions(content), render)
+    return ContentRoutes(content), versions
 
 
-def _page(tree: TreeView, wish: ListQuery) -> NodePage:
-    word = wish.filter.casefold()
-    fitting = [one for one in tree.every() if word in one.node.path.casefold() or word in one.node.title.casefold()]
-    return NodePage(items=[view(one) for one in fitting[wish.skip :][: wish.take]], total=len(fitting))
+def _build_page(tree: TreeView, query: ListQuery) -> dict[str, Any]:
+    found = [one for one in tree.list_all() if query.accepts(one.node.path, one.node.title)]
+    return paginate(found, query, build_node_view)

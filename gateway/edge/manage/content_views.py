@@ -1,28 +1,29 @@
-"""How nodes are shown by the management API, and what it takes."""
+"""The models of content nodes in requests and replies."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from gateway.control.tree import TreeNode, TreeView
+from gateway.control.tree_view import TreeNode, TreeView
 from gateway.domain.node import Node
-from gateway.edge.manage.views import Echo
+from gateway.edge.manage.paging import Page
+from gateway.edge.manage.views import IgnoredMetadata, to_datetime
 
 Inherit = Literal["merge", "nearest"]
 Word = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_.][a-z0-9_.-]{0,63}$")]
 Alias = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
-SAID = frozenset({"id", "key", "parent", "title", "type", "body", "contexts", "inherit", "readers", "links"})
+NODE_FIELDS = frozenset({"id", "key", "parent", "title", "type", "body", "contexts", "inherit", "readers", "links"})
 
 
-class NodeWish(Echo, BaseModel):
+class NodeBody(IgnoredMetadata, BaseModel):
     """A node. Without key and parent it stays where it is; a parent of null makes it a root."""
 
     model_config = ConfigDict(extra="forbid")
 
-    id: Word | None = Field(None, description="Made up if absent; it never changes.")
+    id: Word | None = Field(None, description="Generated if absent; it never changes.")
     key: Key | None = Field(None, description="The last segment of its path.")
     parent: Word | None = Field(None, description="Id or path of the parent.")
     title: Annotated[str, StringConstraints(min_length=1)] | None = None
@@ -32,16 +33,16 @@ class NodeWish(Echo, BaseModel):
     inherit: Inherit = "nearest"
     readers: list[Word] = []
     links: list[Word] = []
-    path: Any = None  # told to readers, who may send it back
+    path: Any = None  # in replies, so it may be sent back
     children: Any = None
 
-    def said(self) -> dict[str, Any]:
-        """What was sent, so that what was not can be told from what is null."""
-        return self.model_dump(include=set(SAID), exclude_unset=True)
+    def to_data(self) -> dict[str, Any]:
+        """The fields that were sent: an absent one differs from null."""
+        return self.model_dump(include=set(NODE_FIELDS), exclude_unset=True)
 
 
-class NewNode(NodeWish):
-    """A node that does not exist yet."""
+class NewNode(NodeBody):
+    """A node to be created."""
 
     key: Key
 
@@ -60,23 +61,20 @@ class NodeView(BaseModel):
     inherit: Inherit
     readers: list[str]
     links: list[str]
-    children: int = Field(description="How many nodes stand right below it.")
+    children: int = Field(description="Number of its direct children.")
     source: Literal["store", "file"]
-    file: str | None = Field(None, description="The policy file that it stands in, and the line.")
-    version: int = Field(description="0 for a node of a file.")
+    file: str | None = Field(None, description="File and line of a node from a policy file.")
+    version: int = Field(description="0 for a node from a file.")
     created_at: datetime | None = None
     updated_at: datetime | None = None
     updated_by: str | None = None
 
 
-class NodePage(BaseModel):
-    """A part of the list of nodes."""
-
-    items: list[NodeView]
-    total: int
+class NodePage(Page[NodeView]):
+    """A page of the list of nodes."""
 
 
-class Outline(BaseModel):
+class NodeOutline(BaseModel):
     """A node in the tree, without its text."""
 
     id: str
@@ -87,18 +85,18 @@ class Outline(BaseModel):
     contexts: list[str]
     inherit: Inherit
     source: Literal["store", "file"]
-    children: "list[Outline]"
-    more: int = Field(0, description="How many nodes right below it are not shown.")
+    children: "list[NodeOutline]"
+    more: int = Field(0, description="Number of direct children that are not shown.")
 
 
-class Branch(BaseModel):
+class NodeTree(BaseModel):
     """The tree, or a branch of it."""
 
-    items: list[Outline]
-    total: int = Field(description="How many nodes the whole branch has.")
+    items: list[NodeOutline]
+    total: int = Field(description="Number of nodes in the whole tree or branch.")
 
 
-class Effective(BaseModel):
+class EffectiveContext(BaseModel):
     """A context that applies to a node."""
 
     context: str
@@ -108,17 +106,17 @@ class Effective(BaseModel):
     inherited: bool
 
 
-class ContextsOf(BaseModel):
+class NodeContexts(BaseModel):
     """The contexts of a node."""
 
     assigned: list[str]
     inherit: Inherit
-    effective: list[Effective] = Field(description="From broad to narrow.")
-    inherited_from: str | None = Field(description="Path of the nearest node above that contributes.")
+    effective: list[EffectiveContext] = Field(description="From broad to narrow.")
+    inherited_from: str | None = Field(description="Path of the nearest ancestor that contributes.")
 
 
-class ContextsWish(BaseModel):
-    """Contexts for a node: several, or one."""
+class NodeContextsBody(BaseModel):
+    """Contexts to assign to a node: several, or one."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -127,32 +125,32 @@ class ContextsWish(BaseModel):
     inherit: Inherit | None = None
 
     @model_validator(mode="after")
-    def _one_way(self) -> "ContextsWish":
+    def _require_one_of_two(self) -> "NodeContextsBody":
         if (self.contexts is None) == (self.context is None):
             raise ValueError("give either contexts or context")
         return self
 
-    def said(self) -> list[str]:
+    def list_contexts(self) -> list[str]:
         return [self.context] if self.context is not None else self.contexts or []
 
 
-class Linked(BaseModel):
+class NodeLink(BaseModel):
     """A node at the other end of a link."""
 
-    link: str = Field(description="As it is written.")
-    id: str | None = Field(None, description="Null for a link that leads nowhere.")
+    link: str = Field(description="As written in the node.")
+    id: str | None = Field(None, description="Null for a broken link.")
     path: str | None = None
     title: str | None = None
 
 
-class LinksOf(BaseModel):
+class NodeLinks(BaseModel):
     """The links of a node in both directions."""
 
-    links: list[Linked]
-    backlinks: list[Linked]
+    links: list[NodeLink]
+    backlinks: list[NodeLink]
 
 
-def view(one: TreeNode) -> NodeView:
+def build_node_view(one: TreeNode) -> NodeView:
     node, record = one.node, one.entry.record
     return NodeView(
         id=node.id,
@@ -170,33 +168,33 @@ def view(one: TreeNode) -> NodeView:
         source="file" if record is None else "store",
         file=one.object.file,
         version=one.object.version,
-        created_at=None if one.object.created is None else datetime.fromtimestamp(one.object.created, UTC),
-        updated_at=None if record is None else datetime.fromtimestamp(record.at, UTC),
+        created_at=to_datetime(one.object.created),
+        updated_at=None if record is None else to_datetime(record.at),
         updated_by=None if record is None else record.by,
     )
 
 
-def outline(tree: TreeView, name: str | None, depth: int) -> Branch:
-    """The nodes below one (or all), as deep as wanted; the node itself is the root of its branch."""
+def build_node_tree(tree: TreeView, name: str | None, depth: int) -> NodeTree:
+    """The tree, or the branch whose root is the named node, down to a depth."""
     start = None if name is None else tree.find(name).node
     within = "" if start is None else start.path
     top = 1 if start is None else start.path.count("/") + 1
-    shown: dict[str, Outline] = {}
-    roots: list[Outline] = []
-    every = [one for one in tree.every() if start is None or f"{one.node.path}/".startswith(f"{within}/")]
+    outlines: dict[str, NodeOutline] = {}
+    roots: list[NodeOutline] = []
+    every = [one for one in tree.list_all() if start is None or f"{one.node.path}/".startswith(f"{within}/")]
     for one in every:
         level = one.node.path.count("/") + 1 - top
         if level >= depth:
             continue
-        made = shown[one.node.path] = _outlined(one, hidden=level + 1 == depth)
-        parent = shown.get(one.node.parent or "")
-        (roots if parent is None else parent.children).append(made)
-    return Branch(items=roots, total=len(every))
+        outline = outlines[one.node.path] = _build_outline(one, is_leaf=level + 1 == depth)
+        parent = outlines.get(one.node.parent or "")
+        (roots if parent is None else parent.children).append(outline)
+    return NodeTree(items=roots, total=len(every))
 
 
-def _outlined(one: TreeNode, *, hidden: bool) -> Outline:
+def _build_outline(one: TreeNode, *, is_leaf: bool) -> NodeOutline:
     node = one.node
-    return Outline(
+    return NodeOutline(
         id=node.id,
         key=one.entry.data["key"],
         path=node.path,
@@ -206,18 +204,18 @@ def _outlined(one: TreeNode, *, hidden: bool) -> Outline:
         inherit="merge" if node.merge else "nearest",
         source="file" if one.entry.record is None else "store",
         children=[],
-        more=one.children if hidden else 0,
+        more=one.children if is_leaf else 0,
     )
 
 
-def contexts_of(tree: TreeView, one: TreeNode) -> ContextsOf:
-    effective = tree.effective(one.node)
+def build_node_contexts(tree: TreeView, one: TreeNode) -> NodeContexts:
+    effective = tree.list_effective_contexts(one.node)
     above = [found.entity for found in effective if found.entity != one.node.path]
-    return ContextsOf(
+    return NodeContexts(
         assigned=list(one.node.contexts),
         inherit="merge" if one.node.merge else "nearest",
         effective=[
-            Effective(
+            EffectiveContext(
                 context=found.context,
                 name=tree.snapshot.contexts[found.context].name,
                 entity=found.entity,
@@ -229,14 +227,14 @@ def contexts_of(tree: TreeView, one: TreeNode) -> ContextsOf:
     )
 
 
-def links_of(tree: TreeView, one: TreeNode) -> LinksOf:
-    return LinksOf(
-        links=[_linked(written, to) for written, to in tree.linked(one.node)],
-        backlinks=[_linked(other.id, other) for other in tree.backlinks(one.node)],
+def build_node_links(tree: TreeView, one: TreeNode) -> NodeLinks:
+    return NodeLinks(
+        links=[_build_link(written, to) for written, to in tree.list_links(one.node)],
+        backlinks=[_build_link(other.id, other) for other in tree.list_backlinks(one.node)],
     )
 
 
-def _linked(written: str, node: Node | None) -> Linked:
+def _build_link(written: str, node: Node | None) -> NodeLink:
     if node is None:
-        return Linked(link=written)
-    return Linked(link=written, id=node.id, path=node.path, title=node.title)
+        return NodeLink(link=written)
+    return NodeLink(link=written, id=node.id, path=node.path, title=node.title)

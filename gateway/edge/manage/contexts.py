@@ -7,60 +7,58 @@ from functools import partial
 from pydantic import Field
 
 from gateway.control.contexts import KIND, Contexts
-from gateway.control.objects import Alike
-from gateway.control.services import Services
+from gateway.control.services import ControlServices
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import ApiCall, ApiReply, found, ok
-from gateway.edge.manage.collection import WRITES, Collection, Models
-from gateway.edge.manage.drafts import Drafting
-from gateway.edge.manage.resource_models import ResourceBody, ResourceView
-from gateway.edge.manage.routes import ApiRoute, RouteGroup
-from gateway.edge.manage.versions import Histories
-from gateway.edge.manage.views import ALIAS, Echo, Page, Told, view
+from gateway.edge.manage.calls import ApiCall, ApiReply, reply_if_changed
+from gateway.edge.manage.objects import build_object_routes
+from gateway.edge.manage.paging import Page
+from gateway.edge.manage.resources import ResourceBody, ResourceView
+from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute, RouteGroup
+from gateway.edge.manage.views import ALIAS, IgnoredMetadata, ObjectMetadata, ObjectModels, render_object
 from gateway.errors import NotFound
 from gateway.policies.shapes import ContextShape
 
 
-class ContextView(Told, ContextShape):
-    """A context with its resources in their order."""
+class ContextView(ObjectMetadata, ContextShape):
+    """A context with its resources in order."""
 
     name: str
     resources: list[ResourceView]
 
 
 class ContextPage(Page[ContextView]):
-    """A part of the list of contexts."""
+    """A page of the list of contexts."""
 
 
-class ContextBody(Echo, ContextShape):
-    """A context as it is sent to replace one; without `resources` it keeps those that it has."""
+class ContextBody(IgnoredMetadata, ContextShape):
+    """A context that replaces another; without `resources` it keeps those that it has."""
 
     alias: str | None = None
     resources: list[ResourceBody] | dict[str, ResourceBody] | None = Field(default_factory=dict)
 
 
 class NewContext(ContextBody):
-    """A context as it is sent to be made."""
+    """A context to be created."""
 
     alias: str = ALIAS
 
 
-MODELS = Models(ContextView, ContextPage, ContextBody, NewContext)
+CONTEXT_MODELS = ObjectModels(ContextView, ContextPage, ContextBody, NewContext)
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalDefault:
-    """The context that applies when nothing else does."""
+class GlobalContextRoutes:
+    """The global default: the context that applies when nothing else does."""
 
     contexts: Contexts
 
-    def routes(self) -> Iterator[ApiRoute]:
+    def list_routes(self) -> Iterator[ApiRoute]:
         route = partial(ApiRoute, role=Role.EDITOR, tag=KIND, responses={200: ContextView}, conditional=True)
         yield route(
             method="GET",
             path="/contexts/global",
             handler=self.get,
-            summary="The global default",
+            summary="Get the global default",
             errors=(NotFound,),
         )
         for method in ("PUT", "POST"):
@@ -68,24 +66,19 @@ class GlobalDefault:
                 method=method,
                 path="/contexts/{context}/set-global",
                 handler=self.set,
-                summary="Make a context the global default in place of the former",
-                errors=WRITES,
+                summary="Make a context the global default",
+                errors=WRITE_ERRORS,
             )
 
     async def get(self, call: ApiCall[None, None]) -> ApiReply:
-        one = self.contexts.default(call.workspace)
-        return found(call, view(one), one.tag)
+        one = self.contexts.get_default(call.workspace)
+        return reply_if_changed(call, render_object(one), one.tag)
 
     async def set(self, call: ApiCall[None, None]) -> ApiReply:
         one = await self.contexts.set_default(call.principal, call.path["context"], call.if_match)
-        return ok(view(one), one.tag)
+        return ApiReply(render_object(one), etag=one.tag)
 
 
-def contexts(services: Services) -> tuple[RouteGroup, ...]:
-    """Everything below `/contexts` but the resources of a context."""
-    return (
-        GlobalDefault(services.contexts),
-        Collection(KIND, MODELS, services.objects),
-        Histories(KIND, ContextView, services.versions(Alike(KIND, services.objects))),
-        Drafting(KIND, MODELS, services.drafts),
-    )
+def build_context_routes(services: ControlServices) -> tuple[RouteGroup, ...]:
+    """Everything below `/contexts` except the resources of a context."""
+    return GlobalContextRoutes(services.contexts), *build_object_routes(KIND, CONTEXT_MODELS, services)

@@ -1,4 +1,4 @@
-"""`/{kind}/{object}/draft` and `/publish`: changes that wait; and `/drafts`, all of them."""
+"""`/{kind}/{object}/draft` and `/publish`: changes that wait to be published; and `/drafts`, the list of all."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,17 +9,18 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from gateway.control.drafts import Drafts
-from gateway.control.kinds import noun
+from gateway.control.object_bodies import kind_name
+from gateway.control.objects import PolicyObject
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import ApiCall, ApiReply, found, no_content, ok
-from gateway.edge.manage.collection import WRITES, Models
-from gateway.edge.manage.routes import ApiRoute, Paging
-from gateway.edge.manage.views import Page, rfc3339, view
+from gateway.edge.manage.calls import ApiCall, ApiReply, reply_empty, reply_if_changed
+from gateway.edge.manage.paging import Page, Paging, paginate
+from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute
+from gateway.edge.manage.views import ObjectModels, format_timestamp, render_object
 from gateway.errors import NotFound
 
 
 class DraftView(BaseModel):
-    """One draft in the list of all."""
+    """A draft in the list of all drafts."""
 
     kind: Literal["contexts", "profiles", "agents", "prompts"]
     alias: str
@@ -29,103 +30,104 @@ class DraftView(BaseModel):
 
 
 class DraftPage(Page[DraftView]):
-    """A part of the drafts of a workspace."""
+    """A page of the drafts of a workspace."""
 
 
 @dataclass(frozen=True, slots=True)
-class DraftList:
-    """All drafts, also of what does not exist yet."""
+class DraftListRoutes:
+    """All drafts, also of objects that do not exist yet."""
 
     drafts: Drafts
 
-    def routes(self) -> Iterator[ApiRoute]:
+    def list_routes(self) -> Iterator[ApiRoute]:
         yield ApiRoute(
             method="GET",
             path="/drafts",
             handler=self.list,
             role=Role.EDITOR,
             tag="drafts",
-            summary="List what is waiting to be published",
+            summary="List all drafts",
             query=Paging,
             responses={200: DraftPage},
         )
 
     async def list(self, call: ApiCall[Paging, None]) -> ApiReply:
-        every = [
-            {
-                "kind": one.kind,
-                "alias": one.alias,
-                "version": one.version,
-                "updated_at": rfc3339(one.own().at),
-                "updated_by": one.own().by,
-            }
-            for one in self.drafts.every(call.workspace)
-        ]
-        return ok({"items": every[call.query.skip :][: call.query.take], "total": len(every)})
+        return ApiReply(paginate(self.drafts.list_all(call.workspace), call.query, _render_draft))
 
 
 @dataclass(frozen=True, slots=True)
-class Drafting:
+class DraftRoutes:
     """The drafts of one kind of object."""
 
     kind: str
-    models: Models
+    models: ObjectModels
     drafts: Drafts
 
-    def routes(self) -> Iterator[ApiRoute]:
-        one, seen = noun(self.kind), self.models.view
+    def list_routes(self) -> Iterator[ApiRoute]:
+        one, view = kind_name(self.kind), self.models.view
         path = f"/{self.kind}/{{{one}}}/draft"
         route = partial(ApiRoute, role=Role.EDITOR, tag=self.kind, conditional=True)
         yield route(
             method="GET",
             path=path,
             handler=self.get,
-            summary=f"The draft of a {one}",
-            responses={200: seen},
+            summary=f"Get the draft of the {one}",
+            responses={200: view},
             errors=(NotFound,),
         )
         yield route(
             method="PUT",
             path=path,
             handler=self.put,
-            summary=f"Make or replace the draft of a {one}, which need not exist yet",
-            body=self.models.sent,
-            plain=True,
-            responses={200: seen},
-            errors=WRITES,
+            summary=f"Create or replace the draft of the {one}, which need not exist yet",
+            body=self.models.body,
+            handler_validates=True,
+            responses={200: view},
+            errors=WRITE_ERRORS,
         )
         yield route(
             method="DELETE",
             path=path,
             handler=self.delete,
-            summary=f"Throw the draft of a {one} away",
+            summary=f"Discard the draft of the {one}",
             responses={204: None},
-            errors=WRITES,
+            errors=WRITE_ERRORS,
         )
         yield route(
             method="POST",
             path=f"/{self.kind}/{{{one}}}/publish",
             handler=self.publish,
-            summary=f"Make the draft the next version of the {one}",
-            responses={200: seen},
-            errors=WRITES,
+            summary=f"Publish the draft as the next version of the {one}",
+            responses={200: view},
+            errors=WRITE_ERRORS,
         )
 
     async def get(self, call: ApiCall[None, None]) -> ApiReply:
-        one = self.drafts.get(call.workspace, self.kind, self._name(call))
-        return found(call, view(one), one.tag)
+        one = self.drafts.get(call.workspace, self.kind, self._get_name(call))
+        return reply_if_changed(call, render_object(one), one.tag)
 
     async def put(self, call: ApiCall[None, Any]) -> ApiReply:
-        one = await self.drafts.put(call.principal, self.kind, self._name(call), call.body, call.if_match)
-        return ok(view(one), one.tag)
+        one = await self.drafts.put(call.principal, self.kind, self._get_name(call), call.body, call.if_match)
+        return ApiReply(render_object(one), etag=one.tag)
 
     async def delete(self, call: ApiCall[None, None]) -> ApiReply:
-        await self.drafts.delete(call.principal, self.kind, self._name(call), call.if_match)
-        return no_content()
+        await self.drafts.delete(call.principal, self.kind, self._get_name(call), call.if_match)
+        return reply_empty()
 
     async def publish(self, call: ApiCall[None, None]) -> ApiReply:
-        one = await self.drafts.publish(call.principal, self.kind, self._name(call), call.if_match)
-        return ok(view(one), one.tag)
+        one = await self.drafts.publish(call.principal, self.kind, self._get_name(call), call.if_match)
+        return ApiReply(render_object(one), etag=one.tag)
 
-    def _name(self, call: ApiCall[Any, Any]) -> str:
-        return call.path[noun(self.kind)]
+    def _get_name(self, call: ApiCall[Any, Any]) -> str:
+        return call.path[kind_name(self.kind)]
+
+
+def _render_draft(draft: PolicyObject) -> dict[str, Any]:
+    record = draft.get_record()
+    return {
+        "kind": draft.kind,
+        "alias": draft.alias,
+        "version": draft.version,
+        "updated_at": format_timestamp(record.at),
+        "updated_by": record.by,
+    }

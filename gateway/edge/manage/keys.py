@@ -1,29 +1,31 @@
-"""`/keys`: the keys of the caller's workspace. A key is shown once, when it is made; its hash never."""
+"""`/keys`: the keys of the caller's workspace. A key is shown once, when it is created; its hash never."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from gateway.control.key_shape import KeyWish, Label, LimitsShape
-from gateway.control.keys import KeyInfo, Keys
+from gateway.control.key_shape import KeyInfo, KeySpec, Label, LimitsShape
+from gateway.control.keys import Keys
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import ApiCall, ApiReply, created, found, no_content, ok
-from gateway.edge.manage.routes import ApiRoute, ListQuery
+from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty, reply_if_changed
+from gateway.edge.manage.paging import ListQuery, Page, paginate
+from gateway.edge.manage.routes import ApiRoute
 from gateway.errors import Conflict, NotFound
 
 TAG = "keys"
 
 
-class KeyRequest(KeyWish):
-    """What a new key may do. What is left out is as in your own key, where that is restricted."""
+class KeyRequest(KeySpec):
+    """What a new key may do. A field that is left out is restricted as in your own key."""
 
     workspace: Label | None = Field(None, description="Only your own.")
 
 
 class KeyView(BaseModel):
-    """A key, without what only its holder may know."""
+    """A key, without its secret."""
 
     id: str
     name: str
@@ -36,117 +38,98 @@ class KeyView(BaseModel):
     limits: LimitsShape
     act_for_users: bool
     expires_at: AwareDatetime | None
-    source: Literal["store", "config"] = Field(description="Keys of the configuration can only be read.")
+    source: Literal["store", "config"] = Field(description="Keys from the configuration are read-only.")
     version: int
     updated_at: AwareDatetime | None
     updated_by: str | None
 
 
-class NewKey(KeyView):
-    """A key that was just made."""
+class KeyWithSecret(KeyView):
+    """A key that was just created."""
 
-    key: str = Field(description="The key itself. It is shown this once and kept nowhere.")
+    key: str = Field(description="The key itself. It is shown only this once and not stored.")
 
 
-class KeyPage(BaseModel):
-    """A part of the list of keys."""
-
-    items: list[KeyView]
-    total: int
+class KeyPage(Page[KeyView]):
+    """A page of the list of keys."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeyNoun:
-    """Keys as resources of the API."""
+class KeyRoutes:
+    """The keys of a workspace."""
 
     keys: Keys
 
-    def routes(self) -> Iterator[ApiRoute]:
-        yield ApiRoute(
+    def list_routes(self) -> Iterator[ApiRoute]:
+        route = partial(ApiRoute, role=Role.ADMIN, tag=TAG)
+        yield route(
             method="GET",
             path="/keys",
             handler=self.list,
-            role=Role.ADMIN,
-            tag=TAG,
             summary="List the keys of the workspace",
             query=ListQuery,
             responses={200: KeyPage},
         )
-        yield ApiRoute(
+        yield route(
             method="POST",
             path="/keys",
             handler=self.create,
-            role=Role.ADMIN,
-            tag=TAG,
-            summary="Make a key; it is shown this once",
+            summary="Create a key; it is shown only this once",
             body=KeyRequest,
-            responses={201: NewKey},
+            responses={201: KeyWithSecret},
             errors=(Conflict,),
         )
-        yield from self._of_one()
-
-    def _of_one(self) -> Iterator[ApiRoute]:
-        yield ApiRoute(
+        yield route(
             method="GET",
             path="/keys/{key}",
             handler=self.get,
-            role=Role.ADMIN,
-            tag=TAG,
-            summary="One key",
+            summary="Get a key",
             responses={200: KeyView},
             errors=(NotFound,),
             conditional=True,
         )
-        yield ApiRoute(
+        yield route(
             method="PUT",
             path="/keys/{key}",
             handler=self.update,
-            role=Role.ADMIN,
-            tag=TAG,
             summary="Change what a key may do",
-            body=KeyWish,
+            body=KeySpec,
             responses={200: KeyView},
             errors=(NotFound, Conflict),
             conditional=True,
         )
-        yield ApiRoute(
+        yield route(
             method="DELETE",
             path="/keys/{key}",
             handler=self.revoke,
-            role=Role.ADMIN,
-            tag=TAG,
-            summary="Revoke a key; no node accepts it two seconds later",
+            summary="Revoke a key; two seconds later no replica accepts it",
             responses={204: None},
             errors=(NotFound, Conflict),
             conditional=True,
         )
 
     async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
-        held = [one for one in self.keys.of(call.workspace) if _fits(one, call.query.filter)]
-        page = held[call.query.skip :][: call.query.take]
-        return ok(KeyPage(items=[_view(one) for one in page], total=len(held)))
+        every = self.keys.list_all(call.workspace)
+        found = [one for one in every if call.query.accepts(one.id, one.principal.name)]
+        return ApiReply(paginate(found, call.query, _build_view))
 
     async def create(self, call: ApiCall[None, KeyRequest]) -> ApiReply:
-        made = await self.keys.create(call.principal, call.body, call.body.workspace)
-        body = NewKey.model_validate({**made.held.data, "key": made.secret})
-        return created(f"/keys/{made.held.id}", body, made.held.tag)
+        created = await self.keys.create(call.principal, call.body, call.body.workspace)
+        view = KeyWithSecret.model_validate({**created.info.data, "key": created.secret})
+        return reply_created(f"/keys/{created.info.id}", view, created.info.tag)
 
     async def get(self, call: ApiCall[None, None]) -> ApiReply:
-        held = self.keys.get(call.workspace, call.path["key"])
-        return found(call, _view(held), held.tag)
+        key = self.keys.get(call.workspace, call.path["key"])
+        return reply_if_changed(call, _build_view(key), key.tag)
 
-    async def update(self, call: ApiCall[None, KeyWish]) -> ApiReply:
-        held = await self.keys.update(call.principal, call.path["key"], call.body, call.if_match)
-        return ok(_view(held), held.tag)
+    async def update(self, call: ApiCall[None, KeySpec]) -> ApiReply:
+        key = await self.keys.update(call.principal, call.path["key"], call.body, call.if_match)
+        return ApiReply(_build_view(key), etag=key.tag)
 
     async def revoke(self, call: ApiCall[None, None]) -> ApiReply:
         await self.keys.revoke(call.principal, call.path["key"], call.if_match)
-        return no_content()
+        return reply_empty()
 
 
-def _view(held: KeyInfo) -> KeyView:
-    return KeyView.model_validate(held.data)
-
-
-def _fits(held: KeyInfo, word: str) -> bool:
-    return any(word.lower() in text.lower() for text in (held.id, held.principal.name))
+def _build_view(key: KeyInfo) -> KeyView:
+    return KeyView.model_validate(key.data)

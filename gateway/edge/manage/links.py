@@ -1,49 +1,59 @@
-"""`/links`: how the external links of a workspace do, and asking for one now."""
+"""`/links`: the state of a workspace's external links, and fetching one now."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from gateway.control.links import Cache, Links, Tracked
+from gateway.control.links import LinkInfo, Links
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import ApiCall, ApiReply, ok
-from gateway.edge.manage.routes import ApiRoute, ListQuery
+from gateway.edge.manage.calls import ApiCall, ApiReply
+from gateway.edge.manage.paging import ListQuery, Page, paginate
+from gateway.edge.manage.routes import ApiRoute
+from gateway.edge.manage.views import to_datetime
 from gateway.errors import InvalidObject, NotFound
+from gateway.links.record import LinkStatus
 
 TAG = "links"
 
 
-class TrackedView(BaseModel):
+class LinkState(BaseModel):
+    """The state of an external link."""
+
+    fetched_at: datetime | None
+    size: int | None
+    error: str | None
+    age: float | None = Field(description="Seconds since the copy in use was fetched or confirmed.")
+    failures: int = Field(description="Consecutive failed attempts.")
+
+
+class ExternalLinkView(BaseModel):
     """An external link and its last good copy."""
 
     url: str
-    fetched_at: AwareDatetime | None = Field(description="When the server last confirmed the copy; null: none yet.")
+    fetched_at: AwareDatetime | None = Field(description="When the server last confirmed the copy; null: no copy yet.")
     tried_at: AwareDatetime | None
     size: int | None = Field(description="Bytes of text.")
     age: float | None = Field(description="Seconds since the copy in use was fetched or confirmed.")
     error: str | None = Field(description="Why the latest attempt failed, if it did.")
-    failures: int = Field(description="Attempts that failed in a row.")
-    due_at: AwareDatetime | None = Field(description="When it is asked for next.")
+    failures: int = Field(description="Consecutive failed attempts.")
+    due_at: AwareDatetime | None = Field(description="When it is fetched next.")
     used_by: list[str] = Field(description="The resources that use it, as `context/resource`.")
 
 
-class TrackedPage(BaseModel):
-    """A part of the list of links."""
-
-    items: list[TrackedView]
-    total: int
+class ExternalLinkPage(Page[ExternalLinkView]):
+    """A page of the list of external links."""
 
 
 @dataclass(frozen=True, slots=True)
-class LinkNoun:
-    """External links as the API shows them."""
+class LinkRoutes:
+    """The external links of a workspace."""
 
     links: Links
 
-    def routes(self) -> Iterator[ApiRoute]:
+    def list_routes(self) -> Iterator[ApiRoute]:
         yield ApiRoute(
             method="GET",
             path="/links",
@@ -52,7 +62,7 @@ class LinkNoun:
             tag=TAG,
             summary="List the external links that the policies of the workspace use, with their state",
             query=ListQuery,
-            responses={200: TrackedPage},
+            responses={200: ExternalLinkPage},
         )
         yield ApiRoute(
             method="POST",
@@ -60,52 +70,42 @@ class LinkNoun:
             handler=self.refresh,
             role=Role.EDITOR,
             tag=TAG,
-            summary="Ask for the page of an external link now; a new text is in use when this answers",
-            responses={200: TrackedView},
+            summary="Fetch the page of an external link now; a new text is in use when this returns",
+            responses={200: ExternalLinkView},
             errors=(NotFound, InvalidObject),
         )
 
     async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
-        found = [one for one in self.links.of(call.workspace) if _fits(one, call.query.filter.lower())]
-        page = found[call.query.skip :][: call.query.take]
-        return ok(TrackedPage(items=[_view(one) for one in page], total=len(found)))
+        every = self.links.list_all(call.workspace)
+        found = [one for one in every if call.query.accepts(one.status.url, *one.used_by)]
+        return ApiReply(paginate(found, call.query, _build_view))
 
     async def refresh(self, call: ApiCall[None, None]) -> ApiReply:
-        return ok(_view(await self.links.refresh(call.workspace, call.path["context"], call.path["resource"])))
+        link = await self.links.refresh(call.workspace, call.path["context"], call.path["resource"])
+        return ApiReply(_build_view(link))
 
 
-@dataclass(frozen=True, slots=True)
-class LinkTold:
-    """The state of a link as it is told with its resource."""
-
-    cache: Cache
-
-    def __call__(self, url: str) -> dict[str, Any] | None:
-        status = self.cache.status(url)
-        if status is None:
-            return None
-        told = {name: getattr(status, name) for name in ("size", "error", "age", "failures")}
-        return {"fetched_at": _moment(status.fetched_at), **told}
+def render_link_state(status: LinkStatus) -> dict[str, Any]:
+    """The state of a link as its resource shows it, in the form of LinkState."""
+    return {
+        "fetched_at": to_datetime(status.fetched_at),
+        "size": status.size,
+        "error": status.error,
+        "age": status.age,
+        "failures": status.failures,
+    }
 
 
-def _fits(tracked: Tracked, word: str) -> bool:
-    return any(word in text.lower() for text in (tracked.status.url, *tracked.used_by))
-
-
-def _view(tracked: Tracked) -> TrackedView:
-    status = tracked.status
-    return TrackedView(
+def _build_view(link: LinkInfo) -> ExternalLinkView:
+    status = link.status
+    return ExternalLinkView(
         url=status.url,
-        fetched_at=_moment(status.fetched_at),
-        tried_at=_moment(status.tried_at),
+        fetched_at=to_datetime(status.fetched_at),
+        tried_at=to_datetime(status.tried_at),
         size=status.size,
         age=status.age,
         error=status.error,
         failures=status.failures,
-        due_at=_moment(status.due_at),
-        used_by=list(tracked.used_by),
+        due_at=to_datetime(status.due_at),
+        used_by=list(link.used_by),
     )
-
-
-def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -1,14 +1,17 @@
-"""The OpenAPI 3.1 document, made from the route table and the models that it names."""
+"""The OpenAPI 3.1 document, built from the routes and the models that they name."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from http import HTTPStatus
 from typing import Any, Literal
 
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from gateway.edge.manage.problems import MEDIA, Problem
-from gateway.edge.manage.routes import ApiRoute, Content, Media
+from gateway.domain.principal import Role
+from gateway.edge.manage.calls import JSON, PREFIX, ApiCall, ApiReply
+from gateway.edge.manage.problems import PROBLEM_JSON, Problem
+from gateway.edge.manage.routes import ApiRoute, BodyContent, MediaContent
 from gateway.errors import (
     BodyTooLarge,
     Forbidden,
@@ -23,33 +26,67 @@ from gateway.errors import (
 )
 
 VERSION = "1"  # of the API, as in its path
-JSON = "application/json"
 REFERENCE = "#/components/schemas/{model}"
-PARAMETER = {"type": "string", "minLength": 1, "maxLength": 512}
-TAG = {"type": "string"}
+PATH_PARAMETER = {"type": "string", "minLength": 1, "maxLength": 512}
+ETAG = {"type": "string"}
 
-Moded = tuple[type[BaseModel], JsonSchemaMode]
-Schemas = Mapping[Any, Mapping[str, Any]]  # by Moded
+ModelAndMode = tuple[type[BaseModel], JsonSchemaMode]
+Schemas = Mapping[Any, Mapping[str, Any]]  # by ModelAndMode
 
-# What any request can meet before its handler is reached, and a store that fails behind it.
-EVERYWHERE: tuple[type[GatewayError], ...] = (InvalidRequest, InvalidApiKey, Forbidden, GatewayError, StoreUnavailable)
-WITH_BODY: tuple[type[GatewayError], ...] = (InvalidJson, BodyTooLarge, UnsupportedMediaType, InvalidObject)
+# What any request can run into: before its handler is reached, and when the store fails.
+COMMON_ERRORS: tuple[type[GatewayError], ...] = (
+    InvalidRequest,
+    InvalidApiKey,
+    Forbidden,
+    GatewayError,
+    StoreUnavailable,
+)
+BODY_ERRORS: tuple[type[GatewayError], ...] = (InvalidJson, BodyTooLarge, UnsupportedMediaType, InvalidObject)
 
 
-def document(routes: Sequence[ApiRoute]) -> dict[str, Any]:
+class OpenApiDocument(BaseModel):
+    """An OpenAPI document."""
+
+    model_config = {"extra": "allow"}
+
+    openapi: str
+
+
+def make_openapi_route(routes: Sequence[ApiRoute]) -> ApiRoute:
+    """`GET /openapi.json`. It is built when it is first asked for; until then `routes` may grow."""
+
+    @cache
+    def load_document() -> dict[str, Any]:
+        return build_openapi(routes)
+
+    async def get_document(call: ApiCall[None, None]) -> ApiReply:
+        return ApiReply(load_document())
+
+    return ApiRoute(
+        method="GET",
+        path="/openapi.json",
+        handler=get_document,
+        role=Role.CHAT,
+        tag="openapi",
+        summary="This document",
+        responses={200: OpenApiDocument},
+    )
+
+
+def build_openapi(routes: Sequence[ApiRoute]) -> dict[str, Any]:
     """The whole document."""
-    schemas, definitions = models_json_schema(sorted_models(routes), ref_template=REFERENCE)
+    schemas, definitions = models_json_schema(list_models(routes), ref_template=REFERENCE)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.pattern.template, {})[route.method.lower()] = operation(route, schemas)
+        paths.setdefault(route.path_format, {})[route.method.lower()] = build_operation(route, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Context Gateway management API",
             "version": VERSION,
-            "description": "Roles: chat < editor < admin. `x-role` says which one an operation needs.",
+            "description": "Roles: chat < editor < admin. `x-role` is the role that an operation requires.",
         },
-        "servers": [{"url": "/api/v1"}],
+        "servers": [{"url": PREFIX}],
         "security": [{"bearer": []}, {"key": []}],
         "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in routes)],
         "paths": paths,
@@ -63,21 +100,21 @@ def document(routes: Sequence[ApiRoute]) -> dict[str, Any]:
     }
 
 
-def statuses(route: ApiRoute) -> dict[int, type[GatewayError]]:
-    """The errors that a route can answer with, one class per status."""
-    classes = [*route.errors, *EVERYWHERE]
+def list_error_statuses(route: ApiRoute) -> list[int]:
+    """The statuses of the errors that a route can return."""
+    classes = [*route.errors, *COMMON_ERRORS]
     if route.body is not None:
-        classes += WITH_BODY
+        classes += BODY_ERRORS
     if route.query is not None:
         classes.append(InvalidObject)
     if route.conditional and route.method != "GET":
         classes.append(PreconditionFailed)
-    return {kind.status: kind for kind in sorted(classes, key=lambda kind: kind.status)}
+    return sorted({error.status for error in classes})
 
 
-def sorted_models(routes: Iterable[ApiRoute]) -> list[Moded]:
-    """Every model that the document refers to, once, in an order that does not change."""
-    wanted: dict[Moded, None] = {(Problem, "serialization"): None}
+def list_models(routes: Iterable[ApiRoute]) -> list[ModelAndMode]:
+    """Every model that the document refers to, once, in the order of the routes."""
+    wanted: dict[ModelAndMode, None] = {(Problem, "serialization"): None}
     for route in routes:
         if isinstance(route.body, type):
             wanted[(route.body, "validation")] = None
@@ -87,74 +124,76 @@ def sorted_models(routes: Iterable[ApiRoute]) -> list[Moded]:
     return list(wanted)
 
 
-def operation(route: ApiRoute, schemas: Schemas) -> dict[str, Any]:
+def build_operation(route: ApiRoute, schemas: Schemas) -> dict[str, Any]:
     """One operation of a path."""
-    made: dict[str, Any] = {
-        "operationId": route.operation,
+    operation: dict[str, Any] = {
+        "operationId": route.operation_id,
         "tags": [route.tag],
         "summary": route.summary,
         "x-role": route.role.value,
-        "parameters": [*_path_parameters(route), *_query_parameters(route), *_conditions(route)],
+        "parameters": [*_build_path_parameters(route), *_build_query_parameters(route), *_build_conditions(route)],
         "responses": {
-            **{str(status): _answer(status, content, route, schemas) for status, content in _answers(route).items()},
-            **{str(status): _problem(status, schemas) for status in statuses(route)},
+            **{str(code): _build_response(code, content, route, schemas) for code, content in _list_responses(route)},
+            **{str(code): _build_problem(code, schemas) for code in list_error_statuses(route)},
         },
     }
     if route.body is not None:
-        made["requestBody"] = {"required": True, "content": _content(route.body, "validation", schemas)}
-    return made
+        operation["requestBody"] = {"required": True, "content": _build_content(route.body, "validation", schemas)}
+    return operation
 
 
-def _answers(route: ApiRoute) -> dict[int, Content]:
-    return {**route.responses, **({304: None} if route.conditional and route.method == "GET" else {})}
+def _list_responses(route: ApiRoute) -> list[tuple[int, BodyContent]]:
+    return [*route.responses.items(), *([(304, None)] if route.conditional and route.method == "GET" else [])]
 
 
-def _path_parameters(route: ApiRoute) -> list[dict[str, Any]]:
-    return [{"name": name, "in": "path", "required": True, "schema": PARAMETER} for name in route.pattern.parameters]
+def _build_path_parameters(route: ApiRoute) -> list[dict[str, Any]]:
+    return [{"name": name, "in": "path", "required": True, "schema": PATH_PARAMETER} for name in route.param_convertors]
 
 
-def _query_parameters(route: ApiRoute) -> list[dict[str, Any]]:
+def _build_query_parameters(route: ApiRoute) -> list[dict[str, Any]]:
     if route.query is None:
         return []
     schema = route.query.model_json_schema(mode="validation")
     required = schema.get("required", ())
     return [
-        {"name": name, "in": "query", "required": name in required, "schema": _untitled(inner)}
+        {"name": name, "in": "query", "required": name in required, "schema": _drop_title(inner)}
         for name, inner in schema.get("properties", {}).items()
     ]
 
 
-def _conditions(route: ApiRoute) -> list[dict[str, Any]]:
+def _build_conditions(route: ApiRoute) -> list[dict[str, Any]]:
     if not route.conditional:
         return []
     name = "If-None-Match" if route.method == "GET" else "If-Match"
-    return [{"name": name, "in": "header", "required": False, "schema": TAG}]
+    return [{"name": name, "in": "header", "required": False, "schema": ETAG}]
 
 
-def _answer(status: int, content: Content, route: ApiRoute, schemas: Schemas) -> dict[str, Any]:
-    made: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+def _build_response(status: int, content: BodyContent, route: ApiRoute, schemas: Schemas) -> dict[str, Any]:
+    response: dict[str, Any] = {"description": HTTPStatus(status).phrase}
     headers = {}
     if route.conditional and status != 204:
         headers["ETag"] = {"schema": {"type": "string"}}
     if status == 201:
         headers["Location"] = {"schema": {"type": "string"}}
     if headers:
-        made["headers"] = headers
+        response["headers"] = headers
     if content is not None:
-        made["content"] = _content(content, "serialization", schemas)
-    return made
+        response["content"] = _build_content(content, "serialization", schemas)
+    return response
 
 
-def _problem(status: int, schemas: Schemas) -> dict[str, Any]:
+def _build_problem(status: int, schemas: Schemas) -> dict[str, Any]:
     schema = schemas[(Problem, "serialization")]
-    return {"description": HTTPStatus(status).phrase, "content": {MEDIA: {"schema": schema}}}
+    return {"description": HTTPStatus(status).phrase, "content": {PROBLEM_JSON: {"schema": schema}}}
 
 
-def _content(content: Content, mode: Literal["validation", "serialization"], schemas: Schemas) -> dict[str, Any]:
-    if isinstance(content, Media):
+def _build_content(
+    content: BodyContent, mode: Literal["validation", "serialization"], schemas: Schemas
+) -> dict[str, Any]:
+    if isinstance(content, MediaContent):
         return {media: {} for media in content.types}
     return {JSON: {"schema": schemas[(content, mode)]}}
 
 
-def _untitled(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_title(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in schema.items() if name != "title"}

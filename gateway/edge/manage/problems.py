@@ -1,18 +1,32 @@
-"""Errors of the management API as RFC 9457 problems."""
+"""Errors of the management API as RFC 9457 problems; `handle_error` is the error boundary of the whole surface."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 import orjson
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.types import Send
 
-from gateway.edge.errors import error_headers
-from gateway.edge.respond import Headers, send_body
-from gateway.errors import GatewayError, InsufficientStorage, InvalidObject, StoreError, StoreFull, StoreUnavailable
+from gateway.edge.errors import build_error_headers, log_internal_error
+from gateway.edge.manage.calls import ApiReply
+from gateway.edge.request import ClientDisconnected
+from gateway.edge.response import Headers, send_body
+from gateway.errors import (
+    GatewayError,
+    InsufficientStorage,
+    InvalidObject,
+    MethodNotAllowed,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+    UnknownEndpoint,
+)
 
-MEDIA = "application/problem+json"
-TYPES = "urn:context-gateway:problem:"
+PROBLEM_JSON = "application/problem+json"
+TYPE_PREFIX = "urn:context-gateway:problem:"
 
 
 class ProblemFault(BaseModel):
@@ -34,18 +48,27 @@ class Problem(BaseModel):
     errors: list[ProblemFault] = []
 
 
-def problem(error: GatewayError) -> bytes:
-    """The problem as JSON; a fault has either a pointer or a parameter."""
+class ProblemReply(ApiReply):
+    """An error as a problem."""
+
+    def __init__(self, error: GatewayError, headers: Mapping[str, str] | None = None) -> None:
+        own = {name.decode(): value.decode() for name, value in build_error_headers(error)}
+        named = {**own, **(headers or {})}
+        super().__init__(render_problem(error), error.status, headers=named, media_type=PROBLEM_JSON)
+
+
+def render_problem(error: GatewayError) -> bytes:
+    """The problem as JSON; each fault has either a pointer or a parameter."""
     body: dict[str, Any] = {
-        "type": TYPES + error.code,
+        "type": TYPE_PREFIX + error.code,
         "title": HTTPStatus(error.status).phrase,
         "status": error.status,
-        "detail": _utf8(error.message),
+        "detail": _replace_surrogates(error.message),
         "code": error.code,
     }
     if isinstance(error, InvalidObject) and error.faults:
         body["errors"] = [
-            {place: _utf8(named), "message": _utf8(one.message)}
+            {place: _replace_surrogates(named), "message": _replace_surrogates(one.message)}
             for one in error.faults
             for place, named in (("pointer", one.pointer), ("parameter", one.parameter))
             if named is not None
@@ -54,17 +77,38 @@ def problem(error: GatewayError) -> bytes:
 
 
 async def send_problem(send: Send, error: GatewayError, headers: Headers = ()) -> None:
-    """Answer with a problem; `headers` come in addition to the error's own."""
-    media = (b"content-type", MEDIA.encode())
-    await send_body(send, error.status, problem(error), (media, *error_headers(error), *headers))
+    """Send an error that happened before the management API was reached."""
+    media = (b"content-type", PROBLEM_JSON.encode())
+    await send_body(send, error.status, render_problem(error), (media, *build_error_headers(error), *headers))
 
 
-def of_store(error: StoreError) -> GatewayError:
-    """What a caller is told when the store fails under a request."""
+async def handle_error(request: Request, error: Exception) -> ApiReply:
+    """Turn any exception into a problem; a client that has left gets nothing."""
+    if isinstance(error, ClientDisconnected):
+        raise error
+    if isinstance(error, HTTPException):
+        return _build_routing_problem(error)
+    if isinstance(error, StoreError):
+        return ProblemReply(convert_store_error(error))
+    return ProblemReply(error if isinstance(error, GatewayError) else log_internal_error(error))
+
+
+def convert_store_error(error: StoreError) -> GatewayError:
+    """What a caller is told when the store fails."""
     if isinstance(error, StoreFull):
-        return InsufficientStorage("The store is full. What it holds can still be read.")
-    return StoreUnavailable("The store cannot be reached at the moment. Try again.")
+        return InsufficientStorage("The store is full. Existing data can still be read.")
+    return StoreUnavailable("The store is not reachable at the moment. Try again.")
 
 
-def _utf8(text: str) -> str:
+def _build_routing_problem(error: HTTPException) -> ProblemReply:
+    """The 404 and 405 of starlette's router."""
+    allow = (error.headers or {}).get("allow")
+    if allow is not None:
+        return ProblemReply(MethodNotAllowed(f"This path accepts {allow}."), {"allow": allow})
+    return ProblemReply(
+        UnknownEndpoint("The management API has no such path. GET /api/v1/openapi.json lists all paths.")
+    )
+
+
+def _replace_surrogates(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,60 +1,42 @@
-"""`POST /resolve`: a dry run that shows the exact outgoing request and why each thing is in it."""
+"""`POST /resolve`: a dry run that shows the exact outgoing request and why each part of it is there."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
+from gateway.control.objects import Objects
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import Role
 from gateway.domain.snapshot import Snapshot
-from gateway.edge.manage.calls import ApiCall, ApiReply, ok
+from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.routes import ApiRoute
 from gateway.errors import Faults, FieldError, Forbidden, InvalidObject, ServiceUnavailable, UpstreamError
 from gateway.pipeline import Pipeline
-from gateway.preview import preview
+from gateway.policies.repository import PolicyRepository
+from gateway.preview import preview_request
 
 Changes = Mapping[tuple[str, str], Any]
 
 
-class Policies(Protocol):
-    """The policies that a request works with."""
-
-    def of(self, workspace: str) -> Snapshot:
-        """The snapshot of a workspace; raises Unavailable."""
-        ...
-
-    def trial(self, workspace: str, changes: Mapping[tuple[str, str], Any | None]) -> Snapshot:
-        """The snapshot that changes would give; raises Faults."""
-        ...
-
-
-class Drafts(Protocol):
-    """What is written but not yet published."""
-
-    def draft_changes(self, workspace: str) -> Changes:
-        """The data of every draft by kind and alias."""
-        ...
-
-
 class ResolveBody(BaseModel):
-    """What to try: who asks about what, and the request itself."""
+    """The request to resolve, and on whose behalf."""
 
     model_config = ConfigDict(extra="forbid")
 
-    context: dict[str, Any] | None = Field(None, description="As the `context` object of a chat request.")
+    context: dict[str, Any] | None = Field(None, description="Like the `context` object of a chat request.")
     request: dict[str, Any] | None = Field(None, description="A chat request, or a part of one.")
-    query: str | None = Field(None, description="The user's question; it follows the messages of the request.")
+    query: str | None = Field(None, description="The user's question; it is appended to the messages of the request.")
     drafts: StrictBool | list[str] = Field(
-        False, description="Whether drafts count as published; or which, as kind/alias."
+        False, description="Whether to treat drafts as published; or which ones, as kind/alias."
     )
 
 
-class Item(BaseModel):
-    """A resource that was looked at, and what became of it."""
+class ResolvedResource(BaseModel):
+    """A resource that was considered, and the outcome."""
 
     id: str
     name: str
@@ -74,23 +56,23 @@ class Item(BaseModel):
     why: str
 
 
-class Chosen(BaseModel):
-    """What is placed, what the tools offer, and what is left out."""
+class SelectionView(BaseModel):
+    """What is injected, what the tools offer, and what is left out."""
 
-    injected: list[Item]
-    catalogue: list[Item]
-    dropped: list[Item]
+    injected: list[ResolvedResource]
+    catalogue: list[ResolvedResource]
+    dropped: list[ResolvedResource]
 
 
-class Source(BaseModel):
-    """A context that applies, and through what."""
+class ContextSource(BaseModel):
+    """A context that applies, and what it was assigned to."""
 
     level: str
     entity: str
     context: str
 
 
-class Tokens(BaseModel):
+class TokenUsage(BaseModel):
     """What the injection costs."""
 
     total: int
@@ -99,16 +81,16 @@ class Tokens(BaseModel):
     by_category: dict[str, int]
 
 
-class Warned(BaseModel):
-    """Something that an editor should know."""
+class NoticeView(BaseModel):
+    """A warning about the selection."""
 
     code: str
     category: str
     message: str
 
 
-class Resolved(BaseModel):
-    """The exact outgoing request, and why each thing is in it."""
+class ResolveResult(BaseModel):
+    """The exact outgoing request, and why each part of it is there."""
 
     snapshot: str
     upstream: str
@@ -116,22 +98,22 @@ class Resolved(BaseModel):
     request: dict[str, Any]
     block: str
     tools: list[dict[str, Any]]
-    selection: Chosen
-    sources: list[Source]
-    tokens: Tokens
-    warnings: list[Warned]
+    selection: SelectionView
+    sources: list[ContextSource]
+    tokens: TokenUsage
+    warnings: list[NoticeView]
     degraded: list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Resolve:
-    """The dry run, with the eyes of whoever asks."""
+class ResolveRoutes:
+    """The dry run, with the rights of the caller."""
 
     pipeline: Pipeline
-    policies: Policies
-    drafts: Drafts
+    policies: PolicyRepository
+    objects: Objects
 
-    def routes(self) -> Iterator[ApiRoute]:
+    def list_routes(self) -> Iterator[ApiRoute]:
         for path in ("/resolve", "/contexts/resolve"):
             yield ApiRoute(
                 method="POST",
@@ -139,53 +121,53 @@ class Resolve:
                 handler=self.resolve,
                 role=Role.CHAT,
                 tag="resolve",
-                summary="Show what would be sent, and why",
+                summary="Show what would be sent upstream, and why",
                 body=ResolveBody,
-                responses={200: Resolved},
+                responses={200: ResolveResult},
                 errors=(Forbidden, ServiceUnavailable, UpstreamError),
             )
 
     async def resolve(self, call: ApiCall[None, ResolveBody]) -> ApiReply:
-        wish, principal = call.body, call.principal
-        if wish.drafts and not principal.role.covers(Role.EDITOR):
-            raise Forbidden(f"Drafts are for keys with the role editor; yours has {principal.role.value}.")
-        snapshot = await self._snapshot(call.workspace, wish.drafts)
+        body, principal = call.body, call.principal
+        if body.drafts and not principal.role.covers(Role.EDITOR):
+            raise Forbidden(f"Drafts need a key with the role editor; yours has {principal.role.value}.")
+        snapshot = await self._build_snapshot(call.workspace, body.drafts)
         exchange = Exchange("preview", principal, snapshot, ())
-        return ok(await preview(self.pipeline, exchange, orjson.dumps(chat_body(wish))))
+        return ApiReply(await preview_request(self.pipeline, exchange, orjson.dumps(build_chat_body(body))))
 
-    async def _snapshot(self, workspace: str, wanted: bool | Sequence[str]) -> Snapshot:
+    async def _build_snapshot(self, workspace: str, wanted: bool | Sequence[str]) -> Snapshot:
         if not wanted:
-            return self.policies.of(workspace)
-        drafts = self.drafts.draft_changes(workspace)
+            return self.policies.get_snapshot(workspace)
+        drafts: Changes = self.objects.draft_changes(workspace)
         if not isinstance(wanted, bool):
-            drafts = _named(wanted, drafts)
+            drafts = _select_drafts(wanted, drafts)
         try:
             return await asyncio.to_thread(self.policies.trial, workspace, drafts)
         except Faults as faults:
             wrong = [FieldError("/drafts", f"{one.file}: {one.path}: {one.message}") for one in faults.faults]
-            raise InvalidObject("With these drafts the policies are not valid.", wrong) from faults
+            raise InvalidObject("The policies would be invalid with these drafts.", wrong) from faults
 
 
-def chat_body(wish: ResolveBody) -> dict[str, Any]:
-    """The chat request that is tried."""
-    body = dict(wish.request or {})
-    if wish.context is not None:
+def build_chat_body(wanted: ResolveBody) -> dict[str, Any]:
+    """The chat request to resolve."""
+    body = dict(wanted.request or {})
+    if wanted.context is not None:
         if body.get("context") is not None:
             raise InvalidObject(
-                "The context is given twice.", [FieldError("/request/context", "stands in /context already")]
+                "The context is given twice.", [FieldError("/request/context", "is given in /context already")]
             )
-        body["context"] = wish.context
+        body["context"] = wanted.context
     messages = body.setdefault("messages", [])
-    if wish.query is not None and isinstance(messages, list):
-        body["messages"] = [*messages, {"role": "user", "content": wish.query}]
+    if wanted.query is not None and isinstance(messages, list):
+        body["messages"] = [*messages, {"role": "user", "content": wanted.query}]
     return body
 
 
-def _named(wanted: Sequence[str], drafts: Changes) -> Changes:
-    """The drafts that are wanted; raises Invalid for one that there is not."""
+def _select_drafts(wanted: Sequence[str], drafts: Changes) -> Changes:
+    """The drafts with these names; raises InvalidObject for an unknown one."""
     by_name = {f"{kind}/{alias}": (kind, alias) for kind, alias in drafts}
     missing = [position for position, name in enumerate(wanted) if name not in by_name]
     if missing:
         wrong = [FieldError(f"/drafts/{position}", f"there is no draft {wanted[position]!r}") for position in missing]
-        raise InvalidObject("Some of the drafts do not exist.", wrong)
+        raise InvalidObject("Some of these drafts do not exist.", wrong)
     return {by_name[name]: drafts[by_name[name]] for name in wanted}

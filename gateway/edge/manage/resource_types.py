@@ -1,54 +1,41 @@
-"""`/resource-types`: the types a resource may have, with the schemas from which editors can be generated."""
+"""`/resource-types`: the types of resources, with the JSON Schemas from which editors can be generated."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel, Field
 
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import ApiCall, ApiReply, ok
-from gateway.edge.manage.routes import ApiRoute, ListQuery
+from gateway.edge.manage.calls import ApiCall, ApiReply
+from gateway.edge.manage.paging import ListQuery, Page, paginate
+from gateway.edge.manage.routes import ApiRoute
 from gateway.errors import NotFound
 from gateway.resources.base import ResourceType
+from gateway.resources.registry import ResourceRegistry
 
 
-class Types(Protocol):
-    """The registry of resource types."""
-
-    def get(self, alias: str) -> ResourceType | None:
-        """The type of that alias, or None."""
-        ...
-
-    def aliases(self) -> tuple[str, ...]:
-        """All known aliases."""
-        ...
-
-
-class TypeView(BaseModel):
+class ResourceTypeView(BaseModel):
     """A resource type."""
 
     alias: str
     name: str
     description: str
-    key: str | None = Field(description="Resources of one type and key exclude each other.")
+    key: str | None = Field(description="Resources with the same type and key exclude each other.")
     data: dict[str, Any] = Field(description="JSON Schema of a resource's data.")
 
 
-class TypePage(BaseModel):
-    """A part of the list of resource types."""
-
-    items: list[TypeView]
-    total: int
+class ResourceTypePage(Page[ResourceTypeView]):
+    """A page of the list of resource types."""
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceTypes:
-    """The types as resources of the API. They come from code and plugins, so they can only be read."""
+class ResourceTypeRoutes:
+    """The resource types. They come from code and plugins, so they are read-only."""
 
-    types: Types
+    types: ResourceRegistry
 
-    def routes(self) -> Iterator[ApiRoute]:
+    def list_routes(self) -> Iterator[ApiRoute]:
         yield ApiRoute(
             method="GET",
             path="/resource-types",
@@ -57,7 +44,7 @@ class ResourceTypes:
             tag="resource-types",
             summary="List the resource types",
             query=ListQuery,
-            responses={200: TypePage},
+            responses={200: ResourceTypePage},
         )
         yield ApiRoute(
             method="GET",
@@ -65,33 +52,28 @@ class ResourceTypes:
             handler=self.get,
             role=Role.EDITOR,
             tag="resource-types",
-            summary="One resource type",
-            responses={200: TypeView},
+            summary="Get a resource type",
+            responses={200: ResourceTypeView},
             errors=(NotFound,),
         )
 
     async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
-        every = [_view(kind) for alias in sorted(self.types.aliases()) if (kind := self.types.get(alias))]
-        views = [view for view in every if _fits(view, call.query.filter)]
-        page = views[call.query.skip :][: call.query.take]
-        return ok(TypePage(items=page, total=len(views)))
+        every = [kind for alias in sorted(self.types.list_aliases()) if (kind := self.types.get(alias))]
+        found = [kind for kind in every if call.query.accepts(kind.alias, kind.name, kind.description)]
+        return ApiReply(paginate(found, call.query, _build_view))
 
     async def get(self, call: ApiCall[None, None]) -> ApiReply:
         kind = self.types.get(call.path["type"])
         if kind is None:
             raise NotFound(f"There is no resource type {call.path['type']!r}.")
-        return ok(_view(kind))
+        return ApiReply(_build_view(kind))
 
 
-def _view(kind: ResourceType) -> TypeView:
-    return TypeView(
+def _build_view(kind: ResourceType) -> ResourceTypeView:
+    return ResourceTypeView(
         alias=kind.alias,
         name=kind.name,
         description=kind.description,
-        key=kind.clash_key,
+        key=kind.conflict_key,
         data=kind.data.model_json_schema(),
     )
-
-
-def _fits(view: TypeView, word: str) -> bool:
-    return any(word.lower() in text.lower() for text in (view.alias, view.name, view.description))

@@ -1,46 +1,90 @@
 """`/contexts/{context}/resources`: the resources of a context. Every change is a new version of the context."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gateway.control.contexts import Contexts, resources_of
-from gateway.control.kinds import full_resource
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from gateway.control.contexts import Contexts, copy_resources
+from gateway.control.object_bodies import format_resource_in_full
 from gateway.control.objects import Objects
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import ApiCall, ApiReply, created, no_content, ok
-from gateway.edge.manage.collection import WRITES
-from gateway.edge.manage.resource_models import LinkedView, NewResource, Order, ResourceBody, ResourcePage
-from gateway.edge.manage.routes import ApiRoute, Paging
+from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty
+from gateway.edge.manage.links import LinkState, render_link_state
+from gateway.edge.manage.paging import Page, Paging, build_page, paginate
+from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute
 from gateway.errors import NotFound
+from gateway.links.cache import LinkCache
+from gateway.policies.shapes import ResourceShape
 
 ALL = "/contexts/{context}/resources"
 ONE = "/contexts/{context}/resources/{resource}"
 
-Status = Callable[[str], Mapping[str, Any] | None]
+
+class ResourceView(ResourceShape):
+    """A resource of a context."""
+
+    id: str
+    ref: str = Field(description="context/id: how requests and tools refer to it.")
+    name: str
 
 
-def untold(url: str) -> None:
-    """The state of a link where nobody keeps it."""
+class ResourceDetail(ResourceView):
+    """A single resource, with the state of its link if it has one."""
+
+    link: LinkState | None
+
+
+class ResourcePage(Page[ResourceView]):
+    """A page of the resources of a context, in order."""
+
+
+class ResourceBody(ResourceShape):
+    """A resource in a request; `ref` and `link` are ignored."""
+
+    id: str | None = Field(None, description="Identifies it inside its context; it never changes.")
+    alias: str | None = Field(None, description="The same as id.")
+    ref: Any = None
+    link: Any = None
+
+
+class NewResource(ResourceBody):
+    """A resource to be created."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["id"]}, {"required": ["alias"]}]})
+
+
+class ResourceOrder(BaseModel):
+    """The ids of all resources of a context in their new order; the bare list is accepted, too."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    order: list[str]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_bare_list(cls, value: Any) -> Any:
+        return {"order": value} if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
-    """The resources of contexts. Tags are those of the context; `status` tells the state of a link by its URL."""
+class ResourceRoutes:
+    """The resources of contexts. Their tags are those of the context."""
 
     objects: Objects
     contexts: Contexts
-    status: Status = untold
+    link_cache: LinkCache | None = None
 
-    def routes(self) -> Iterator[ApiRoute]:
+    def list_routes(self) -> Iterator[ApiRoute]:
         route = partial(ApiRoute, role=Role.EDITOR, tag="resources")
-        write = partial(route, errors=WRITES, conditional=True)
+        write = partial(route, errors=WRITE_ERRORS, conditional=True)
         yield route(
             method="GET",
             path=ALL,
             handler=self.list,
-            summary="List the resources of a context in their order",
+            summary="List the resources of a context in order",
             query=Paging,
             responses={200: ResourcePage},
             errors=(NotFound,),
@@ -49,25 +93,25 @@ class Resources:
             method="POST",
             path=ALL,
             handler=self.add,
-            summary="Add a resource behind the others",
+            summary="Append a resource",
             body=NewResource,
-            plain=True,
-            responses={201: LinkedView},
+            handler_validates=True,
+            responses={201: ResourceDetail},
         )
         yield write(
             method="PUT",
             path=ALL + "/order",
             handler=self.order,
-            summary="Put the resources in another order",
-            body=Order,
+            summary="Reorder the resources",
+            body=ResourceOrder,
             responses={200: ResourcePage},
         )
         yield route(
             method="GET",
             path=ONE,
             handler=self.get,
-            summary="One resource",
-            responses={200: LinkedView},
+            summary="Get a resource",
+            responses={200: ResourceDetail},
             errors=(NotFound,),
         )
         yield write(
@@ -76,46 +120,48 @@ class Resources:
             handler=self.replace,
             summary="Replace a resource",
             body=ResourceBody,
-            plain=True,
-            responses={200: LinkedView},
+            handler_validates=True,
+            responses={200: ResourceDetail},
         )
         yield write(method="DELETE", path=ONE, handler=self.remove, summary="Delete a resource", responses={204: None})
 
     async def list(self, call: ApiCall[Paging, None]) -> ApiReply:
         context = self.objects.get(call.workspace, "contexts", call.path["context"])
-        every = _every(context.alias, resources_of(context))
-        return ok({"items": every[call.query.skip :][: call.query.take], "total": len(every)}, context.tag)
+        resources = list(copy_resources(context).items())
+        page = paginate(resources, call.query, lambda one: format_resource_in_full(context.alias, *one))
+        return ApiReply(page, etag=context.tag)
 
     async def get(self, call: ApiCall[None, None]) -> ApiReply:
         context, data = self.contexts.resource(call.workspace, call.path["context"], call.path["resource"])
-        return ok(self._view(context.alias, call.path["resource"], data), context.tag)
+        return ApiReply(self._render(context.alias, call.path["resource"], data), etag=context.tag)
 
     async def add(self, call: ApiCall[None, Any]) -> ApiReply:
         context, id = await self.contexts.add(call.principal, call.path["context"], call.body, call.if_match)
         location = f"/contexts/{context.alias}/resources/{id}"
-        return created(location, self._view(context.alias, id, resources_of(context)[id]), context.tag)
+        return reply_created(location, self._render(context.alias, id, copy_resources(context)[id]), context.tag)
 
     async def replace(self, call: ApiCall[None, Any]) -> ApiReply:
         where = call.path["context"], call.path["resource"]
         context = await self.contexts.replace(call.principal, where, call.body, call.if_match)
-        return ok(self._view(context.alias, where[1], resources_of(context)[where[1]]), context.tag)
+        return ApiReply(self._render(context.alias, where[1], copy_resources(context)[where[1]]), etag=context.tag)
 
     async def remove(self, call: ApiCall[None, None]) -> ApiReply:
         where = call.path["context"], call.path["resource"]
         await self.contexts.remove(call.principal, where, call.if_match)
-        return no_content()
+        return reply_empty()
 
-    async def order(self, call: ApiCall[None, Order]) -> ApiReply:
+    async def order(self, call: ApiCall[None, ResourceOrder]) -> ApiReply:
         name, ids = call.path["context"], call.body.order
         context = await self.contexts.order(call.principal, name, ids, call.if_match)
-        every = _every(context.alias, resources_of(context))
-        return ok({"items": every, "total": len(every)}, context.tag)
+        resources = copy_resources(context).items()
+        every = [format_resource_in_full(context.alias, id, data) for id, data in resources]
+        return ApiReply(build_page(every, len(every)), etag=context.tag)
 
-    def _view(self, context: str, id: str, data: Mapping[str, Any]) -> dict[str, Any]:
-        shown = full_resource(context, id, data)
-        url = shown["data"].get("url") if isinstance(shown["data"], dict) else None
-        return {**shown, "link": self.status(url) if isinstance(url, str) else None}
+    def _render(self, context: str, id: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        rendered = format_resource_in_full(context, id, data)
+        url = rendered["data"].get("url") if isinstance(rendered["data"], dict) else None
+        return {**rendered, "link": self._render_link(url) if isinstance(url, str) else None}
 
-
-def _every(context: str, resources: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [full_resource(context, id, data) for id, data in resources.items()]
+    def _render_link(self, url: str) -> dict[str, Any] | None:
+        status = self.link_cache.find_status(url) if self.link_cache is not None else None
+        return None if status is None else render_link_state(status)

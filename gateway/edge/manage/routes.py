@@ -1,94 +1,173 @@
-"""The route table: from it come dispatching, the role check and the OpenAPI document."""
+"""`ApiRoute`, a starlette route with all that its role check, its validation and the OpenAPI document need."""
 
-import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
+from urllib.parse import parse_qsl, unquote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+import orjson
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-from gateway.domain.principal import Role
+from gateway.domain.principal import Principal, Role
 from gateway.edge.manage.calls import ApiCall, ApiReply
-from gateway.edge.manage.patterns import Pattern
-from gateway.errors import GatewayError
+from gateway.edge.request import read_body, read_head, require_json
+from gateway.errors import (
+    Conflict,
+    FieldError,
+    Forbidden,
+    GatewayError,
+    InsufficientStorage,
+    InvalidJson,
+    InvalidObject,
+    InvalidRequest,
+    NotFound,
+    UnsupportedMediaType,
+)
+from gateway.strict_yaml import YamlDocument
+from gateway.validation import format_pointer, validate
 
-_NUMBER = re.compile(r"-?[0-9]{1,18}")
+WRITE_ERRORS = (NotFound, Conflict, InvalidObject, InsufficientStorage)
 
+MAX_DEPTH = 64  # as in policy files; orjson cannot write what is nested deeper than 254
+TOO_LARGE = 2**63  # an integer from here on, also written as 1e30, could be read but not written again
+MAX_PARAMETERS = 50
+LITERAL, PARAMETER, SPAN, END = range(4)  # what is tried first, segment by segment
+
+Model = TypeVar("Model", bound=BaseModel)
 Handler: TypeAlias = Callable[[ApiCall[Any, Any]], Awaitable[ApiReply]]
 
 
 @dataclass(frozen=True, slots=True)
-class Media:
-    """A body that is not JSON: its media types, and how much of it is taken (requests; None: limits.body_bytes)."""
+class MediaContent:
+    """A body that is not JSON: its media types, and for requests its maximum size (None: limits.body_bytes)."""
 
     types: tuple[str, ...]
     max_bytes: int | None = None
 
 
-Content: TypeAlias = type[BaseModel] | Media | None
+BodyContent: TypeAlias = type[BaseModel] | MediaContent | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiRoute:
-    """One operation. Every status that it can answer with is declared: `responses`, and `errors` by class."""
+@dataclass(kw_only=True, eq=False)
+class ApiRoute(Route):
+    """One operation. Every status that it can return is declared: in `responses`, and in `errors` by class."""
 
     method: str
     path: str  # below /api/v1
     handler: Handler
     role: Role
     tag: str
-    summary: str  # one line for the reader of the OpenAPI document
+    summary: str  # one line for the OpenAPI document
     query: type[BaseModel] | None = None
-    body: Content = None
-    plain: bool = False  # the handler gets any JSON value and judges it; `body` only describes it
-    responses: Mapping[int, Content]
-    errors: tuple[type[GatewayError], ...] = ()  # beyond those that every route of its form has
+    body: BodyContent = None
+    handler_validates: bool = False  # the handler gets any JSON value; `body` only describes it
+    responses: Mapping[int, BodyContent]
+    errors: tuple[type[GatewayError], ...] = ()  # in addition to those of every route of its form
     conditional: bool = False  # GET: If-None-Match and 304; others: If-Match and 412; both send an ETag
-    pattern: Pattern = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pattern", Pattern(self.path))
+        super().__init__(self.path, self.answer, methods=[self.method])
+        self.name = self.operation_id
 
     @property
-    def operation(self) -> str:
-        """A name for the operation that no other has."""
-        words = self.pattern.template.strip("/").replace("{", "").replace("}", "").replace("/", "-")
+    def operation_id(self) -> str:
+        words = self.path_format.strip("/").replace("{", "").replace("}", "").replace("/", "-")
         return f"{self.method.lower()}-{words}"
+
+    @property
+    def precedence(self) -> tuple[int, ...]:
+        """Sorts the more specific path first: `/contexts/global` before `/contexts/{context}`."""
+        return *(_rank_segment(segment) for segment in self.path.strip("/").split("/")), END
+
+    async def answer(self, request: Request) -> Response:
+        """Check the role, validate query and body, and call the handler."""
+        principal: Principal = request.state.principal
+        if not principal.role.covers(self.role):
+            raise Forbidden(f"This needs a key with the role {self.role.value}; yours has {principal.role.value}.")
+        path = {name: unquote(value) for name, value in request.path_params.items()}
+        query = None if self.query is None else parse_query(self.query, request.scope["query_string"])
+        body = await self._read_body(request)
+        return await self.handler(ApiCall(principal, path, query, body, dict(request.scope["headers"])))
+
+    async def _read_body(self, request: Request) -> Any:
+        if self.body is None:
+            return None
+        head, max_bytes = read_head(request.scope["headers"]), request.app.state.limits.body_bytes
+        if isinstance(self.body, MediaContent):
+            require_media_type(head.content_type, self.body.types)
+            if self.body.max_bytes is not None:
+                max_bytes = min(max_bytes, self.body.max_bytes)
+            return await read_body(head, request.receive, max_bytes)
+        require_json(head)
+        raw = await read_body(head, request.receive, max_bytes)
+        return decode_json(raw) if self.handler_validates else parse_json(self.body, raw)
 
 
 class RouteGroup(Protocol):
-    """A part of the API that brings its own routes."""
+    """A part of the API."""
 
-    def routes(self) -> Iterable[ApiRoute]:
-        """Every operation of this noun."""
+    def list_routes(self) -> Iterable[ApiRoute]:
+        """Its operations, in the order of the OpenAPI document."""
         ...
 
 
-class Query(BaseModel):
-    """Query parameters: unknown ones are faults. Fields are strings, whole numbers or booleans, with bounds."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _written_plainly(cls, value: Any, info: ValidationInfo) -> Any:
-        # pydantic would take "1_000", " 5 " and "5.0" for numbers, "on" and "t" for booleans.
-        wanted = {cls.model_fields[str(info.field_name)].annotation}
-        if wanted & {int, int | None} and not _NUMBER.fullmatch(value):
-            raise ValueError("must be a whole number")
-        if wanted & {bool, bool | None} and value not in ("true", "false"):
-            raise ValueError("must be true or false")
-        return value
-
-
-class Paging(Query):
-    """Which part of a list is wanted."""
-
-    skip: int = Field(0, ge=0, le=10_000_000, description="How many to leave out.")
-    take: int = Field(100, ge=1, le=1000, description="How many to return at most.")
+def parse_query(model: type[Model], raw: bytes) -> Model:
+    """The query string as the route's model; an unknown or repeated parameter is an error."""
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+    except ValueError as error:
+        raise InvalidRequest("The query string cannot be decoded.") from error
+    given = dict(pairs)
+    repeated = sorted({name for name in given if sum(name == other for other, _ in pairs) > 1})
+    query, faults = validate(model, given, YamlDocument("query", None, {}), ())
+    wrong = [FieldError(None, "is given more than once", name) for name in repeated]
+    wrong += [FieldError(None, one.message, str(one.keys[0]) if one.keys else "") for one in faults]
+    if query is None or wrong:
+        raise InvalidObject("A query parameter is invalid.", wrong)
+    return query
 
 
-class ListQuery(Paging):
-    """A part of a list that is narrowed by a word."""
+def parse_json(model: type[Model], raw: bytes) -> Model:
+    """The body as the route's model; raises InvalidJson or InvalidObject."""
+    body, faults = validate(model, decode_json(raw), YamlDocument("body", None, {}), ())
+    if body is None:
+        wrong = [FieldError(format_pointer(one.keys), one.message) for one in faults]
+        raise InvalidObject("The request body is invalid.", wrong)
+    return body
 
-    filter: str = Field("", max_length=200, description="Only what has this text in its names.")
+
+def decode_json(raw: bytes) -> Any:
+    """Any JSON value of bounded depth."""
+    try:
+        data = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise InvalidJson(f"The request body is not valid JSON: {error}.") from error
+    level = [data]
+    for _ in range(MAX_DEPTH + 1):
+        if any(isinstance(one, int | float) and abs(one) >= TOO_LARGE for one in level):
+            raise InvalidJson("The request body contains a number that is too large.")
+        level = [inner for one in level if isinstance(one, dict | list) for inner in _list_children(one)]
+        if not level:
+            return data
+    raise InvalidJson(f"The request body is nested deeper than {MAX_DEPTH} levels.")
+
+
+def require_media_type(content_type: bytes, types: Sequence[str]) -> str:
+    """The media type of a body that need not be JSON; raises UnsupportedMediaType unless it is one of `types`."""
+    given = content_type.split(b";")[0].strip().lower().decode("latin-1")
+    if given not in types:
+        raise UnsupportedMediaType(f"Send the body with one of these Content-Types: {', '.join(types)}.")
+    return given
+
+
+def _rank_segment(segment: str) -> int:
+    if not segment.startswith("{"):
+        return LITERAL
+    return SPAN if segment.endswith(":path}") else PARAMETER
+
+
+def _list_children(value: dict[str, Any] | list[Any]) -> Sequence[Any]:
+    return list(value.values()) if isinstance(value, dict) else value

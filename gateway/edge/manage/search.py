@@ -3,36 +3,29 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
 from gateway.control.search import KINDS, PageSlice, search
 from gateway.domain.principal import Role
-from gateway.domain.snapshot import Snapshot
-from gateway.edge.manage.calls import ApiCall, ApiReply, ok
-from gateway.edge.manage.routes import ApiRoute, Paging
+from gateway.edge.manage.calls import ApiCall, ApiReply
+from gateway.edge.manage.paging import Page, Paging, build_page
+from gateway.edge.manage.routes import ApiRoute
+from gateway.policies.repository import PolicyRepository
 
 Kind = Literal["contexts", "resources", "profiles", "agents", "prompts", "content"]
 
 
-class Policies(Protocol):
-    """What a workspace has."""
-
-    def of(self, workspace: str) -> Snapshot:
-        """What is served; raises Unavailable."""
-        ...
-
-
 class SearchQuery(Paging):
-    """What is looked for."""
+    """What to search for."""
 
-    q: str = Field(min_length=1, max_length=400, description="Every word of it has to be there.")
-    kind: Kind | None = Field(None, description="Only things of this kind.")
+    q: str = Field(min_length=1, max_length=400, description="All of its words must occur.")
+    kind: Kind | None = Field(None, description="Only objects of this kind.")
 
 
 class HitView(BaseModel):
-    """Something that was found."""
+    """An object that was found."""
 
     kind: Kind
     id: str
@@ -41,20 +34,17 @@ class HitView(BaseModel):
     score: float = Field(ge=0, le=1)
 
 
-class HitPage(BaseModel):
-    """A part of what was found, best first."""
-
-    items: list[HitView]
-    total: int
+class HitPage(Page[HitView]):
+    """A page of what was found, best first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """The search of an editor, in what is served now."""
+class SearchRoutes:
+    """The search of an editor in the policies in use."""
 
-    policies: Policies
+    policies: PolicyRepository
 
-    def routes(self) -> Iterator[ApiRoute]:
+    def list_routes(self) -> Iterator[ApiRoute]:
         yield ApiRoute(
             method="GET",
             path="/search",
@@ -67,8 +57,8 @@ class Search:
         )
 
     async def search(self, call: ApiCall[SearchQuery, None]) -> ApiReply:
-        wish = call.query
-        kinds = KINDS if wish.kind is None else (wish.kind,)
-        part = PageSlice(wish.skip, wish.take)
-        found, total = await asyncio.to_thread(search, wish.q, self.policies.of(call.workspace), kinds, part)
-        return ok(HitPage(items=[HitView(**asdict(hit)) for hit in found], total=total))
+        query = call.query
+        kinds = KINDS if query.kind is None else (query.kind,)
+        part = PageSlice(query.skip, query.take)
+        hits, total = await asyncio.to_thread(search, query.q, self.policies.get_snapshot(call.workspace), kinds, part)
+        return ApiReply(build_page([HitView(**asdict(hit)) for hit in hits], total))

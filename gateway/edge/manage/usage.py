@@ -1,58 +1,47 @@
 """`/contexts/{context}/usage`: who uses a context or one of its resources."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from gateway.control.usage import uses
+from gateway.control.contexts import KIND, Contexts
+from gateway.control.objects import Objects
+from gateway.control.usage import ContextUse, list_uses
 from gateway.domain.principal import Role
-from gateway.domain.snapshot import Snapshot
-from gateway.edge.manage.calls import ApiCall, ApiReply, ok
-from gateway.edge.manage.routes import ApiRoute, Paging
+from gateway.edge.manage.calls import ApiCall, ApiReply
+from gateway.edge.manage.paging import Page, Paging, paginate
+from gateway.edge.manage.routes import ApiRoute
 from gateway.errors import NotFound
-from gateway.policies.files import PolicyEntry
-
-
-class Policies(Protocol):
-    """What a workspace has."""
-
-    def of(self, workspace: str) -> Snapshot:
-        """What is served; raises Unavailable."""
-        ...
-
-    def entries(self, workspace: str) -> Mapping[str, Mapping[str, PolicyEntry]]:
-        """Every object, valid now or not."""
-        ...
+from gateway.policies.repository import PolicyRepository
 
 
 class UseView(BaseModel):
-    """One place that a context is used at."""
+    """One place where a context is used."""
 
     level: Literal["global", "profile", "agent", "prompt", "content"]
-    entity: str = Field(description="Alias or path of what names the context; empty for global.")
+    entity: str = Field(description="Alias or path of the object that names the context; empty for global.")
     name: str
     through: Literal["assignment", "default", "mandatory"]
     path: str | None = None
-    inherited: int | None = Field(None, description="Content: how many nodes below take it over.")
+    inherited: int | None = Field(None, description="Content: how many nodes below inherit it.")
 
 
-class UsePage(BaseModel):
-    """A part of the list of uses."""
-
-    items: list[UseView]
-    total: int
+class UsePage(Page[UseView]):
+    """A page of the list of uses."""
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Who would notice a change."""
+class UsageRoutes:
+    """Who is affected by a change. A resource is used wherever its context is."""
 
-    policies: Policies
+    policies: PolicyRepository
+    objects: Objects
+    contexts: Contexts
 
-    def routes(self) -> Iterator[ApiRoute]:
+    def list_routes(self) -> Iterator[ApiRoute]:
         for path in ("/contexts/{context}/usage", "/contexts/{context}/resources/{resource}/usage"):
             yield ApiRoute(
                 method="GET",
@@ -60,24 +49,24 @@ class Usage:
                 handler=self.list,
                 role=Role.EDITOR,
                 tag="contexts",
-                summary="Who uses it",
+                summary="List who uses it",
                 query=Paging,
                 responses={200: UsePage},
                 errors=(NotFound,),
             )
 
     async def list(self, call: ApiCall[Paging, None]) -> ApiReply:
-        context = self._context(call)
-        found = await asyncio.to_thread(uses, context, self.policies.of(call.workspace))
-        page = found[call.query.skip :][: call.query.take]
-        return ok(UsePage(items=[UseView(**asdict(use)) for use in page], total=len(found)))
+        context = self._get_context_alias(call)
+        found = await asyncio.to_thread(list_uses, context, self.policies.get_snapshot(call.workspace))
+        return ApiReply(paginate(found, call.query, _build_view))
 
-    def _context(self, call: ApiCall[Paging, None]) -> str:
-        """The alias of the context, by alias or id; a resource is used wherever its context is."""
+    def _get_context_alias(self, call: ApiCall[Paging, None]) -> str:
         name, resource = call.path["context"], call.path.get("resource")
-        for alias, entry in self.policies.entries(call.workspace)["contexts"].items():
-            if name == alias or (entry.record is not None and name == entry.record.id):
-                if resource is not None and resource not in (entry.data.get("resources") or {}):
-                    raise NotFound(f"The context {alias!r} has no resource {resource!r}.")
-                return alias
-        raise NotFound(f"There is no context {name!r}.")
+        if resource is None:
+            return self.objects.get(call.workspace, KIND, name).alias
+        context, _ = self.contexts.resource(call.workspace, name, resource)
+        return context.alias
+
+
+def _build_view(use: ContextUse) -> UseView:
+    return UseView(**asdict(use))

@@ -1,4 +1,4 @@
-"""`/{kind}/{object}/versions` and `/rollback`: what an object was, and how to get it back; nodes of the tree, too."""
+"""`/{kind}/{object}/versions` and `/rollback`: former versions of objects and nodes, and how to get them back."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gateway.control.base import Object
-from gateway.control.kinds import noun
-from gateway.control.versions import Versions, body_of
+from gateway.control.object_bodies import kind_name
+from gateway.control.objects import PolicyObject
+from gateway.control.versions import Versions, decode_body
 from gateway.domain.principal import Role
 from gateway.domain.record import Record
-from gateway.edge.manage.calls import ApiCall, ApiReply, Shown, ok
-from gateway.edge.manage.collection import WRITES
-from gateway.edge.manage.routes import ApiRoute, Paging, Query
-from gateway.edge.manage.views import Page, rfc3339, view
+from gateway.edge.manage.calls import ApiCall, ApiReply, JsonBody
+from gateway.edge.manage.paging import Page, Paging, QueryParameters, build_page
+from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute
+from gateway.edge.manage.views import format_timestamp, render_object
 from gateway.errors import NotFound
 
 HIGHEST = 2**31 - 1
 
 
 class VersionView(BaseModel):
-    """One version in the list of an object's versions."""
+    """A version in the list of an object's versions."""
 
     version: int
     at: datetime
@@ -32,17 +32,17 @@ class VersionView(BaseModel):
 
 
 class VersionPage(Page[VersionView]):
-    """A part of the versions that are kept, newest first."""
+    """A page of the versions that are kept, newest first."""
 
 
-class FormerView(VersionView):
-    """One version with what the object was, in the form of a policy file."""
+class VersionDetail(VersionView):
+    """A version with the object as it was, in the form of a policy file."""
 
     body: dict[str, Any] | None = Field(description="null: this version deleted the object.")
 
 
 class ChangeView(BaseModel):
-    """One value that differs."""
+    """A value that differs."""
 
     pointer: str = Field(description="JSON pointer; resources by id, their order at /resources/order.")
     before: Any = Field(alias="from", description="null if it is absent.")
@@ -57,15 +57,15 @@ class ComparisonView(BaseModel):
     changes: list[ChangeView]
 
 
-class Pair(Query):
-    """Which two versions are compared."""
+class CompareQuery(QueryParameters):
+    """The two versions to compare."""
 
     before: int = Field(alias="from", ge=1, le=HIGHEST)
     after: int = Field(alias="to", ge=1, le=HIGHEST)
 
 
 class RollbackBody(BaseModel):
-    """Which version comes back."""
+    """The version to go back to."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -73,75 +73,74 @@ class RollbackBody(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Histories:
+class VersionRoutes:
     """The versions of one kind of object. A deleted object is still found here by its alias."""
 
     kind: str
-    seen: type[BaseModel]  # how an object of the kind is shown
+    path: str  # of one object
+    view: type[BaseModel]  # of one object
     versions: Versions
-    show: Callable[[str, Object], Shown] = lambda workspace, one: view(one)
-    spans: bool = False  # whether names may hold slashes
+    render: Callable[[str, PolicyObject], JsonBody] = lambda workspace, one: render_object(one)
 
-    def routes(self) -> Iterator[ApiRoute]:
-        one = noun(self.kind)
-        single = f"/{self.kind}/{{{one}{'...' if self.spans else ''}}}"
+    def list_routes(self) -> Iterator[ApiRoute]:
+        one = kind_name(self.kind)
         route = partial(ApiRoute, role=Role.EDITOR, tag=self.kind)
         read = partial(route, method="GET", errors=(NotFound,))
         yield read(
-            path=f"{single}/versions",
+            path=f"{self.path}/versions",
             handler=self.list,
-            summary=f"List the versions of a {one}",
+            summary=f"List the versions of the {one}",
             query=Paging,
             responses={200: VersionPage},
         )
         yield read(
-            path=f"{single}/versions/compare",
+            path=f"{self.path}/versions/compare",
             handler=self.compare,
-            summary=f"What differs between two versions of a {one}",
-            query=Pair,
+            summary=f"Compare two versions of the {one}",
+            query=CompareQuery,
             responses={200: ComparisonView},
         )
         yield read(
-            path=f"{single}/versions/{{version}}",
+            path=f"{self.path}/versions/{{version}}",
             handler=self.get,
-            summary=f"One version of a {one}",
-            responses={200: FormerView},
+            summary=f"Get a version of the {one}",
+            responses={200: VersionDetail},
         )
         yield route(
             method="POST",
-            path=f"{single}/rollback",
+            path=f"{self.path}/rollback",
             handler=self.rollback,
-            summary=f"Make a former version of a {one} the next one, also of a deleted one",
+            summary=f"Make a former version of the {one} the next one, also after a deletion",
             body=RollbackBody,
-            responses={200: self.seen},
-            errors=WRITES,
+            responses={200: self.view},
+            errors=WRITE_ERRORS,
             conditional=True,
         )
 
     async def list(self, call: ApiCall[Paging, None]) -> ApiReply:
         skip, take = call.query.skip, call.query.take
-        records, total = await self.versions.every(call.workspace, self._name(call), skip, take)
-        return ok({"items": [_told(record) for record in records], "total": total})
+        records, total = await self.versions.list_all(call.workspace, self._get_name(call), skip, take)
+        return ApiReply(build_page([_render_version(record) for record in records], total))
 
     async def get(self, call: ApiCall[None, None]) -> ApiReply:
         wanted = call.path["version"]
         if not (wanted.isascii() and wanted.isdigit() and len(wanted) < 10):
             raise NotFound(f"There is no version {wanted!r}.")
-        record = await self.versions.one(call.workspace, self._name(call), int(wanted))
-        return ok({**_told(record), "body": body_of(record)})
+        record = await self.versions.get(call.workspace, self._get_name(call), int(wanted))
+        return ApiReply({**_render_version(record), "body": decode_body(record)})
 
-    async def compare(self, call: ApiCall[Pair, None]) -> ApiReply:
+    async def compare(self, call: ApiCall[CompareQuery, None]) -> ApiReply:
         pair = call.query.before, call.query.after
-        changes = await self.versions.compare(call.workspace, self._name(call), pair)
-        return ok({"from": pair[0], "to": pair[1], "changes": changes})
+        changes = await self.versions.compare(call.workspace, self._get_name(call), pair)
+        return ApiReply({"from": pair[0], "to": pair[1], "changes": changes})
 
     async def rollback(self, call: ApiCall[None, RollbackBody]) -> ApiReply:
-        one = await self.versions.rollback(call.principal, self._name(call), call.body.version, call.if_match)
-        return ok(self.show(call.workspace, one), one.tag)
+        one = await self.versions.rollback(call.principal, self._get_name(call), call.body.version, call.if_match)
+        return ApiReply(self.render(call.workspace, one), etag=one.tag)
 
-    def _name(self, call: ApiCall[Any, Any]) -> str:
-        return call.path[noun(self.kind)]
+    def _get_name(self, call: ApiCall[Any, Any]) -> str:
+        return call.path[kind_name(self.kind)]
 
 
-def _told(record: Record) -> dict[str, Any]:
-    return {"version": record.version, "at": rfc3339(record.at), "by": record.by, "action": record.action}
+def _render_version(record: Record) -> dict[str, Any]:
+    return {"version": record.version, "at": format_timestamp(record.at), "by": record.by, "action": record.action}

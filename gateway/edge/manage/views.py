@@ -1,35 +1,33 @@
-"""How objects look to readers, and what all of them have in common."""
+"""How policy objects look in replies, and what their models have in common."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from gateway.control.base import Object
-from gateway.control.kinds import full_form
-from gateway.edge.manage.routes import Paging
+from gateway.control.object_bodies import format_in_full
+from gateway.control.objects import PolicyObject
 
-T = TypeVar("T")
 ALIAS = Field(pattern="^[a-z0-9][a-z0-9-]{0,63}$", description="Never changes.")
 
 
-class Told(BaseModel):
-    """What is told of every object besides what it says."""
+class ObjectMetadata(BaseModel):
+    """What a reply says about every object in addition to its own fields."""
 
     id: str
     alias: str
-    source: Literal["store", "file"] = Field(description="Objects of files can only be read.")
-    file: str | None = Field(description="File and line, for an object that stands in one.")
-    version: int = Field(description="0 for an object of a file.")
+    source: Literal["store", "file"] = Field(description="Objects from files are read-only.")
+    file: str | None = Field(description="File and line of an object from a policy file.")
+    version: int = Field(description="0 for an object from a file.")
     created_at: datetime | None
     updated_at: datetime | None
     updated_by: str | None
-    draft: bool = Field(description="Whether there is a draft of it, or it is one.")
+    draft: bool = Field(description="Whether it has a draft, or is one.")
 
 
-class Echo(BaseModel):
-    """What readers are told may be sent back; it is not looked at."""
+class IgnoredMetadata(BaseModel):
+    """The same fields in a request: they may be sent back and are ignored."""
 
     id: Any = None
     source: Any = None
@@ -41,36 +39,37 @@ class Echo(BaseModel):
     draft: Any = None
 
 
-class Page(BaseModel, Generic[T]):
-    """A part of a list, and how long the whole is."""
+@dataclass(frozen=True, slots=True)
+class ObjectModels:
+    """The models of a kind of object: in replies, in lists, in a body that replaces one or creates one."""
 
-    items: list[T]
-    total: int
+    view: type[BaseModel]
+    page: type[BaseModel]
+    body: type[BaseModel]
+    new: type[BaseModel]
 
 
-def view(one: Object) -> dict[str, Any]:
-    """An object with everything that holds for it."""
+def render_object(one: PolicyObject) -> dict[str, Any]:
+    """An object with all its fields, defaults included."""
     record = one.record
     return {
         "id": one.id,
         "alias": one.alias,
-        **full_form(one.kind, one.alias, one.data),
+        **format_in_full(one.kind, one.alias, one.data),
         "source": "file" if record is None else "store",
         "file": one.file,
         "version": one.version,
-        "created_at": None if one.created is None else rfc3339(one.created),
-        "updated_at": None if record is None else rfc3339(record.at),
+        "created_at": None if one.created is None else format_timestamp(one.created),
+        "updated_at": None if record is None else format_timestamp(record.at),
         "updated_by": None if record is None else record.by,
         "draft": one.draft,
     }
 
 
-def page(found: Sequence[Object], wanted: Paging) -> dict[str, Any]:
-    """The part of a list that is wanted."""
-    part = found[wanted.skip : wanted.skip + wanted.take]
-    return {"items": [view(one) for one in part], "total": len(found)}
+def to_datetime(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-def rfc3339(seconds: float) -> str:
-    """A moment in UTC to the millisecond."""
+def format_timestamp(seconds: float) -> str:
+    """A time in UTC to the millisecond (RFC 3339)."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Keeps the index up to date in the background: only what is new is embedded, and the former index serves meanwhile."""
+"""Keeps the index up to date in the background: only new text is embedded, and the former index serves meanwhile."""
 
 import asyncio
 import logging
@@ -12,28 +12,39 @@ import numpy as np
 from gateway.domain.resource import Resource
 from gateway.errors import StoreError
 from gateway.semantic.index.passage_index import PassageIndex, Vector
-from gateway.semantic.index.passages import Passage, passages_of
+from gateway.semantic.index.passages import Passage, split_resources
+from gateway.semantic.index.vector_index import EXACT_LIMIT
 from gateway.semantic.model.embedder import Embedder, SemanticError
-from gateway.stores.vectors import VectorStore
+from gateway.stores.protocols import VectorStore
 
-CHUNK = 8  # passages embedded between two looks at what is wanted now
-RETRY_SECONDS = 30.0  # after the embedder failed
-LOOK_SECONDS = 30.0  # between two looks at what others have stored
-USED_AT_ONCE = 1000  # vectors in memory for nothing but to be marked
-# What is done of a long build becomes findable when it has grown by so much: each time costs as much as the whole.
+CHUNK = 8  # passages embedded before the indexer checks for a newer request
+MARKED_AT_ONCE = 1000  # vectors in memory only to be marked as used
+# A partial index is published when it has grown by so much: each time costs as much as the whole.
 PUBLISH_GROWTH, PUBLISH_PASSAGES = 1.25, 200
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a build is, in passages; `embedded` of `missing` had to be made, the rest was at hand."""
+class IndexerOptions:
+    """How long the indexer waits, and up to how many rows its vectors are compared exactly."""
+
+    retry_seconds: float = 30.0  # after the embedder failed
+    poll_seconds: float = 30.0  # between two looks at what other replicas have stored
+    exact_limit: int = EXACT_LIMIT
+
+
+DEFAULT_INDEXER_OPTIONS = IndexerOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexProgress:
+    """How far a build is, in passages; `embedded` of `missing` are done, the others had a vector already."""
 
     total: int = 0
     missing: int = 0
     embedded: int = 0
-    error: str | None = None  # why it stands still, if it does
+    error: str | None = None  # why it has stopped, if it has
 
     @property
     def done(self) -> bool:
@@ -41,8 +52,8 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
-    """What the index should hold."""
+class IndexRequest:
+    """What to index."""
 
     generation: int
     embedder: Embedder
@@ -50,97 +61,98 @@ class Wanted:
 
 
 class Indexer:
-    """Builds one workspace's index; `current` is always complete in itself and never changes, only its place does."""
+    """Builds the index. `current` is complete and never changed in place: a newer one replaces it."""
 
-    def __init__(self, store: VectorStore) -> None:
+    def __init__(self, store: VectorStore, options: IndexerOptions = DEFAULT_INDEXER_OPTIONS) -> None:
         self._store = store
-        self._wanted: Wanted | None = None
+        self._options = options
+        self._newest: IndexRequest | None = None
         self._changed = asyncio.Event()
-        self._settled = asyncio.Event()
+        self._done = asyncio.Event()
         self._preferred: frozenset[str] = frozenset()
         self.current: PassageIndex | None = None
-        self.progress = Progress()
+        self.progress = IndexProgress()
         self.embedded = 0  # passages, since the start
 
     def submit(self, generation: int, embedder: Embedder, resources: Iterable[Resource]) -> None:
         """Index these resources from now on; called on the loop, returns at once."""
-        self._wanted = Wanted(generation, embedder, tuple(resources))
-        self._settled.clear()
+        self._newest = IndexRequest(generation, embedder, tuple(resources))
+        self._done.clear()
         self._changed.set()
 
     def prefer(self, resources: Collection[str]) -> None:
-        """Embed these first: somebody has just asked for what they may hold."""
+        """Embed these first: somebody has just asked for what they may contain."""
         self._preferred = frozenset(resources)
 
-    async def settled(self) -> None:
-        """Return once what was submitted is indexed."""
-        await self._settled.wait()
+    async def wait_until_indexed(self) -> None:
+        """Return once everything that was submitted is indexed."""
+        await self._done.wait()
 
-    async def use(self) -> None:
-        """Mark the stored vectors of the current index as used: it reads them once and serves for months."""
+    async def mark_used(self) -> None:
+        """Mark the stored vectors of the current index as used: they are read once and may serve for months."""
         keys = self.current.keys if self.current is not None else ()
-        for start in range(0, len(keys), USED_AT_ONCE):
-            await self._store.get_many(keys[start : start + USED_AT_ONCE])
+        for start in range(0, len(keys), MARKED_AT_ONCE):
+            await self._store.get_many(keys[start : start + MARKED_AT_ONCE])
 
     async def run(self) -> None:
         """Build whatever is submitted, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
-            assert self._wanted is not None
+            assert self._newest is not None
             try:
-                if await self._build(self._wanted):
-                    self._settled.set()
+                if await self._build(self._newest):
+                    self._done.set()
             except SemanticError as error:
-                log.warning("indexing waits for the embedder: %s", error)
+                log.warning("indexing is paused until the embedder works: %s", error)
                 self.progress = replace(self.progress, error=str(error))
                 await self._pause()
 
     async def _pause(self) -> None:
         try:
-            async with asyncio.timeout(RETRY_SECONDS):
+            async with asyncio.timeout(self._options.retry_seconds):
                 await self._changed.wait()
         except TimeoutError:
             self._changed.set()
 
-    async def _build(self, wanted: Wanted) -> bool:
-        """Whether the index was completed; False when something newer is wanted."""
-        passages = await asyncio.to_thread(passages_of, wanted.resources)
-        keyed = await asyncio.to_thread(_keyed, passages, wanted.embedder.id)
-        vectors = await self._at_hand(keyed)
-        left = {key: passage for key, passage in keyed.items() if key not in vectors}
-        self.progress = Progress(len(passages), len(left))
-        due, look = 1.0, time.monotonic() + LOOK_SECONDS
+    async def _build(self, request: IndexRequest) -> bool:
+        """Whether the index was completed; False when there is a newer request."""
+        passages = await asyncio.to_thread(split_resources, request.resources)
+        by_key = await asyncio.to_thread(_map_by_key, passages, request.embedder.id)
+        vectors = await self._find_known(by_key)
+        left = {key: passage for key, passage in by_key.items() if key not in vectors}
+        self.progress = IndexProgress(len(passages), len(left))
+        due, next_look = 1.0, time.monotonic() + self._options.poll_seconds
         while left:
             if len(vectors) >= due:
-                await self._publish(wanted, passages, vectors, partly=True)
+                await self._publish(request, passages, vectors, partial=True)
                 due = len(vectors) * PUBLISH_GROWTH + PUBLISH_PASSAGES
-            if self._wanted is not wanted:
+            if self._newest is not request:
                 return False
-            vectors |= await self._embed(wanted.embedder, [left.pop(key) for key in self._next(left)])
-            if time.monotonic() >= look:
-                vectors |= await self._made_elsewhere(left)
-                look = time.monotonic() + LOOK_SECONDS
-        await self._publish(wanted, passages, vectors)
-        return self._wanted is wanted
+            vectors |= await self._embed(request.embedder, [left.pop(key) for key in self._choose_next(left)])
+            if time.monotonic() >= next_look:
+                vectors |= await self._take_newly_stored(left)
+                next_look = time.monotonic() + self._options.poll_seconds
+        await self._publish(request, passages, vectors)
+        return self._newest is request
 
-    async def _at_hand(self, keyed: dict[bytes, Passage]) -> dict[bytes, Vector]:
+    async def _find_known(self, by_key: dict[bytes, Passage]) -> dict[bytes, Vector]:
         """The vectors that need not be made: those of the current index and those that were stored."""
         current = self.current
-        vectors = await asyncio.to_thread(current.known, keyed) if current is not None else {}
-        return vectors | await self._stored([key for key in keyed if key not in vectors])
+        vectors = await asyncio.to_thread(current.find_vectors, by_key) if current is not None else {}
+        return vectors | await self._read_stored([key for key in by_key if key not in vectors])
 
-    async def _stored(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
+    async def _read_stored(self, keys: Sequence[bytes]) -> dict[bytes, Vector]:
         try:
             stored = await self._store.get_many(keys)
         except StoreError as error:
-            log.warning("stored vectors cannot be read and are made anew: %s", error)
+            log.warning("stored vectors cannot be read; computing them again: %s", error)
             return {}
-        return await asyncio.to_thread(_decoded, stored)
+        return await asyncio.to_thread(_decode_vectors, stored)
 
-    async def _made_elsewhere(self, left: dict[bytes, Passage]) -> dict[bytes, Vector]:
-        """What has come into the store meanwhile: it was away at first, or another gateway embeds the same."""
-        found = await self._stored(list(left))
+    async def _take_newly_stored(self, left: dict[bytes, Passage]) -> dict[bytes, Vector]:
+        """Take what has come into the store meanwhile: it was down at first, or another replica embeds the same."""
+        found = await self._read_stored(list(left))
         for key in found:
             del left[key]
         self.progress = replace(self.progress, missing=self.progress.missing - len(found))
@@ -154,10 +166,10 @@ class Indexer:
         try:
             await self._store.put_many({key: row.tobytes() for key, row in made.items()})
         except StoreError as error:
-            log.warning("vectors cannot be stored and will be made anew after a restart: %s", error)
+            log.warning("vectors cannot be stored and will be computed again after a restart: %s", error)
         return made
 
-    def _next(self, left: dict[bytes, Passage]) -> list[bytes]:
+    def _choose_next(self, left: dict[bytes, Passage]) -> list[bytes]:
         if self._preferred:
             first = (key for key, passage in left.items() if passage.resource in self._preferred)
             if keys := list(islice(first, CHUNK)):
@@ -166,23 +178,25 @@ class Indexer:
         return list(islice(left, CHUNK))
 
     async def _publish(
-        self, wanted: Wanted, passages: Sequence[Passage], vectors: dict[bytes, Vector], *, partly: bool = False
+        self, request: IndexRequest, passages: Sequence[Passage], vectors: dict[bytes, Vector], *, partial: bool = False
     ) -> None:
-        """Let requests use the new index; half an index only where it does not take away what can be found now."""
+        """Let searches use the new index; a partial one only where nothing that can be found now gets lost."""
         current = self.current
-        if partly and current is not None and current.embedder.id != wanted.embedder.id:
+        if partial and current is not None and current.embedder.id != request.embedder.id:
             return
-        built = await asyncio.to_thread(PassageIndex.build, wanted.generation, wanted.embedder, passages, vectors)
-        if not partly or current is None or built.ready.sum() >= current.ready.sum():
+        built = await asyncio.to_thread(
+            PassageIndex.build, request.generation, request.embedder, passages, vectors, self._options.exact_limit
+        )
+        if not partial or current is None or built.ready.sum() >= current.ready.sum():
             self.current = built
 
 
-def _keyed(passages: Iterable[Passage], model: str) -> dict[bytes, Passage]:
-    keyed: dict[bytes, Passage] = {}
+def _map_by_key(passages: Iterable[Passage], model: str) -> dict[bytes, Passage]:
+    by_key: dict[bytes, Passage] = {}
     for passage in passages:
-        keyed.setdefault(passage.key(model), passage)
-    return keyed
+        by_key.setdefault(passage.key(model), passage)
+    return by_key
 
 
-def _decoded(stored: Mapping[bytes, bytes]) -> dict[bytes, Vector]:
+def _decode_vectors(stored: Mapping[bytes, bytes]) -> dict[bytes, Vector]:
     return {key: np.frombuffer(value, "<f2") for key, value in stored.items()}

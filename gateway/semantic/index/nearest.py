@@ -1,34 +1,44 @@
-"""Large sets: only what may matter is compared exactly, the rest is told from a sample.
+"""Large sets: only what may matter is compared exactly, the rest is estimated from a sample.
 
-The nearest passages are looked up, here or on a server; what becomes of them is always scored here, from what the
-caller may see and from nothing else.
+The nearest passages are looked up, here or on a server; they are always scored here, from what the caller may see and
+from nothing else.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from gateway.semantic.index.vector_index import Index
-from gateway.semantic.search.scoring import Floats, Rows, best_per_owner
-
-if TYPE_CHECKING:
-    from gateway.semantic.index.passage_index import PassageIndex
-    from gateway.semantic.search.view import IndexView
+from gateway.semantic.index.passage_index import PassageIndex
+from gateway.semantic.index.vector_index import Floats, Rows, VectorIndex, take_best_per_owner
 
 LARGE = 100_000  # visible passages from which it pays: comparing all takes 22 ms a sentence, looking up 5
-NEAREST = 200  # passages looked up per sentence; the ten best are among them even where a look-up misses some
-WORDED = 100  # resources per sentence that are compared because of their words
+NEAREST = 200  # passages looked up per sentence; the ten best are among them even where a lookup misses some
+BY_WORDS = 100  # resources per sentence that are compared because of their words
 SAMPLE = 500  # resources that tell how near the others are: their mean is known to a twentieth of their spread
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nearby:
+class NearestPassages:
     """What was looked up for the sentences of a question."""
 
-    places: Rows  # among the rows of a view, ascending
+    places: Rows  # among the visible rows, ascending
     bounds: Floats  # by sentence: no other row is nearer
+
+
+class VisibleRows(Protocol):
+    """The part of an index that a caller may see; compared by identity."""
+
+    @property
+    def index(self) -> PassageIndex:
+        """The index."""
+        ...
+
+    @property
+    def rows(self) -> Rows:
+        """Its visible rows, ascending."""
+        ...
 
 
 class NearestLookup(Protocol):
@@ -37,11 +47,13 @@ class NearestLookup(Protocol):
     answered: int  # questions
     failed: int  # questions for which it should have and could not
 
-    async def near(self, view: "IndexView", sentences: Sequence[str], vectors: Floats) -> Nearby | None:
-        """Those of a view, or None: they have to be looked up here. It never raises and never takes long."""
+    async def find_nearest(
+        self, visible: VisibleRows, sentences: Sequence[str], vectors: Floats
+    ) -> NearestPassages | None:
+        """The nearest visible passages, or None: look them up here. Never raises and never takes long."""
         ...
 
-    async def run(self, newest: Callable[[], "PassageIndex | None"]) -> None:
+    async def run(self, get_newest: Callable[[], PassageIndex | None]) -> None:
         """Keep up with the newest index, until cancelled."""
         ...
 
@@ -50,35 +62,37 @@ class NearestLookup(Protocol):
         ...
 
 
-def nearest(index: Index, rows: Rows, vectors: Floats) -> Nearby:
+def find_nearest(index: VectorIndex, rows: Rows, vectors: Floats) -> NearestPassages:
     """The nearest of these rows, looked up here."""
     scores, found = index.search(vectors, NEAREST, rows)
-    return Nearby(np.unique(np.searchsorted(rows, found)), scores[:, -1])
+    return NearestPassages(np.unique(np.searchsorted(rows, found)), scores[:, -1])
 
 
-def dense_of(index: Index, rows: Rows, owners: Rows, vectors: Floats, near: Nearby, lexical: Floats) -> Floats:
-    """The best similarity of each owner: exact for those that were looked up or share words, likely for the others.
+def estimate_cosines(
+    index: VectorIndex, rows: Rows, owners: Rows, vectors: Floats, near: NearestPassages, lexical: Floats
+) -> Floats:
+    """The best cosine of each owner: exact for those that were looked up or share words, an estimate for the others.
 
-    A likely one is that of some owner of the sample, so that mean and spread are those of all, and never higher than
+    An estimate is that of some owner of the sample, so that mean and spread are those of all, and never higher than
     what was looked up.
     """
     count = int(owners[-1]) + 1
     sample = np.unique(np.linspace(0, count - 1, min(SAMPLE, count)).astype(np.intp))
-    closely = np.zeros(count, np.bool_)
-    closely[sample] = True
-    closely[owners[near.places]] = True
-    closely[_worded(lexical)] = True
-    places = np.flatnonzero(closely[owners])
-    numbers = np.cumsum(closely) - 1
-    exact = best_per_owner(index.scores_for(vectors, rows[places]), numbers[owners[places]])
-    likely = exact[:, numbers[sample]][:, np.arange(count) % len(sample)]
-    dense = np.minimum(likely, near.bounds[:, None])
-    dense[:, closely] = exact
-    return dense
+    is_exact = np.zeros(count, np.bool_)
+    is_exact[sample] = True
+    is_exact[owners[near.places]] = True
+    is_exact[_find_best_by_words(lexical)] = True
+    places = np.flatnonzero(is_exact[owners])
+    numbers = np.cumsum(is_exact) - 1
+    exact = take_best_per_owner(index.compute_scores(vectors, rows[places]), numbers[owners[places]])
+    estimates = exact[:, numbers[sample]][:, np.arange(count) % len(sample)]
+    cosines = np.minimum(estimates, near.bounds[:, None])
+    cosines[:, is_exact] = exact
+    return cosines
 
 
-def _worded(lexical: Floats) -> Rows:
+def _find_best_by_words(lexical: Floats) -> Rows:
     """The columns with the best words of any sentence."""
-    size = min(WORDED, lexical.shape[1])
+    size = min(BY_WORDS, lexical.shape[1])
     best = np.argpartition(-lexical, size - 1, axis=1)[:, :size]
     return np.unique(best)

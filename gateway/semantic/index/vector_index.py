@@ -1,112 +1,122 @@
-"""Searching vectors: exactly while that is fast, by a few bits per dimension and a second look beyond.
+"""Vector search: exact for small sets; for large ones a few bits per dimension choose what is compared exactly.
 
-Whoever may not be found is left out before anything is ranked, and nothing here is learned from the data: what others
-hold never shifts a score.
+Rows that the caller may not see are left out before anything is ranked, and nothing is learned from the data: what
+others store never changes a score.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 EXACT_LIMIT = 30_000  # rows; beyond, reading every vector takes longer than 5 ms
-FEW = 100  # rows that are ranked without choosing among them first
-SHORTLIST = 400  # rows whose true scores are looked at, or …
+FEW = 100  # rows that are ranked without a shortlist
+SHORTLIST = 400  # rows whose exact scores are computed, or …
 SHORTLIST_SHARE = 100  # … one in so many: .99 of the neighbours at a cosine of .37, all of them at .6
-CODED = 4096  # rows that are coded at once, which keeps what they need in the cache
+ENCODED_AT_ONCE = 4096  # rows; what they need stays in the cache
 BLOCK = 2048  # rows that are compared at once: few calls, and what they need stays in the cache
 
-Vectors = NDArray[np.float32]
+Floats = NDArray[np.float32]
 Rows = NDArray[np.intp]
 
 
-class Index(Protocol):
+class RankedRows(NamedTuple):
+    """For each query (down) its best rows, best first (across)."""
+
+    scores: Floats
+    rows: Rows
+
+
+class VectorIndex(Protocol):
     """Vectors by row number; never changes once built."""
 
     def __len__(self) -> int: ...
 
-    def search(self, queries: Vectors, k: int, rows: Rows | None = None) -> tuple[Vectors, Rows]:
-        """For each query its best `k` of `rows` (None: of all): their cosines and row numbers, best first.
+    def search(self, queries: Floats, k: int, rows: Rows | None = None) -> RankedRows:
+        """The best `k` of `rows` (None: of all) for each query, by cosine.
 
         There are fewer than `k` columns when there are fewer rows; equal scores come in row order.
         """
         ...
 
-    def scores_for(self, queries: Vectors, rows: Rows) -> Vectors:
+    def compute_scores(self, queries: Floats, rows: Rows) -> Floats:
         """The cosine of every query (down) with every one of `rows` (across)."""
         ...
 
-    def vectors_of(self, rows: Rows) -> Vectors:
+    def get_vectors(self, rows: Rows) -> Floats:
         """The vectors of these rows, as they were given."""
         ...
 
 
-def build_index(vectors: NDArray[np.float16]) -> Index:
+def build_index(vectors: NDArray[np.float16], exact_limit: int = EXACT_LIMIT) -> VectorIndex:
     """An index of these rows, each of length 1 or, where there is no vector yet, 0."""
-    if len(vectors) <= EXACT_LIMIT:
-        return ExactIndex(widened(vectors))
-    blocks = [codes(widened(vectors[start : start + CODED])) for start in range(0, len(vectors), CODED)]
+    if len(vectors) <= exact_limit:
+        return ExactIndex(widen(vectors))
+    blocks = [
+        encode_vectors(widen(vectors[start : start + ENCODED_AT_ONCE]))
+        for start in range(0, len(vectors), ENCODED_AT_ONCE)
+    ]
     return CodedIndex(vectors, np.concatenate(blocks, axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExactIndex:
-    """Every allowed row is compared; 1.5 KB a row."""
+    """Compares every allowed row; 1.5 KB a row."""
 
-    vectors: Vectors
+    vectors: Floats
 
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def search(self, queries: Vectors, k: int, rows: Rows | None = None) -> tuple[Vectors, Rows]:
-        allowed = _every(self) if rows is None else rows
+    def search(self, queries: Floats, k: int, rows: Rows | None = None) -> RankedRows:
+        allowed = _list_all_rows(self) if rows is None else rows
         if not len(allowed):
-            return _nothing(queries)
+            return _build_empty_ranking(queries)
         if len(allowed) <= FEW:
-            return _ranked(self, queries, [allowed] * len(queries), k)
-        scores = queries @ self.vectors.T if rows is None else self.scores_for(queries, rows)
-        return _ranked(self, queries, [allowed[_largest(line, k)] for line in scores], k)
+            return _rank_rows(self, queries, [allowed] * len(queries), k)
+        scores = queries @ self.vectors.T if rows is None else self.compute_scores(queries, rows)
+        return _rank_rows(self, queries, [allowed[_find_largest(line, k)] for line in scores], k)
 
-    def scores_for(self, queries: Vectors, rows: Rows) -> Vectors:
-        return _in_blocks(self, queries, rows)
+    def compute_scores(self, queries: Floats, rows: Rows) -> Floats:
+        return _score_in_blocks(self, queries, rows)
 
-    def vectors_of(self, rows: Rows) -> Vectors:
-        return self.vectors[_span(rows)]
+    def get_vectors(self, rows: Rows) -> Floats:
+        return self.vectors[_slice_if_adjacent(rows)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedIndex:
-    """Bits choose whose true scores are looked at; 0.9 KB a row with 384 dimensions."""
+    """Compares codes first, then the vectors of the nearest codes; 0.9 KB a row with 384 dimensions."""
 
     vectors: NDArray[np.float16]
-    codes: NDArray[np.uint64]  # one line per 64 bits, so that each is counted in one sweep
+    codes: NDArray[np.uint64]  # one line per 64 bits, so that each is counted in one pass
 
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def search(self, queries: Vectors, k: int, rows: Rows | None = None) -> tuple[Vectors, Rows]:
-        allowed = _every(self) if rows is None else rows
+    def search(self, queries: Floats, k: int, rows: Rows | None = None) -> RankedRows:
+        allowed = _list_all_rows(self) if rows is None else rows
         if not len(allowed):
-            return _nothing(queries)
+            return _build_empty_ranking(queries)
         wanted = max(SHORTLIST, len(allowed) // SHORTLIST_SHARE, 4 * k)
         if len(allowed) <= wanted:
-            return _ranked(self, queries, [allowed] * len(queries), k)
+            return _rank_rows(self, queries, [allowed] * len(queries), k)
         words = self.codes if rows is None else np.take(self.codes, rows, axis=1)
-        found = [allowed[_nearest(words, code, wanted)] for code in codes(queries).T]
-        return _ranked(self, queries, found, k)
+        found = [allowed[_find_nearest_codes(words, code, wanted)] for code in encode_vectors(queries).T]
+        return _rank_rows(self, queries, found, k)
 
-    def scores_for(self, queries: Vectors, rows: Rows) -> Vectors:
-        return _in_blocks(self, queries, rows)
+    def compute_scores(self, queries: Floats, rows: Rows) -> Floats:
+        return _score_in_blocks(self, queries, rows)
 
-    def vectors_of(self, rows: Rows) -> Vectors:
-        return widened(self.vectors[_span(rows)])
+    def get_vectors(self, rows: Rows) -> Floats:
+        return widen(self.vectors[_slice_if_adjacent(rows)])
 
 
-def widened(half: NDArray[np.float16]) -> Vectors:
+def widen(half: NDArray[np.float16]) -> Floats:
     """The same numbers as float32, several times faster than numpy's own conversion, which takes them one by one.
 
-    Sign, exponent and fraction move to their new places at once; the product mends the bias of the exponent.
+    Sign, exponent and fraction move to their new places at once; the product corrects the bias of the exponent.
     """
     bits = half.view(np.int16).astype(np.int32)
     bits <<= 13
@@ -116,55 +126,55 @@ def widened(half: NDArray[np.float16]) -> Vectors:
     return wide
 
 
-def _in_blocks(index: Index, queries: Vectors, rows: Rows) -> Vectors:
-    """Every score, block by block of the rows that are asked for.
+def _score_in_blocks(index: VectorIndex, queries: Floats, rows: Rows) -> Floats:
+    """The score of every query with every row, computed block by block.
 
-    The shape of a product decides its last bits: so it depends on those rows alone, whatever lies around them.
+    The shape of a matrix product decides its last bits: blocks of these rows alone make it independent of all others.
     """
     scores = np.empty((len(queries), len(rows)), np.float32)
     for start in range(0, len(rows), BLOCK):
         block = slice(start, start + BLOCK)
-        np.matmul(queries, index.vectors_of(rows[block]).T, out=scores[:, block])
+        np.matmul(queries, index.get_vectors(rows[block]).T, out=scores[:, block])
     return scores
 
 
-def _span(rows: Rows) -> Rows | slice:
-    """Rows that follow each other as a slice, which need not be copied."""
+def _slice_if_adjacent(rows: Rows) -> Rows | slice:
+    """Adjacent rows as a slice, which is a view and no copy; other rows as they are."""
     if len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
         return slice(rows[0], rows[-1] + 1)
     return rows
 
 
-def _nothing(queries: Vectors) -> tuple[Vectors, Rows]:
-    return np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.intp)
+def _build_empty_ranking(queries: Floats) -> RankedRows:
+    return RankedRows(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.intp))
 
 
-def _every(index: Index) -> Rows:
+def _list_all_rows(index: VectorIndex) -> Rows:
     return np.arange(len(index), dtype=np.intp)
 
 
-def _largest(scores: Vectors, k: int) -> Rows:
+def _find_largest(scores: Floats, k: int) -> Rows:
     """The places of the `k` largest, in no order."""
     if k >= len(scores):
         return np.arange(len(scores), dtype=np.intp)
     return np.argpartition(scores, len(scores) - k)[len(scores) - k :]
 
 
-def _ranked(index: Index, queries: Vectors, found: list[Rows], k: int) -> tuple[Vectors, Rows]:
-    """The best `k` of the rows that were found for each query.
+def _rank_rows(index: VectorIndex, queries: Floats, candidates: list[Rows], k: int) -> RankedRows:
+    """The best `k` of the candidate rows of each query.
 
-    Scores are summed row by row here: those of a matrix product differ in the last bit with the matrix around them.
+    Scores are summed row by row: those of a matrix product differ in the last bit with the matrix around them.
     """
     best_scores, best_rows = [], []
-    for query, rows in zip(queries, found, strict=True):
-        scores = np.einsum("rd,d->r", index.vectors_of(rows), query)
+    for query, rows in zip(queries, candidates, strict=True):
+        scores = np.einsum("rd,d->r", index.get_vectors(rows), query)
         order = np.lexsort((rows, -scores))[:k]
         best_scores.append(scores[order])
         best_rows.append(rows[order])
-    return np.stack(best_scores), np.stack(best_rows)
+    return RankedRows(np.stack(best_scores), np.stack(best_rows))
 
 
-def codes(vectors: Vectors) -> NDArray[np.uint64]:
+def encode_vectors(vectors: Floats) -> NDArray[np.uint64]:
     """Three bits per dimension, a column per vector: its sign, and on which side of its neighbour's ± it lies.
 
     Each is the side of a plane through the origin, so that the share of equal bits measures the angle. The planes are
@@ -176,11 +186,18 @@ def codes(vectors: Vectors) -> NDArray[np.uint64]:
     return np.ascontiguousarray(np.packbits(padded, axis=1).view(np.uint64).T)
 
 
-def _nearest(words: NDArray[np.uint64], code: NDArray[np.uint64], count: int) -> Rows:
-    """The places of the codes that differ from `code` in the fewest bits: at least `count`, and all that tie."""
+def _find_nearest_codes(words: NDArray[np.uint64], code: NDArray[np.uint64], count: int) -> Rows:
+    """The places of the codes that differ from `code` in the fewest bits: at least `count`, and all ties."""
     distance = np.zeros(words.shape[1], np.uint16)
     for line, word in zip(words, code, strict=True):
         distance += np.bitwise_count(line ^ word)
     # Distances are small whole numbers: counting them finds the cut faster than any partition.
     cut = np.searchsorted(np.cumsum(np.bincount(distance)), count)
     return np.flatnonzero(distance <= cut)
+
+
+def take_best_per_owner(similarities: Floats, owners: Rows) -> Floats:
+    """The best similarity of each owner; `owners` numbers the columns in ascending order without gaps."""
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    best: Floats = np.maximum.reduceat(similarities, starts, axis=1)
+    return best

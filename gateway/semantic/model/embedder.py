@@ -1,4 +1,4 @@
-"""What turns text into vectors, seen from the rest of the house. Importing this costs nothing: numpy comes later."""
+"""What turns text into vectors, as other rooms use it. Importing this is cheap: it does not import numpy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SemanticError(Exception):
-    """There is no vector now; whoever wanted one leaves its resources to the tools."""
+    """There is no vector now: resources stay on demand."""
 
 
 class EmbedderUnavailable(SemanticError):
@@ -19,21 +19,21 @@ class EmbedderUnavailable(SemanticError):
 
 
 class SearchTimeout(SemanticError):
-    """The vectors would come after the moment for which they were asked."""
+    """A search or its vectors would come too late."""
 
 
 class Embedder(Protocol):
-    """A model that places texts of similar meaning near each other."""
+    """A model that gives texts of similar meaning similar vectors."""
 
     @property
     def id(self) -> str:
-        """Names the exact model: vectors of different ids never meet."""
+        """Identifies the exact model: vectors of different ids are never compared."""
         ...
 
     async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[float32]:
         """One row of length 1 per text; raises EmbedderUnavailable.
 
-        With `within`, a query: it goes first, and raises Late when the vectors are not there after so many seconds.
+        With `within`, a query: it goes first, and raises SearchTimeout if it takes longer than so many seconds.
         Without, background work: it waits while there are queries.
         """
         ...

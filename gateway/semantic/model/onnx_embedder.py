@@ -1,4 +1,4 @@
-"""Embedding in this process, off the loop: queries first, in time or not at all."""
+"""Embeds in this process, off the loop: queries first, in time or not at all."""
 
 import asyncio
 import logging
@@ -17,7 +17,6 @@ from gateway.semantic.model.onnx_model import OnnxModel
 
 THREADS = 2
 MAX_WAITING = 64  # texts of queries; two threads embed about that many sentences in 150 ms
-RETRY_SECONDS = 30.0  # until a model that could not be loaded is tried again
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -25,8 +24,10 @@ Result = TypeVar("Result")
 log = logging.getLogger(__name__)
 
 
-class Model(Protocol):
-    def vector(self, text: str) -> NDArray[np.float32]:
+class EmbeddingModel(Protocol):
+    """A model that is loaded."""
+
+    def embed_text(self, text: str) -> NDArray[np.float32]:
         """The text's vector, of length 1; blocks."""
         ...
 
@@ -38,20 +39,22 @@ class OnnxEmbedder:
         self,
         files: ModelFiles,
         *,
-        load: Callable[[ModelFiles], Model] = OnnxModel.load,
+        load: Callable[[ModelFiles], EmbeddingModel] = OnnxModel.load,
         clock: Callable[[], float] = time.monotonic,
+        retry_seconds: float = 30.0,  # until a model that could not be loaded is tried again
     ) -> None:
         self._files = files
         self._load = load
         self._clock = clock
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="embedder")
-        self._model: Model | None = None
-        self._loading: asyncio.Task[Model] | None = None
-        self._failed_at = -RETRY_SECONDS
+        self._model: EmbeddingModel | None = None
+        self._loading: asyncio.Task[EmbeddingModel] | None = None
+        self._retry_seconds = retry_seconds
+        self._failed_at = -retry_seconds
         self._reason = ""
         self._waiting = 0  # texts of queries that have not been answered yet
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     @property
     def id(self) -> str:
@@ -59,11 +62,11 @@ class OnnxEmbedder:
 
     async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
         if within is None:
-            return np.concatenate([await self._patiently(text) for text in texts])
+            return np.concatenate([await self._embed_in_background(text) for text in texts])
         try:
-            async with asyncio.timeout(within), self._urgent(len(texts)):
-                model = await self._loaded()
-                return np.stack(await self._run(model.vector, texts))
+            async with asyncio.timeout(within), self._hold_background(len(texts)):
+                model = await self._get_model()
+                return np.stack(await self._run(model.embed_text, texts))
         except TimeoutError:
             raise SearchTimeout(f"The query was not embedded within {within * 1000:.0f} ms.") from None
 
@@ -73,38 +76,38 @@ class OnnxEmbedder:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     @asynccontextmanager
-    async def _urgent(self, count: int) -> AsyncIterator[None]:
-        """A place among the waiting queries; what would wait too long is shed at once."""
+    async def _hold_background(self, count: int) -> AsyncIterator[None]:
+        """Texts of a query, which background work waits for; a query that would wait too long is rejected at once."""
         if self._waiting and self._waiting + count > MAX_WAITING:
             raise SearchTimeout(f"{self._waiting} texts are waiting to be embedded.")
         self._waiting += count
-        self._quiet.clear()
+        self._idle.clear()
         try:
             yield
         finally:
             self._waiting -= count
             if not self._waiting:
-                self._quiet.set()
+                self._idle.set()
 
-    async def _patiently(self, text: str) -> NDArray[np.float32]:
-        """One text of background work: it holds one thread, for one text, once no query waits."""
-        await self._quiet.wait()
-        model = await self._loaded()
-        return np.stack(await self._run(model.vector, [text]))
+    async def _embed_in_background(self, text: str) -> NDArray[np.float32]:
+        """One text of background work: it takes one thread, for one text, once no query waits."""
+        await self._idle.wait()
+        model = await self._get_model()
+        return np.stack(await self._run(model.embed_text, [text]))
 
-    async def _loaded(self) -> Model:
-        """The model; several callers share one loading, which goes on when they no longer wait for it."""
+    async def _get_model(self) -> EmbeddingModel:
+        """The model; callers share one loading, which goes on when they no longer wait for it."""
         if self._model is not None:
             return self._model
         if self._loading is None:
-            if self._clock() - self._failed_at < RETRY_SECONDS:
+            if self._clock() - self._failed_at < self._retry_seconds:
                 raise EmbedderUnavailable(self._reason)
             self._loading = asyncio.create_task(self._load_once())
-            # Its error reaches everyone who waits; when nobody does, it is in the log.
+            # Its error reaches everyone who waits; if nobody does, it is in the log.
             self._loading.add_done_callback(lambda task: task.cancelled() or task.exception())
         return await asyncio.shield(self._loading)
 
-    async def _load_once(self) -> Model:
+    async def _load_once(self) -> EmbeddingModel:
         started = self._clock()
         try:
             (self._model,) = await self._run(self._load, [self._files])
@@ -118,9 +121,9 @@ class OnnxEmbedder:
         return self._model
 
     async def _run(self, work: Callable[[Argument], Result], arguments: Sequence[Argument]) -> list[Result]:
-        """What `work` makes of each argument in threads of ours; any failure of a model means that it cannot be used.
+        """Run `work` on each argument in our threads; any failure of a model means that it cannot be used.
 
-        Outcomes are looked at rather than caught: the libraries raise bare Exceptions for files they cannot read.
+        Outcomes are inspected rather than caught: the libraries raise bare Exceptions for files they cannot read.
         """
         submit = asyncio.get_running_loop().run_in_executor
         futures = [submit(self._threads, work, argument) for argument in arguments]

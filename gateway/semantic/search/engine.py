@@ -1,4 +1,4 @@
-"""The search by meaning: questions in, picks out, in time or not at all."""
+"""Semantic search: queries in, picks out, in time or not at all."""
 
 import asyncio
 import logging
@@ -8,24 +8,31 @@ from dataclasses import replace
 from functools import partial
 
 from gateway.domain.agent import SelectionSettings
-from gateway.domain.search import Question, SearchResult
+from gateway.domain.search import Query, SearchResult
 from gateway.semantic.index.indexer import Indexer
-from gateway.semantic.index.nearest import Nearby, NearestLookup
+from gateway.semantic.index.nearest import NearestLookup
+from gateway.semantic.index.passage_index import IndexWords
 from gateway.semantic.index.relations import RelationsBuilder
 from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
 from gateway.semantic.search.admission import Admission
 from gateway.semantic.search.calibration import Calibration
-from gateway.semantic.search.choice import Domain, DomainQuery, Near, SelectionRule, domains_of, found_in
-from gateway.semantic.search.expansion import expand
+from gateway.semantic.search.choice import (
+    DomainQuery,
+    NeighbourFinder,
+    SearchDomain,
+    SelectionRule,
+    build_domains,
+    select_picks,
+)
+from gateway.semantic.search.expansion import expand_picks
 from gateway.semantic.search.query_cache import QueryCache
-from gateway.semantic.search.scoring import Floats
-from gateway.semantic.search.sentences import searched
-from gateway.semantic.search.view import IndexView, IndexViews, IndexWords
+from gateway.semantic.search.sentences import split_query
+from gateway.semantic.search.view import IndexViews
 from gateway.settings import SemanticSettings
 
-LISTED = 50  # resources that a query of `list_context_resources` finds at the most
+LISTED = 50  # resources that a query of `list_context_resources` finds at most
 RELEVANT = 0.002  # probability of what a tool lists: its reader judges for itself, and noise is ten times below
-BROKEN = (EmbedderUnavailable, ValueError)  # the latter for vectors of different widths
+FAILURES = (EmbedderUnavailable, ValueError)  # the latter for vectors of different widths
 
 log = logging.getLogger(__name__)
 
@@ -39,132 +46,138 @@ class SemanticEngine:
         settings: SemanticSettings,
         calibration: Calibration,
         lookup: NearestLookup | None = None,
+        relations: RelationsBuilder | None = None,
     ) -> None:
         self._indexer = indexer
         self._lookup = lookup
         self._settings = settings
-        self._configured = SelectionSettings.of(settings.model_dump())
+        self._configured = SelectionSettings.from_data(settings.model_dump())
         self._calibration = calibration
         self._views = IndexViews(indexer)
         self._admission = Admission()
-        self._relating = RelationsBuilder()
+        self._relations = relations or RelationsBuilder()
         self._caught_up = asyncio.Event()
-        self._complained = ""
+        self._logged = ""
         self.cache = QueryCache()
 
     @property
     def generation(self) -> int | None:
         """Of the policies that can be searched now."""
         words = self._views.serving
-        return words.indexed.generation if words is not None else None
+        return words.index.generation if words is not None else None
 
     async def catch_up(self) -> None:
         """Return once the newest index serves."""
         await self._views.catch_up()
         self._caught_up.set()
 
-    async def relate(self) -> None:
+    async def update_relations(self) -> None:
         """Keep what expansions look up in step with the index that serves, until cancelled."""
         while self._settings.expansion.depth:
             await self._caught_up.wait()
             self._caught_up.clear()
             words = self._views.serving
             if words is not None:
-                await self._relating.build(words.indexed, partial(self._serves, words))
+                await self._relations.build(words.index, partial(self._is_serving, words))
 
-    def _serves(self, words: IndexWords) -> bool:
+    def _is_serving(self, words: IndexWords) -> bool:
         return self._views.serving is words
 
     async def find(
-        self, workspace: str, question: Question, resources: Sequence[str], settings: SelectionSettings
+        self, workspace: str, query: Query, resources: Sequence[str], settings: SelectionSettings
     ) -> SearchResult:
         words = self._views.serving
         if words is None:
             stuck = self._indexer.current is None and self._indexer.progress.error is not None
             return SearchResult(reason="unavailable" if stuck else None, pending=frozenset(resources))
-        pending = self._pending(words, resources)
-        domains = domains_of(resources, words.tools, settings.over(self._configured))
+        pending = self._find_pending(words, resources)
+        domains = build_domains(resources, words.tools, settings.override(self._configured))
         try:
-            async with self._admission.place(self._within) as within:
-                sentences = searched(question.text, question.earlier)
-                asked = await self._ask(workspace, sentences, domains, words, within)
-                near = await self._near(words, tuple(resources), asked)
-                found = await asyncio.to_thread(found_in, asked, self._calibration, near)
+            async with self._admission.admit(self._within) as within:
+                queries = await self._build_queries(workspace, query, domains, words, within)
+                find_neighbours = await self._make_neighbour_finder(words, tuple(resources), queries)
+                found = await asyncio.to_thread(select_picks, queries, self._calibration, find_neighbours)
                 return replace(found, pending=pending)
         except SearchTimeout:
             return SearchResult(reason="late", pending=pending)
-        except BROKEN as error:
-            self._complain(str(error))
+        except FAILURES as error:
+            self._log_failure(str(error))
             return SearchResult(reason="unavailable", pending=pending)
 
-    async def rank(self, workspace: str, query: str, resources: Sequence[str]) -> list[str] | None:
-        def likely(asked: DomainQuery) -> list[str]:
-            ranking = asked.ranking(self._calibration)
+    async def rank(self, workspace: str, text: str, resources: Sequence[str]) -> list[str] | None:
+        def list_relevant(query: DomainQuery) -> list[str]:
+            ranking = query.rank(self._calibration)
             pairs = zip(ranking.resources, ranking.probabilities, strict=True)
-            return [asked.view.resources[column] for column, chance in pairs if chance >= RELEVANT][:LISTED]
+            return [query.view.resources[column] for column, chance in pairs if chance >= RELEVANT][:LISTED]
 
-        return await self._try(workspace, query, resources, likely)
+        return await self._search_for_tool(workspace, text, resources, list_relevant)
 
-    async def passages(self, workspace: str, query: str, resource: str) -> list[str]:
-        found = await self._try(workspace, query, [resource], lambda one: one.view.passages(one.sentences, one.vectors))
-        return found or []
+    async def find_passages(self, workspace: str, text: str, resource: str) -> list[str]:
+        def rank_passages(query: DomainQuery) -> list[str]:
+            return query.view.rank_passages(query.sentences, query.vectors)
+
+        return await self._search_for_tool(workspace, text, [resource], rank_passages) or []
 
     @property
     def _within(self) -> float:
         return self._settings.milliseconds / 1000
 
-    def _pending(self, words: IndexWords, resources: Sequence[str]) -> frozenset[str]:
+    def _find_pending(self, words: IndexWords, resources: Sequence[str]) -> frozenset[str]:
         """What has not been embedded yet; it goes first from now on."""
-        indexed = words.indexed
-        pending = frozenset(name for name in resources if name in indexed.missing or name not in indexed.numbers)
+        index = words.index
+        pending = frozenset(name for name in resources if name in index.missing or name not in index.numbers)
         if pending:
             self._indexer.prefer(pending)
         return pending
 
-    async def _try(
-        self, workspace: str, query: str, resources: Sequence[str], answer: Callable[[DomainQuery], list[str]]
+    async def _search_for_tool(
+        self, workspace: str, text: str, resources: Sequence[str], answer: Callable[[DomainQuery], list[str]]
     ) -> list[str] | None:
-        """A search on behalf of a tool; None unless all that it should look at can be found."""
+        """What a tool searches for; None unless all of the resources can be searched."""
         words = self._views.serving
-        if words is None or self._pending(words, resources):
+        if words is None or self._find_pending(words, resources):
             return None
-        everything = Domain(tuple(resources), SelectionRule(top_k=self._settings.top_k))
+        everything = SearchDomain(tuple(resources), SelectionRule(top_k=self._settings.top_k))
         try:
-            async with self._admission.place(self._within) as within:
-                asked = await self._ask(workspace, searched(query), [everything], words, within)
-                return await asyncio.to_thread(answer, asked[0]) if asked else None
-        except (SearchTimeout, *BROKEN):
+            async with self._admission.admit(self._within) as within:
+                queries = await self._build_queries(workspace, split_query(text), [everything], words, within)
+                return await asyncio.to_thread(answer, queries[0]) if queries else None
+        except (SearchTimeout, *FAILURES):
             return None
 
-    async def _ask(
-        self, workspace: str, sentences: list[str], domains: Sequence[Domain], words: IndexWords, within: float
+    async def _build_queries(
+        self, workspace: str, query: Query, domains: Sequence[SearchDomain], words: IndexWords, within: float
     ) -> list[DomainQuery]:
         """Every domain in which there is something to find, with the vectors of what is looked for."""
         began = time.monotonic()
-        seen = [(await self._views.of(words, domain.resources), domain.rule) for domain in domains]
-        seen = [(view, rule) for view, rule in seen if len(view.rows)]
-        if not sentences or not seen:
+        views = [(await self._views.get_view(words, domain.resources), domain.rule) for domain in domains]
+        views = [(view, rule) for view, rule in views if len(view.rows)]
+        if not query.sentences or not views:
             return []
         within = max(within - (time.monotonic() - began), 0.001)
-        vectors = await self.cache.embed(words.indexed.embedder, workspace, sentences, within)
-        return [
-            DomainQuery(sentences, vectors, view, rule, await self._nearby(view, sentences, vectors))
-            for view, rule in seen
-        ]
+        sentences = query.sentences
+        vectors = await self.cache.embed(words.index.embedder, workspace, sentences, within)
+        queries = [DomainQuery(sentences, vectors, view, rule) for view, rule in views]
+        return [await self._look_up_nearest(one) for one in queries]
 
-    async def _nearby(self, view: IndexView, sentences: list[str], vectors: Floats) -> Nearby | None:
-        return await self._lookup.near(view, sentences, vectors) if self._lookup is not None else None
+    async def _look_up_nearest(self, query: DomainQuery) -> DomainQuery:
+        """The query with the nearest passages, if a server looks them up."""
+        if self._lookup is None:
+            return query
+        return replace(query, nearest=await self._lookup.find_nearest(query.view, query.sentences, query.vectors))
 
-    async def _near(self, words: IndexWords, resources: tuple[str, ...], asked: Sequence[DomainQuery]) -> Near:
-        """How to find what is near to picks: a reference may lead to a tool, so all that is visible is looked at."""
+    async def _make_neighbour_finder(
+        self, words: IndexWords, resources: tuple[str, ...], queries: Sequence[DomainQuery]
+    ) -> NeighbourFinder:
+        """How to find what is near to picks: a reference may lead to a tool, so all that is visible is searched."""
         settings = self._settings.expansion
-        if not settings.depth or not asked:
+        if not settings.depth or not queries:
             return lambda picks: []
-        view = asked[0].view if len(asked) == 1 else await self._views.of(words, resources)
-        return lambda picks: expand(view, picks, settings, self._relating.current)
+        view = queries[0].view if len(queries) == 1 else await self._views.get_view(words, resources)
+        return lambda picks: expand_picks(view, picks, settings, self._relations.current)
 
-    def _complain(self, reason: str) -> None:
+    def _log_failure(self, reason: str) -> None:
         """Say once why semantic resources stay on demand."""
-        if reason != self._complained:
-            self._complained = reason
+        if reason != self._logged:
+            self._logged = reason
             log.warning("semantic resources stay on demand: %s", reason)

@@ -1,13 +1,15 @@
-"""A question cut into what is searched for: its sentences, and recent turns where it does not stand alone."""
+"""Splits a question into what to search for: its sentences, and earlier ones where it does not stand alone."""
 
 import re
 from collections.abc import Sequence
 
-MOST = 8  # sentences; the rest of a long message is joined to the last ones
-LONGEST = 500  # characters of one sentence that are looked at
+from gateway.domain.search import Query, Question
+
+MOST = 8  # sentences; the rest of a long message is joined to the last one
+LONGEST = 500  # characters of one sentence that are searched for
 SHORT = 25  # characters under which a sentence is part of its neighbour ("Hi!", "Thanks.")
-FOLLOW_UP = 40  # characters under which a question leans on what was said before
-RECENT = 2  # earlier user turns that a follow-up leans on
+FOLLOW_UP = 40  # characters under which a question may need what was said before
+RECENT = 2  # earlier user messages that a follow-up is joined to
 
 _END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？；])[”’」』）]*|\n+")
 _BULLET = re.compile(r"^\s*(?:[-*•–]|\d{1,2}[.)])\s+")
@@ -16,7 +18,7 @@ _ABBREVIATED = re.compile(
     r"|\b[A-Za-z]|^\s*\d{1,2})\.$",
     re.IGNORECASE,
 )
-_LEANING = re.compile(
+_REFERRING = re.compile(
     r"^(?:and|or|but|also|what about|how about|why|then|same|und|oder|aber|auch|warum|y|o|pero|también|por qué)\b"
     r"|^(?:那|还|为什么)"
     r"|\b(?:it|its|that|this|those|these|them|they|one|ones|er|sie|es|das|eso|esto|ese|ella)\b|[它这那]",
@@ -24,56 +26,61 @@ _LEANING = re.compile(
 )
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences of a question, each worth a search of its own; none for a text without a letter or digit."""
-    pieces = [_BULLET.sub("", piece).strip() for piece in _mended(_END.split(text))]
-    merged = _merged([piece for piece in pieces if any(map(str.isalnum, piece))])
-    if len(merged) > MOST:
-        merged = [*merged[: MOST - 1], " ".join(merged[MOST - 1 :])]
-    return [sentence[:LONGEST] for sentence in merged]
+def split_question(question: Question) -> Query:
+    """The query of a request's question."""
+    return split_query(question.text, question.earlier)
 
 
-def searched(text: str, earlier: Sequence[str] = ()) -> list[str]:
-    """What to search for: its sentences, or one thread with the `earlier` texts (newest first) when it needs them.
+def split_query(text: str, earlier: Sequence[str] = ()) -> Query:
+    """The sentences of a text, or the text joined to the `earlier` ones (newest first) when it needs them.
 
-    Several sentences are also searched as a whole: those that speak of one thing are understood better together.
+    Several sentences are also searched as a whole: those about one subject are understood better together.
     """
-    asked = sentences(text)
-    if earlier and leans_on_context(text):
-        before = [sentence for turn in reversed(earlier[:RECENT]) for sentence in sentences(turn)[-1:]]
-        return [" ".join([*before, *asked])[-LONGEST:]]
-    return [" ".join(asked)[:LONGEST], *asked] if len(asked) > 1 else asked
+    sentences = split_sentences(text)
+    if earlier and needs_context(text):
+        before = [sentence for message in reversed(earlier[:RECENT]) for sentence in split_sentences(message)[-1:]]
+        return Query((" ".join([*before, *sentences])[-LONGEST:],))
+    return Query((" ".join(sentences)[:LONGEST], *sentences) if len(sentences) > 1 else tuple(sentences))
 
 
-def leans_on_context(text: str) -> bool:
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a question, each worth a search of its own; none for a text without a letter or digit."""
+    pieces = [_BULLET.sub("", piece).strip() for piece in _join_abbreviations(_END.split(text))]
+    joined = _join_fragments([piece for piece in pieces if any(map(str.isalnum, piece))])
+    if len(joined) > MOST:
+        joined = [*joined[: MOST - 1], " ".join(joined[MOST - 1 :])]
+    return [sentence[:LONGEST] for sentence in joined]
+
+
+def needs_context(text: str) -> bool:
     """Whether a question is too short to be understood without what was said before ("and in German?")."""
     text = text.strip()
-    # A character of an unspaced script says about as much as three letters.
-    weight = sum(3 if "\u3040" <= letter <= "\u9fff" else 1 for letter in text)
-    return weight < FOLLOW_UP and (weight < SHORT or bool(_LEANING.search(text)))
+    length = _measure_length(text)
+    return length < FOLLOW_UP and (length < SHORT or bool(_REFERRING.search(text)))
 
 
-def _mended(pieces: Sequence[str]) -> list[str]:
-    """Pieces that were cut after an abbreviation or an initial are put together again."""
-    mended: list[str] = []
+def _join_abbreviations(pieces: Sequence[str]) -> list[str]:
+    """Join what was cut after an abbreviation or an initial."""
+    joined: list[str] = []
     for piece in pieces:
-        if mended and _ABBREVIATED.search(mended[-1]):
-            mended[-1] = f"{mended[-1]} {piece}"
+        if joined and _ABBREVIATED.search(joined[-1]):
+            joined[-1] = f"{joined[-1]} {piece}"
         elif piece:
-            mended.append(piece)
-    return mended
+            joined.append(piece)
+    return joined
 
 
-def _merged(pieces: Sequence[str]) -> list[str]:
-    """Greetings and other scraps go with the sentence after them, else before."""
-    merged: list[str] = []
+def _join_fragments(pieces: Sequence[str]) -> list[str]:
+    """Join greetings and other fragments to the sentence after them, else before."""
+    joined: list[str] = []
     for piece in pieces:
-        if merged and (_scrap(merged[-1]) or _scrap(piece)):
-            merged[-1] = f"{merged[-1]} {piece}"
+        if joined and (_measure_length(joined[-1]) < SHORT or _measure_length(piece) < SHORT):
+            joined[-1] = f"{joined[-1]} {piece}"
         else:
-            merged.append(piece)
-    return merged
+            joined.append(piece)
+    return joined
 
 
-def _scrap(piece: str) -> bool:
-    return sum(3 if "\u3040" <= letter <= "\u9fff" else 1 for letter in piece) < SHORT
+def _measure_length(text: str) -> int:
+    """In letters: a character of an unspaced script says about as much as three."""
+    return sum(3 if "\u3040" <= letter <= "\u9fff" else 1 for letter in text)

@@ -1,8 +1,14 @@
-"""A chat request as the demo model reads it, checked like a provider checks it."""
+"""What the demo model reads: a chat request, validated as a provider would, and the blocks in it (CONTRACT §3.1)."""
 
+import re
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import msgspec
+
+MARKER = re.compile(r"--- (Context|Available Reference Materials|End) \[([0-9a-f]{8})\] ---")
+ENTRY = re.compile(r"- \*\*(.+)\*\* \(ID: ([^\s()]+)\)")
+HEADING = re.compile(r"\[(.+)\]")
 
 
 class DemoPart(msgspec.Struct, frozen=True):
@@ -18,7 +24,7 @@ class DemoFunction(msgspec.Struct, frozen=True):
     name: str
 
 
-class DemoCall(msgspec.Struct, frozen=True):
+class DemoHistoryCall(msgspec.Struct, frozen=True):
     """A tool call in the history."""
 
     id: str
@@ -30,7 +36,7 @@ class DemoMessage(msgspec.Struct, frozen=True):
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[DemoPart] | None = None
-    tool_calls: list[DemoCall] | None = None
+    tool_calls: list[DemoHistoryCall] | None = None
     tool_call_id: str | None = None
 
     @property
@@ -41,20 +47,20 @@ class DemoMessage(msgspec.Struct, frozen=True):
 
 
 class DemoTool(msgspec.Struct, frozen=True):
-    """A tool that is offered; other types than functions are never called."""
+    """A tool that is offered; only functions are ever called."""
 
     type: str
     function: DemoFunction | None = None
 
 
 class DemoFormat(msgspec.Struct, frozen=True):
-    """The form that the answer must have."""
+    """The format that the answer must have."""
 
     type: str
 
 
-class StreamOptions(msgspec.Struct, frozen=True):
-    """What a stream brings besides the answer."""
+class DemoStreamOptions(msgspec.Struct, frozen=True):
+    """What a stream carries besides the answer."""
 
     include_usage: bool | None = None
 
@@ -65,8 +71,55 @@ class DemoRequest(msgspec.Struct, frozen=True):
     model: str
     messages: Annotated[list[DemoMessage], msgspec.Meta(min_length=1)]
     stream: bool | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: DemoStreamOptions | None = None
     n: Annotated[int, msgspec.Meta(ge=1, le=128)] | None = None
     tools: list[DemoTool] | None = None
     tool_choice: str | dict[str, Any] | None = None
     response_format: DemoFormat | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLine:
+    """One line of injected text and the name of the resource that it belongs to."""
+
+    source: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueEntry:
+    """One line of the catalogue: something that can be fetched."""
+
+    name: str
+    id: str
+
+
+@dataclass(slots=True)
+class ParsedBlocks:
+    """What a text holds: injected lines, the catalogue, and everything outside the blocks."""
+
+    lines: list[ContextLine] = field(default_factory=list)
+    catalogue: list[CatalogueEntry] = field(default_factory=list)
+    rest: list[str] = field(default_factory=list)
+
+
+def read_blocks(text: str) -> ParsedBlocks:
+    """Split a text into its blocks in one pass; inside a block, a marker with another tag is plain text."""
+    blocks = ParsedBlocks()
+    tag, section, source, after_gap = "", "", "", True
+    for line in text.split("\n"):
+        marker = MARKER.fullmatch(line.strip())
+        if marker and (marker[2] == tag or (not tag and marker[1] != "End")):
+            section, source, after_gap = marker[1], "", True
+            tag = "" if section == "End" else marker[2]
+        elif not tag:
+            blocks.rest.append(line)
+        elif section == "Context":
+            heading = HEADING.fullmatch(line) if after_gap else None
+            source = heading[1] if heading else source
+            after_gap = not line.strip()
+            if not (heading or after_gap):
+                blocks.lines.append(ContextLine(source, line.strip()))
+        elif entry := ENTRY.fullmatch(line):
+            blocks.catalogue.append(CatalogueEntry(entry[1], entry[2]))
+    return blocks

@@ -5,29 +5,28 @@ from typing import Any
 
 import pytest
 
-from gateway.collectors.contexts import Collected, collect, merging, speaks
+from gateway.collectors.contexts import CollectedCandidates, build_merge, collect_contexts, matches_language
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.scope import ContextRequest
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import UnknownAlias
-from gateway.resources.registry import default_registry
-from gateway.scopes.levels import assignments
-from gateway.scopes.scope import build_scope
+from gateway.resources.registry import load_registry
+from gateway.scopes.scope import build_scope, resolve_assignments
 
 Policies = Callable[[str], Snapshot]
 
 
-def collected(snapshot: Snapshot, who: Principal = ANONYMOUS, **said: Any) -> Collected:
+def collected(snapshot: Snapshot, who: Principal = ANONYMOUS, **said: Any) -> CollectedCandidates:
     said = {name: frozenset(value) if name == "exclude" else value for name, value in said.items()}
     scope = build_scope(ContextRequest(**said), None, who, snapshot)
-    return collect(scope, assignments(scope, snapshot), snapshot, merging(default_registry()))
+    return collect_contexts(scope, resolve_assignments(scope, snapshot), snapshot, build_merge(load_registry()))
 
 
-def ids(found: Collected) -> list[str]:
+def ids(found: CollectedCandidates) -> list[str]:
     return [candidate.resource.id for candidate in found.candidates]
 
 
-def dropped(found: Collected) -> list[tuple[str, str | None]]:
+def dropped(found: CollectedCandidates) -> list[tuple[str, str | None]]:
     return [(left.candidate.resource.id, left.reason) for left in found.dropped]
 
 
@@ -109,7 +108,7 @@ def test_excluded_resources_are_dropped_with_their_reason(policies: Policies) ->
 
 
 def test_inject_off_leaves_nothing(policies: Policies) -> None:
-    assert collected(policies(BASICS), agent="editor", inject=False) == Collected(())
+    assert collected(policies(BASICS), agent="editor", inject=False) == CollectedCandidates(())
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,7 @@ def test_inject_off_leaves_nothing(policies: Policies) -> None:
     ],
 )
 def test_which_languages_a_resource_speaks(languages: tuple[str, ...], asked: str | None, expected: bool) -> None:
-    assert speaks(languages, asked) is expected
+    assert matches_language(languages, asked) is expected
 
 
 def test_other_languages_are_dropped_with_their_reason(policies: Policies) -> None:

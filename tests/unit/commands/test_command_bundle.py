@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gateway.cli import main
-from gateway.strict_yaml import parse
+from gateway.strict_yaml import parse_yaml
 
 FILES = {
     "contexts": {"house": {"resources": {"voice": {"type": "text", "data": {"content": "One.\nTwo."}}}}},
@@ -36,7 +36,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_bundle_goes_out_and_in_again(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export"]) == 0
     text = capsys.readouterr().out
-    assert parse(text, "bundle").data == FILES
+    assert parse_yaml(text, "bundle").data == FILES
     assert "content: |-\n            One.\n            Two.\n" in text
     (house / "bundle.yaml").write_text(text)
     assert main(["import", "bundle.yaml"]) == 0
@@ -109,17 +109,17 @@ def test_faults_are_told_with_their_lines(
 def test_what_cannot_be_done_has_its_exit_code(house: Path, arguments: list[str], status: int) -> None:
     (house / "owned.json").write_bytes(orjson.dumps({"agents": {"editor": {}}}))
     (house / "broken.json").write_text("{")
-    assert status_of(arguments) == status
+    assert get_exit_code(arguments) == status
 
 
 def test_nothing_is_imported_into_a_store_that_ends_with_the_process(house: Path) -> None:
     config: dict[str, Any] = yaml.safe_load((house / "config.yaml").read_text()) | {"store": "memory:"}
     (house / "config.yaml").write_text(yaml.safe_dump(config))
     (house / "a.json").write_text("{}")
-    assert (status_of(["import", "a.json"]), status_of(["export"])) == (1, 0)
+    assert (get_exit_code(["import", "a.json"]), get_exit_code(["export"])) == (1, 0)
 
 
-def status_of(arguments: list[str]) -> int:
+def get_exit_code(arguments: list[str]) -> int:
     try:
         return main(arguments)
     except SystemExit as ended:

@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
-from gateway.control.base import Object
-from gateway.control.bundle import Exporter, bundle_of
+from gateway.control.bundle_export import BundleExporter, build_bundle
+from gateway.control.bundle_import import BundleImporter, ImportOptions, PlannedChange
 from gateway.control.content import Content
-from gateway.control.imports import Importer, ImportOptions, Step
+from gateway.control.objects import PolicyObject
 from gateway.control.writer import PolicyWriter
 from gateway.domain.principal import Principal, Role
 from gateway.domain.snapshot import Snapshot
@@ -18,34 +18,34 @@ from gateway.links.cache import LinkCache
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
-from gateway.resources.registry import Registry, default_registry
+from gateway.resources.registry import ResourceRegistry, load_registry
 from gateway.settings import DocumentSettings, LinkSettings
-from gateway.stores.memory_ephemeral import MemoryStore
-from gateway.stores.memory_records import MemoryRecords
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
+from gateway.stores.memory_records import MemoryRecordStore
 from gateway.strict_yaml import YamlDocument
 
 ANNA = Principal("anna", role=Role.EDITOR)
 
 
 @cache
-def known_types() -> Registry:
-    return default_registry()
+def known_types() -> ResourceRegistry:
+    return load_registry()
 
 
 class Controlled:
     """Policies, and the services that change them."""
 
-    def __init__(self, directory: Path, records: MemoryRecords | None = None) -> None:
+    def __init__(self, directory: Path, records: MemoryRecordStore | None = None) -> None:
         self.documents = DocumentCache(DocumentSettings())
-        materials = PolicyMaterials(self.documents, LinkCache(MemoryStore(), LinkSettings()))
-        self.records = records or MemoryRecords()
+        materials = PolicyMaterials(self.documents, LinkCache(MemoryEphemeralStore(), LinkSettings()))
+        self.records = records or MemoryRecordStore()
         self.policies = PolicyRepository(PolicySource(directory, known_types(), materials), self.records)
-        desk = PolicyWriter(self.policies, MemoryStore())
-        self.content = Content(self.policies, desk)
-        self.importer = Importer(self.policies, desk, self.documents)
+        writer = PolicyWriter(self.policies, MemoryEphemeralStore())
+        self.content = Content(self.policies, writer)
+        self.importer = BundleImporter(self.policies, writer, self.documents)
 
     @classmethod
-    async def over(cls, directory: Path, files: dict[str, Any] | None = None) -> "Controlled":
+    async def start(cls, directory: Path, files: dict[str, Any] | None = None) -> "Controlled":
         write(directory, files)
         made = cls(directory)
         await made.policies.start()
@@ -53,16 +53,16 @@ class Controlled:
 
     @property
     def snapshot(self) -> Snapshot:
-        return self.policies.of(ANNA.workspace)
+        return self.policies.get_snapshot(ANNA.workspace)
 
     def exported(self, *, stored: bool = False) -> dict[str, Any]:
         entries = self.policies.entries(ANNA.workspace)
-        return bundle_of(Exporter(self.documents).objects(entries, stored=stored))
+        return build_bundle(BundleExporter(self.documents).objects(entries, stored=stored))
 
-    async def take(self, bundle: Any, *, replace: bool = False, dry_run: bool = False) -> list[Step]:
+    async def take(self, bundle: Any, *, replace: bool = False, dry_run: bool = False) -> list[PlannedChange]:
         return await self.importer.run(ANNA, YamlDocument("bundle", bundle, {}), ImportOptions(replace, dry_run))
 
-    def node(self, name: str) -> Object:
+    def node(self, name: str) -> PolicyObject:
         return self.content.tree(ANNA.workspace).find(name).object
 
 
@@ -72,5 +72,5 @@ def write(directory: Path, files: dict[str, Any] | None) -> None:
         (directory / "files.yaml").write_text(yaml.safe_dump(files, sort_keys=False, allow_unicode=True))
 
 
-def actions(steps: list[Step]) -> dict[str, str]:
+def actions(steps: list[PlannedChange]) -> dict[str, str]:
     return {f"{step.kind}/{step.alias}": step.action for step in steps}

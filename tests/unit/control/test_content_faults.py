@@ -1,4 +1,4 @@
-"""A policy file takes away what stored nodes hang on: they stay in sight and can be mended one by one."""
+"""A policy file takes away what stored nodes hang on: they stay in sight and can be fixed one by one."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from controlled import ANNA, Controlled, write
 from gateway.control.versions import Versions
 from gateway.control.writer import PolicyWriter
 from gateway.errors import Conflict, InvalidObject, NotFound, ServiceUnavailable
-from gateway.stores.memory_ephemeral import MemoryStore
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 
 BEFORE = {"content": {"site": {"contexts": ["voice"], "children": {"blog": {"contexts": ["blog"]}}}}}
 AFTER = {"content": {"site": {"contexts": ["voice"], "children": {"journal": {"contexts": ["blog"]}}}}}
@@ -18,7 +18,7 @@ CONTEXTS = {"contexts": {"voice": {}, "blog": {}}}
 @pytest.fixture
 async def house(tmp_path: Path) -> Controlled:
     """`post` with `note` below it, and `page`, hang on `site/blog`, which has become `site/journal`."""
-    house = await Controlled.over(tmp_path, {**CONTEXTS, **BEFORE})
+    house = await Controlled.start(tmp_path, {**CONTEXTS, **BEFORE})
     for id, parent in (("post", "site/blog"), ("note", "post"), ("page", "site/blog")):
         await house.content.create(ANNA, {"id": id, "key": id, "parent": parent, "title": id.upper()})
     write(tmp_path, {**CONTEXTS, **AFTER})
@@ -28,7 +28,7 @@ async def house(tmp_path: Path) -> Controlled:
 
 
 def paths(house: Controlled) -> list[str]:
-    return [one.node.path for one in house.content.tree(ANNA.workspace).every()]
+    return [one.node.path for one in house.content.tree(ANNA.workspace).list_all()]
 
 
 async def test_what_lost_its_place_is_listed_and_found(house: Controlled) -> None:
@@ -36,8 +36,8 @@ async def test_what_lost_its_place_is_listed_and_found(house: Controlled) -> Non
     tree = house.content.tree(ANNA.workspace)
     found = tree.find("post")
     assert (found.node.title, found.node.parent, found.parent, found.children) == ("POST", None, "site/blog", 1)
-    assert [one.context for one in tree.effective(tree.find("site/journal").node)] == ["blog"]
-    assert tree.effective(found.node) == []
+    assert [one.context for one in tree.list_effective_contexts(tree.find("site/journal").node)] == ["blog"]
+    assert tree.list_effective_contexts(found.node) == []
     with pytest.raises(NotFound):
         tree.find("site/blog")
 
@@ -46,7 +46,7 @@ async def test_chats_go_on_with_the_former_tree(house: Controlled) -> None:
     assert "site/blog/post/note" in house.snapshot.nodes
 
 
-async def test_nodes_are_mended_one_by_one(house: Controlled) -> None:
+async def test_nodes_are_fixed_one_by_one(house: Controlled) -> None:
     moved = await house.content.replace(ANNA, "post", {"parent": "site/journal", "title": "Moved"})
     assert moved.node.path == "site/journal/post"
     assert house.policies.error is not None
@@ -61,7 +61,7 @@ async def test_without_its_parent_a_node_cannot_be_changed_otherwise(house: Cont
         await house.content.replace(ANNA, "post", {"title": "Other"})
     with pytest.raises(InvalidObject) as assigned:
         await house.content.assign(ANNA, "post", ["voice"], None)
-    versions = Versions(house.content, house.records, PolicyWriter(house.policies, MemoryStore()))
+    versions = Versions(house.content, house.records, PolicyWriter(house.policies, MemoryEphemeralStore()))
     with pytest.raises(InvalidObject) as rolled_back:
         await versions.rollback(ANNA, "post", 1)
     for caught in (replaced, assigned, rolled_back):
@@ -77,7 +77,7 @@ async def test_a_new_node_may_take_the_place_of_the_lost_one(house: Controlled) 
 
 
 async def test_a_stored_node_whose_path_a_file_takes_is_found_by_its_id(tmp_path: Path) -> None:
-    house = await Controlled.over(tmp_path, {**CONTEXTS, **BEFORE})
+    house = await Controlled.start(tmp_path, {**CONTEXTS, **BEFORE})
     await house.content.create(ANNA, {"id": "mine", "key": "journal", "parent": "site"})
     write(tmp_path, {**CONTEXTS, **AFTER})
     await house.policies.reload()
@@ -90,11 +90,11 @@ async def test_a_stored_node_whose_path_a_file_takes_is_found_by_its_id(tmp_path
     assert (moved.node.path, house.policies.error) == ("site/diary", None)
 
 
-async def test_a_gateway_that_starts_with_faults_lets_them_be_mended(house: Controlled, tmp_path: Path) -> None:
+async def test_a_gateway_that_starts_with_faults_lets_them_be_fixed(house: Controlled, tmp_path: Path) -> None:
     started = Controlled(tmp_path, house.records)
     await started.policies.start()
     with pytest.raises(ServiceUnavailable):
-        started.policies.of(ANNA.workspace)
+        started.policies.get_snapshot(ANNA.workspace)
     assert sorted(paths(started)) == sorted(paths(house))
     await started.content.delete(ANNA, "post", recursive=True)
     moved = await started.content.replace(ANNA, "site/blog/page", {"parent": "site/journal"})

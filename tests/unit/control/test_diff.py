@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.control.diff import LONGEST_TEXT, MOST_CHANGES, bounded, differences
+from gateway.control.diff import LONGEST_TEXT, MOST_CHANGES, encode_for_audit, list_differences
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from gateway.control.diff import LONGEST_TEXT, MOST_CHANGES, bounded, difference
     ],
 )
 def test_differences_are_found_field_by_field(before: Any, after: Any, found: list[Any]) -> None:
-    assert [(one["pointer"], one["from"], one["to"]) for one in differences(before, after)] == found
+    assert [(one["pointer"], one["from"], one["to"]) for one in list_differences(before, after)] == found
 
 
 @pytest.mark.parametrize(
@@ -39,16 +39,16 @@ def test_differences_are_found_field_by_field(before: Any, after: Any, found: li
 def test_the_order_of_resources_is_told_where_it_is_not_what_anybody_would_think(
     before: list[str], after: list[str], told: bool
 ) -> None:
-    found = differences({"resources": dict.fromkeys(before, 1)}, {"resources": dict.fromkeys(after, 1)})
+    found = list_differences({"resources": dict.fromkeys(before, 1)}, {"resources": dict.fromkeys(after, 1)})
     order = [(one["from"], one["to"]) for one in found if one["pointer"] == "/resources/order"]
     assert order == ([(before, after)] if told else [])
 
 
 def test_the_audit_keeps_a_bounded_part() -> None:
-    many = differences({}, {f"k{number}": "x" * 10_000 for number in range(1000)})
-    kept = orjson.loads(bounded(many))
+    many = list_differences({}, {f"k{number}": "x" * 10_000 for number in range(1000)})
+    kept = orjson.loads(encode_for_audit(many))
     assert len(kept) == MOST_CHANGES
     assert all(len(one["to"]) <= LONGEST_TEXT for one in kept)
     assert kept[-1]["to"] == f"… and {1000 - MOST_CHANGES + 1} more changes"
-    deep = orjson.loads(bounded(differences({}, {"a": {"b": ["x" * 10_000]}})))
+    deep = orjson.loads(encode_for_audit(list_differences({}, {"a": {"b": ["x" * 10_000]}})))
     assert len(deep[0]["to"]) == LONGEST_TEXT

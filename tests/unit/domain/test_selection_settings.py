@@ -6,33 +6,33 @@ from gateway.domain.agent import SelectionSettings, Thresholds
 
 
 def said(**settings: object) -> SelectionSettings:
-    return SelectionSettings.of(settings)
+    return SelectionSettings.from_data(settings)
 
 
 def test_a_level_that_says_something_goes_before_a_broader_one() -> None:
-    settings = said(top_n=2).over(said(top_n=7, min_score=0.4))
+    settings = said(top_n=2).override(said(top_n=7, min_score=0.4))
     assert settings == said(top_n=2, min_score=0.4)
 
 
 def test_a_preset_drops_the_thresholds_of_every_broader_level() -> None:
     agent = said(preset="aggressive", include_score=0.1, min_score=0.1, top_n=50)
-    assert said(preset="conservative").over(agent) == said(preset="conservative")
+    assert said(preset="conservative").override(agent) == said(preset="conservative")
 
 
 def test_a_preset_drops_a_kinds_thresholds_too() -> None:
     agent = said(kinds={"tool": {"min_score": 0.1}})
-    assert said(preset="conservative").over(agent).of_kind("tool") == Thresholds()
+    assert said(preset="conservative").override(agent).get_for_kind("tool") == Thresholds()
 
 
 def test_a_preset_says_nothing_about_how_many_are_looked_at() -> None:
-    settings = said(preset="normal").over(said(top_k=7, kinds={"tool": {"top_k": 3, "top_n": 9}}))
-    assert settings.of_kind("reference") == Thresholds(top_k=7)
-    assert settings.of_kind("tool") == Thresholds(top_k=3)
+    settings = said(preset="normal").override(said(top_k=7, kinds={"tool": {"top_k": 3, "top_n": 9}}))
+    assert settings.get_for_kind("reference") == Thresholds(top_k=7)
+    assert settings.get_for_kind("tool") == Thresholds(top_k=3)
 
 
 def test_a_presets_own_thresholds_stay_with_it() -> None:
     narrower = said(top_n=1)
-    assert narrower.over(said(preset="aggressive", include_score=0.9)) == said(
+    assert narrower.override(said(preset="aggressive", include_score=0.9)) == said(
         preset="aggressive", include_score=0.9, top_n=1
     )
 
@@ -49,8 +49,8 @@ def test_a_presets_own_thresholds_stay_with_it() -> None:
 def test_a_kind_has_its_own_where_the_same_level_says_so(
     narrower: dict[str, object], broader: dict[str, object], tool: int, reference: int
 ) -> None:
-    settings = said(**narrower).over(said(**broader))
-    assert (settings.of_kind("tool").top_n, settings.of_kind("reference").top_n) == (tool, reference)
+    settings = said(**narrower).override(said(**broader))
+    assert (settings.get_for_kind("tool").top_n, settings.get_for_kind("reference").top_n) == (tool, reference)
 
 
 def test_settings_can_be_part_of_a_key() -> None:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.domain.template import Literal, Placeholder, fill, parse_template
+from gateway.domain.template import Literal, Placeholder, fill_parts, parse_template
 
 
 def test_a_template_becomes_literals_and_placeholders() -> None:
@@ -22,12 +22,12 @@ def test_doubled_braces_are_braces() -> None:
 
 def test_values_are_not_expanded_again() -> None:
     parts = parse_template("{input} {context}")
-    assert fill(parts, {"input": "{context} {{", "context": "{input}"}) == "{context} {{ {input}"
+    assert fill_parts(parts, {"input": "{context} {{", "context": "{input}"}) == "{context} {{ {input}"
 
 
 def test_a_missing_value_is_named() -> None:
     with pytest.raises(KeyError, match=r"vars\.who"):
-        fill(parse_template("{vars.who}"), {})
+        fill_parts(parse_template("{vars.who}"), {})
 
 
 @pytest.mark.parametrize("text", ["{", "}", "a { b", "a } b", "{input", "{in\nput}", "{{{", "}}}"])
@@ -45,4 +45,4 @@ def test_an_unknown_placeholder_is_a_fault(text: str) -> None:
 @given(st.text())
 def test_any_text_survives_escaping(text: str) -> None:
     escaped = text.replace("{", "{{").replace("}", "}}")
-    assert fill(parse_template(escaped), {}) == text
+    assert fill_parts(parse_template(escaped), {}) == text

@@ -20,7 +20,7 @@ class FixedPolicies:
     def generation(self) -> int:
         return self.current.generation
 
-    def of(self, workspace: str) -> Snapshot:
+    def get_snapshot(self, workspace: str) -> Snapshot:
         return self.current
 
     def snapshots(self) -> tuple[Snapshot, dict[str, Snapshot]]:

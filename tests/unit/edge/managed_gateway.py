@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from managing import Answer, ask, conforms
+from managing import Answer, ask, conforms, find_template
+from starlette.applications import Starlette
 
 from gateway.app import Gateway
 from gateway.domain.principal import Principal, Role
-from gateway.edge.manage.app import Manage
-from gateway.edge.manage.openapi import document
-from gateway.edge.manage.patterns import segments
+from gateway.edge.manage.app import get_api_routes
+from gateway.edge.manage.openapi import build_openapi
 from gateway.settings import Settings
 
 EDITOR = Principal("anna", role=Role.EDITOR)
@@ -23,20 +23,15 @@ CHAT = Principal("app", role=Role.CHAT)
 class ManagedGateway:
     """Speaks to the API as any caller."""
 
-    def __init__(self, manage: Manage) -> None:
+    def __init__(self, manage: Starlette) -> None:
         self.manage = manage
-        self.document = document(manage.routes)
+        self.document = build_openapi(get_api_routes(manage))
 
     async def ask(self, method: str, target: str, body: Any = None, by: Principal = EDITOR, **headers: str) -> Answer:
         answer = await ask(self.manage, method, target, body, by, **headers)
         if not (target.startswith("/export") and answer.status == 200):  # files have no schema
-            conforms(self.document, method, self._template(method, target), answer)
+            conforms(self.document, method, find_template(self.manage, method, target), answer)
         return answer
-
-    def _template(self, method: str, target: str) -> str:
-        path = segments(b"/api/v1" + target.partition("?")[0].encode(), b"/api/v1")
-        routes = sorted(self.manage.routes, key=lambda route: route.pattern.rank)
-        return next(route.pattern.template for route in routes if route.pattern.match(path) is not None)
 
 
 @asynccontextmanager
@@ -54,9 +49,7 @@ async def managed(directory: Path, files: dict[str, Any]) -> AsyncGenerator[Mana
     )
     gateway = await Gateway.open(settings)
     try:
-        manage = gateway.router(draining=lambda: False).manage
-        assert manage is not None
-        yield ManagedGateway(await manage.built())
+        yield ManagedGateway(gateway.build_management())
     finally:
         await gateway.close()
 

@@ -5,25 +5,23 @@ from typing import Any
 
 import pytest
 import yaml
-from managing import Answer, ask, conforms
+from managing import Answer, ask, conforms, find_template
+from starlette.applications import Starlette
 
-from gateway.control.services import Services
+from gateway.control.services import ControlServices
 from gateway.domain.principal import Principal, Role
-from gateway.edge.manage.agents import agents
-from gateway.edge.manage.app import Manage
-from gateway.edge.manage.contexts import contexts
-from gateway.edge.manage.drafts import DraftList
-from gateway.edge.manage.openapi import document
-from gateway.edge.manage.patterns import segments
-from gateway.edge.manage.profiles import profiles
-from gateway.edge.manage.prompts import prompts
-from gateway.edge.manage.resources import Resources
+from gateway.edge.manage.app import build_api_app, get_api_routes
+from gateway.edge.manage.contexts import build_context_routes
+from gateway.edge.manage.drafts import DraftListRoutes
+from gateway.edge.manage.objects import AGENT_MODELS, PROFILE_MODELS, PROMPT_MODELS, build_object_routes
+from gateway.edge.manage.openapi import build_openapi
+from gateway.edge.manage.resources import ResourceRoutes
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.repository import PolicyRepository
-from gateway.resources.registry import default_registry
+from gateway.resources.registry import load_registry
 from gateway.settings import LimitSettings
-from gateway.stores.memory_ephemeral import MemoryStore
-from gateway.stores.memory_records import MemoryRecords
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
+from gateway.stores.memory_records import MemoryRecordStore
 
 FILES = {
     "contexts": {"house": {"resources": {"voice": {"type": "text", "data": {"content": "Write plainly."}}}}},
@@ -46,14 +44,14 @@ class Managed:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.records = MemoryRecords()
+        self.records = MemoryRecordStore()
         self.policies = self.node()
-        self.services = Services.over(self.policies, self.records, MemoryStore())
+        self.services = ControlServices.build(self.policies, self.records, MemoryEphemeralStore())
         self.manage = managing(self.services)
-        self.document = document(self.manage.routes)
+        self.document = build_openapi(get_api_routes(self.manage))
 
     def node(self) -> PolicyRepository:
-        return PolicyRepository(PolicySource(self.directory, default_registry(), NoMaterials()), self.records)
+        return PolicyRepository(PolicySource(self.directory, load_registry(), NoMaterials()), self.records)
 
     def write(self, policies: dict[str, Any]) -> None:
         (self.directory / "all.yaml").write_text(yaml.safe_dump(policies, sort_keys=False))
@@ -62,10 +60,7 @@ class Managed:
         self, method: str, target: str, body: Any = None, principal: Principal = ANNA, **headers: str
     ) -> Answer:
         answer = await ask(self.manage, method, target, body, principal, **headers)
-        path = segments(target.partition("?")[0].encode(), b"")
-        fits = [route for route in self.manage.routes if route.pattern.match(path) is not None]
-        best = min(fits, key=lambda route: route.pattern.rank)
-        conforms(self.document, method, best.pattern.template, answer)
+        conforms(self.document, method, find_template(self.manage, method, target), answer)
         return answer
 
     async def made(self, kind: str, alias: str, **fields: Any) -> Answer:
@@ -74,16 +69,16 @@ class Managed:
         return answer
 
 
-def managing(services: Services) -> Manage:
-    nouns = (
-        *contexts(services),
-        Resources(services.objects, services.contexts),
-        *profiles(services),
-        *agents(services),
-        *prompts(services),
-        DraftList(services.drafts),
+def managing(services: ControlServices) -> Starlette:
+    groups = (
+        *build_context_routes(services),
+        ResourceRoutes(services.objects, services.contexts),
+        *build_object_routes("profiles", PROFILE_MODELS, services),
+        *build_object_routes("agents", AGENT_MODELS, services),
+        *build_object_routes("prompts", PROMPT_MODELS, services),
+        DraftListRoutes(services.drafts),
     )
-    return Manage(nouns, LimitSettings())
+    return build_api_app(groups, LimitSettings())
 
 
 @pytest.fixture

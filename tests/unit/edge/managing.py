@@ -5,9 +5,11 @@ from typing import Any
 
 import orjson
 from jsonschema import Draft202012Validator
+from starlette.applications import Starlette
+from starlette.routing import Match, Route
 
 from gateway.domain.principal import ANONYMOUS, Principal
-from gateway.edge.manage.app import Manage
+from gateway.edge.manage.app import escape_path
 
 
 @dataclass
@@ -22,7 +24,7 @@ class Answer:
 
 
 async def ask(
-    manage: Manage, method: str, target: str, body: Any = None, principal: Principal = ANONYMOUS, **headers: str
+    manage: Starlette, method: str, target: str, body: Any = None, principal: Principal = ANONYMOUS, **headers: str
 ) -> Answer:
     """One request. `body` is sent as JSON unless it is bytes; header names are written with `_` for `-`."""
     path, _, query = target.partition("?")
@@ -37,6 +39,7 @@ async def ask(
         "raw_path": b"/api/v1" + path.encode(),
         "query_string": query.encode(),
         "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+        "state": {"principal": principal},
     }
     sent: list[Any] = []
 
@@ -46,10 +49,18 @@ async def ask(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await manage.serve(scope, receive, send, principal)
+    await manage(scope, receive, send)
     start, *rest = sent
     found = {name.decode(): value.decode() for name, value in start["headers"]}
     return Answer(start["status"], found, b"".join(part["body"] for part in rest))
+
+
+def find_template(manage: Starlette, method: str, target: str) -> str:
+    """The path that answers a target, as the OpenAPI document writes it."""
+    path = escape_path(b"/api/v1" + target.partition("?")[0].encode())
+    scope = {"type": "http", "method": method, "path": path}
+    routes = (route for route in manage.routes if isinstance(route, Route))
+    return next(route.path_format for route in routes if route.matches(scope)[0] is not Match.NONE)
 
 
 def conforms(document: dict[str, Any], method: str, template: str, answer: Answer) -> None:

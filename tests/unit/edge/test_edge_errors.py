@@ -6,8 +6,15 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.edge.errors import BrokenResponse, error_body, error_event, error_headers, guarded, send_error
-from gateway.edge.requests import ClientGone
+from gateway.edge.errors import (
+    BrokenResponse,
+    ErrorBoundary,
+    build_error_headers,
+    render_error,
+    render_error_event,
+    send_error,
+)
+from gateway.edge.request import ClientDisconnected
 from gateway.errors import InvalidApiKey, InvalidRequest, RateLimited, UnknownAlias
 
 HTTP = {"type": "http", "headers": []}
@@ -49,7 +56,7 @@ def failing(error: BaseException, after: int = 0) -> Any:
 
 
 def test_an_error_has_message_type_param_and_code():
-    body = orjson.loads(error_body(InvalidRequest("Do it differently.", param="model")))
+    body = orjson.loads(render_error(InvalidRequest("Do it differently.", param="model")))
     assert body == {
         "error": {
             "message": "Do it differently.",
@@ -62,25 +69,25 @@ def test_an_error_has_message_type_param_and_code():
 
 def test_an_error_in_a_stream_is_one_event():
     error = UnknownAlias("agent", "writr", ["writer"], param="x-context-agent")
-    event = error_event(error)
-    assert event == b"data: " + error_body(error) + b"\n\n"
+    event = render_error_event(error)
+    assert event == b"data: " + render_error(error) + b"\n\n"
     assert event.count(b"\n") == 2
 
 
 def test_an_error_that_quotes_a_lone_surrogate_can_still_be_sent():
-    body = orjson.loads(error_body(InvalidRequest("bad \ud800", param="\udfff")))
+    body = orjson.loads(render_error(InvalidRequest("bad \ud800", param="\udfff")))
     assert body["error"]["message"] == "bad ?"
 
 
 def test_a_refused_key_says_which_scheme_is_wanted():
-    assert error_headers(InvalidApiKey("no")) == [(b"www-authenticate", b"Bearer")]
+    assert build_error_headers(InvalidApiKey("no")) == [(b"www-authenticate", b"Bearer")]
 
 
 def test_an_error_that_knows_when_to_retry_says_so_in_whole_seconds():
     error = RateLimited("later")
-    assert error_headers(error) == []
+    assert build_error_headers(error) == []
     error.retry_after = 1.2
-    assert error_headers(error) == [(b"retry-after", b"2")]
+    assert build_error_headers(error) == [(b"retry-after", b"2")]
 
 
 async def test_an_error_is_sent_with_its_length_and_with_what_the_caller_adds():
@@ -94,7 +101,7 @@ async def test_an_error_is_sent_with_its_length_and_with_what_the_caller_adds():
 
 async def test_a_gateway_error_becomes_its_answer_and_is_not_logged(caplog):
     send = Outbox()
-    await guarded(failing(InvalidRequest("no", param="n")))(HTTP, nothing, send)
+    await ErrorBoundary(failing(InvalidRequest("no", param="n")))(HTTP, nothing, send)
     assert (send.status, send.error["param"]) == (400, "n")
     assert caplog.records == []
 
@@ -102,7 +109,7 @@ async def test_a_gateway_error_becomes_its_answer_and_is_not_logged(caplog):
 async def test_an_unexpected_exception_becomes_a_500_and_its_traceback_is_logged(caplog):
     send = Outbox()
     with caplog.at_level(logging.ERROR):
-        await guarded(failing(ZeroDivisionError("inner detail")))(HTTP, nothing, send)
+        await ErrorBoundary(failing(ZeroDivisionError("inner detail")))(HTTP, nothing, send)
     assert (send.status, send.error["code"]) == (500, "internal_error")
     assert "inner detail" not in send.error["message"]
     assert caplog.records[0].exc_info[0] is ZeroDivisionError
@@ -110,7 +117,7 @@ async def test_an_unexpected_exception_becomes_a_500_and_its_traceback_is_logged
 
 async def test_a_client_that_is_gone_gets_nothing():
     send = Outbox()
-    await guarded(failing(ClientGone()))(HTTP, nothing, send)
+    await ErrorBoundary(failing(ClientDisconnected()))(HTTP, nothing, send)
     assert send.messages == []
 
 
@@ -118,10 +125,5 @@ async def test_a_client_that_is_gone_gets_nothing():
 async def test_a_response_that_has_begun_can_only_break(error):
     send = Outbox()
     with pytest.raises(BrokenResponse):
-        await guarded(failing(error, after=1))(HTTP, nothing, send)
+        await ErrorBoundary(failing(error, after=1))(HTTP, nothing, send)
     assert len(send.messages) == 1
-
-
-async def test_other_scopes_pass_untouched():
-    with pytest.raises(InvalidRequest):
-        await guarded(failing(InvalidRequest("startup")))({"type": "lifespan"}, nothing, Outbox())

@@ -6,9 +6,10 @@ from typing import Any
 import orjson
 import pytest
 from fixed_policies import FixedPolicies
+from starlette.requests import Request
 
 from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
-from gateway.edge.health import Health
+from gateway.edge.health import HealthEndpoint
 
 LOADED = replace(EMPTY_SNAPSHOT, hash="abcdef0123456789" * 4, generation=3)
 
@@ -19,17 +20,12 @@ class FakePolicies(FixedPolicies):
 
 
 async def ask(endpoint: Any) -> tuple[int, dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-
-    async def send(message: Any) -> None:
-        messages.append(message)
-
-    await endpoint(send)
-    return messages[0]["status"], orjson.loads(messages[1]["body"])
+    response = await endpoint(Request({"type": "http"}))
+    return response.status_code, orjson.loads(response.body)
 
 
-def health(policies: FakePolicies, *, store: bool = True, draining: bool = False) -> Health:
-    return Health(policies, lambda: store, lambda: draining)
+def health(policies: FakePolicies, *, store: bool = True, draining: bool = False) -> HealthEndpoint:
+    return HealthEndpoint(policies, lambda: store, lambda: draining)
 
 
 async def test_a_process_that_cannot_serve_is_still_alive():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from gateway.edge.hosts import REMEMBERED, HostCheck
+from gateway.edge.access import REMEMBERED, HostCheck
+from gateway.edge.request import read_head
 from gateway.errors import ForbiddenHost, InvalidRequest
 
 
@@ -49,7 +50,7 @@ FOREIGN = [
 
 @pytest.mark.parametrize("host", LOOPBACK)
 def test_without_keys_loopback_names_are_accepted(host):
-    HostCheck([], unkeyed).check(request(host))
+    HostCheck([], unkeyed).check(read_head(request(host)))
 
 
 @pytest.mark.parametrize("host", FOREIGN)
@@ -57,64 +58,64 @@ def test_without_keys_other_names_are_refused(host):
     check = HostCheck([], unkeyed)
     for _ in range(2):
         with pytest.raises(ForbiddenHost):
-            check.check(request(host))
+            check.check(read_head(request(host)))
 
 
 def test_configured_names_are_accepted_with_any_port():
     check = HostCheck(["Gateway.Local", "other.local:9000"], unkeyed)
     for host in ("gateway.local", "GATEWAY.local:1234", "other.local:9000", "localhost"):
-        check.check(request(host))
+        check.check(read_head(request(host)))
     with pytest.raises(ForbiddenHost):
-        check.check(request("other.local:9001"))
+        check.check(read_head(request("other.local:9001")))
 
 
 def test_with_keys_any_host_is_accepted_unless_names_are_configured():
-    HostCheck([], keyed).check(request("anything.example:1"))
+    HostCheck([], keyed).check(read_head(request("anything.example:1")))
     check = HostCheck(["gateway.example"], keyed)
     for host in ("gateway.example:443", "localhost"):
-        check.check(request(host))
+        check.check(read_head(request(host)))
     with pytest.raises(ForbiddenHost):
-        check.check(request("other.example"))
+        check.check(read_head(request("other.example")))
 
 
 @pytest.mark.parametrize("needed", [True, False])
 @pytest.mark.parametrize("headers", [[], [(b"host", b"")], [(b"host", b"localhost"), (b"host", b"localhost")]])
 def test_exactly_one_host_is_required(needed, headers):
     with pytest.raises(InvalidRequest):
-        HostCheck([], lambda: needed).check(headers)
+        HostCheck([], lambda: needed).check(read_head(headers))
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1:8080", "https://gateway.local"])
 def test_without_keys_pages_of_accepted_hosts_are_accepted(origin):
-    HostCheck(["gateway.local"], unkeyed).check(request("localhost", origin))
+    HostCheck(["gateway.local"], unkeyed).check(read_head(request("localhost", origin)))
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "", "http://", "http://localhost.evil.example"])
 def test_without_keys_pages_of_other_origins_are_refused(origin):
     with pytest.raises(ForbiddenHost):
-        HostCheck([], unkeyed).check(request("localhost", origin))
+        HostCheck([], unkeyed).check(read_head(request("localhost", origin)))
 
 
 def test_with_keys_the_origin_does_not_matter():
-    HostCheck([], keyed).check(request("gateway.example", "https://app.example"))
+    HostCheck([], keyed).check(read_head(request("gateway.example", "https://app.example")))
 
 
 def test_made_up_names_do_not_fill_the_memory():
     check = HostCheck([], unkeyed)
     for number in range(REMEMBERED + 10):
         with pytest.raises(ForbiddenHost):
-            check.check(request(f"h{number}.example"))
+            check.check(read_head(request(f"h{number}.example")))
     assert len(check._verdicts) == REMEMBERED
-    check.check(request("localhost"))
+    check.check(read_head(request("localhost")))
 
 
 def test_the_rule_follows_keys_as_they_come_and_go():
     keys: list[str] = []
     check = HostCheck([], lambda: bool(keys))
     with pytest.raises(ForbiddenHost):
-        check.check(request("gateway.example"))
+        check.check(read_head(request("gateway.example")))
     keys.append("first")
-    check.check(request("gateway.example", "https://app.example"))
+    check.check(read_head(request("gateway.example", "https://app.example")))
     keys.clear()
     with pytest.raises(ForbiddenHost):
-        check.check(request("gateway.example"))
+        check.check(read_head(request("gateway.example")))

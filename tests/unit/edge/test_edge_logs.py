@@ -9,7 +9,7 @@ from contextlib import suppress
 import orjson
 import pytest
 
-from gateway.edge.logs import ExchangeLog, JsonFormatter, json_logging, redact
+from gateway.edge.logs import ExchangeLog, JsonFormatter, log_as_json, redact
 from gateway.settings import LogSettings
 
 
@@ -63,7 +63,7 @@ def test_a_message_with_a_lone_surrogate_is_still_logged():
 def test_uvicorn_logs_through_the_same_formatter(monkeypatch):
     stderr = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
-    with json_logging(LogSettings(level="info")), json_logging(LogSettings(level="info")):
+    with log_as_json(LogSettings(level="info")), log_as_json(LogSettings(level="info")):
         logging.getLogger("uvicorn.error").info("Started")
         logging.getLogger("gateway").debug("too fine")
     (line,) = stderr.getvalue().splitlines()
@@ -72,7 +72,7 @@ def test_uvicorn_logs_through_the_same_formatter(monkeypatch):
 
 def test_the_process_logs_as_before_afterwards():
     handlers, level = logging.root.handlers[:], logging.root.level
-    with json_logging(LogSettings(level="debug")):
+    with log_as_json(LogSettings(level="debug")):
         assert logging.root.level == logging.DEBUG
         assert logging.root.handlers != handlers
     assert (logging.root.handlers, logging.root.level) == (handlers, level)

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.exchange import Exchange, Reply
+from gateway.domain.exchange import Exchange, Reply, TurnReply
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
-from gateway.edge.meter import Meter, total
+from gateway.edge.meter import Meter, count_total
 
 CHUNK = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
 
 
 def exchange(status: int = 200, **said: Any) -> Exchange:
-    return Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, [], replies=[("up", status)], **said)
+    return Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, [], replies=[TurnReply("up", status)], **said)
 
 
 class Stream:
@@ -33,7 +33,7 @@ class Stream:
 
 
 async def seen(meter: Meter, *pieces: bytes) -> list[bytes]:
-    stream = meter.over(Reply(200, {}, stream=Stream(*pieces)()), 400).stream
+    stream = meter.watch(Reply(200, {}, stream=Stream(*pieces)()), 400).stream
     assert stream is not None
     return [piece async for piece in stream]
 
@@ -51,53 +51,53 @@ async def seen(meter: Meter, *pieces: bytes) -> list[bytes]:
     ],
 )
 def test_usage_is_read_as_far_as_it_goes(usage: dict[str, Any] | None, expected: int) -> None:
-    assert total(usage) == expected
+    assert count_total(usage) == expected
 
 
 def test_what_the_turn_loop_summed_up_is_charged() -> None:
     meter = Meter(exchange(usage={"total_tokens": 70}))
-    meter.over(Reply(200, {}, b'{"usage": {"total_tokens": 5}}'), 400)
-    assert meter.spent() == 70
+    meter.watch(Reply(200, {}, b'{"usage": {"total_tokens": 5}}'), 400)
+    assert meter.count_spent() == 70
 
 
 def test_the_usage_of_a_relayed_reply_is_charged() -> None:
     meter = Meter(exchange())
     reply = Reply(200, {}, b'{"choices": [], "usage": {"total_tokens": 5, "details": {"cached": 1}}}')
-    assert meter.over(reply, 400) is reply
-    assert meter.spent() == 5
+    assert meter.watch(reply, 400) is reply
+    assert meter.count_spent() == 5
 
 
 async def test_the_usage_of_a_relayed_stream_is_charged_and_no_byte_changes() -> None:
     meter = Meter(exchange())
     pieces = [CHUNK, CHUNK + b'data: {"choices":[],"usage":{"total_tokens":9}}\n\ndata: [DONE]\n\n']
     assert await seen(meter, *pieces) == pieces
-    assert meter.spent() == 9
+    assert meter.count_spent() == 9
 
 
 @pytest.mark.parametrize("last", [b"data: [DONE]\n\n", b'data: {"usage":null}\n\n', b'data: "usage"}\n\n'])
 async def test_a_stream_that_does_not_say_costs_an_estimate(last: bytes) -> None:
     meter = Meter(exchange())
     await seen(meter, CHUNK * 3, CHUNK, last)
-    assert meter.spent() == 400 // 4 + 5
+    assert meter.count_spent() == 400 // 4 + 5
 
 
 @pytest.mark.parametrize("body", [b"x" * 40, b'{"usage": null, "text": "' + b"x" * 13 + b'"}', b"[" * 40])
 def test_a_reply_that_does_not_say_costs_an_estimate(body: bytes) -> None:
     meter = Meter(exchange())
-    meter.over(Reply(200, {}, body), 400)
-    assert meter.spent() == 400 // 4 + 10
+    meter.watch(Reply(200, {}, body), 400)
+    assert meter.count_spent() == 400 // 4 + 10
 
 
 async def test_a_client_that_leaves_early_pays_for_what_it_saw() -> None:
     meter, source = Meter(exchange()), Stream(CHUNK, CHUNK, CHUNK)
-    stream = meter.over(Reply(200, {}, stream=source()), 400).stream
+    stream = meter.watch(Reply(200, {}, stream=source()), 400).stream
     assert stream is not None
     await anext(stream)
     await stream.aclose()
     assert source.closed
-    assert meter.spent() == 400 // 4 + 1
+    assert meter.count_spent() == 400 // 4 + 1
 
 
-@pytest.mark.parametrize("replies", [[], [("up", 500)], [("up", 429), ("other", 503)]])
-def test_what_no_upstream_answered_costs_nothing(replies: list[tuple[str, int]]) -> None:
-    assert Meter(Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, [], replies=replies), asked=400).spent() == 0
+@pytest.mark.parametrize("replies", [[], [TurnReply("up", 500)], [TurnReply("up", 429), TurnReply("other", 503)]])
+def test_what_no_upstream_answered_costs_nothing(replies: list[TurnReply]) -> None:
+    assert Meter(Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, [], replies=replies), asked=400).count_spent() == 0

@@ -1,8 +1,7 @@
 """What Prometheus sees."""
 
-from typing import Any
-
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.requests import Request
 
 from gateway.edge.metrics import Metrics
 from gateway.upstreams.breaker import CircuitBreaker
@@ -12,7 +11,7 @@ class Scrape:
     """What one scrape shows, by name and label values in any order."""
 
     def __init__(self, metrics: Metrics) -> None:
-        families = text_string_to_metric_families(metrics.exposition().decode())
+        families = text_string_to_metric_families(metrics.render().decode())
         self.samples = {
             (sample.name, frozenset(sample.labels.values())): sample.value
             for family in families
@@ -25,9 +24,9 @@ class Scrape:
 
 def test_requests_are_counted_by_route_and_status_and_timed_by_route():
     metrics = Metrics()
-    metrics.request("chat", 200, 0.02)
-    metrics.request("chat", 200, 0.2)
-    metrics.request("chat", 400, 0.2)
+    metrics.count_request("chat", 200, 0.02)
+    metrics.count_request("chat", 200, 0.2)
+    metrics.count_request("chat", 400, 0.2)
     seen = Scrape(metrics)
     assert seen("requests_total", "chat", "200") == 2
     assert seen("requests_total", "chat", "400") == 1
@@ -37,12 +36,12 @@ def test_requests_are_counted_by_route_and_status_and_timed_by_route():
 
 def test_what_an_exchange_did_is_counted():
     metrics = Metrics()
-    metrics.turn("openai", 200)
-    metrics.turn("openai", 0)
-    metrics.tool("get_context_resource")
-    metrics.placed(resources=3, tokens=420)
-    metrics.degraded(["semantic", "store"])
-    metrics.reload_failed()
+    metrics.count_turn("openai", 200)
+    metrics.count_turn("openai", 0)
+    metrics.count_tool_run("get_context_resource")
+    metrics.count_injection(resources=3, tokens=420)
+    metrics.count_degraded(["semantic", "store"])
+    metrics.count_failed_reload()
     seen = Scrape(metrics)
     assert seen("upstream_turns_total", "openai", "200") == 1
     assert seen("upstream_turns_total", "openai", "0") == 1
@@ -61,11 +60,11 @@ def test_states_are_asked_for_when_they_are_scraped():
     generation = [1]
     metrics.watch_breakers({"openai": breaker})
     metrics.watch_generation(lambda: generation[0])
-    metrics.running += 2
+    metrics.in_flight += 2
     seen = Scrape(metrics)
     assert (seen("breaker_state", "openai"), seen("policies_generation")) == (0, 1)
     assert seen("in_flight") == 2
-    breaker.failed()
+    breaker.record_failure()
     generation[0] = 2
     seen = Scrape(metrics)
     assert (seen("breaker_state", "openai"), seen("policies_generation")) == (2, 2)
@@ -75,17 +74,12 @@ def test_states_are_asked_for_when_they_are_scraped():
 
 def test_two_gateways_in_one_process_count_apart():
     first, second = Metrics(), Metrics()
-    first.tool("x")
+    first.count_tool_run("x")
     assert Scrape(first)("tool_runs_total", "x") == 1
     assert Scrape(second)("tool_runs_total", "x") is None
 
 
 async def test_the_endpoint_answers_in_prometheus_text_format():
-    messages: list[dict[str, Any]] = []
-
-    async def send(message: Any) -> None:
-        messages.append(message)
-
-    await Metrics().serve(send)
-    assert dict(messages[0]["headers"])[b"content-type"].startswith(b"text/plain")
-    assert b"gateway_in_flight 0.0" in messages[1]["body"]
+    response = await Metrics().serve(Request({"type": "http"}))
+    assert response.headers["content-type"].startswith("text/plain")
+    assert b"gateway_in_flight 0.0" in response.body

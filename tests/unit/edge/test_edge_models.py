@@ -7,13 +7,16 @@ from typing import Any
 import orjson
 import pytest
 from fixed_policies import FixedPolicies
+from starlette.requests import Request
 
 from gateway.domain.agent import Agent
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
 from gateway.edge import models
-from gateway.edge.models import ModelList
+from gateway.edge.access import Caller
+from gateway.edge.models import ModelsEndpoint
+from gateway.edge.request import RequestHead
 from gateway.errors import UnknownAlias, UpstreamUnreachable
 
 AGENTS = {alias: Agent(alias, alias) for alias in ("writer", "editor")}
@@ -30,7 +33,7 @@ class FakePolicies(FixedPolicies):
 class FakeUpstream:
     """An upstream that lists what it is given, fails or never answers."""
 
-    can = Capabilities()
+    capabilities = Capabilities()
     passes_bearer = False
 
     def __init__(self, name: str, *cards: dict[str, Any]) -> None:
@@ -39,7 +42,7 @@ class FakeUpstream:
         self.dead = self.silent = False
         self.asked = 0
 
-    async def models(self) -> list[dict[str, Any]]:
+    async def list_models(self) -> list[dict[str, Any]]:
         self.asked += 1
         if self.silent:
             await asyncio.sleep(60)
@@ -56,21 +59,16 @@ class FakeUpstream:
 class Asker:
     """A model list with a clock that the test moves."""
 
-    def __init__(self, *upstreams: FakeUpstream) -> None:
+    def __init__(self, *upstreams: FakeUpstream, deadline: float = 2.0) -> None:
         self.now = 100.0
-        self.models = ModelList({one.name: one for one in upstreams}, FakePolicies(), lambda: self.now)
+        listed = {one.name: one for one in upstreams}
+        self.models = ModelsEndpoint(listed, FakePolicies(), lambda: self.now, deadline=deadline)
 
     async def ask(self, principal: Principal = ANONYMOUS, id: str | None = None) -> tuple[dict[bytes, bytes], Any]:
-        messages: list[dict[str, Any]] = []
-
-        async def send(message: Any) -> None:
-            messages.append(message)
-
-        if id is None:
-            await self.models.serve_list(send, principal)
-        else:
-            await self.models.serve_one(send, principal, id)
-        return dict(messages[0]["headers"]), orjson.loads(messages[1]["body"])
+        caller = Caller(RequestHead(), principal, None)
+        scope = {"type": "http", "state": {"caller": caller}, "path_params": {"model": id}}
+        response = await (self.models.list if id is None else self.models.get)(Request(scope))
+        return dict(response.raw_headers), orjson.loads(response.body)
 
     async def ids(self, principal: Principal = ANONYMOUS) -> list[str]:
         return [card["id"] for card in (await self.ask(principal))[1]["data"]]
@@ -120,12 +118,11 @@ async def test_a_dead_upstream_is_left_out_visibly_and_soon_asked_again():
     assert (await asker.ids())[:2] == ["n", "m"]
 
 
-async def test_a_silent_upstream_costs_no_more_than_the_deadline(monkeypatch):
-    monkeypatch.setattr(models, "DEADLINE_SECONDS", 0.05)
+async def test_a_silent_upstream_costs_no_more_than_the_deadline():
     silent = FakeUpstream("silent")
     silent.silent = True
     async with asyncio.timeout(1):
-        headers, _ = await Asker(silent).ask()
+        headers, _ = await Asker(silent, deadline=0.05).ask()
     assert headers[b"x-context-degraded"] == b"models"
 
 

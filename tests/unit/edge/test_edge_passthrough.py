@@ -6,10 +6,14 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.domain.upstream import Capabilities, Upstream, UpstreamReply, UpstreamRequest
+from gateway.domain.principal import ANONYMOUS
+from gateway.domain.upstream import Capabilities, Upstream, UpstreamAnswer, UpstreamReply, UpstreamRequest
+from gateway.edge.access import Caller
 from gateway.edge.errors import BrokenResponse
-from gateway.edge.passthrough import PassThrough, PassthroughPaths
-from gateway.edge.routed_model import routed_model
+from gateway.edge.limits import RateLimiter
+from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
+from gateway.edge.request import read_head
+from gateway.edge.routed_model import read_model
 from gateway.errors import (
     EndpointUnavailable,
     InvalidJson,
@@ -21,6 +25,8 @@ from gateway.errors import (
     UpstreamTruncated,
 )
 from gateway.settings import LimitSettings
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
+from gateway.upstreams.routes import Routes
 
 
 class FakeReply:
@@ -46,7 +52,7 @@ class FakeReply:
 
 
 class FakeUpstream:
-    can = Capabilities()
+    capabilities = Capabilities()
     name = "openai"
 
     def __init__(self, passes_bearer: bool = False) -> None:
@@ -55,13 +61,13 @@ class FakeUpstream:
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         raise AssertionError
 
-    async def models(self) -> list[dict[str, Any]]:
+    async def list_models(self) -> list[dict[str, Any]]:
         raise AssertionError
 
     async def close(self) -> None: ...
 
 
-class FakeRoutes:
+class FakeRoutes(Routes):
     """Routes that remember what was asked and give one reply."""
 
     def __init__(self, reply: FakeReply, upstream: FakeUpstream) -> None:
@@ -69,13 +75,13 @@ class FakeRoutes:
         self.request: UpstreamRequest | None = None
         self.model: str | None = None
 
-    def candidates(self, model: str) -> tuple[Upstream, ...]:
+    def get_candidates(self, model: str) -> tuple[Upstream, ...]:
         self.model = model
         return (self.upstream,)
 
-    async def send(self, candidates: Sequence[Upstream], request: UpstreamRequest) -> tuple[Upstream, UpstreamReply]:
+    async def send(self, candidates: Sequence[Upstream], request: UpstreamRequest, **_: Any) -> UpstreamAnswer:
         self.request = request
-        return candidates[0], self.reply
+        return UpstreamAnswer(candidates[0], self.reply)
 
 
 class Relay:
@@ -90,11 +96,13 @@ class Relay:
         self, body: bytes = b'{"model":"m"}', path: str = "/v1/embeddings", query: bytes = b"", **headers: str
     ) -> None:
         given = {"content_type": "application/json"} | headers
+        lines = [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()]
         scope = {
             "type": "http",
             "method": "POST",
+            "path": path,
             "query_string": query,
-            "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()],
+            "state": {"caller": Caller(read_head(lines), ANONYMOUS, "client-bearer")},
         }
 
         async def receive() -> dict[str, Any]:
@@ -103,8 +111,10 @@ class Relay:
         async def send(message: Any) -> None:
             self.sent.append(message)
 
-        through = PassThrough(self.routes, PassthroughPaths(), LimitSettings(reply_bytes=100))
-        await through.serve(scope, receive, send, path, "client-bearer")
+        limits = LimitSettings(reply_bytes=100)
+        await PassthroughEndpoint(self.routes, PassthroughPaths(), RateLimiter(MemoryEphemeralStore()), limits)(
+            scope, receive, send
+        )
 
     @property
     def body(self) -> bytes:
@@ -295,27 +305,27 @@ FORM = b"multipart/form-data; boundary=XX"
     ],
 )
 def test_the_model_is_found_in_the_body(content_type, body, model):
-    assert routed_model(content_type, body) == model
+    assert read_model(content_type, body) == model
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b'{"model":"\xff"}', b"[" * 100_000, b'{"model":"m"} x'])
 def test_a_broken_json_body_is_refused(body):
     with pytest.raises(InvalidRequest):
-        routed_model(b"application/json", body)
+        read_model(b"application/json", body)
 
 
 @pytest.mark.parametrize("body", [b"{", b'{"a":' * 100_000])
 def test_what_is_not_json_at_all_says_so(body):
     with pytest.raises(InvalidJson):
-        routed_model(b"application/json", body)
+        read_model(b"application/json", body)
 
 
 @pytest.mark.parametrize("body", [b"[]", b'{"model":1}', b'"x"'])
 def test_a_body_of_the_wrong_form_is_refused(body):
     with pytest.raises(InvalidRequest):
-        routed_model(b"application/json", body)
+        read_model(b"application/json", body)
 
 
 def test_a_form_without_a_boundary_is_refused():
     with pytest.raises(InvalidRequest):
-        routed_model(b"multipart/form-data", b"x")
+        read_model(b"multipart/form-data", b"x")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.edge.paths import normalise
+from gateway.edge.paths import normalize_path
 from gateway.errors import InvalidRequest
 
 
@@ -31,7 +31,7 @@ from gateway.errors import InvalidRequest
     ],
 )
 def test_a_path_has_one_spelling(raw, path):
-    assert normalise(raw) == path
+    assert normalize_path(raw) == path
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ def test_a_path_has_one_spelling(raw, path):
 )
 def test_an_escape_that_servers_read_differently_is_refused(raw):
     with pytest.raises(InvalidRequest):
-        normalise(raw)
+        normalize_path(raw)
 
 
 @given(st.lists(st.sampled_from([b"/", b".", b"..", b"v1", b"%2e", b"%41", b"%3f", b"a", b"models"]), max_size=12))
 def test_normalising_twice_changes_nothing(pieces):
-    once = normalise(b"/" + b"".join(pieces))
-    assert normalise(once.encode()) == once
+    once = normalize_path(b"/" + b"".join(pieces))
+    assert normalize_path(once.encode()) == once
     if not once.startswith("/v1/models/"):
         assert not {"", ".", ".."} & set(once.split("/")[1:]) or once == "/"

@@ -14,9 +14,9 @@ import orjson
 import pytest
 
 from gateway.edge.connection import _until_gone
-from gateway.edge.errors import guarded
-from gateway.edge.requests import read_body
-from gateway.edge.respond import send_json
+from gateway.edge.errors import ErrorBoundary
+from gateway.edge.request import read_body, read_head
+from gateway.edge.response import send_json
 from gateway.edge.server import build_server
 from gateway.settings import LimitSettings, Settings
 
@@ -44,7 +44,7 @@ class Running:
 
 @contextmanager
 def running(app: Any, **limits: float) -> Iterator[Running]:
-    server = Running(with_lifespan(guarded(app)), LimitSettings(**limits))
+    server = Running(with_lifespan(ErrorBoundary(app)), LimitSettings(**limits))
     try:
         yield server
     finally:
@@ -99,7 +99,7 @@ def error_of(body: bytes) -> dict[str, Any]:
 
 
 async def echo_length(scope: Any, receive: Any, send: Any) -> None:
-    body = await read_body(scope, receive, LimitSettings(body_bytes=1_000_000))
+    body = await read_body(read_head(scope["headers"]), receive, 1_000_000)
     await send_json(send, 200, b"%d" % len(body))
 
 
@@ -279,7 +279,7 @@ class Waiting:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.loop = asyncio.get_running_loop()
         self.called.set()
-        await read_body(scope, receive, LimitSettings())
+        await read_body(read_head(scope["headers"]), receive, LimitSettings().body_bytes)
         if self.start:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"first", "more_body": True})

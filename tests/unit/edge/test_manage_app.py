@@ -1,4 +1,4 @@
-"""The dispatcher of the management API: matching, roles, query and body, problems."""
+"""The routes of the management API: matching, roles, query and body, problems."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 from managing import ask
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.applications import Starlette
 
 from gateway.domain.principal import Principal, Role
-from gateway.edge.manage.app import Manage
-from gateway.edge.manage.calls import ApiCall, ApiReply, created, found, no_content, ok
-from gateway.edge.manage.resource_types import ResourceTypes
-from gateway.edge.manage.routes import ApiRoute, ListQuery, Media
+from gateway.edge.manage.app import build_api_app
+from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty, reply_if_changed
+from gateway.edge.manage.paging import ListQuery
+from gateway.edge.manage.resource_types import ResourceTypeRoutes
+from gateway.edge.manage.routes import ApiRoute, MediaContent
 from gateway.errors import Conflict, FieldError, InvalidObject, NotFound, StoreError, StoreFull
-from gateway.resources.registry import default_registry
+from gateway.resources.registry import load_registry
 from gateway.settings import LimitSettings
 
 
@@ -35,9 +37,9 @@ FAILURES: dict[str, Exception] = {
 
 
 class Things:
-    """A noun that shows what arrives."""
+    """Routes that show what arrives."""
 
-    def routes(self) -> Iterator[ApiRoute]:
+    def list_routes(self) -> Iterator[ApiRoute]:
         common: dict[str, Any] = {"tag": "things", "summary": "For tests", "role": Role.EDITOR}
         yield ApiRoute(
             method="GET", path="/things", handler=self.list, query=ListQuery, responses={200: Thing}, **common
@@ -48,50 +50,60 @@ class Things:
         )
         yield ApiRoute(method="GET", path="/things/special", handler=self.special, responses={204: None}, **common)
         yield ApiRoute(method="DELETE", path="/things/{thing}", handler=self.fail, responses={204: None}, **common)
-        yield ApiRoute(method="GET", path="/tree/{node...}", handler=self.node, responses={200: Thing}, **common)
-        yield ApiRoute(method="GET", path="/tree/{node...}/kin", handler=self.kin, responses={200: Thing}, **common)
+        yield ApiRoute(method="GET", path="/tree/{node:path}", handler=self.node, responses={200: Thing}, **common)
+        yield ApiRoute(method="GET", path="/tree/{node:path}/kin", handler=self.kin, responses={200: Thing}, **common)
         yield ApiRoute(
             method="PUT",
             path="/files/{name}",
             handler=self.upload,
-            body=Media(("text/plain",), 10),
-            responses={200: Media(("text/plain",))},
+            body=MediaContent(("text/plain",), 10),
+            responses={200: MediaContent(("text/plain",))},
             **common,
         )
 
     async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
-        return ok(Thing(name=call.query.filter or "all", size=call.query.take))
+        return ApiReply(Thing(name=call.query.filter or "all", size=call.query.take))
 
     async def make(self, call: ApiCall[None, Thing]) -> ApiReply:
-        return created(f"/things/{call.body.name}", call.body, "1-abc")
+        return reply_created(f"/things/{call.body.name}", call.body, "1-abc")
 
     async def get(self, call: ApiCall[None, None]) -> ApiReply:
-        return found(call, Thing(name=call.path["thing"]), "1-abc")
+        return reply_if_changed(call, Thing(name=call.path["thing"]), "1-abc")
 
     async def special(self, call: ApiCall[None, None]) -> ApiReply:
-        return no_content()
+        return reply_empty()
 
     async def fail(self, call: ApiCall[None, None]) -> ApiReply:
         raise FAILURES[call.path["thing"]]
 
     async def node(self, call: ApiCall[None, None]) -> ApiReply:
-        return ok(Thing(name=call.path["node"]))
+        return ApiReply(Thing(name=call.path["node"]))
 
     async def kin(self, call: ApiCall[None, None]) -> ApiReply:
-        return ok(Thing(name="kin of " + call.path["node"]))
+        return ApiReply(Thing(name="kin of " + call.path["node"]))
 
     async def upload(self, call: ApiCall[None, bytes]) -> ApiReply:
-        return ApiReply(200, call.body.upper(), media="text/plain")
+        return ApiReply(call.body.upper(), media_type="text/plain")
 
 
 @pytest.fixture
-def manage() -> Manage:
-    return Manage([Things(), ResourceTypes(default_registry())], LimitSettings(body_bytes=2000))
+def manage() -> Starlette:
+    return build_api_app([Things(), ResourceTypeRoutes(load_registry())], LimitSettings(body_bytes=2000))
 
 
-async def test_a_literal_path_goes_before_a_parameter(manage: Manage) -> None:
+async def test_a_literal_path_goes_before_a_parameter(manage: Starlette) -> None:
     assert (await ask(manage, "GET", "/things/special")).status == 204
     assert (await ask(manage, "GET", "/things/other")).json == {"name": "other", "size": 0}
+
+
+async def test_a_literal_path_does_not_take_the_methods_of_a_parameter(manage: Starlette) -> None:
+    answer = await ask(manage, "DELETE", "/things/special")
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+
+
+@pytest.mark.parametrize("path", ["/things/lamp/", "//things/lamp", "/%74hings/lam%70"])
+async def test_a_path_has_one_meaning_in_every_spelling(manage: Starlette, path: str) -> None:
+    assert (await ask(manage, "GET", path)).json["name"] == "lamp"
 
 
 @pytest.mark.parametrize(
@@ -106,42 +118,42 @@ async def test_a_literal_path_goes_before_a_parameter(manage: Manage) -> None:
         ("/tree/%C3%A9", "é"),
     ],
 )
-async def test_a_span_takes_several_segments(manage: Manage, path: str, name: str) -> None:
+async def test_a_span_takes_several_segments(manage: Starlette, path: str, name: str) -> None:
     assert (await ask(manage, "GET", path)).json["name"] == name
 
 
 @pytest.mark.parametrize("path", ["/things/%", "/things/%G1", "/things/%FF"])
-async def test_a_path_that_cannot_be_decoded_is_a_400(manage: Manage, path: str) -> None:
+async def test_a_path_that_cannot_be_decoded_is_a_400(manage: Starlette, path: str) -> None:
     answer = await ask(manage, "GET", path)
     assert (answer.status, answer.json["code"]) == (400, "invalid_request")
 
 
-async def test_an_unknown_path_is_a_404_problem(manage: Manage) -> None:
+async def test_an_unknown_path_is_a_404_problem(manage: Starlette) -> None:
     answer = await ask(manage, "GET", "/nothing")
     assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")
     assert answer.json["type"] == "urn:context-gateway:problem:unknown_endpoint"
     assert answer.json["title"] == "Not Found"
 
 
-async def test_a_method_that_is_not_there_is_a_405_that_names_the_others(manage: Manage) -> None:
+async def test_a_method_that_is_not_there_is_a_405_that_names_the_others(manage: Starlette) -> None:
     answer = await ask(manage, "PATCH", "/things/x")
     assert (answer.status, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, OPTIONS")
     options = await ask(manage, "OPTIONS", "/things")
     assert (options.status, options.headers["allow"], options.raw) == (204, "GET, HEAD, OPTIONS, POST", b"")
 
 
-async def test_head_has_the_headers_of_get_and_no_body(manage: Manage) -> None:
+async def test_head_has_the_headers_of_get_and_no_body(manage: Starlette) -> None:
     whole, head = await ask(manage, "GET", "/things/x"), await ask(manage, "HEAD", "/things/x")
     assert (head.raw, head.headers) == (b"", whole.headers)
 
 
 @pytest.mark.parametrize(("role", "status"), [(Role.CHAT, 403), (Role.EDITOR, 200), (Role.ADMIN, 200)])
-async def test_the_role_has_to_cover_the_routes(manage: Manage, role: Role, status: int) -> None:
+async def test_the_role_has_to_cover_the_routes(manage: Starlette, role: Role, status: int) -> None:
     answer = await ask(manage, "GET", "/things/x", principal=Principal("p", role=role))
     assert answer.status == status
 
 
-async def test_the_role_is_checked_before_the_body_is_looked_at(manage: Manage) -> None:
+async def test_the_role_is_checked_before_the_body_is_looked_at(manage: Starlette) -> None:
     answer = await ask(manage, "POST", "/things", b"{", principal=Principal("p", role=Role.CHAT))
     assert answer.status == 403
 
@@ -160,17 +172,17 @@ async def test_the_role_is_checked_before_the_body_is_looked_at(manage: Manage) 
         ("filter=" + "x" * 201, "filter"),
     ],
 )
-async def test_a_wrong_query_is_a_422_that_names_the_parameter(manage: Manage, query: str, parameter: str) -> None:
+async def test_a_wrong_query_is_a_422_that_names_the_parameter(manage: Starlette, query: str, parameter: str) -> None:
     answer = await ask(manage, "GET", f"/things?{query}")
     assert (answer.status, answer.json["code"]) == (422, "invalid")
     assert [fault["parameter"] for fault in answer.json["errors"]] == [parameter]
 
 
-async def test_a_query_is_decoded(manage: Manage) -> None:
+async def test_a_query_is_decoded(manage: Starlette) -> None:
     assert (await ask(manage, "GET", "/things?filter=a%20b+c&take=7")).json == {"name": "a b c", "size": 7}
 
 
-async def test_all_faults_of_a_body_are_pointed_at(manage: Manage) -> None:
+async def test_all_faults_of_a_body_are_pointed_at(manage: Starlette) -> None:
     answer = await ask(manage, "POST", "/things", {"size": "x", "nmae": 1})
     assert answer.status == 422
     assert {fault["pointer"] for fault in answer.json["errors"]} == {"/name", "/size", "/nmae"}
@@ -190,24 +202,24 @@ async def test_all_faults_of_a_body_are_pointed_at(manage: Manage) -> None:
         b'{"size": 1e30}',
     ],
 )
-async def test_what_is_not_json_is_a_400(manage: Manage, raw: bytes) -> None:
+async def test_what_is_not_json_is_a_400(manage: Starlette, raw: bytes) -> None:
     answer = await ask(manage, "POST", "/things", raw)
     assert (answer.status, answer.json["code"]) == (400, "invalid_json")
 
 
-async def test_other_media_and_large_bodies_are_refused(manage: Manage) -> None:
+async def test_other_media_and_large_bodies_are_refused(manage: Starlette) -> None:
     assert (await ask(manage, "POST", "/things", b"{}", content_type="text/plain")).status == 415
     assert (await ask(manage, "POST", "/things", {"name": "x" * 3000})).status == 413
     assert (await ask(manage, "PUT", "/files/a", b"12345678901", content_type="text/plain")).status == 413
     assert (await ask(manage, "PUT", "/files/a", b"{}")).status == 415
 
 
-async def test_bytes_go_in_and_come_out(manage: Manage) -> None:
+async def test_bytes_go_in_and_come_out(manage: Starlette) -> None:
     answer = await ask(manage, "PUT", "/files/a", b"hello", content_type="text/plain; charset=utf-8")
     assert (answer.raw, answer.headers["content-type"]) == (b"HELLO", "text/plain")
 
 
-async def test_what_is_created_has_a_location_and_a_tag(manage: Manage) -> None:
+async def test_what_is_created_has_a_location_and_a_tag(manage: Starlette) -> None:
     answer = await ask(manage, "POST", "/things", {"name": "lamp"})
     assert answer.status == 201
     assert (answer.headers["location"], answer.headers["etag"]) == ("/api/v1/things/lamp", '"1-abc"')
@@ -216,7 +228,7 @@ async def test_what_is_created_has_a_location_and_a_tag(manage: Manage) -> None:
 @pytest.mark.parametrize(
     ("tags", "status"), [('"1-abc"', 304), ('W/"1-abc"', 304), ('"x", "1-abc"', 304), ("*", 304), ('"2-abc"', 200)]
 )
-async def test_a_known_tag_saves_the_body(manage: Manage, tags: str, status: int) -> None:
+async def test_a_known_tag_saves_the_body(manage: Starlette, tags: str, status: int) -> None:
     answer = await ask(manage, "GET", "/things/x", if_none_match=tags)
     assert (answer.status, answer.headers["etag"]) == (status, '"1-abc"')
 
@@ -232,20 +244,20 @@ async def test_a_known_tag_saves_the_body(manage: Manage, tags: str, status: int
         ("defect", 500, "internal_error"),
     ],
 )
-async def test_failures_are_problems_that_leak_nothing(manage: Manage, thing: str, status: int, code: str) -> None:
+async def test_failures_are_problems_that_leak_nothing(manage: Starlette, thing: str, status: int, code: str) -> None:
     answer = await ask(manage, "DELETE", f"/things/{thing}")
     assert (answer.status, answer.json["status"], answer.json["code"]) == (status, status, code)
     assert "secret" not in answer.raw.decode()
 
 
-async def test_a_fault_has_its_pointer(manage: Manage) -> None:
+async def test_a_fault_has_its_pointer(manage: Starlette) -> None:
     answer = await ask(manage, "DELETE", "/things/faulty")
     assert answer.json["errors"] == [{"pointer": "/a~1b", "message": "is wrong"}]
 
 
-async def test_resource_types_come_with_the_schema_of_their_data(manage: Manage) -> None:
+async def test_resource_types_come_with_the_schema_of_their_data(manage: Starlette) -> None:
     every = (await ask(manage, "GET", "/resource-types")).json
-    assert every["total"] == len(every["items"]) == len(default_registry().aliases())
+    assert every["total"] == len(every["items"]) == len(load_registry().list_aliases())
     voice = (await ask(manage, "GET", "/resource-types/brand-voice")).json
     assert (voice["key"], "tone" in voice["data"]["properties"]) == ("voice", True)
     assert (await ask(manage, "GET", "/resource-types?filter=brand")).json["total"] == 1

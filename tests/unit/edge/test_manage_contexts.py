@@ -20,7 +20,7 @@ async def test_resources_come_as_a_list_or_as_a_mapping(house: Managed, resource
         ("b", "brand/b", "B"),
     ]
     assert (made["resources"][0]["mode"], made["resources"][0]["data"]) == ("always", {"content": "Be kind."})
-    assert list(house.policies.of("default").resources) == ["house/voice", "brand/a", "brand/b"]
+    assert list(house.policies.get_snapshot("default").resources) == ["house/voice", "brand/a", "brand/b"]
 
 
 async def test_faults_point_into_the_list_that_was_sent(house: Managed) -> None:
@@ -128,7 +128,7 @@ async def test_the_global_default_moves_in_one_step(house: Managed) -> None:
     for method, alias in (("PUT", "two"), ("POST", "one"), ("POST", "one"), ("PUT", "two")):
         generation = house.policies.generation
         answer = await house.ask(method, f"/contexts/{alias}/set-global")
-        assert (answer.json["default"], house.policies.of("default").default) == (True, alias)
+        assert (answer.json["default"], house.policies.get_snapshot("default").default) == (True, alias)
         assert house.policies.generation - generation <= 1
     assert (await house.ask("GET", "/contexts/one")).json["default"] is False
 

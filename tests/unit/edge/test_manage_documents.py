@@ -16,19 +16,19 @@ from gateway.control.documents import MAX_TEXT, PIECE, Documents
 from gateway.control.writer import PolicyWriter
 from gateway.domain.principal import ANONYMOUS, Principal, Role
 from gateway.domain.record import Author, RecordKey, RecordWrite
-from gateway.edge.manage.app import Manage
-from gateway.edge.manage.documents import DocumentNoun
+from gateway.edge.manage.app import build_api_app
+from gateway.edge.manage.documents import DocumentRoutes
 from gateway.errors import Faults, InvalidObject
 from gateway.extraction.extract import DocumentCache
 from gateway.links.cache import LinkCache
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
-from gateway.resources.registry import default_registry
+from gateway.resources.registry import load_registry
 from gateway.settings import DocumentSettings as Settings
 from gateway.settings import LimitSettings, LinkSettings
-from gateway.stores.memory_ephemeral import MemoryStore
-from gateway.stores.memory_records import MemoryRecords
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
+from gateway.stores.memory_records import MemoryRecordStore
 
 MARKDOWN = "# Pairing\n\nHold the button for five seconds. Größe: 3".encode()
 DIGEST = sha256(MARKDOWN).hexdigest()
@@ -40,11 +40,11 @@ class Desktop:
     """The API over uploads, on policies that are really compiled."""
 
     def __init__(self, directory: Path, limits: Settings) -> None:
-        self.store = MemoryStore()
+        self.store = MemoryEphemeralStore()
         materials = PolicyMaterials(DocumentCache(limits), LinkCache(self.store, LinkSettings()))
-        self.policies = PolicyRepository(PolicySource(directory, default_registry(), materials), MemoryRecords())
+        self.policies = PolicyRepository(PolicySource(directory, load_registry(), materials), MemoryRecordStore())
         documents = Documents(self.policies, PolicyWriter(self.policies, self.store), self.store, limits)
-        self.manage = Manage([DocumentNoun(documents, limits.max_bytes)], LimitSettings())
+        self.manage = build_api_app([DocumentRoutes(documents, limits.max_bytes)], LimitSettings())
 
     async def upload(self, content: bytes, media: str = "text/markdown", query: str = "", **more: Any) -> Answer:
         return await ask(self.manage, "POST", f"/documents{query}", content, content_type=media, **more)
@@ -117,10 +117,10 @@ async def test_a_charset_is_heeded(desktop: Desktop) -> None:
     ("content", "media", "reason"),
     [
         (b"\xff\xfe\xfa", "text/plain", "it is not UTF-8 text (byte 0)"),
-        (b"a\0b", "text/plain", "it holds NUL characters, so it is not text"),
-        (b"", "text/plain", "it holds no text"),
-        (b" \n", "text/markdown", "it holds no text"),
-        (b"<p></p>", "text/html", "it holds no text"),
+        (b"a\0b", "text/plain", "it contains NUL characters, so it is not text"),
+        (b"", "text/plain", "it contains no text"),
+        (b" \n", "text/markdown", "it contains no text"),
+        (b"<p></p>", "text/html", "it contains no text"),
         (b"no pdf", "application/pdf", "it is damaged or not a PDF document"),
         (b"PK\x03\x04 no docx", "application/octet-stream", "it is damaged or not a DOCX document"),
         (b"x" * (MAX_TEXT + 1), "text/plain", f"its text is larger than {MAX_TEXT} bytes"),
@@ -147,7 +147,7 @@ async def test_a_document_beyond_the_limit_and_one_of_a_strange_type_are_refused
 async def test_a_resource_takes_the_text_of_an_upload(desktop: Desktop) -> None:
     await desktop.upload(MARKDOWN, query="?name=pairing.md")
     await desktop.store_context({"sha256": DIGEST})
-    (resource,) = desktop.policies.of("default").contexts["help"].resources
+    (resource,) = desktop.policies.get_snapshot("default").contexts["help"].resources
     assert resource.text == MARKDOWN.decode()
     assert (await desktop.get(f"/documents/{DIGEST}")).json["used_by"] == ["help/guide"]
 

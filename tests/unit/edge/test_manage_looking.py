@@ -7,7 +7,7 @@ import pytest
 from managed_gateway import ADMIN, CHAT, EDITOR, ManagedGateway, managed
 
 from gateway.domain.principal import Principal, Role
-from gateway.strict_yaml import parse
+from gateway.strict_yaml import parse_yaml
 
 FILES = {
     "contexts": {
@@ -74,7 +74,7 @@ async def test_the_audit_tells_who_did_what(api: ManagedGateway) -> None:
 async def test_export_gives_files_and_store_or_the_store_alone(api: ManagedGateway) -> None:
     await api.ask("POST", "/agents", {"alias": "mine", "instructions": "Line one.\nLine two."})
     answer = await api.ask("GET", "/export")
-    whole = parse(answer.raw, "bundle").data
+    whole = parse_yaml(answer.raw, "bundle").data
     assert set(whole) == {"contexts", "agents", "content"}
     assert list(whole["agents"]) == ["editor", "mine"]
     stored = (await api.ask("GET", "/export?source=stored&format=json")).json

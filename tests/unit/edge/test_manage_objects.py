@@ -8,6 +8,7 @@ from managed_house import ANNA, FILES, TEXT, Managed, house, pointers
 
 from gateway.domain.principal import Principal, Role
 from gateway.domain.record import Author, RecordKey, RecordWrite
+from gateway.edge.manage.app import get_api_routes
 from gateway.errors import StoreError
 
 __all__ = ["house"]
@@ -23,7 +24,7 @@ async def test_what_is_created_can_be_read_by_alias_and_id(house: Managed) -> No
     by_alias, by_id = await house.ask("GET", "/agents/seo"), await house.ask("GET", f"/agents/{body['id']}")
     assert by_alias.json == by_id.json == body
     assert by_alias.headers["etag"] == made.headers["etag"]
-    assert house.policies.of("default").agents["seo"].contexts == ("house",)
+    assert house.policies.get_snapshot("default").agents["seo"].contexts == ("house",)
 
 
 async def test_an_object_of_a_file_is_shown_in_full_and_cannot_be_changed(house: Managed) -> None:
@@ -216,14 +217,14 @@ async def test_a_store_that_fails_is_a_503_and_reads_go_on(house: Managed) -> No
     async def down(*_: Any) -> Any:
         raise StoreError("down")
 
-    house.records.changes = down  # type: ignore[method-assign]
+    house.records.read_changes = down  # type: ignore[method-assign]
     answer = await house.ask("PUT", "/agents/seo", {"name": "x"})
     assert (answer.status, answer.json["code"], answer.headers["retry-after"]) == (503, "store_unavailable", "1")
     assert (await house.ask("GET", "/agents/seo")).status == 200
 
 
 async def test_a_chat_key_may_do_nothing_here(house: Managed) -> None:
-    for route in house.manage.routes:
+    for route in get_api_routes(house.manage):
         path = route.path.replace("{", "").replace("}", "")
         answer = await house.ask(route.method, path, {}, principal=Principal("c", role=Role.CHAT))
         assert answer.status == (200 if route.path == "/openapi.json" else 403), route.path
@@ -232,5 +233,5 @@ async def test_a_chat_key_may_do_nothing_here(house: Managed) -> None:
 async def test_the_audit_names_who_changed_what(house: Managed) -> None:
     await house.made("agents", "seo", name="A")
     await house.ask("PUT", "/agents/seo", {"name": "B"}, principal=Principal("bob", role=Role.ADMIN))
-    page, total = await house.records.versions(RecordKey("default", "agents", "seo"), 0, 10)
+    page, total = await house.records.list_versions(RecordKey("default", "agents", "seo"), 0, 10)
     assert (total, [(one.by, one.action) for one in page]) == (2, [("bob", "update"), (ANNA.name, "create")])

@@ -75,11 +75,11 @@ async def test_files_have_no_versions(house: Managed) -> None:
 
 async def test_a_draft_changes_nothing_until_it_is_published(house: Managed) -> None:
     made = await house.made("contexts", "brand", name="A", resources={"a": TEXT})
-    before = house.policies.of("default").hash
+    before = house.policies.get_snapshot("default").hash
     draft = await house.ask("PUT", "/contexts/brand/draft", {"name": "B"})
     assert (draft.json["name"], draft.json["draft"], len(draft.json["resources"])) == ("B", True, 1)
     assert (await house.ask("GET", "/contexts/brand/draft")).json == draft.json
-    assert house.policies.of("default").hash == before
+    assert house.policies.get_snapshot("default").hash == before
     now = await house.ask("GET", "/contexts/brand", if_none_match=made.headers["etag"])
     assert (now.status, now.json["name"], now.json["draft"]) == (200, "A", True)
     assert house.services.objects.draft_changes("default") == {
@@ -89,7 +89,7 @@ async def test_a_draft_changes_nothing_until_it_is_published(house: Managed) -> 
     assert (published.json["name"], published.json["version"], published.json["draft"]) == ("B", 2, False)
     assert (await house.ask("GET", "/contexts/brand/draft")).status == 404
     assert (await house.ask("GET", "/contexts/brand/versions")).json["items"][0]["action"] == "publish"
-    assert house.policies.of("default").contexts["brand"].name == "B"
+    assert house.policies.get_snapshot("default").contexts["brand"].name == "B"
 
 
 async def test_a_draft_may_be_of_something_that_does_not_exist_yet(house: Managed) -> None:

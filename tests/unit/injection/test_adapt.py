@@ -3,10 +3,9 @@
 import msgspec
 from msgspec import Raw
 
-from gateway.injection.adapt import with_cache_marker, without_developer
-from gateway.injection.place import inside
+from gateway.injection.place import add_cache_marker, escape_json, replace_developer_role
 
-STABLE = inside("--- Context [t] ---\n[Voice]\nTone: calm\n--- End [t] ---")
+STABLE = escape_json("--- Context [t] ---\n[Voice]\nTone: calm\n--- End [t] ---")
 
 
 def raw(**message: object) -> Raw:
@@ -23,7 +22,7 @@ def stable() -> str:
 
 def test_the_marked_part_ends_with_the_stable_block_and_the_rest_follows() -> None:
     message = raw(role="system", content=f"Be kind.\n\n{stable()}\n\nvolatile")
-    [system, user] = plain(with_cache_marker([message, raw(role="user", content="hi")], STABLE))
+    [system, user] = plain(add_cache_marker([message, raw(role="user", content="hi")], STABLE))
     assert system["content"] == [
         {"type": "text", "text": f"Be kind.\n\n{stable()}", "cache_control": {"type": "ephemeral"}},
         {"type": "text", "text": "volatile"},
@@ -33,13 +32,13 @@ def test_the_marked_part_ends_with_the_stable_block_and_the_rest_follows() -> No
 
 def test_parts_of_the_client_stay_and_only_the_block_is_marked() -> None:
     parts = [{"type": "text", "text": "Be kind."}, {"type": "text", "text": stable()}]
-    [system] = plain(with_cache_marker([raw(role="system", content=parts)], STABLE))
+    [system] = plain(add_cache_marker([raw(role="system", content=parts)], STABLE))
     assert system["content"] == [parts[0], {**parts[1], "cache_control": {"type": "ephemeral"}}]
 
 
 def test_the_developer_role_becomes_system_where_it_is_not_known() -> None:
     messages = [raw(role="developer", content="Be kind.", name="x"), raw(role="user", content="hi")]
-    assert plain(without_developer(messages)) == [
+    assert plain(replace_developer_role(messages)) == [
         {"role": "system", "content": "Be kind.", "name": "x"},
         {"role": "user", "content": "hi"},
     ]

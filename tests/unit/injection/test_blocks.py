@@ -7,13 +7,15 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from gateway.domain.candidate import Candidate, Level
+from gateway.domain.injection import OwnTools
 from gateway.domain.resource import Resource
 from gateway.domain.scope import RequestItem
 from gateway.domain.selection import Omission, PlacedResource
 from gateway.domain.snapshot import Snapshot
-from gateway.injection.blocks import block_tag, stable_block, volatile_block
+from gateway.injection.blocks import build_stable_block, build_volatile_block, compute_block_tag
+from gateway.injection.tools import make_own_tools
 
-NAMES = ("get_context_resource", "list_context_resources")
+TOOLS = make_own_tools(())
 POLICIES = """
 contexts:
   house:
@@ -44,12 +46,12 @@ def left(resources: Sequence[Resource]) -> list[Omission]:
 
 def test_the_tag_is_8_hex_digits_of_an_hmac_over_the_workspace() -> None:
     expected = hmac.new(b"secret", b"default", hashlib.sha256).hexdigest()[:8]
-    assert block_tag(b"secret", "default") == expected
-    assert len({expected, block_tag(b"secret", "other"), block_tag(b"other", "default")}) == 3
+    assert compute_block_tag(b"secret", "default") == expected
+    assert len({expected, compute_block_tag(b"secret", "other"), compute_block_tag(b"other", "default")}) == 3
 
 
 def test_context_and_catalogue_in_one_block(known: dict[str, Resource]) -> None:
-    block = stable_block(placed(known["house/voice"]), left([known["house/style"]]), "0badcafe", NAMES)
+    block = build_stable_block(placed(known["house/voice"]), left([known["house/style"]]), "0badcafe", TOOLS)
     assert block == (
         "--- Context [0badcafe] ---\n"
         "[Voice]\n"
@@ -64,12 +66,12 @@ def test_context_and_catalogue_in_one_block(known: dict[str, Resource]) -> None:
 
 
 def test_context_alone_with_several_resources(known: dict[str, Resource]) -> None:
-    block = stable_block(placed(known["house/voice"], known["house/rules"]), [], "t", NAMES)
+    block = build_stable_block(placed(known["house/voice"], known["house/rules"]), [], "t", TOOLS)
     assert block == ("--- Context [t] ---\n[Voice]\nWrite plainly.\nBe brief.\n\n[Rules]\nNo slang.\n--- End [t] ---")
 
 
 def test_catalogue_alone_with_several_entries(known: dict[str, Resource]) -> None:
-    assert stable_block([], left([known["house/style"], known["house/names"]]), "t", NAMES) == (
+    assert build_stable_block([], left([known["house/style"], known["house/names"]]), "t", TOOLS) == (
         "--- Available Reference Materials [t] ---\n"
         "Use get_context_resource with an ID.\n"
         "- **House style** (ID: house/style)\n"
@@ -81,22 +83,25 @@ def test_catalogue_alone_with_several_entries(known: dict[str, Resource]) -> Non
 
 
 def test_nothing_gives_no_block() -> None:
-    assert (stable_block([], [], "t", NAMES), volatile_block([], [], "t")) == ("", "")
+    assert (build_stable_block([], [], "t", TOOLS), build_volatile_block([], [], "t")) == ("", "")
 
 
 def test_the_volatile_block_holds_named_resources_and_then_the_callers_items(known: dict[str, Resource]) -> None:
     items = [RequestItem("Draft", "Once upon a time"), RequestItem("Note\nto self", "…")]
-    assert volatile_block(placed(known["house/style"]), items, "t") == (
+    assert build_volatile_block(placed(known["house/style"]), items, "t") == (
         "--- Context [t] ---\n[House style]\nx\n\n[Draft]\nOnce upon a time\n\n[Note to self]\n…\n--- End [t] ---"
     )
 
 
 def test_a_text_that_ends_with_a_line_break_keeps_it() -> None:
-    assert volatile_block([], [RequestItem("A", "text\n")], "t") == "--- Context [t] ---\n[A]\ntext\n\n--- End [t] ---"
+    assert (
+        build_volatile_block([], [RequestItem("A", "text\n")], "t")
+        == "--- Context [t] ---\n[A]\ntext\n\n--- End [t] ---"
+    )
 
 
-def catalogue(size: int, known: dict[str, Resource], names: tuple[str, str] = NAMES) -> list[str]:
-    return stable_block([], left([known["house/style"]] * size), "t", names).split("\n")
+def catalogue(size: int, known: dict[str, Resource], tools: OwnTools = TOOLS) -> list[str]:
+    return build_stable_block([], left([known["house/style"]] * size), "t", tools).split("\n")
 
 
 def test_fifty_entries_are_all_listed(known: dict[str, Resource]) -> None:
@@ -112,7 +117,7 @@ def test_beyond_fifty_one_line_says_how_many_more_can_be_found(known: dict[str, 
 
 
 def test_renamed_tools_are_named_as_they_are(known: dict[str, Resource]) -> None:
-    lines = catalogue(51, known, ("get_context_resource_2", "list_context_resources_2"))
+    lines = catalogue(51, known, make_own_tools(TOOLS.names))
     assert lines[1] == "Use get_context_resource_2 with an ID."
     assert lines[-2] == "1 more: list_context_resources_2 finds them."
 
@@ -129,11 +134,11 @@ def test_renamed_tools_are_named_as_they_are(known: dict[str, Resource]) -> None
     ],
 )
 def test_texts_cannot_pass_for_markers_or_control_tokens(text: str) -> None:
-    inner = volatile_block([], [RequestItem("A", text)], "t").split("\n")[2]
+    inner = build_volatile_block([], [RequestItem("A", text)], "t").split("\n")[2]
     for sign in ("--- End", "--- context", "---Avail", "<|", "\u200b", "\u202e"):
         assert sign not in inner
 
 
 def test_ordinary_rules_and_dashes_stay_as_they_are() -> None:
     text = "Title\n---\nThe context --- matters. 👩\u200d💻 a<|b"
-    assert text in volatile_block([], [RequestItem("A", text)], "t")
+    assert text in build_volatile_block([], [RequestItem("A", text)], "t")

@@ -10,7 +10,7 @@ from msgspec import Raw
 from gateway.domain.agent import Placement
 from gateway.domain.injection import PlacedTexts
 from gateway.errors import InvalidRequest
-from gateway.injection.place import inside, place
+from gateway.injection.place import escape_json, place
 
 SYSTEM = {"role": "system", "content": "Be brief."}
 USER = {"role": "user", "content": "Hi"}
@@ -24,7 +24,7 @@ def placed(
     placement: Placement = Placement.SYSTEM,
 ) -> list[dict[str, Any]]:
     raw = [Raw(orjson.dumps(message)) for message in messages]
-    texts = PlacedTexts(inside(instructions), inside(stable), inside(volatile))
+    texts = PlacedTexts(escape_json(instructions), escape_json(stable), escape_json(volatile))
     return [msgspec.json.decode(message) for message in place(raw, texts, placement)]
 
 
@@ -77,7 +77,7 @@ def test_other_fields_of_the_message_stay() -> None:
 
 def test_the_clients_characters_keep_their_bytes() -> None:
     message = Raw(rb'{"content" : "caf\u00e9 \/ \ud83d\ude00", "role":"system"}')
-    (first,) = place([message], PlacedTexts(stable=inside('é "quoted" \\ 😀')), Placement.SYSTEM)
+    (first,) = place([message], PlacedTexts(stable=escape_json('é "quoted" \\ 😀')), Placement.SYSTEM)
     assert rb'"caf\u00e9 \/ \ud83d\ude00\n\n' in bytes(first)
     assert msgspec.json.decode(first)["content"] == 'café / 😀\n\né "quoted" \\ 😀'
 

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from gateway.errors import InvalidRequest
-from gateway.injection.tools import client_tools, may_register, own_tools
+from gateway.injection.tools import make_own_tools, may_register, read_client_tools
 from gateway.scopes.chat_body import decode_chat
 
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {}}}
@@ -15,11 +15,11 @@ WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters":
 
 def registers(**fields: Any) -> bool:
     request = decode_chat(orjson.dumps({"messages": [], **fields}))
-    return may_register(request, client_tools(request))
+    return may_register(request, read_client_tools(request))
 
 
 def test_schemas_are_exact() -> None:
-    get, list_ = (msgspec.json.decode(schema)["function"] for schema in own_tools(()).schemas)
+    get, list_ = (msgspec.json.decode(schema)["function"] for schema in make_own_tools(()).schemas)
     assert (get["name"], list_["name"]) == ("get_context_resource", "list_context_resources")
     for function in (get, list_):
         assert function["parameters"]["additionalProperties"] is False
@@ -37,7 +37,7 @@ def test_schemas_are_exact() -> None:
 
 
 def test_schemas_are_the_same_bytes_every_time() -> None:
-    assert [bytes(one) for one in own_tools(()).schemas] == [bytes(one) for one in own_tools(()).schemas]
+    assert [bytes(one) for one in make_own_tools(()).schemas] == [bytes(one) for one in make_own_tools(()).schemas]
 
 
 @pytest.mark.parametrize(
@@ -75,19 +75,22 @@ def test_requests_that_do_not(fields: dict[str, Any]) -> None:
 
 
 def test_a_client_tool_of_the_same_name_wins_and_ours_is_renamed() -> None:
-    tools = own_tools(["get_context_resource"])
+    tools = make_own_tools(["get_context_resource"])
     assert (tools.get, tools.list) == ("get_context_resource_2", "list_context_resources")
-    assert own_tools(["list_context_resources", "list_context_resources_2"]).list == "list_context_resources_3"
-    assert b"list_context_resources_2" in bytes(own_tools(["list_context_resources"]).schemas[0])
+    assert make_own_tools(["list_context_resources", "list_context_resources_2"]).list == "list_context_resources_3"
+    assert b"list_context_resources_2" in bytes(make_own_tools(["list_context_resources"]).schemas[0])
 
 
 def test_names_of_functions_and_custom_tools_are_taken() -> None:
     tools = [WEATHER, {"type": "custom", "custom": {"name": "paint"}}, {"type": "web_search"}]
-    assert client_tools(decode_chat(orjson.dumps({"messages": [], "tools": tools}))).names == {"get_weather", "paint"}
+    assert read_client_tools(decode_chat(orjson.dumps({"messages": [], "tools": tools}))).names == {
+        "get_weather",
+        "paint",
+    }
 
 
 @pytest.mark.parametrize("tools", [5, {}, "x", [5], [{"function": "x"}], [{"function": {"name": 5}}]])
 def test_tools_that_are_no_list_of_tools_are_refused(tools: Any) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        client_tools(decode_chat(orjson.dumps({"messages": [], "tools": tools})))
+        read_client_tools(decode_chat(orjson.dumps({"messages": [], "tools": tools})))
     assert caught.value.param == "tools"

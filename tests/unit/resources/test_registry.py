@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from gateway.resources import registry
 from gateway.resources.base import ResourceType
-from gateway.resources.registry import BUILT_IN, Registry, default_registry
+from gateway.resources.registry import BUILT_IN, ResourceRegistry, load_registry
 from gateway.resources.text import TextType
 
 BUILT_IN_ALIASES = ("brand-voice", "text", "document", "external-link", "glossary")
@@ -32,50 +32,50 @@ def installed(monkeypatch):
 
 def test_built_ins_are_there_without_an_install(installed):
     installed()
-    assert default_registry().aliases() == BUILT_IN_ALIASES
+    assert load_registry().list_aliases() == BUILT_IN_ALIASES
 
 
 def test_a_built_in_delivered_by_an_entry_point_counts_once(installed):
     installed(resource_text="gateway.resources.text:TextType")
-    assert default_registry().aliases() == BUILT_IN_ALIASES
+    assert load_registry().list_aliases() == BUILT_IN_ALIASES
 
 
 def test_a_plugin_comes_in_through_the_same_door(installed):
     installed(resource_haiku=f"{__name__}:Haiku")
-    assert isinstance(default_registry().get("haiku"), Haiku)
+    assert isinstance(load_registry().get("haiku"), Haiku)
 
 
 def test_entry_points_of_other_kinds_are_left_alone(installed):
     installed(collector_weather="no.such.module:Weather")
-    assert default_registry().aliases() == BUILT_IN_ALIASES
+    assert load_registry().list_aliases() == BUILT_IN_ALIASES
 
 
 @pytest.mark.parametrize("value", ["no.such.module:Thing", f"{__name__}:Missing", f"{__name__}:BUILT_IN_ALIASES"])
 def test_a_plugin_that_is_no_resource_type_is_reported_with_its_name(installed, value):
     installed(resource_odd=value)
     with pytest.raises(ValueError, match="resource-odd"):
-        default_registry()
+        load_registry()
 
 
 def test_a_plugin_may_not_take_a_known_alias(installed):
     installed(resource_other=f"{__name__}:Impostor")
-    with pytest.raises(ValueError, match="two resource types are called 'text'"):
-        default_registry()
+    with pytest.raises(ValueError, match="two resource types have the alias 'text'"):
+        load_registry()
 
 
 def test_excluded_types_do_not_exist():
-    known = default_registry(exclude=["external-link"])
+    known = load_registry(exclude=["external-link"])
     assert known.get("external-link") is None
-    assert "external-link" not in known.aliases()
+    assert "external-link" not in known.list_aliases()
 
 
 def test_excluding_an_unknown_type_is_an_error():
     with pytest.raises(ValueError, match="external-lnk"):
-        default_registry(exclude=["external-lnk"])
+        load_registry(exclude=["external-lnk"])
 
 
 def test_an_unknown_alias_gives_nothing():
-    assert Registry([TextType()]).get("poem") is None
+    assert ResourceRegistry([TextType()]).get("poem") is None
 
 
 def test_pyproject_lists_exactly_the_built_ins():

@@ -33,8 +33,8 @@ def test_a_narrow_voice_takes_only_what_it_lacks_from_the_broad_one():
 
 
 def test_voices_share_a_clash_key():
-    assert BrandVoiceType.clash_key == "voice"
-    assert TextType.clash_key is None
+    assert BrandVoiceType.conflict_key == "voice"
+    assert TextType.conflict_key is None
 
 
 def test_text_is_given_as_it_stands():

@@ -135,7 +135,7 @@ def test_the_body_may_say_more_than_headers_can() -> None:
 
 def test_a_kind_of_resource_may_have_thresholds_of_its_own() -> None:
     found = asked(context={"selection": {"top_n": 5, "kinds": {"tool": {"top_n": 3}}}}).selection
-    assert (found.of_kind("tool").top_n, found.of_kind("reference").top_n) == (3, 5)
+    assert (found.get_for_kind("tool").top_n, found.get_for_kind("reference").top_n) == (3, 5)
 
 
 def test_an_error_names_the_place_where_a_thing_was_said() -> None:

@@ -7,8 +7,7 @@ import pytest
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.scope import ContextRequest
 from gateway.domain.snapshot import Snapshot
-from gateway.scopes.levels import assignments
-from gateway.scopes.scope import build_scope
+from gateway.scopes.scope import build_scope, resolve_assignments
 
 POLICIES = """
 contexts: {a: {}, b: {}, c: {}, d: {}, e: {}, house: {default: true}}
@@ -37,7 +36,7 @@ def snapshot(policies: Callable[[str], Snapshot]) -> Snapshot:
 
 def found(snapshot: Snapshot, **said: str) -> list[str]:
     scope = build_scope(ContextRequest(**said), None, ANONYMOUS, snapshot)  # type: ignore[arg-type]
-    return [f"{one.level}:{one.entity}:{one.context}" for one in assignments(scope, snapshot)]
+    return [f"{one.level}:{one.entity}:{one.context}" for one in resolve_assignments(scope, snapshot)]
 
 
 def test_levels_come_from_broad_to_narrow_and_contexts_in_their_order(snapshot: Snapshot) -> None:

@@ -9,7 +9,7 @@ from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import AgentConflict, GatewayError, ModelRequired, ServiceUnavailable, UnknownAlias, UserNotAllowed
-from gateway.scopes.scope import build_scope, outgoing_model
+from gateway.scopes.scope import build_scope, choose_model
 
 POLICIES = """
 contexts: {voice: {}}
@@ -198,7 +198,7 @@ def test_nodes_that_may_not_be_read_are_not_suggested(snapshot: Snapshot) -> Non
 
 def test_the_model_is_the_clients_else_the_agents_the_profiles_the_default(snapshot: Snapshot) -> None:
     def model(given: str | None, agent: str | None, default: str | None = "m-default") -> str:
-        return outgoing_model(
+        return choose_model(
             given, build_scope(said(agent=agent) if agent else said(), None, ANONYMOUS, snapshot), default
         )
 

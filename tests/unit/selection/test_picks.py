@@ -1,7 +1,7 @@
-"""What a search by meaning adds to a selection, and what it never touches."""
+"""What semantic search adds to a selection, and what it never touches."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from gateway.domain.candidate import Candidate, Level
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.search import Pick, SearchResult
 from gateway.domain.selection import Omission, PlacedResource, Selection
-from gateway.selection.select import Terms, select, with_picks
+from gateway.selection.select import Pricing, Proposal, SelectionTerms, propose, select
 
 
 def word_cost(name: str, text: str) -> int:
@@ -20,7 +20,7 @@ def word_cost(name: str, text: str) -> int:
 
 
 def candidate(name: str, words: int = 10, mode: Mode = Mode.SEMANTIC, truncate: str = "none") -> Candidate:
-    facts: dict[str, Any] = {"languages": (), "clash_key": None, "priority": 100, "required": False}
+    facts: dict[str, Any] = {"languages": (), "conflict_key": None, "priority": 100, "required": False}
     more: dict[str, Any] = {"readers": (), "examples": (), "data": None, "description": "", "mandatory": False}
     text = " ".join(f"{name}{number}" for number in range(words))
     resource = Resource(
@@ -30,8 +30,18 @@ def candidate(name: str, words: int = 10, mode: Mode = Mode.SEMANTIC, truncate: 
     return Candidate(resource, Level.AGENT, "editor", "contexts", "assigned")
 
 
-def selection_of(*candidates: Candidate, budget: int = 1000, offers: bool = True) -> Selection:
-    return select(candidates, (), (), Terms(budget, offers, word_cost))
+@dataclass(frozen=True)
+class Situation:
+    """What is to be selected from, and under which terms."""
+
+    proposal: Proposal
+    terms: SelectionTerms
+
+
+def situation(
+    *candidates: Candidate, budget: int = 1000, offers: bool = True, degraded: frozenset[str] = frozenset()
+) -> Situation:
+    return Situation(propose(candidates, degraded=degraded), SelectionTerms(budget, offers, Pricing(word_cost)))
 
 
 def picked(*names: str, **found: Any) -> SearchResult:
@@ -47,12 +57,12 @@ def reasons(lefts: Sequence[Omission]) -> list[tuple[str, str | None]]:
     return [(left.candidate.resource.name, left.reason) for left in lefts]
 
 
-def after(selection: Selection, found: SearchResult) -> Selection:
-    return with_picks(selection, found, word_cost)
+def after(before: Situation, found: SearchResult | None) -> Selection:
+    return select(before.proposal, before.terms, found)
 
 
 def test_a_pick_is_placed_with_its_score_and_why_and_stays_in_the_catalogue() -> None:
-    chosen = after(selection_of(candidate("a"), candidate("b")), picked("b", scores=(("c/a", 0.2),)))
+    chosen = after(situation(candidate("a"), candidate("b")), picked("b", scores=(("c/a", 0.2),)))
     (placed,) = chosen.volatile
     assert (placed.candidate.score, placed.candidate.via, placed.candidate.why) == (0.9, "semantic", "about b")
     assert reasons(chosen.catalogue) == [("a", "below_threshold"), ("b", None)]
@@ -62,12 +72,12 @@ def test_a_pick_is_placed_with_its_score_and_why_and_stays_in_the_catalogue() ->
 
 def test_picks_come_after_what_the_caller_named_in_the_order_of_the_search() -> None:
     named = Candidate(candidate("n", mode=Mode.MANUAL).resource, Level.AGENT, "editor", "contexts", "", named=True)
-    chosen = after(selection_of(named, candidate("a"), candidate("b")), picked("b", "a"))
+    chosen = after(situation(named, candidate("a"), candidate("b")), picked("b", "a"))
     assert names(chosen.volatile) == ["n", "b", "a"]
 
 
 def test_picks_take_only_the_room_that_is_left() -> None:
-    before = selection_of(candidate("always", 70, Mode.ALWAYS), candidate("a", 20), candidate("b", 20), budget=100)
+    before = situation(candidate("always", 70, Mode.ALWAYS), candidate("a", 20), candidate("b", 20), budget=100)
     chosen = after(before, picked("b", "a"))
     assert names(chosen.volatile) == ["b"]
     assert reasons(chosen.catalogue) == [("a", "over_budget"), ("b", None)]
@@ -80,7 +90,7 @@ def needy(**needs: float) -> SearchResult:
 
 def test_the_less_of_the_budget_is_left_the_fewer_come_in() -> None:
     def placed(always: int) -> list[str]:
-        before = selection_of(
+        before = situation(
             candidate("always", always, Mode.ALWAYS), *(candidate(name, 5) for name in "abc"), budget=100
         )
         return names(after(before, needy(a=0, b=1 / 3, c=2 / 3)).volatile)
@@ -89,7 +99,7 @@ def test_the_less_of_the_budget_is_left_the_fewer_come_in() -> None:
 
 
 def test_what_is_not_worth_its_place_says_that_the_budget_is_why_and_keeps_its_score() -> None:
-    before = selection_of(candidate("always", 90, Mode.ALWAYS), candidate("a", 1), candidate("b", 1), budget=100)
+    before = situation(candidate("always", 90, Mode.ALWAYS), candidate("a", 1), candidate("b", 1), budget=100)
     chosen = after(before, needy(a=0, b=0.5))
     assert reasons(chosen.catalogue) == [("a", None), ("b", "over_budget")]
     assert chosen.catalogue[1].candidate.score == 0.6
@@ -98,7 +108,7 @@ def test_what_is_not_worth_its_place_says_that_the_budget_is_why_and_keeps_its_s
 def test_a_required_pick_comes_in_however_little_is_left() -> None:
     required = candidate("b", 1)
     required = replace(required, resource=replace(required.resource, required=True))
-    before = selection_of(candidate("always", 90, Mode.ALWAYS), candidate("a", 1), required, budget=100)
+    before = situation(candidate("always", 90, Mode.ALWAYS), candidate("a", 1), required, budget=100)
     assert names(after(before, needy(a=0, b=0.5)).volatile) == ["a", "b"]
 
 
@@ -116,7 +126,7 @@ def test_a_larger_budget_never_drops_a_pick(
 
     def kept(budget: int) -> list[str]:
         everyone = [candidate(f"r{number}", size) for number, (size, _) in enumerate(picks)]
-        before = selection_of(candidate("always", always, Mode.ALWAYS), *everyone, budget=budget)
+        before = situation(candidate("always", always, Mode.ALWAYS), *everyone, budget=budget)
         return names(after(before, found).volatile)
 
     smaller, larger = kept(budget), kept(budget + more)
@@ -124,32 +134,32 @@ def test_a_larger_budget_never_drops_a_pick(
 
 
 def test_after_the_first_pick_that_does_not_fit_nothing_more_is_placed() -> None:
-    before = selection_of(candidate("a", 90), candidate("b", 20), candidate("c", 5), budget=100)
+    before = situation(candidate("a", 90), candidate("b", 20), candidate("c", 5), budget=100)
     assert names(after(before, picked("a", "b", "c")).volatile) == ["a"]
 
 
 def test_no_pick_takes_room_that_an_always_resource_could_not_use() -> None:
-    before = selection_of(candidate("always", 120, Mode.ALWAYS), candidate("a", 20), budget=100)
+    before = situation(candidate("always", 120, Mode.ALWAYS), candidate("a", 20), budget=100)
     chosen = after(before, picked("a"))
     assert (names(chosen.stable), names(chosen.volatile)) == ([], [])
     assert ("a", "over_budget") in reasons(chosen.catalogue)
 
 
 def test_a_pick_that_is_cut_short_can_still_be_fetched_whole() -> None:
-    chosen = after(selection_of(candidate("a", 200, truncate="keep_start"), budget=100), picked("a"))
+    chosen = after(situation(candidate("a", 200, truncate="keep_start"), budget=100), picked("a"))
     assert [(one.truncated, one.tokens <= 100) for one in chosen.volatile] == [(True, True)]
     assert [name for name, _ in reasons(chosen.catalogue)] == ["a"]
 
 
 def test_without_tools_what_is_relevant_is_still_placed() -> None:
-    before = selection_of(candidate("a"), candidate("b"), offers=False)
+    before = situation(candidate("a"), candidate("b"), offers=False)
     chosen = after(before, picked("b"))
     assert names(chosen.volatile) == ["b"]
     assert (chosen.catalogue, reasons(chosen.dropped)) == ((), [("a", "no_tools")])
 
 
 def test_only_what_the_caller_may_have_injected_is_placed() -> None:
-    before = selection_of(candidate("demand", mode=Mode.ON_DEMAND), candidate("a"))
+    before = situation(candidate("demand", mode=Mode.ON_DEMAND), candidate("a"))
     assert names(after(before, picked("demand", "elsewhere", "a")).volatile) == ["a"]
 
 
@@ -165,12 +175,12 @@ def test_only_what_the_caller_may_have_injected_is_placed() -> None:
     ids=["nothing found", "late", "unavailable", "unavailable and pending", "pending"],
 )
 def test_why_nothing_was_placed_is_told(found: SearchResult, reason: str | None, degraded: frozenset[str]) -> None:
-    chosen = after(selection_of(candidate("a")), found)
+    chosen = after(situation(candidate("a")), found)
     assert (reasons(chosen.catalogue), chosen.degraded) == ([("a", reason)], degraded)
 
 
 def test_what_was_degraded_before_stays_so() -> None:
-    before = Selection(degraded=frozenset({"links"}))
+    before = situation(degraded=frozenset({"links"}))
     assert after(before, SearchResult(reason="late")).degraded == {"links", "semantic"}
 
 
@@ -182,9 +192,10 @@ def test_whatever_is_picked_the_stable_part_and_the_catalogue_stay(sizes: list[i
     modes = data.draw(st.lists(st.sampled_from(list(Mode)), min_size=len(sizes), max_size=len(sizes)))
     numbered = zip(sizes, modes, strict=True)
     everyone = [candidate(f"r{number}", size, mode) for number, (size, mode) in enumerate(numbered)]
-    before = selection_of(*everyone, budget=data.draw(st.integers(0, 200)))
+    asked = situation(*everyone, budget=data.draw(st.integers(0, 200)))
+    before = after(asked, None)
     order = data.draw(st.permutations([one.resource.name for one in everyone]))
-    chosen = after(before, picked(*order[: data.draw(st.integers(0, len(order)))]))
+    chosen = after(asked, picked(*order[: data.draw(st.integers(0, len(order)))]))
     assert chosen.stable == before.stable
     assert [left.candidate.resource for left in chosen.catalogue] == [
         left.candidate.resource for left in before.catalogue

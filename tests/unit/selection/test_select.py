@@ -12,7 +12,7 @@ from gateway.domain.candidate import Candidate, Level
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.selection import PlacedResource, Selection
-from gateway.selection.select import Terms, budget_of, select
+from gateway.selection.select import Pricing, SelectionTerms, choose_budget, propose, select
 
 
 def word_cost(name: str, text: str) -> int:
@@ -31,7 +31,7 @@ def candidate(name: str, words: int = 10, mode: Mode = Mode.ALWAYS, **more: obje
             "kind": ResourceKind.RULE,
             "description": "",
             "languages": (),
-            "clash_key": None,
+            "conflict_key": None,
             "priority": 100,
             "required": False,
             "mandatory": False,
@@ -47,7 +47,7 @@ def candidate(name: str, words: int = 10, mode: Mode = Mode.ALWAYS, **more: obje
 
 
 def chosen(*candidates: Candidate, budget: int = 1000, offers: bool = True) -> Selection:
-    return select(candidates, (), (), Terms(budget, offers, word_cost))
+    return select(propose(candidates), SelectionTerms(budget, offers, Pricing(word_cost)))
 
 
 def names(placed: Sequence[PlacedResource]) -> list[str]:
@@ -187,7 +187,7 @@ def test_nothing_disappears_and_only_required_resources_overdraw(some: list[Cand
 
 def scope(asked: int | None = None, agent: Budget | None = None, profile: Budget | None = None) -> Scope:
     return Scope(
-        asked=replace(ContextRequest(), budget=asked),
+        request=replace(ContextRequest(), budget=asked),
         agent=Agent("a", "A", budget=agent) if agent else None,
         profile=Profile("p", "P", budget=profile) if profile else None,
         prompt=None,
@@ -215,4 +215,4 @@ def scope(asked: int | None = None, agent: Budget | None = None, profile: Budget
 def test_the_budget_is_the_requests_within_the_agents_maximum_else_the_agents_the_profiles_the_default(
     given_scope: Scope, expected: int
 ) -> None:
-    assert budget_of(given_scope, 4000) == expected
+    assert choose_budget(given_scope, 4000) == expected

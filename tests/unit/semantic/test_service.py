@@ -1,4 +1,4 @@
-"""The engine as the gateway runs it: built when needed, again after a failure, always behind the newest policies."""
+"""Semantic search as the gateway runs it: built when needed, again after a failure, and for the newest policies."""
 
 import asyncio
 import os
@@ -11,21 +11,22 @@ from typing import Any
 
 import pytest
 from redis_server import running_redis
-from searching import BY_COSINE, Bag, resource
+from search_harness import FakeEmbedder, make_factory, resource
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.resource import Mode, Resource
-from gateway.domain.search import Question, SearchResult
+from gateway.domain.search import SearchResult
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError
-from gateway.semantic import service as module
-from gateway.semantic.index import indexer as indexer_module
+from gateway.semantic.factory import open_embedder, open_vectors
 from gateway.semantic.model.embedder import EmbedderUnavailable
 from gateway.semantic.model.remote_embedder import RemoteEmbedder
-from gateway.semantic.search.calibration import Calibration
-from gateway.semantic.service import SemanticService, open_embedder, open_vectors
+from gateway.semantic.search.sentences import split_query
+from gateway.semantic.service import SemanticService
 from gateway.settings import SemanticSettings
-from gateway.stores.vectors import MemoryVectors, SqliteVectors, VectorStore
+from gateway.stores.memory_vectors import MemoryVectorStore
+from gateway.stores.protocols import VectorStore
+from gateway.stores.sqlite_vectors import SqliteVectorStore
 
 PASSWORD = resource("help/password", "reset forgotten password account")
 INVOICE = resource("help/invoice", "download monthly invoice billing")
@@ -36,38 +37,33 @@ def snapshot(generation: int, *resources: Resource) -> Snapshot:
     return Snapshot("0" * 64, generation, {}, {}, {}, {}, {}, {}, {one.id: one for one in resources})
 
 
-@pytest.fixture(autouse=True)
-def by_cosine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Calibration, "load", lambda: BY_COSINE)
-    for each in (module, indexer_module):
-        monkeypatch.setattr(each, "RETRY_SECONDS", 0.02)
+class Opened(list[FakeEmbedder]):
+    """The embedders that were opened, in order; `missing` is why none can be."""
 
+    missing: str | None = None
 
-Opened = list[Bag]
+    def open(self, settings: SemanticSettings) -> FakeEmbedder:
+        if self.missing is not None:
+            raise EmbedderUnavailable(self.missing)
+        self.append(FakeEmbedder())
+        return self[-1]
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Opened:
-    """The embedders that were opened, in order."""
-    made: Opened = []
-
-    def open_bag(settings: SemanticSettings) -> Bag:
-        made.append(Bag())
-        return made[-1]
-
-    monkeypatch.setattr(module, "open_embedder", open_bag)
-    return made
+def opened() -> Opened:
+    return Opened()
 
 
 async def in_memory() -> VectorStore:
-    return MemoryVectors()
+    return MemoryVectorStore()
 
 
 @asynccontextmanager
 async def serving(
-    *resources: Resource, vectors: Callable[[], Any] = in_memory, **settings: Any
+    opened: Opened, *resources: Resource, vectors: Callable[[], Any] = in_memory, sweep: float = 60, **settings: Any
 ) -> AsyncGenerator[SemanticService]:
-    service = SemanticService(SemanticSettings.model_validate(settings), vectors)
+    factory = make_factory(opened.open, sweep_seconds=sweep)
+    service = SemanticService(SemanticSettings.model_validate(settings), vectors, factory=factory)
     service.submit(snapshot(1, *resources))
     running = asyncio.create_task(service.run())
     try:
@@ -80,7 +76,7 @@ async def serving(
 
 async def settle(service: SemanticService) -> None:
     async with asyncio.timeout(5):
-        await service.settled()
+        await service.wait_until_indexed()
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -90,7 +86,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def find(service: SemanticService, text: str, *among: Resource) -> SearchResult:
-    return await service.find("w", Question(text), [one.id for one in among], SelectionSettings())
+    return await service.find("w", split_query(text), [one.id for one in among], SelectionSettings())
 
 
 def names(found: SearchResult) -> list[str]:
@@ -98,7 +94,7 @@ def names(found: SearchResult) -> list[str]:
 
 
 async def test_what_is_submitted_is_found_and_a_question_that_comes_too_early_is_not_a_failure(opened: Opened) -> None:
-    async with serving(PASSWORD, INVOICE) as service:
+    async with serving(opened, PASSWORD, INVOICE) as service:
         early = await find(service, "reset forgotten password", PASSWORD, INVOICE)
         assert early == SearchResult(pending=frozenset({"help/password", "help/invoice"}))
         await settle(service)
@@ -107,17 +103,19 @@ async def test_what_is_submitted_is_found_and_a_question_that_comes_too_early_is
 
 
 async def test_nothing_is_loaded_before_there_is_something_to_find(opened: Opened) -> None:
-    async with serving(MANUAL) as service:
+    async with serving(opened, MANUAL) as service:
         await asyncio.sleep(0.02)
         assert (opened, service.cache_counts) == ([], {})
         assert await service.rank("w", "operating manual", ["help/manual"]) is None
         await settle(service)
         assert await service.rank("w", "operating manual", ["help/manual"]) == ["help/manual"]
-        assert await service.passages("w", "operating manual", "help/manual") == ["operating manual of the machine"]
+        assert await service.find_passages("w", "operating manual", "help/manual") == [
+            "operating manual of the machine"
+        ]
 
 
 async def test_hits_and_misses_are_counted(opened: Opened) -> None:
-    async with serving(PASSWORD) as service:
+    async with serving(opened, PASSWORD) as service:
         await settle(service)
         for _ in range(3):
             await find(service, "reset forgotten password", PASSWORD)
@@ -125,27 +123,20 @@ async def test_hits_and_misses_are_counted(opened: Opened) -> None:
 
 
 async def test_an_embedder_that_cannot_be_opened_is_unavailable_and_tried_again(
-    opened: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    opened: Opened, caplog: pytest.LogCaptureFixture
 ) -> None:
-    working, missing = module.open_embedder, [True]
-
-    def open_or_not(settings: SemanticSettings) -> Any:
-        if missing[0]:
-            raise EmbedderUnavailable("the folder is gone")
-        return working(settings)
-
-    monkeypatch.setattr(module, "open_embedder", open_or_not)
-    async with serving(PASSWORD) as service:
+    opened.missing = "the folder is gone"
+    async with serving(opened, PASSWORD) as service:
         await until(lambda: service.error is not None)
         found = await find(service, "reset forgotten password", PASSWORD)
         assert (found.reason, service.error) == ("unavailable", "the folder is gone")
         assert await service.rank("w", "reset password", ["help/password"]) is None
-        assert await service.passages("w", "reset password", "help/password") == []
+        assert await service.find_passages("w", "reset password", "help/password") == []
         await asyncio.sleep(0.1)
         assert [record.message for record in caplog.records] == [
             "semantic resources stay on demand: the folder is gone"
         ]
-        missing[0] = False
+        opened.missing = None
         await settle(service)
         assert names(await find(service, "reset forgotten password", PASSWORD)) == ["help/password"]
         assert service.error is None
@@ -154,8 +145,8 @@ async def test_an_embedder_that_cannot_be_opened_is_unavailable_and_tried_again(
 async def test_an_embedder_that_does_not_work_is_closed_and_opened_anew(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Bag, "embed", broken(until_third := []))
-    async with serving(PASSWORD) as service:
+    monkeypatch.setattr(FakeEmbedder, "embed", broken(until_third := []))
+    async with serving(opened, PASSWORD) as service:
         await settle(service)
         assert len(until_third) == 3
         assert [bag.closed for bag in opened] == [True, True, False]
@@ -164,9 +155,9 @@ async def test_an_embedder_that_does_not_work_is_closed_and_opened_anew(
 
 def broken(tries: list[int]) -> Any:
     """Embeds from the third warm-up on: a model file is read again, not only asked again."""
-    embed = Bag.embed
+    embed = FakeEmbedder.embed
 
-    async def embed_or_not(self: Bag, texts: Any, within: float | None = None) -> Any:
+    async def embed_or_not(self: FakeEmbedder, texts: Any, within: float | None = None) -> Any:
         if len(tries) < 3:
             tries.append(1)
             self.broken = len(tries) < 3
@@ -176,7 +167,7 @@ def broken(tries: list[int]) -> Any:
 
 
 async def test_what_was_edited_is_pending_until_the_new_index_serves(opened: Opened) -> None:
-    async with serving(PASSWORD, INVOICE) as service:
+    async with serving(opened, PASSWORD, INVOICE) as service:
         await settle(service)
         (bag,) = opened
         bag.gate.clear()
@@ -194,7 +185,7 @@ async def test_what_was_edited_is_pending_until_the_new_index_serves(opened: Ope
 
 
 async def test_a_policy_change_that_leaves_the_texts_alone_embeds_nothing(opened: Opened) -> None:
-    async with serving(PASSWORD, INVOICE) as service:
+    async with serving(opened, PASSWORD, INVOICE) as service:
         await settle(service)
         opened[0].passages.clear()
         service.submit(snapshot(2, INVOICE, PASSWORD))
@@ -205,28 +196,28 @@ async def test_a_policy_change_that_leaves_the_texts_alone_embeds_nothing(opened
 async def test_a_restart_embeds_nothing(opened: Opened, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/gateway.db"
     for _ in range(2):
-        async with serving(PASSWORD, INVOICE, vectors=lambda: open_vectors(store)) as service:
+        async with serving(opened, PASSWORD, INVOICE, vectors=lambda: open_vectors(store)) as service:
             await settle(service)
             assert names(await find(service, "reset forgotten password", PASSWORD, INVOICE)) == ["help/password"]
     assert [len(bag.passages) for bag in opened] == [3, 1]  # each has warmed up
 
 
-async def test_a_new_node_on_the_same_server_embeds_nothing_and_one_without_it_embeds_itself(opened: Opened) -> None:
+async def test_a_new_replica_on_the_same_server_embeds_nothing_and_one_without_it_embeds_itself(opened: Opened) -> None:
     with running_redis() as server:
         for _ in range(2):
-            async with serving(PASSWORD, INVOICE, vectors=lambda: open_vectors(server.url)) as service:
+            async with serving(opened, PASSWORD, INVOICE, vectors=lambda: open_vectors(server.url)) as service:
                 await settle(service)
         server.kill()
-        async with serving(PASSWORD, INVOICE, vectors=lambda: open_vectors(server.url)) as service:
+        async with serving(opened, PASSWORD, INVOICE, vectors=lambda: open_vectors(server.url)) as service:
             await settle(service)
             assert names(await find(service, "reset forgotten password", PASSWORD, INVOICE)) == ["help/password"]
     assert [len(bag.passages) for bag in opened] == [3, 1, 3]  # each has warmed up
 
 
-async def test_a_sweep_that_fails_stops_nothing(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sweep_that_fails_stops_nothing(opened: Opened) -> None:
     sweeps: list[int] = []
 
-    class Stuck(MemoryVectors):
+    class Stuck(MemoryVectorStore):
         async def sweep(self) -> int:
             sweeps.append(1)
             raise StoreError("disk")
@@ -234,27 +225,26 @@ async def test_a_sweep_that_fails_stops_nothing(opened: Opened, monkeypatch: pyt
     async def stuck() -> VectorStore:
         return Stuck()
 
-    monkeypatch.setattr(module, "SWEEP_SECONDS", 0.005)
-    async with serving(PASSWORD, vectors=stuck) as service:
+    async with serving(opened, PASSWORD, vectors=stuck, sweep=0.005) as service:
         await until(lambda: len(sweeps) >= 2)
         service.submit(snapshot(2, INVOICE))
         await settle(service)
         assert names(await find(service, "download monthly invoice", INVOICE)) == ["help/invoice"]
 
 
-async def test_vectors_lie_beside_the_store_and_in_memory_where_that_fails(tmp_path: Path) -> None:
+async def test_vectors_are_stored_beside_the_store_and_in_memory_where_that_fails(tmp_path: Path) -> None:
     good = await open_vectors(f"sqlite:///{tmp_path}/gateway.db")
-    assert isinstance(good, SqliteVectors)
+    assert isinstance(good, SqliteVectorStore)
     assert (tmp_path / "gateway-vectors.db").is_file()
     await good.close()
     (tmp_path / "other-vectors.db").write_bytes(b"not a database" * 100)
-    assert isinstance(await open_vectors(f"sqlite:///{tmp_path}/other.db"), MemoryVectors)
-    assert isinstance(await open_vectors("memory:"), MemoryVectors)
+    assert isinstance(await open_vectors(f"sqlite:///{tmp_path}/other.db"), MemoryVectorStore)
+    assert isinstance(await open_vectors("memory:"), MemoryVectorStore)
 
 
 async def test_a_calibration_that_cannot_be_used_is_a_reason_to_stay_on_demand(opened: Opened, tmp_path: Path) -> None:
     (tmp_path / "fitted.json").write_text("{}")
-    async with serving(PASSWORD, calibration=str(tmp_path / "fitted.json")) as service:
+    async with serving(opened, PASSWORD, calibration=str(tmp_path / "fitted.json")) as service:
         await until(lambda: service.error is not None)
         assert "fitted.json" in (service.error or "")
         assert (await find(service, "reset", PASSWORD)).reason == "unavailable"
@@ -272,9 +262,10 @@ async def test_the_settings_choose_the_embedder(tmp_path: Path) -> None:
 def test_matrix_products_bring_no_threads_of_their_own() -> None:
     code = """
 import os, sys
-from gateway.semantic.service import load_engine
+from gateway.semantic.service import DEFAULT_FACTORY
+from gateway.settings import SemanticSettings
 assert "numpy" not in sys.modules
-load_engine(None)
+DEFAULT_FACTORY.load(SemanticSettings())
 import numpy as np
 np.ones((600, 600)) @ np.ones((600, 600))
 print(len(os.listdir("/proc/self/task")))

@@ -31,7 +31,7 @@ def server() -> Server:
 
 @pytest.fixture
 async def breaker(server: Server) -> AsyncIterator[ProbingBreaker]:
-    breaker = ProbingBreaker("the server", server.probe, threshold=3, pause=0.001)
+    breaker = ProbingBreaker("the server", server.probe, threshold=3, probe_interval=0.001)
     yield breaker
     await breaker.close()
 
@@ -44,25 +44,25 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def miss(breaker: ProbingBreaker, times: int) -> None:
     for _ in range(times):
-        breaker.missed()
+        breaker.record_miss()
 
 
 async def test_it_opens_after_three_missing_answers_in_a_row(breaker: ProbingBreaker) -> None:
     miss(breaker, 2)
-    assert (breaker.open, breaker.suspicious) == (False, True)
-    breaker.answered()
-    assert not breaker.suspicious
+    assert (breaker.is_open, breaker.has_misses) == (False, True)
+    breaker.record_answer()
+    assert not breaker.has_misses
     miss(breaker, 2)
-    assert not breaker.open
+    assert not breaker.is_open
     miss(breaker, 1)
-    assert breaker.open
+    assert breaker.is_open
 
 
 async def test_it_stays_open_until_a_probe_is_answered(breaker: ProbingBreaker, server: Server) -> None:
     server.answers += [False, False, True]
     miss(breaker, 3)
-    await until(lambda: not breaker.open)
-    assert (server.probes, breaker.suspicious) == (3, False)
+    await until(lambda: not breaker.is_open)
+    assert (server.probes, breaker.has_misses) == (3, False)
 
 
 async def test_nothing_is_probed_while_it_is_closed(breaker: ProbingBreaker, server: Server) -> None:
@@ -74,31 +74,31 @@ async def test_nothing_is_probed_while_it_is_closed(breaker: ProbingBreaker, ser
 async def test_further_misses_start_no_second_probing(breaker: ProbingBreaker, server: Server) -> None:
     server.answers += [True]
     miss(breaker, 10)
-    await until(lambda: not breaker.open)
+    await until(lambda: not breaker.is_open)
     assert server.probes == 1
 
 
 async def test_a_late_answer_of_a_call_closes_it_too(breaker: ProbingBreaker) -> None:
     miss(breaker, 3)
-    breaker.answered()
-    await until(lambda: not breaker.open)
+    breaker.record_answer()
+    await until(lambda: not breaker.is_open)
 
 
 async def test_it_opens_again_after_it_was_closed(breaker: ProbingBreaker, server: Server) -> None:
     server.answers += [True]
     miss(breaker, 3)
-    await until(lambda: not breaker.open)
+    await until(lambda: not breaker.is_open)
     miss(breaker, 3)
-    assert breaker.open
+    assert breaker.is_open
 
 
 async def test_a_probe_that_breaks_does_not_leave_it_open_for_ever(breaker: ProbingBreaker, server: Server) -> None:
     server.answers += [RuntimeError("a defect"), True]
     miss(breaker, 3)
-    await until(lambda: not breaker.open)
+    await until(lambda: not breaker.is_open)
     miss(breaker, 1)
-    assert breaker.open
-    await until(lambda: not breaker.open)
+    assert breaker.is_open
+    await until(lambda: not breaker.is_open)
 
 
 async def test_closing_ends_the_probing(breaker: ProbingBreaker, server: Server) -> None:
@@ -114,5 +114,5 @@ async def test_an_outage_is_logged_once_at_each_end(
 ) -> None:
     server.answers += [False, True]
     miss(breaker, 5)
-    await until(lambda: not breaker.open)
-    assert caplog.messages == ["the server does not answer and is left alone until it does", "the server answers again"]
+    await until(lambda: not breaker.is_open)
+    assert caplog.messages == ["the server does not answer; it is not used until it does", "the server answers again"]

@@ -14,35 +14,35 @@ from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError, StoreFull
 from gateway.stores.open import Stores, open_stores
 from gateway.stores.protocols import AuditFilter
-from gateway.stores.redis_connection import OPERATION_SECONDS, RedisConnection
-from gateway.stores.redis_records import PATIENCE_SECONDS, RedisRecords
+from gateway.stores.redis_connection import DEFAULT_TIMEOUTS, RedisConnection, RedisTimeouts
+from gateway.stores.redis_records import RedisRecordStore
 
 ADA = Author("ada", "update")
 STYLE, TONE = RecordKey("default", "contexts", "style"), RecordKey("default", "contexts", "tone")
 
 
-class Watched(RedisConnection):
-    """A link that notes how long each call took, and may do something before the next one."""
+class RecordingConnection(RedisConnection):
+    """A connection that notes how long each call took, and may do something before the next one."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.seconds: list[float] = []
-        self.budgets: list[float | None] = []
+        self.timeouts_given: list[float | None] = []
         self.before: dict[int, Callable[[], Awaitable[object]]] = {}  # by the number of the call
 
-    async def call(self, work: Callable[[], Awaitable[Any]], budget: float | None = None) -> Any:
+    async def call(self, work: Callable[[], Awaitable[Any]], seconds: float | None = None) -> Any:
         if first := self.before.get(len(self.seconds)):
             await first()
         begin = time.perf_counter()
         try:
-            return await super().call(work, budget)
+            return await super().call(work, seconds)
         finally:
             self.seconds.append(time.perf_counter() - begin)
-            self.budgets.append(budget)
+            self.timeouts_given.append(seconds)
 
     def forget(self) -> None:
         self.seconds.clear()
-        self.budgets.clear()
+        self.timeouts_given.clear()
 
 
 @pytest.fixture(scope="module")
@@ -63,25 +63,24 @@ def server(shared: RedisServer) -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-async def stores(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stores]:
-    """The stores with the budget that they have in earnest."""
-    monkeypatch.setattr("gateway.stores.redis_connection.PROBE_SECONDS", 0.2)
-    stores = await open_stores(server.url)
+async def stores(server: RedisServer) -> AsyncIterator[Stores]:
+    """The stores with the timeouts that they have in production."""
+    stores = await open_stores(server.url, RedisTimeouts(probe_interval=0.2))
     yield stores
     await stores.close()
 
 
 @pytest.fixture
-async def link(server: RedisServer) -> AsyncIterator[Watched]:
-    """A link with all the time that a busy machine may need."""
-    link = await Watched.open(redis_address(server.url), budget=10)
-    yield link
-    await link.close()
+async def connection(server: RedisServer) -> AsyncIterator[RecordingConnection]:
+    """A connection with all the time that a busy machine may need."""
+    connection = await RecordingConnection.open(redis_address(server.url), RedisTimeouts(call=10))
+    yield connection
+    await connection.close()
 
 
 @pytest.fixture
-def calm(link: Watched) -> RedisRecords:
-    return RedisRecords(link)
+def calm(connection: RecordingConnection) -> RedisRecordStore:
+    return RedisRecordStore(connection)
 
 
 def calls(stores: Stores) -> list[Callable[[], Awaitable[object]]]:
@@ -89,18 +88,18 @@ def calls(stores: Stores) -> list[Callable[[], Awaitable[object]]]:
     records = stores.records
     return [
         records.load,
-        lambda: records.changes(FeedPosition("epoch", 1)),
+        lambda: records.read_changes(FeedPosition("epoch", 1)),
         lambda: records.commit([RecordWrite(STYLE, b"{}")], ADA),
-        lambda: records.versions(STYLE, 0, 10),
-        lambda: records.version(STYLE, 1),
-        lambda: records.audit("default", AuditFilter(), 0, 10),
-        lambda: records.audit("default", AuditFilter(by="ada"), 0, 10),
+        lambda: records.list_versions(STYLE, 0, 10),
+        lambda: records.find_version(STYLE, 1),
+        lambda: records.list_audit("default", AuditFilter(), 0, 10),
+        lambda: records.list_audit("default", AuditFilter(by="ada"), 0, 10),
         lambda: records.prune(1, 0),
     ]
 
 
 @pytest.mark.parametrize("number", range(8))
-async def test_a_frozen_server_ends_every_call_within_its_budget(
+async def test_a_frozen_server_ends_every_call_within_its_timeout(
     stores: Stores, server: RedisServer, number: int
 ) -> None:
     await stores.records.commit([RecordWrite(STYLE, b"{}")], ADA)
@@ -109,7 +108,7 @@ async def test_a_frozen_server_ends_every_call_within_its_budget(
     with pytest.raises(StoreError, match="did not answer within"):
         await calls(stores)[number]()
     # A busy machine may add to it.
-    assert time.perf_counter() - begin < PATIENCE_SECONDS + OPERATION_SECONDS + 0.3
+    assert time.perf_counter() - begin < DEFAULT_TIMEOUTS.body + DEFAULT_TIMEOUTS.call + 0.3
 
 
 async def test_a_server_that_stays_silent_is_left_alone_until_it_answers(stores: Stores, server: RedisServer) -> None:
@@ -122,9 +121,9 @@ async def test_a_server_that_stays_silent_is_left_alone_until_it_answers(stores:
     assert stores.breaker_open
     begin = time.perf_counter()
     for call in calls(stores) * 5:
-        with pytest.raises(StoreError, match="used again as soon as it does"):
+        with pytest.raises(StoreError, match="will be used again as soon as it does"):
             await call()
-    with pytest.raises(StoreError, match="used again"):
+    with pytest.raises(StoreError, match="will be used again"):
         await stores.ephemeral.get_many(["a"])  # one server, one breaker
     assert time.perf_counter() - begin < 0.5
     server.thaw()
@@ -139,38 +138,40 @@ async def test_a_server_that_comes_back_empty_has_another_history(stores: Stores
     server.kill()
     for _ in range(4):
         with pytest.raises(StoreError):
-            await stores.records.changes(before)
+            await stores.records.read_changes(before)
     server.start()
-    await until_it_works(lambda: stores.records.changes(before))
-    assert await stores.records.changes(before) is None
+    await until_it_works(lambda: stores.records.read_changes(before))
+    assert await stores.records.read_changes(before) is None
     after = await stores.records.load()
     assert (after.records, after.position.number) == ((), 0)
     assert after.position.epoch not in ("", before.epoch)
 
 
-async def test_an_emptied_server_has_another_history(calm: RedisRecords, server: RedisServer) -> None:
+async def test_an_emptied_server_has_another_history(calm: RedisRecordStore, server: RedisServer) -> None:
     await calm.commit([RecordWrite(STYLE, b"{}")], ADA)
     before = (await calm.load()).position
     with server.client() as client:
         client.flushall()
-    assert await calm.changes(before) is None
+    assert await calm.read_changes(before) is None
     after = await calm.load()
     assert (after.records, after.position.number) == ((), 0)
     assert after.position.epoch not in ("", before.epoch)
-    assert await calm.changes(before) is None
+    assert await calm.read_changes(before) is None
 
 
-async def test_a_commit_to_an_emptied_server_is_no_continuation(calm: RedisRecords, server: RedisServer) -> None:
+async def test_a_commit_to_an_emptied_server_is_no_continuation(calm: RedisRecordStore, server: RedisServer) -> None:
     await calm.commit([RecordWrite(STYLE, b"{}")], ADA)
     before = (await calm.load()).position
     with server.client() as client:
         client.flushall()
     (made,) = await calm.commit([RecordWrite(TONE, b"{}")], ADA)
-    assert await calm.changes(before) is None
+    assert await calm.read_changes(before) is None
     assert (await calm.load()).records == (made,)
 
 
-async def test_a_server_that_lost_the_end_of_its_history_is_noticed(calm: RedisRecords, server: RedisServer) -> None:
+async def test_a_server_that_lost_the_end_of_its_history_is_noticed(
+    calm: RedisRecordStore, server: RedisServer
+) -> None:
     await calm.commit([RecordWrite(STYLE, b"1")], ADA)
     with server.client() as client:
         client.save()
@@ -179,17 +180,17 @@ async def test_a_server_that_lost_the_end_of_its_history_is_noticed(calm: RedisR
     server.kill()
     server.start()
     await asyncio.sleep(0.05)  # the connections learn that they are closed
-    assert await calm.changes(before) is None
+    assert await calm.read_changes(before) is None
     # Another gateway writes as much as was lost, and more.
     for body in (b"2", b"3"):
         (made,) = await calm.commit([RecordWrite(STYLE, body)], ADA)
     assert (made.version, (await calm.load()).position.number) == (3, 3)
-    assert await calm.changes(before) is None
+    assert await calm.read_changes(before) is None
     assert (await calm.load()).records == (made,)
 
 
 async def test_a_history_that_begins_anew_during_a_load_is_read_from_its_start(
-    calm: RedisRecords, link: Watched, server: RedisServer
+    calm: RedisRecordStore, connection: RecordingConnection, server: RedisServer
 ) -> None:
     (made,) = await calm.commit([RecordWrite(STYLE, b"1")], ADA)
     since = (await calm.load()).position
@@ -197,46 +198,46 @@ async def test_a_history_that_begins_anew_during_a_load_is_read_from_its_start(
 
     async def begin_anew() -> None:
         with server.client() as client:
-            client.hset("gateway-records:head", "epoch", f"another-{len(link.seconds)}")
+            client.hset("gateway-records:head", "epoch", f"another-{len(connection.seconds)}")
 
-    link.forget()
-    link.before = {1: begin_anew}
+    connection.forget()
+    connection.before = {1: begin_anew}
     assert await calm.load() == RecordBatch(FeedPosition("another-1", 2), (made,))
-    link.forget()
-    link.before = {1: begin_anew}
-    assert await calm.changes(FeedPosition("another-1", since.number)) == RecordBatch(
+    connection.forget()
+    connection.before = {1: begin_anew}
+    assert await calm.read_changes(FeedPosition("another-1", since.number)) == RecordBatch(
         FeedPosition("another-1", 2), (made,)
     )
-    link.forget()
-    link.before = {2: begin_anew}
-    assert await calm.changes(FeedPosition("another-1", since.number)) is None
-    link.forget()
-    link.before = dict.fromkeys(range(100), begin_anew)
+    connection.forget()
+    connection.before = {2: begin_anew}
+    assert await calm.read_changes(FeedPosition("another-1", since.number)) is None
+    connection.forget()
+    connection.before = dict.fromkeys(range(100), begin_anew)
     with pytest.raises(StoreError, match="again and again"):
         await calm.load()
 
 
 async def test_changes_show_no_half_of_a_commit_that_comes_in_between(
-    calm: RedisRecords, link: Watched, server: RedisServer
+    calm: RedisRecordStore, connection: RecordingConnection, server: RedisServer
 ) -> None:
     await calm.commit([RecordWrite(STYLE, b"1"), RecordWrite(TONE, b"1")], ADA)
     since = (await calm.load()).position
     await calm.commit([RecordWrite(STYLE, b"2")], ADA)
-    other = await RedisConnection.open(redis_address(server.url), budget=10)
+    other = await RedisConnection.open(redis_address(server.url), RedisTimeouts(call=10))
 
     async def commit_both() -> None:
-        await RedisRecords(other).commit([RecordWrite(STYLE, b"3"), RecordWrite(TONE, b"3")], ADA)
+        await RedisRecordStore(other).commit([RecordWrite(STYLE, b"3"), RecordWrite(TONE, b"3")], ADA)
 
-    link.forget()
-    link.before = {1: commit_both}  # after the names, before the texts
-    found = await calm.changes(since)
+    connection.forget()
+    connection.before = {1: commit_both}  # after the names, before the texts
+    found = await calm.read_changes(since)
     assert found is not None
     assert {record.key: record.body for record in found.records} == {STYLE: b"3", TONE: b"3"}
     assert found.position.number == since.number + 3
     await other.close()
 
 
-async def test_a_record_that_the_server_evicted_is_no_deletion(calm: RedisRecords, server: RedisServer) -> None:
+async def test_a_record_that_the_server_evicted_is_no_deletion(calm: RedisRecordStore, server: RedisServer) -> None:
     await calm.commit([RecordWrite(STYLE, b"{}"), RecordWrite(TONE, b"{}")], ADA)
     with server.client() as client:
         client.delete(next(client.scan_iter("gateway-records:object:*")))
@@ -244,7 +245,7 @@ async def test_a_record_that_the_server_evicted_is_no_deletion(calm: RedisRecord
         await calm.load()
 
 
-async def test_a_full_server_refuses_the_commit_and_still_reads(calm: RedisRecords, server: RedisServer) -> None:
+async def test_a_full_server_refuses_the_commit_and_still_reads(calm: RedisRecordStore, server: RedisServer) -> None:
     (kept,) = await calm.commit([RecordWrite(STYLE, b"1")], ADA)
     here = (await calm.load()).position
     with server.client() as client:
@@ -255,11 +256,11 @@ async def test_a_full_server_refuses_the_commit_and_still_reads(calm: RedisRecor
             assert (await calm.load()).records == (kept,)
         finally:
             client.config_set("maxmemory", 0)
-    assert await calm.changes(here) == RecordBatch(here, ())
+    assert await calm.read_changes(here) == RecordBatch(here, ())
     assert len(await calm.commit([RecordWrite(STYLE, b"2", 1), RecordWrite(TONE, b"2", 0)], ADA)) == 2
 
 
-async def test_a_server_that_forgot_the_scripts_gets_them_again(calm: RedisRecords, server: RedisServer) -> None:
+async def test_a_server_that_forgot_the_scripts_gets_them_again(calm: RedisRecordStore, server: RedisServer) -> None:
     for number in range(2):
         await calm.commit([RecordWrite(STYLE, b"{}", number)], ADA)
         with server.client() as client:
@@ -267,7 +268,7 @@ async def test_a_server_that_forgot_the_scripts_gets_them_again(calm: RedisRecor
     assert len((await calm.load()).records) == 1
 
 
-async def test_names_on_the_server_hold_no_text_of_users(calm: RedisRecords, server: RedisServer) -> None:
+async def test_names_on_the_server_hold_no_text_of_users(calm: RedisRecordStore, server: RedisServer) -> None:
     await calm.commit([RecordWrite(RecordKey("wörk {x}", "kind*", "ali\nas"), b"{}", id="an id")], ADA)
     digits = "[0-9a-f]{64}"
     known = rf"gateway-records:(head|changed|kept|audits|object:{digits}|audit:{digits})"
@@ -279,31 +280,35 @@ async def test_names_on_the_server_hold_no_text_of_users(calm: RedisRecords, ser
     assert [member for member in members if not re.fullmatch(digits, member.decode())] == []
 
 
-async def test_asking_for_changes_when_there_are_none_is_one_call(calm: RedisRecords, link: Watched) -> None:
+async def test_asking_for_changes_when_there_are_none_is_one_call(
+    calm: RedisRecordStore, connection: RecordingConnection
+) -> None:
     await calm.commit([RecordWrite(STYLE, b"{}")], ADA)
     here = (await calm.load()).position
-    link.forget()
-    assert await calm.changes(here) == RecordBatch(here, ())
-    assert len(link.seconds) == 1
+    connection.forget()
+    assert await calm.read_changes(here) == RecordBatch(here, ())
+    assert len(connection.seconds) == 1
 
 
-async def test_a_large_load_is_many_calls_that_each_fit_the_budget(calm: RedisRecords, link: Watched) -> None:
+async def test_a_large_load_is_many_calls_that_each_fit_their_timeout(
+    calm: RedisRecordStore, connection: RecordingConnection
+) -> None:
     for start in range(0, 1000, 200):
         keys = [RecordKey("default", "contexts", f"c{n}") for n in range(start, start + 200)]
         await calm.commit([RecordWrite(key, b"x" * 20_000) for key in keys], ADA)
-    link.forget()
+    connection.forget()
     assert len((await calm.load()).records) == 1000
-    assert len(link.seconds) >= 1000 * 20_000 / 500_000
+    assert len(connection.seconds) >= 1000 * 20_000 / 500_000
     # A busy machine may add to some of them.
-    assert sorted(link.seconds)[len(link.seconds) * 9 // 10] < OPERATION_SECONDS / 2
+    assert sorted(connection.seconds)[len(connection.seconds) * 9 // 10] < DEFAULT_TIMEOUTS.call / 2
 
 
 async def test_a_large_commit_gets_more_time(server: RedisServer) -> None:
-    link = await Watched.open(redis_address(server.url))
-    records = RedisRecords(link)
+    connection = await RecordingConnection.open(redis_address(server.url))
+    records = RedisRecordStore(connection)
     await records.commit([RecordWrite(STYLE, b"{}")], ADA)
     await records.commit([RecordWrite(STYLE, b"x" * 10_000_000)], ADA)
-    await link.close()
-    small, large = link.budgets
-    assert small == pytest.approx(PATIENCE_SECONDS, abs=0.01)
-    assert large == pytest.approx(PATIENCE_SECONDS + 1, abs=0.01)
+    await connection.close()
+    small, large = connection.timeouts_given
+    assert small == pytest.approx(DEFAULT_TIMEOUTS.body, abs=0.01)
+    assert large == pytest.approx(DEFAULT_TIMEOUTS.body + 1, abs=0.01)

@@ -13,9 +13,9 @@ import pytest
 from gateway.domain.record import Author, RecordBatch, RecordKey, RecordWrite
 from gateway.errors import CorruptStore, StoreError, StoreFull, VersionConflict
 from gateway.stores.open import Stores, open_stores
-from gateway.stores.sqlite_ephemeral import Lane
+from gateway.stores.sqlite_connection import SqliteThread, SqliteThreads
 from gateway.stores.sqlite_migrations import MIGRATIONS, migrate
-from gateway.stores.sqlite_records import HEAD, ROWS_AT_ONCE, SqliteRecords
+from gateway.stores.sqlite_records import BATCH_ROWS, SELECT_HEAD, SqliteRecordStore
 
 ADA = Author("ada", "update")
 STYLE = RecordKey("default", "contexts", "style")
@@ -28,8 +28,9 @@ from gateway.stores.open import open_stores
 
 async def main():
     stores = await open_stores(f"sqlite:///{sys.argv[1]}")
+    write = RecordWrite(RecordKey("default", "contexts", "style"), b"{}")
     for number in range(50):
-        await stores.records.commit([RecordWrite(RecordKey("default", "contexts", "style"), b"{}")], Author(sys.argv[2], "update"))
+        await stores.records.commit([write], Author(sys.argv[2], "update"))
     await stores.close()
 
 asyncio.run(main())
@@ -48,9 +49,9 @@ async def stores(path: Path) -> AsyncIterator[Stores]:
     await stores.close()
 
 
-def lanes(stores: Stores) -> tuple[Lane, Lane]:
-    assert isinstance(stores.records, SqliteRecords)
-    return stores.records._writes, stores.records._reads
+def threads_of(stores: Stores) -> SqliteThreads:
+    assert isinstance(stores.records, SqliteRecordStore)
+    return stores.records.threads
 
 
 def commit_from_processes(path: Path) -> None:
@@ -59,7 +60,7 @@ def commit_from_processes(path: Path) -> None:
     assert [writer.wait(30) for writer in writers] == [0, 0, 0]
 
 
-def damaged(path: Path) -> bytes:
+def damage(path: Path) -> bytes:
     """What the file holds, with junk in the middle."""
     with path.open("r+b") as file:
         file.seek(8 * 4096)
@@ -67,26 +68,25 @@ def damaged(path: Path) -> bytes:
     return path.read_bytes()
 
 
-async def traced(lane: Lane) -> list[str]:
-    """The statements that the lane runs from now on."""
+async def trace(thread: SqliteThread) -> list[str]:
+    """The statements that the thread runs from now on."""
     statements: list[str] = []
-    await lane.run(lambda connection: connection.set_trace_callback(statements.append))
+    await thread.run(lambda connection: connection.set_trace_callback(statements.append))
     return statements
 
 
 async def test_a_commit_reaches_the_disk_before_it_is_acknowledged(stores: Stores) -> None:
-    writes, _ = lanes(stores)
-    ran = await traced(writes)
+    ran = await trace(threads_of(stores).writer)
     await stores.records.commit([RecordWrite(STYLE, b"{}")], ADA)
     assert ran[:2] == ["PRAGMA synchronous = FULL", "BEGIN IMMEDIATE"]
     assert ran[-2:] == ["COMMIT", "PRAGMA synchronous = NORMAL"]
 
 
 async def test_a_refused_commit_leaves_the_writer_as_it_was(stores: Stores) -> None:
-    writes, _ = lanes(stores)
+    writer = threads_of(stores).writer
     with pytest.raises(VersionConflict):
         await stores.records.commit([RecordWrite(STYLE, b"{}", 3)], ADA)
-    (mode,) = await writes.run(lambda connection: connection.execute("PRAGMA synchronous").fetchone())
+    (mode,) = await writer.run(lambda connection: connection.execute("PRAGMA synchronous").fetchone())
     assert mode == NORMAL
     await stores.ephemeral.put("a", b"one")
     assert await stores.ephemeral.get_many(["a"]) == {"a": b"one"}
@@ -95,15 +95,15 @@ async def test_a_refused_commit_leaves_the_writer_as_it_was(stores: Stores) -> N
 async def test_asking_for_changes_when_there_are_none_reads_one_row(stores: Stores) -> None:
     await stores.records.commit([RecordWrite(STYLE, b"{}")], ADA)
     here = (await stores.records.load()).position
-    ran = await traced(lanes(stores)[1])
-    assert await stores.records.changes(here) == RecordBatch(here, ())
-    assert ran == [HEAD]
+    ran = await trace(threads_of(stores).reader)
+    assert await stores.records.read_changes(here) == RecordBatch(here, ())
+    assert ran == [SELECT_HEAD]
 
 
 async def test_a_large_load_leaves_room_for_the_reads_of_chats(stores: Stores) -> None:
-    keys = [RecordKey("default", "contexts", f"c{n}") for n in range(4 * ROWS_AT_ONCE)]
+    keys = [RecordKey("default", "contexts", f"c{n}") for n in range(4 * BATCH_ROWS)]
     await stores.records.commit([RecordWrite(key, b"x" * 20_000) for key in keys], ADA)
-    ran = await traced(lanes(stores)[1])
+    ran = await trace(threads_of(stores).reader)
     everything, _ = await asyncio.gather(stores.records.load(), stores.ephemeral.get_many(["a"]))
     assert len(everything.records) == len(keys)
     (place,) = (number for number, statement in enumerate(ran) if "FROM ephemeral" in statement)
@@ -116,7 +116,7 @@ async def test_records_survive_a_reopening_with_their_history(stores: Stores, pa
     await stores.close()
     again = await open_stores(f"sqlite:///{path}")
     assert await again.records.load() == before
-    assert await again.records.changes(before.position) == RecordBatch(before.position, ())
+    assert await again.records.read_changes(before.position) == RecordBatch(before.position, ())
     await again.close()
 
 
@@ -136,7 +136,7 @@ def test_two_files_have_two_histories(tmp_path: Path) -> None:
     for name in ("one.db", "two.db"):
         connection = sqlite3.connect(tmp_path / name, isolation_level=None)
         migrate(connection)
-        epochs.add(connection.execute(HEAD).fetchone())
+        epochs.add(connection.execute(SELECT_HEAD).fetchone())
         connection.close()
     assert len(epochs) == 2
 
@@ -144,10 +144,10 @@ def test_two_files_have_two_histories(tmp_path: Path) -> None:
 async def test_processes_that_commit_at_once_lose_nothing(stores: Stores, path: Path) -> None:
     start = (await stores.records.load()).position
     await asyncio.to_thread(commit_from_processes, path)
-    kept, total = await stores.records.versions(STYLE, 0, 200)
+    kept, total = await stores.records.list_versions(STYLE, 0, 200)
     assert total == 150
     assert [record.version for record in kept] == list(range(150, 0, -1))
-    found = await stores.records.changes(start)
+    found = await stores.records.read_changes(start)
     assert found is not None
     assert (found.records, found.position.number) == ((kept[0],), 150)
 
@@ -168,17 +168,17 @@ async def test_a_locked_file_refuses_a_commit_soon_while_reads_go_on(stores: Sto
 
 
 async def test_a_full_disk_refuses_the_whole_commit_and_recovers(stores: Stores) -> None:
-    writes, _ = lanes(stores)
+    writer = threads_of(stores).writer
     (kept,) = await stores.records.commit([RecordWrite(STYLE, b"1")], ADA)
     here = (await stores.records.load()).position
     # SQLite answers exactly as on a full disk when a file may not grow beyond its page limit.
-    await writes.run(lambda connection: connection.execute("PRAGMA max_page_count = 8"))
+    await writer.run(lambda connection: connection.execute("PRAGMA max_page_count = 8"))
     large = RecordWrite(STYLE._replace(alias="large"), b"x" * 1_000_000)
     with pytest.raises(StoreFull, match="full"):
         await stores.records.commit([RecordWrite(STYLE, b"2"), large], ADA)
     assert (await stores.records.load()).records == (kept,)
-    assert await stores.records.changes(here) == RecordBatch(here, ())
-    await writes.run(lambda connection: connection.execute("PRAGMA max_page_count = 100000"))
+    assert await stores.records.read_changes(here) == RecordBatch(here, ())
+    await writer.run(lambda connection: connection.execute("PRAGMA max_page_count = 100000"))
     assert len(await stores.records.commit([RecordWrite(STYLE, b"2"), large], ADA)) == 2
 
 
@@ -186,7 +186,7 @@ async def test_a_damaged_file_is_refused_and_left_alone(stores: Stores, path: Pa
     keys = [RecordKey("default", "contexts", f"c{n}") for n in range(100)]
     await stores.records.commit([RecordWrite(key, b"x" * 2000) for key in keys], ADA)
     await stores.close()
-    before = damaged(path)
+    before = damage(path)
     with pytest.raises(CorruptStore, match="damaged"):
         await open_stores(f"sqlite:///{path}")
-    assert damaged(path) == before
+    assert damage(path) == before

@@ -59,11 +59,11 @@ async def post(body: Any, path: str = "/chat/completions") -> tuple[int, bytes]:
 async def message(body: dict[str, Any]) -> dict[str, Any]:
     status, raw = await post(body)
     assert status == 200, raw
-    return json.loads(raw)["choices"][0]["message"]
+    return dict(json.loads(raw)["choices"][0]["message"])
 
 
 async def text(body: dict[str, Any]) -> str:
-    return (await message(body))["content"]
+    return str((await message(body))["content"])
 
 
 async def calls(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -279,7 +279,9 @@ async def test_other_paths_are_unknown() -> None:
 
 
 async def test_it_lists_one_model() -> None:
-    assert await DemoUpstream("d").models() == [{"id": "demo", "object": "model", "created": 0, "owned_by": "demo"}]
+    assert await DemoUpstream("d").list_models() == [
+        {"id": "demo", "object": "model", "created": 0, "owned_by": "demo"}
+    ]
 
 
 async def test_a_conversation_without_a_user_is_answered() -> None:

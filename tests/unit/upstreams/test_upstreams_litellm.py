@@ -121,7 +121,7 @@ async def document(to: Upstream, **fields: Any) -> dict[str, Any]:
     reply = await call(to, **fields)
     raw = await reply.read_all()
     assert reply.status == 200, raw
-    return json.loads(raw)
+    return dict(json.loads(raw))
 
 
 async def chunks(to: Upstream, **fields: Any) -> list[dict[str, Any]]:
@@ -551,7 +551,7 @@ async def test_other_endpoints_are_unknown(provider: Provider) -> None:
 
 async def test_what_claude_cannot_do_is_known_and_can_be_overruled() -> None:
     def can(**fields: Any) -> tuple[bool, bool]:
-        able = LitellmUpstream("x", UpstreamSettings(kind="litellm", **fields)).can
+        able = LitellmUpstream("x", UpstreamSettings(kind="litellm", **fields)).capabilities
         return able.system_anywhere, able.cache_marker
 
     assert can(model="anthropic/*") == (False, True)
@@ -562,7 +562,7 @@ async def test_what_claude_cannot_do_is_known_and_can_be_overruled() -> None:
 
 async def test_only_a_fixed_model_is_listed() -> None:
     def models(model: str) -> Awaitable[list[dict[str, Any]]]:
-        return LitellmUpstream("x", UpstreamSettings(kind="litellm", model=model)).models()
+        return LitellmUpstream("x", UpstreamSettings(kind="litellm", model=model)).list_models()
 
     assert await models("anthropic/*") == []
     assert [card["id"] for card in await models("anthropic/claude-x")] == ["anthropic/claude-x"]

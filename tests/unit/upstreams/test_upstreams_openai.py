@@ -547,7 +547,7 @@ async def test_models_are_listed() -> None:
         await peer.answer(b'{"object":"list","data":[{"id":"a","created":1},{"id":7},"x"]}')
 
     async with talking(act) as (upstream, _):
-        assert await upstream.models() == [{"id": "a", "created": 1}]
+        assert await upstream.list_models() == [{"id": "a", "created": 1}]
 
 
 @pytest.mark.parametrize(
@@ -567,7 +567,7 @@ async def test_models_that_cannot_be_listed_are_an_upstream_error(status: str, b
 
     async with talking(act) as (upstream, _):
         with pytest.raises(errors.UpstreamError) as caught:
-            await upstream.models()
+            await upstream.list_models()
     assert type(caught.value) is error
 
 

@@ -10,8 +10,7 @@ from gateway import errors
 from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
 from gateway.settings import Settings
 from gateway.upstreams.breaker import BreakerState, CircuitBreaker
-from gateway.upstreams.retry import Pace, backoff, retry_after
-from gateway.upstreams.routes import Routes, matches
+from gateway.upstreams.routes import RetryClock, Routes, compute_backoff, matches_pattern, parse_retry_after
 
 CHAT = UpstreamRequest("/chat/completions", b"{}")
 WALL = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
@@ -34,7 +33,7 @@ class Reply:
 class Scripted:
     """An upstream that gives its outcomes in turn and repeats the last."""
 
-    can, passes_bearer = Capabilities(), False
+    capabilities, passes_bearer = Capabilities(), False
 
     def __init__(self, name: str, *outcomes: Reply | Exception) -> None:
         self.name, self.outcomes = name, list(outcomes) or [Reply()]
@@ -47,7 +46,7 @@ class Scripted:
             raise outcome
         return outcome
 
-    async def models(self) -> list[dict[str, Any]]:
+    async def list_models(self) -> list[dict[str, Any]]:
         return []
 
     async def close(self) -> None:
@@ -65,8 +64,8 @@ class Time:
         self.now += seconds
 
     @property
-    def pace(self) -> Pace:
-        return Pace(clock=lambda: self.now, wall=lambda: WALL, sleep=self.sleep, chance=lambda: 1.0)
+    def retry_clock(self) -> RetryClock:
+        return RetryClock(monotonic=lambda: self.now, wall_time=lambda: WALL, sleep=self.sleep, chance=lambda: 1.0)
 
 
 def table(*routes: dict[str, Any], retries: int = 2, disabled: tuple[str, ...] = ()) -> Settings:
@@ -80,7 +79,7 @@ ANY = {"model": "*", "upstream": "a", "fallbacks": ["b", "c"]}
 
 
 def routes_over(time: Time, *upstreams: Scripted, retries: int = 2) -> Routes:
-    return Routes(table(ANY, retries=retries), {up.name: up for up in upstreams}, time.pace)
+    return Routes(table(ANY, retries=retries), {up.name: up for up in upstreams}, time.retry_clock)
 
 
 def unreachable() -> errors.UpstreamUnreachable:
@@ -107,15 +106,15 @@ def unreachable() -> errors.UpstreamUnreachable:
     ],
 )
 def test_only_the_star_is_special_in_a_pattern(pattern: str, name: str, matched: bool) -> None:
-    assert matches(pattern, name) is matched
+    assert matches_pattern(pattern, name) is matched
 
 
 def test_matching_a_hostile_name_is_quick() -> None:
-    assert not matches("*a*a*a*a*a*a*a*b", "a" * 1_000_000)
+    assert not matches_pattern("*a*a*a*a*a*a*a*b", "a" * 1_000_000)
 
 
 def names(routes: Routes, model: str) -> list[str]:
-    return [upstream.name for upstream in routes.candidates(model)]
+    return [upstream.name for upstream in routes.get_candidates(model)]
 
 
 def test_the_first_matching_route_wins_and_brings_its_fallbacks() -> None:
@@ -137,7 +136,7 @@ def test_a_disabled_upstream_is_left_out_and_its_routes_are_skipped() -> None:
 def test_a_model_without_a_route_is_unknown_and_near_names_are_told() -> None:
     routes = Routes(table({"model": "gpt-4o", "upstream": "a"}), {"a": Scripted("a")})
     with pytest.raises(errors.UnknownAlias, match="Did you mean 'gpt-4o'") as caught:
-        routes.candidates("gpt-4")
+        routes.get_candidates("gpt-4")
     assert (caught.value.code, caught.value.param, caught.value.status) == ("unknown_model", "model", 400)
 
 
@@ -148,8 +147,8 @@ def test_long_model_names_are_routed_too() -> None:
 
 async def test_a_good_reply_comes_from_the_first_candidate_without_delay() -> None:
     time, first, second = Time(), Scripted("a"), Scripted("b")
-    upstream, reply = await routes_over(time, first, second).send((first, second), CHAT)
-    assert (upstream, reply) == (first, first.outcomes[0])
+    answer = await routes_over(time, first, second).send((first, second), CHAT)
+    assert (answer.upstream, answer.reply) == (first, first.outcomes[0])
     assert (len(second.calls), time.slept) == (0, [])
 
 
@@ -157,22 +156,22 @@ async def test_a_good_reply_comes_from_the_first_candidate_without_delay() -> No
 async def test_a_passing_error_is_retried_and_its_reply_closed(status: int) -> None:
     time, bad, good = Time(), Reply(status), Reply()
     upstream = Scripted("a", bad, good)
-    _, reply = await routes_over(time, upstream).send((upstream,), CHAT)
-    assert (reply, bad.closed, good.closed) == (good, True, False)
+    answer = await routes_over(time, upstream).send((upstream,), CHAT)
+    assert (answer.reply, bad.closed, good.closed) == (good, True, False)
     assert time.slept == [0.2]
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 501])
 async def test_a_judgement_of_the_request_is_neither_retried_nor_passed_on(status: int) -> None:
     first, second = Scripted("a", Reply(status)), Scripted("b")
-    _, reply = await routes_over(Time(), first, second).send((first, second), CHAT)
-    assert (reply.status, len(first.calls), len(second.calls)) == (status, 1, 0)
+    answer = await routes_over(Time(), first, second).send((first, second), CHAT)
+    assert (answer.reply.status, len(first.calls), len(second.calls)) == (status, 1, 0)
 
 
 async def test_an_unreachable_upstream_is_retried_then_the_next_one_serves() -> None:
     time, first, second = Time(), Scripted("a", unreachable()), Scripted("b")
-    upstream, _ = await routes_over(time, first, second).send((first, second), CHAT)
-    assert (upstream.name, len(first.calls), len(second.calls)) == ("b", 3, 1)
+    answer = await routes_over(time, first, second).send((first, second), CHAT)
+    assert (answer.upstream.name, len(first.calls), len(second.calls)) == ("b", 3, 1)
     assert time.slept == [0.2, 0.4]
 
 
@@ -186,8 +185,8 @@ async def test_retries_are_counted_per_upstream_by_its_own_setting() -> None:
 @pytest.mark.parametrize("error", [errors.UpstreamTimeout("late"), errors.UpstreamInvalid("garbage")])
 async def test_a_timeout_or_garbage_is_not_retried_but_the_next_one_is_asked(error: Exception) -> None:
     time, first, second = Time(), Scripted("a", error), Scripted("b")
-    upstream, _ = await routes_over(time, first, second).send((first, second), CHAT)
-    assert (upstream.name, len(first.calls), time.slept) == ("b", 1, [])
+    answer = await routes_over(time, first, second).send((first, second), CHAT)
+    assert (answer.upstream.name, len(first.calls), time.slept) == ("b", 1, [])
 
 
 async def test_a_timeout_without_a_fallback_is_raised_at_once() -> None:
@@ -207,8 +206,8 @@ async def test_a_refused_key_is_not_passed_on() -> None:
 async def test_when_all_fail_the_last_reply_is_returned_open_and_as_it_is() -> None:
     busy, down = Reply(429), Reply(503, {"retry-after": "60"})
     first, second = Scripted("a", busy), Scripted("b", down)
-    upstream, reply = await routes_over(Time(), first, second, retries=0).send((first, second), CHAT)
-    assert (upstream.name, reply.status, reply.headers["retry-after"]) == ("b", 503, "60")
+    answer = await routes_over(Time(), first, second, retries=0).send((first, second), CHAT)
+    assert (answer.upstream.name, answer.reply.status, answer.reply.headers["retry-after"]) == ("b", 503, "60")
     assert (busy.closed, down.closed) == (True, False)
 
 
@@ -235,17 +234,10 @@ async def test_a_short_retry_after_is_honoured(asked: str, slept: list[float]) -
 async def test_a_long_retry_after_is_not_waited_for(asked: str) -> None:
     time, first, second = Time(), Scripted("a", Reply(429, {"retry-after": asked})), Scripted("b")
     routes = routes_over(time, first, second)
-    upstream, _ = await routes.send((first, second), CHAT)
-    _, alone = await routes.send((first,), CHAT)
-    assert (upstream.name, alone.status, alone.headers["retry-after"]) == ("b", 429, asked)
+    both = await routes.send((first, second), CHAT)
+    alone = (await routes.send((first,), CHAT)).reply
+    assert (both.upstream.name, alone.status, alone.headers["retry-after"]) == ("b", 429, asked)
     assert (len(first.calls), time.slept) == (2, [])
-
-
-async def test_every_candidate_gets_its_own_body() -> None:
-    first, second = Scripted("a", unreachable()), Scripted("b")
-    routes = routes_over(Time(), first, second)
-    await routes.send((first, second), CHAT, body_for=lambda upstream: upstream.name.encode())
-    assert [call.body for call in first.calls + second.calls] == [b"a", b"a", b"a", b"b"]
 
 
 async def test_five_failures_in_a_row_open_the_breaker_and_others_go_first() -> None:
@@ -268,8 +260,8 @@ async def test_after_a_while_one_call_probes_an_open_upstream() -> None:
         await routes.send((first, second), CHAT)  # the probe fails, the others do not try
     assert len(first.calls) == 6
     time.now += 10
-    upstream, _ = await routes.send((first, second), CHAT)
-    assert (upstream.name, routes.breakers["a"].state) == ("a", BreakerState.CLOSED)
+    answer = await routes.send((first, second), CHAT)
+    assert (answer.upstream.name, routes.breakers["a"].state) == ("a", BreakerState.CLOSED)
 
 
 async def test_when_every_candidate_is_open_the_first_is_tried_anyway() -> None:
@@ -278,8 +270,8 @@ async def test_when_every_candidate_is_open_the_first_is_tried_anyway() -> None:
     with pytest.raises(errors.UpstreamUnreachable):
         await routes.send((first, second), CHAT)
     assert {breaker.state for breaker in routes.breakers.values()} == {BreakerState.OPEN}
-    upstream, reply = await routes.send((first, second), CHAT)
-    assert (upstream.name, reply.status, len(second.calls)) == ("a", 200, 5)
+    answer = await routes.send((first, second), CHAT)
+    assert (answer.upstream.name, answer.reply.status, len(second.calls)) == ("a", 200, 5)
 
 
 async def test_rate_limits_and_bad_requests_never_open_a_breaker() -> None:
@@ -293,23 +285,23 @@ async def test_rate_limits_and_bad_requests_never_open_a_breaker() -> None:
 def test_only_one_probe_is_let_through_at_a_time() -> None:
     time = Time()
     breaker = CircuitBreaker(lambda: time.now, threshold=1, seconds=10)
-    breaker.failed()
+    breaker.record_failure()
     time.now += 10
-    assert breaker.ready
-    breaker.begin()
-    assert not breaker.ready
+    assert breaker.is_ready
+    breaker.record_start()
+    assert not breaker.is_ready
     time.now += 10  # the probe never came back
-    assert breaker.ready
+    assert breaker.is_ready
 
 
 def test_backoff_stays_within_its_bounds_and_grows() -> None:
-    assert [backoff(attempt, 0.0) for attempt in range(5)] == [0.1] * 5
-    assert [backoff(attempt, 1.0) for attempt in range(5)] == pytest.approx([0.2, 0.4, 0.8, 1.0, 1.0])
+    assert [compute_backoff(attempt, 0.0) for attempt in range(5)] == [0.1] * 5
+    assert [compute_backoff(attempt, 1.0) for attempt in range(5)] == pytest.approx([0.2, 0.4, 0.8, 1.0, 1.0])
 
 
 @pytest.mark.parametrize("value", ["", "soon", "1e9", "１", "Tue, 99 Nov 2023 22:13:20 GMT", "9" * 400])
 def test_a_retry_after_that_says_nothing_is_none(value: str) -> None:
-    assert retry_after(value, WALL) is None
+    assert parse_retry_after(value, WALL) is None
 
 
 async def test_a_cancelled_wait_leaves_nothing_open() -> None:
@@ -333,7 +325,7 @@ async def test_a_connection_that_times_out_is_not_waited_for_again() -> None:
             return await super().send(request)
 
     blackhole = Blackhole("a", errors.UpstreamUnreachable("took no connection"))
-    routes = Routes(table({"model": "*", "upstream": "a"}), {"a": blackhole}, time.pace)
+    routes = Routes(table({"model": "*", "upstream": "a"}), {"a": blackhole}, time.retry_clock)
     with pytest.raises(errors.UpstreamUnreachable):
-        await routes.send(routes.candidates("gpt"), CHAT)
+        await routes.send(routes.get_candidates("gpt"), CHAT)
     assert len(blackhole.calls) == 1

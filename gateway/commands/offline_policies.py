@@ -1,0 +1,46 @@
+"""The policies of all workspaces for commands that run without a gateway."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.app import load_type_registry
+from gateway.errors import StoreError
+from gateway.extraction.extract import DocumentCache
+from gateway.links.cache import LinkCache
+from gateway.policies.context_compiler import PolicySource
+from gateway.policies.materials import PolicyMaterials
+from gateway.policies.repository import PolicyRepository
+from gateway.settings import Settings
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
+from gateway.stores.open import open_stores
+from gateway.stores.protocols import EphemeralStore
+
+
+@dataclass(frozen=True, slots=True)
+class OfflinePolicies:
+    """Policies from files and the store, with what is needed to export and to change them."""
+
+    policies: PolicyRepository
+    documents: DocumentCache
+    store: EphemeralStore
+
+
+@asynccontextmanager
+async def open_policies(settings: Settings) -> AsyncGenerator[OfflinePolicies]:
+    """Policy files and store as they are now; raises Faults if the files are invalid, and StoreError."""
+    stores = await open_stores(settings.store)
+    try:
+        documents = DocumentCache(settings.documents)
+        # No link is fetched: bundles hold addresses, not pages.
+        materials = PolicyMaterials(documents, LinkCache(MemoryEphemeralStore(), settings.links))
+        policies = PolicyRepository(
+            PolicySource(Path(settings.policies), load_type_registry(settings), materials), stores.records
+        )
+        await policies.start()
+        if not policies.loaded:
+            raise StoreError(policies.store_error or "The store does not answer.")
+        yield OfflinePolicies(policies, documents, stores.ephemeral)
+    finally:
+        await stores.close()

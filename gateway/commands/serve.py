@@ -1,0 +1,81 @@
+"""`gateway serve` and `gateway demo`: start the gateway, in one process or in several workers."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from gateway.commands.common import CONFIG, POLICIES_HELP, Subparsers, load_command_settings, run_async
+from gateway.errors import Fault, Faults
+
+if TYPE_CHECKING:
+    from gateway.settings import Settings
+
+MAX_WORKERS = 64
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    serve = subparsers.add_parser("serve", help="start the gateway")
+    serve.add_argument("--config", type=Path, default=CONFIG, help="configuration file; default: config.yaml")
+    demo = subparsers.add_parser("demo", help="serve the example policies with the built-in demo model")
+    demo.set_defaults(config=None)
+    for parser in (serve, demo):
+        parser.add_argument("--host", help="address to listen on")
+        parser.add_argument("--port", type=int, help="port to listen on; 0: the system picks one")
+        parser.add_argument("--policies", type=Path, help=POLICIES_HELP)
+        parser.set_defaults(run=run)
+    serve.add_argument(
+        "--workers", type=parse_worker_count, default=1, metavar="N", help="number of worker processes; default: 1"
+    )
+    demo.set_defaults(workers=1)
+
+
+def parse_worker_count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_WORKERS:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {MAX_WORKERS}")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from gateway.edge.logs import log_as_json
+
+    settings = load_command_settings(arguments)
+    with log_as_json(settings.log):
+        if arguments.workers > 1:
+            return run_workers(settings, arguments)
+        from gateway.worker import serve_alone
+
+        return run_async(serve_alone(settings, partial(announce, settings)))
+
+
+def run_workers(settings: Settings, arguments: argparse.Namespace) -> int:
+    import asyncio
+
+    from gateway.supervisor import Supervisor
+
+    if settings.store == "memory:":
+        message = "several workers cannot share a memory: store; use sqlite:/// or redis://"
+        raise Faults([Fault(str(arguments.config), 1, "store", message)])
+    return asyncio.run(Supervisor(settings, arguments.workers, partial(announce, settings)).run())
+
+
+def announce(settings: Settings, host: str, port: int) -> None:
+    """Print where the gateway listens and how to try it."""
+    from gateway.settings import is_loopback
+
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    print(f"Context Gateway listens on {address}", flush=True)
+    if not settings.auth.keys and is_loopback(settings.listen.host):
+        print("No API keys are configured: only this machine can connect. Keys in the store apply too.", flush=True)
+    print(f"Try it:\n\n{format_example(address, settings.defaults.model or 'demo')}\n", flush=True)
+
+
+def format_example(address: str, model: str) -> str:
+    """A `curl` command that works as it stands with the example policies."""
+    question = {"role": "user", "content": "Which tone should our product pages have?"}
+    body = orjson.dumps({"model": model, "messages": [question]}).decode()
+    return f"curl -s {address}/v1/chat/completions -H 'content-type: application/json' -d '{body}'"

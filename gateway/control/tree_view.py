@@ -1,0 +1,142 @@
+"""The content tree of a workspace at one moment, for reading."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from gateway.control.objects import PolicyObject
+from gateway.domain.candidate import Assignment
+from gateway.domain.lru import LruCache
+from gateway.domain.node import Node
+from gateway.domain.snapshot import Snapshot
+from gateway.errors import NotFound
+from gateway.policies.context_compiler import title_from_alias
+from gateway.policies.files import PolicyEntry
+from gateway.scopes.scope import list_content_assignments
+
+KIND = "content"
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNode:
+    """A node as it is served, and where it is defined."""
+
+    node: Node
+    entry: PolicyEntry
+    children: int
+
+    @property
+    def object(self) -> PolicyObject:
+        file = None if self.entry.record is not None else str(self.entry.location)
+        return PolicyObject(KIND, self.node.id, self.entry.data, self.entry.record, file)
+
+    @property
+    def parent(self) -> str | None:
+        """The id of its parent."""
+        parent: str | None = self.entry.data["parent"]
+        return parent
+
+    @property
+    def in_file(self) -> str:
+        """The file that defines it, to be appended to a sentence; empty for a stored node."""
+        return f" in the file {self.object.file}" if self.object.file is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeView:
+    """The nodes of a workspace."""
+
+    snapshot: Snapshot
+    entries: Mapping[str, PolicyEntry]  # by id
+
+    def list_all(self) -> list[TreeNode]:
+        """All nodes, ordered by path."""
+        nodes = self.snapshot.nodes
+        counts = Counter(node.parent for node in nodes.values())
+        ordered = sorted(nodes.values(), key=lambda node: node.path.split("/"))
+        return [TreeNode(node, self.entries[node.id], counts[node.path]) for node in ordered]
+
+    def find(self, name: str) -> TreeNode:
+        """A node by id or path; raises NotFound."""
+        path = self._find_path(name)
+        if path is None:
+            raise NotFound(f"There is no node {name!r}.")
+        node = self.snapshot.nodes[path]
+        children = sum(other.parent == path for other in self.snapshot.nodes.values())
+        return TreeNode(node, self.entries[node.id], children)
+
+    def find_id(self, name: str) -> str | None:
+        """The id of a node that is named by id or path; None if there is no such node."""
+        path = self._find_path(name)
+        return None if path is None else self.snapshot.nodes[path].id
+
+    def list_branch(self, path: str) -> list[PolicyObject]:
+        """The node and everything below it."""
+        nodes = (node for node in self.snapshot.nodes.values() if f"{node.path}/".startswith(f"{path}/"))
+        return [TreeNode(node, self.entries[node.id], 0).object for node in nodes]
+
+    def list_effective_contexts(self, node: Node) -> list[Assignment]:
+        """The contexts that apply to a node, and the nodes that they come from."""
+        assignments = list_content_assignments(node, self.snapshot)
+        return [one for one in assignments if one.context in self.snapshot.contexts]
+
+    def list_links(self, node: Node) -> Iterator[tuple[str, Node | None]]:
+        """The links of a node as written, each with the node that it leads to, if there is one."""
+        for written in node.links:
+            path = self._find_path(written)
+            yield written, None if path is None else self.snapshot.nodes[path]
+
+    def list_backlinks(self, node: Node) -> list[Node]:
+        """The nodes that link to it, by its id or its path."""
+        others = self.snapshot.nodes.values()
+        return [other for other in others if any(self._find_path(to) == node.path for to in other.links)]
+
+    def _find_path(self, name: str) -> str | None:
+        bare = name.strip("/")
+        return self.snapshot.node_ids.get(name) or (bare if bare in self.snapshot.nodes else None)
+
+
+def build_unserved_view(served: Snapshot, entries: Mapping[str, PolicyEntry]) -> TreeView:
+    """The tree that entries form, for policies with faults, where another tree is served.
+
+    A node without its parent is a root with the path that its parent's id suggests; of two nodes with the same path
+    the second gets its id as its path. So both can be found and fixed.
+    """
+    nodes: dict[str, Node] = {}
+    ids: dict[str, str] = {}
+    for id in entries:
+        lineage = _list_lineage(id, entries)
+        missing = entries[lineage[-1]].data["parent"]
+        above = [missing] if missing is not None else []
+        path = "/".join([*above, *(entries[one].data["key"] for one in reversed(lineage))])
+        path = id if path in nodes else path
+        nodes[path] = _make_node(path, entries[id], path.rpartition("/")[0] if len(lineage) > 1 else None)
+        ids[id] = path
+    for path, node in nodes.items():
+        if node.parent not in nodes:
+            nodes[path] = replace(node, parent=None)
+    return TreeView(replace(served, nodes=nodes, node_ids=ids, memo=LruCache()), entries)
+
+
+def _list_lineage(id: str, entries: Mapping[str, PolicyEntry]) -> list[str]:
+    """A node and its ancestors, nearest first."""
+    lineage = [id]
+    while (above := entries[lineage[-1]].data["parent"]) in entries and above not in lineage:
+        lineage.append(above)
+    return lineage
+
+
+def _make_node(path: str, entry: PolicyEntry, parent: str | None) -> Node:
+    data = entry.data
+    return Node(
+        id=entry.alias,
+        path=path,
+        parent=parent,
+        type=data["type"],
+        title=data.get("title") or title_from_alias(data["key"]),
+        body=data["body"],
+        contexts=tuple(data["contexts"]),
+        merge=data["inherit"] == "merge",
+        readers=tuple(data["readers"]),
+        links=tuple(data["links"]),
+    )

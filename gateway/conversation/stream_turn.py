@@ -1,0 +1,157 @@
+"""One turn of a stream: its chunks, read only as far as needed, and the message that they add up to."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from gateway import sse
+from gateway.conversation.calls import CallTracker
+from gateway.errors import UpstreamInvalid
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+FRAGMENTED_FIELDS = frozenset({"thinking", "text", "summary", "signature", "data"})  # of list items
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass
+class StreamTurn:
+    """What is known of the turn whose stream is being read."""
+
+    tracker: CallTracker
+    tail: bytes = b""  # an unfinished event
+    unread: list[bytes] = field(default_factory=list)  # raw events, parsed only if the message is needed
+    unread_size: int = 0
+    message: dict[str, Any] = field(default_factory=dict)
+    head: dict[str, Any] = field(default_factory=dict)  # id, created and model, once the message was assembled
+    has_role: bool = False  # a delta of the message named the role
+    has_text: bool = False
+    held: list[bytes] = field(default_factory=list)  # events withheld until we know that this turn is the last
+    role_shown: bool = False  # whether the client knew the role before they were withheld
+    finish_reason: str | None = None
+    finish_event: dict[str, Any] | None = None  # a finish that waits for the hidden turns to be stored
+    usage: dict[str, Any] | None = None
+    usage_event: dict[str, Any] | None = None
+    done: bool = False
+    rejoined: set[str] = field(default_factory=set)  # fields whose text continues that of an earlier turn
+
+    def assemble(self) -> None:
+        """Add the unread events to the message."""
+        unread, self.unread, self.unread_size = self.unread, [], 0
+        for event in sse.split_events(b"".join(unread)):
+            data = sse.read_payload(event)
+            if not data or data == sse.DONE:
+                continue
+            chunk = decode_chunk(data)
+            if not chunk.choices:
+                continue  # what some providers send first has no id yet
+            self.head = self.head or chunk.head
+            for choice in chunk.choices:
+                delta = choice.delta or {}
+                self.has_role = self.has_role or bool(delta.get("role"))
+                merge_delta(self.message, delta)
+
+    def encode_message(self, number: int) -> bytes:
+        """The message of turn `number` as it goes back upstream; empty when nothing will need it."""
+        calls = self.tracker.calls
+        if not calls:
+            return b""
+        for position, call in enumerate(calls):
+            call.parts["id"] = call.id or f"call_{number}_{position}"
+        message = {"role": "assistant", "content": None, **self.message}
+        return _encode({**message, "tool_calls": [call.parts for call in calls]})
+
+
+class ChunkChoice(msgspec.Struct):
+    delta: dict[str, Any] | None = None
+
+
+class StreamChunk(msgspec.Struct):
+    """A chunk as far as the assistant's message is concerned."""
+
+    id: Any = None
+    created: Any = None
+    model: Any = None
+    choices: list[ChunkChoice] | None = None
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """What is the same in all chunks of a stream."""
+        fields = {"id": self.id, "created": self.created, "model": self.model}
+        return {key: value for key, value in fields.items() if value is not None}
+
+
+_decode = msgspec.json.Decoder(StreamChunk).decode
+
+
+def decode_chunk(data: bytes) -> StreamChunk:
+    """The chunk that an event carries; raises UpstreamInvalid if it carries none."""
+    try:
+        return _decode(data)
+    except UNREADABLE as fault:
+        raise build_chunk_error() from fault
+
+
+def build_chunk_error() -> UpstreamInvalid:
+    return UpstreamInvalid("The upstream's stream carries something that is not a chunk.")
+
+
+def is_plain_text(data: bytes) -> bool:
+    """Whether events certainly carry nothing but text, so that they may pass unread.
+
+    A text that merely mentions one of these words is read properly instead: slower, never wrong.
+    """
+    return not (
+        b"tool_calls" in data
+        or b"[DONE]" in data
+        or b'"error"' in data
+        or (b'"usage"' in data and data.count(b'"usage"') != data.count(b'"usage":null') + data.count(b'"usage": null'))
+        or data.count(b"finish_reason") != data.count(b'finish_reason":null') + data.count(b'finish_reason": null')
+    )
+
+
+def merge_delta(message: dict[str, Any], delta: dict[str, Any]) -> None:
+    """Add one delta (without its tool calls) to the message; unknown fields are kept."""
+    for key, value in delta.items():
+        if value is None or key in ("tool_calls", "role"):
+            continue
+        known = message.get(key)
+        if isinstance(known, str) and isinstance(value, str):
+            message[key] = known + value
+        elif isinstance(known, list) and isinstance(value, list):
+            merge_items(known, value)
+        elif isinstance(known, dict) and isinstance(value, dict):
+            message[key] = known | value
+        else:
+            message[key] = (
+                [dict(item) if isinstance(item, dict) else item for item in value] if isinstance(value, list) else value
+            )
+
+
+def merge_items(known: list[Any], added: list[Any]) -> None:
+    """Append list items, or add them to the item that they are fragments of.
+
+    Reasoning blocks arrive in fragments: numbered ones carry an `index`; others continue the last item of their type
+    until a signature closes it.
+    """
+    for item in added:
+        target = find_continued_item(known, item)
+        if target is None:
+            known.append(dict(item) if isinstance(item, dict) else item)
+            continue
+        for key, value in item.items():
+            grows = isinstance(value, str) and isinstance(target.get(key), str) and key in FRAGMENTED_FIELDS
+            target[key] = target[key] + value if grows else value
+
+
+def find_continued_item(known: list[Any], item: Any) -> dict[str, Any] | None:
+    """The item of `known` that `item` is a further fragment of."""
+    if not isinstance(item, dict):
+        return None
+    if "index" in item:
+        return next((old for old in known if isinstance(old, dict) and old.get("index") == item["index"]), None)
+    last = known[-1] if known else None
+    if isinstance(last, dict) and last.get("type") == item.get("type") == "thinking" and not last.get("signature"):
+        return last
+    return None

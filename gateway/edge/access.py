@@ -1,0 +1,128 @@
+"""Who may reach an endpoint: Host and key are checked before anything else is read."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.domain.principal import Principal
+from gateway.edge.auth import Authenticator
+from gateway.edge.request import RequestHead, read_head
+from gateway.errors import ForbiddenHost, InvalidRequest
+
+REMEMBERED = 1024  # verdicts kept; clients could otherwise fill the memory with made-up names
+
+
+class HostCheck:
+    """Accepts requests by the host they were sent to."""
+
+    def __init__(self, hosts: Iterable[str], keyed: Callable[[], bool]) -> None:
+        self._names = frozenset(host.lower().rstrip(".").encode() for host in hosts)
+        self._keyed = keyed  # whether callers need a key; keys come and go
+        self._verdicts: dict[bytes, bool] = {}
+
+    def check(self, head: RequestHead) -> None:
+        """Raise unless the request names exactly one accepted Host and, without keys, no foreign Origin."""
+        keyed = self._keyed()
+        if len(head.hosts) > 1:
+            raise InvalidRequest("The request has more than one Host header.")
+        if not keyed and not all(self._accepts(origin.partition(b"://")[2]) for origin in head.origins):
+            raise ForbiddenHost("Web pages of other origins may not use this gateway without a key.")
+        if not head.hosts or not head.hosts[0]:
+            raise InvalidRequest("The request has no Host header.")
+        if not (keyed and not self._names) and not self._accepts(head.hosts[0]):
+            raise ForbiddenHost(
+                "This gateway does not answer to that Host. Its configuration can name it under `hosts`."
+            )
+
+    def _accepts(self, authority: bytes) -> bool:
+        verdict = self._verdicts.get(authority)
+        if verdict is None:
+            verdict = self._judge(authority.lower())
+            if len(self._verdicts) < REMEMBERED:
+                self._verdicts[authority] = verdict
+        return verdict
+
+    def _judge(self, authority: bytes) -> bool:
+        name = parse_host(authority)
+        if name is None:
+            return False
+        return authority in self._names or name in self._names or is_loopback(name)
+
+
+def parse_host(authority: bytes) -> bytes | None:
+    """`host[:port]` without its port and final dot; None if it is not of that form."""
+    if authority.startswith(b"["):
+        name, bracket, port = authority.partition(b"]")
+        name, well_formed = name + bracket, bool(bracket) and (not port or port.startswith(b":"))
+        port = port[1:]
+    else:
+        name, _, port = authority.partition(b":")
+        name, well_formed = name.rstrip(b"."), True
+    return name if name and well_formed and (not port or port.isdigit()) else None
+
+
+def is_loopback(name: bytes) -> bool:
+    """Whether a host name can only mean this machine."""
+    if name == b"localhost":
+        return True
+    try:
+        return ip_address(name.decode("ascii").strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A request's head with who sent it."""
+
+    head: RequestHead
+    principal: Principal
+    bearer: str | None  # the client's own, for upstreams that pass it through
+
+
+@dataclass(frozen=True, slots=True)
+class AccessControl:
+    """Admits requests by the host they name and the key they carry."""
+
+    hosts: HostCheck
+    auth: Authenticator
+
+    def admit(self, headers: Sequence[tuple[bytes, bytes]]) -> Caller:
+        """Who is asking; raises a GatewayError for whoever may not."""
+        head = read_head(headers)
+        self.hosts.check(head)
+        return Caller(head, self.auth.authenticate(head), self.auth.find_client_bearer(head))
+
+
+class AccessMiddleware:
+    """Admits requests before routing; endpoints find the caller with `get_caller`."""
+
+    def __init__(self, app: ASGIApp, access: AccessControl) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        caller = self._access.admit(scope["headers"])
+        state = {**scope.get("state", {}), "caller": caller, "principal": caller.principal}
+        await self._app({**scope, "state": state}, receive, send)
+
+
+class HostMiddleware:
+    """Checks the Host alone, for endpoints that need no key."""
+
+    def __init__(self, app: ASGIApp, hosts: HostCheck) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._hosts.check(read_head(scope["headers"]))
+        await self._app(scope, receive, send)
+
+
+def get_caller(request: Request) -> Caller:
+    """Who was admitted to this request's endpoint."""
+    caller: Caller = request.state.caller
+    return caller

@@ -1,0 +1,183 @@
+"""`/profiles`, `/agents`, `/prompts` and what they share with `/contexts`: list, read, create, replace, delete."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from gateway.control.object_bodies import kind_name
+from gateway.control.objects import Objects, ObjectsOfKind
+from gateway.control.services import ControlServices
+from gateway.domain.principal import Role
+from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty, reply_if_changed
+from gateway.edge.manage.drafts import DraftRoutes
+from gateway.edge.manage.paging import ListQuery, Page, paginate
+from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute, RouteGroup
+from gateway.edge.manage.versions import VersionRoutes
+from gateway.edge.manage.views import ALIAS, IgnoredMetadata, ObjectMetadata, ObjectModels, render_object
+from gateway.errors import Conflict, InsufficientStorage, InvalidObject, NotFound
+from gateway.policies.shapes import AgentShape, ProfileShape, PromptShape
+
+
+class ProfileView(ObjectMetadata, ProfileShape):
+    """A profile."""
+
+    name: str
+
+
+class ProfilePage(Page[ProfileView]):
+    """A page of the list of profiles."""
+
+
+class ProfileBody(IgnoredMetadata, ProfileShape):
+    """A profile that replaces another."""
+
+    alias: str | None = None
+
+
+class NewProfile(ProfileBody):
+    """A profile to be created."""
+
+    alias: str = ALIAS
+
+
+class AgentView(ObjectMetadata, AgentShape):
+    """An agent."""
+
+    name: str
+
+
+class AgentPage(Page[AgentView]):
+    """A page of the list of agents."""
+
+
+class AgentBody(IgnoredMetadata, AgentShape):
+    """An agent that replaces another."""
+
+    alias: str | None = None
+
+
+class NewAgent(AgentBody):
+    """An agent to be created."""
+
+    alias: str = ALIAS
+
+
+class PromptView(ObjectMetadata, PromptShape):
+    """A prompt."""
+
+    name: str
+
+
+class PromptPage(Page[PromptView]):
+    """A page of the list of prompts."""
+
+
+class PromptBody(IgnoredMetadata, PromptShape):
+    """A prompt that replaces another."""
+
+    alias: str | None = None
+
+
+class NewPrompt(PromptBody):
+    """A prompt to be created."""
+
+    alias: str = ALIAS
+
+
+PROFILE_MODELS = ObjectModels(ProfileView, ProfilePage, ProfileBody, NewProfile)
+AGENT_MODELS = ObjectModels(AgentView, AgentPage, AgentBody, NewAgent)
+PROMPT_MODELS = ObjectModels(PromptView, PromptPage, PromptBody, NewPrompt)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRoutes:
+    """The objects of one kind below `/{kind}`; each is found by alias or id."""
+
+    kind: str
+    models: ObjectModels
+    objects: Objects
+
+    def list_routes(self) -> Iterator[ApiRoute]:
+        one, models = kind_name(self.kind), self.models
+        every, single = f"/{self.kind}", f"/{self.kind}/{{{one}}}"
+        route = partial(ApiRoute, role=Role.EDITOR, tag=self.kind)
+        yield route(
+            method="GET",
+            path=every,
+            handler=self.list,
+            summary=f"List the {self.kind}",
+            query=ListQuery,
+            responses={200: models.page},
+        )
+        yield route(
+            method="POST",
+            path=every,
+            handler=self.create,
+            summary=f"Create {_add_article(one)}",
+            body=models.new,
+            handler_validates=True,
+            responses={201: models.view},
+            errors=(Conflict, InvalidObject, InsufficientStorage),
+        )
+        yield route(
+            method="GET",
+            path=single,
+            handler=self.get,
+            summary=f"Get {_add_article(one)}",
+            responses={200: models.view},
+            errors=(NotFound,),
+            conditional=True,
+        )
+        write = partial(route, path=single, errors=WRITE_ERRORS, conditional=True)
+        yield write(
+            method="PUT",
+            handler=self.update,
+            summary=f"Replace {_add_article(one)}",
+            body=models.body,
+            handler_validates=True,
+            responses={200: models.view},
+        )
+        yield write(
+            method="DELETE",
+            handler=self.delete,
+            summary=f"Delete {_add_article(one)} that nothing refers to",
+            responses={204: None},
+        )
+
+    async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
+        found = self.objects.list_all(call.workspace, self.kind, call.query.filter)
+        return ApiReply(paginate(found, call.query, render_object))
+
+    async def get(self, call: ApiCall[None, None]) -> ApiReply:
+        one = self.objects.get(call.workspace, self.kind, self._get_name(call))
+        return reply_if_changed(call, render_object(one), one.tag)
+
+    async def create(self, call: ApiCall[None, Any]) -> ApiReply:
+        one = await self.objects.create(call.principal, self.kind, call.body)
+        return reply_created(f"/{self.kind}/{one.alias}", render_object(one), one.tag)
+
+    async def update(self, call: ApiCall[None, Any]) -> ApiReply:
+        one = await self.objects.update(call.principal, self.kind, self._get_name(call), call.body, call.if_match)
+        return ApiReply(render_object(one), etag=one.tag)
+
+    async def delete(self, call: ApiCall[None, None]) -> ApiReply:
+        await self.objects.delete(call.principal, self.kind, self._get_name(call), call.if_match)
+        return reply_empty()
+
+    def _get_name(self, call: ApiCall[Any, Any]) -> str:
+        return call.path[kind_name(self.kind)]
+
+
+def build_object_routes(kind: str, models: ObjectModels, services: ControlServices) -> tuple[RouteGroup, ...]:
+    """The objects of a kind, their versions and their drafts."""
+    path, versions = f"/{kind}/{{{kind_name(kind)}}}", services.versions(ObjectsOfKind(kind, services.objects))
+    return (
+        ObjectRoutes(kind, models, services.objects),
+        VersionRoutes(kind, path, models.view, versions),
+        DraftRoutes(kind, models, services.drafts),
+    )
+
+
+def _add_article(noun: str) -> str:
+    return f"an {noun}" if noun.startswith("a") else f"a {noun}"

@@ -1,0 +1,142 @@
+"""The head of a request: its headers, walked once, as far as the gateway looks at them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from starlette.types import Receive
+
+from gateway.domain.exchange import ForwardedHeaders
+from gateway.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
+
+HeaderLines = Iterable[tuple[bytes, bytes]]  # names in lower case, as ASGI has them
+CONTEXT = b"x-context-"
+OPENAI = b"openai-"
+PASSED_UP = {name.encode(): name for name in ("content-type", "accept", "user-agent", "traceparent")}
+UTF8 = (b"utf-8", b"utf8", b"us-ascii")
+
+
+@dataclass(slots=True)
+class RequestHead:
+    """What a request's headers say about it."""
+
+    hosts: list[bytes] = field(default_factory=list)
+    origins: list[bytes] = field(default_factory=list)
+    gateway_key: bytes | None = None  # `x-context-key`; of a repeated header the first
+    bearer: bytes | None = None  # of `Authorization`; of several the first
+    content_type: bytes = b""
+    content_encoding: bytes | None = None
+    content_length: bytes | None = None
+    context: list[tuple[bytes, bytes]] = field(default_factory=list)  # the other `x-context-*`
+    passed_up: list[tuple[str, str]] = field(default_factory=list)  # what may go upstream (CONTRACT §5.4)
+    idempotency_key: str | None = None
+
+    def forward(self, bearer: str | None) -> ForwardedHeaders:
+        """What goes upstream; the Idempotency-Key stands for one call, so it goes with the first turn only."""
+        later = tuple(self.passed_up)
+        key = self.idempotency_key
+        first = later if key is None else (*later, ("idempotency-key", key))
+        return ForwardedHeaders(first, later, bearer)
+
+
+def read_head(headers: HeaderLines) -> RequestHead:
+    """Walk the headers once; whatever else they hold stays here."""
+    head = RequestHead()
+    for name, value in headers:
+        if name in PASSED_UP:
+            head.passed_up.append((PASSED_UP[name], value.decode("latin-1")))  # any byte has a character
+            if name == b"content-type":
+                head.content_type = value
+        elif name in READERS:
+            READERS[name](head, value)
+        elif name.startswith(CONTEXT):
+            head.context.append((name, value))
+        elif name.startswith(OPENAI):
+            head.passed_up.append((name.decode("ascii"), value.decode("latin-1")))
+    return head
+
+
+def read_gateway_key(head: RequestHead, value: bytes) -> None:
+    if head.gateway_key is None:
+        head.gateway_key = value.strip()
+
+
+def read_authorization(head: RequestHead, value: bytes) -> None:
+    scheme, _, token = value.partition(b" ")
+    if head.bearer is None and scheme.lower() == b"bearer":
+        head.bearer = token.strip()
+
+
+def read_content_length(head: RequestHead, value: bytes) -> None:
+    head.content_length = value
+
+
+def read_content_encoding(head: RequestHead, value: bytes) -> None:
+    head.content_encoding = value
+
+
+def read_idempotency_key(head: RequestHead, value: bytes) -> None:
+    head.idempotency_key = value.decode("latin-1")
+
+
+READERS: dict[bytes, Callable[[RequestHead, bytes], None]] = {
+    b"host": lambda head, value: head.hosts.append(value),
+    b"origin": lambda head, value: head.origins.append(value),
+    b"x-context-key": read_gateway_key,
+    b"authorization": read_authorization,
+    b"content-length": read_content_length,
+    b"content-encoding": read_content_encoding,
+    b"idempotency-key": read_idempotency_key,
+}
+
+
+class ClientDisconnected(Exception):
+    """The client left before its request was complete; there is nobody to answer."""
+
+
+def require_json(head: RequestHead) -> None:
+    """Refuse any body that does not say that it is JSON in UTF-8.
+
+    A web page can send other types to a loopback address without asking the browser's user.
+    """
+    if head.content_type == b"application/json":
+        return
+    media, *parameters = (part.strip().lower() for part in head.content_type.split(b";"))
+    if media != b"application/json":
+        raise UnsupportedMediaType("Send the body as JSON, with the header 'Content-Type: application/json'.")
+    for name, _, value in (parameter.partition(b"=") for parameter in parameters):
+        if name.strip() == b"charset" and value.strip(b' "') not in UTF8:
+            raise UnsupportedMediaType("Send the body in UTF-8; other charsets are not supported.")
+
+
+async def read_body(head: RequestHead, receive: Receive, max_bytes: int) -> bytes:
+    """The whole body; its deadline is kept by the server's protocol."""
+    check_body_headers(head, max_bytes)
+    pieces: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientDisconnected
+        pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
+        if size > max_bytes:
+            raise body_too_large(max_bytes)
+        more = message.get("more_body", False)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def check_body_headers(head: RequestHead, max_bytes: int) -> None:
+    """Refuse what need not be read: compressed bodies, and those that say that they are too large."""
+    encoding, length = head.content_encoding, head.content_length
+    if encoding is not None and encoding.strip().lower() not in (b"identity", b""):
+        raise UnsupportedMediaType("Send the body without a Content-Encoding; compressed bodies are not supported.")
+    if length is None:
+        return
+    if not length.isdigit():
+        raise InvalidRequest("The Content-Length is not a number.")
+    if len(length) > 18 or int(length) > max_bytes:
+        raise body_too_large(max_bytes)
+
+
+def body_too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The body is larger than {max_bytes} bytes. Send less, or raise limits.body_bytes.")

@@ -1,0 +1,36 @@
+"""What goes back to the client through ASGI's `send`."""
+
+from collections.abc import Iterable, Mapping
+
+from starlette.types import Send
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+JSON = (b"content-type", b"application/json")
+
+
+async def send_body(send: Send, status: int, body: bytes, headers: Headers) -> None:
+    """One whole response; `headers` name its content type."""
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": status, "headers": [length, *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_json(send: Send, status: int, payload: bytes, headers: Headers = ()) -> None:
+    """One whole JSON response."""
+    await send_body(send, status, payload, (JSON, *headers))
+
+
+PASSED_DOWN = {name: name.encode() for name in ("content-type", "retry-after", "x-request-id")}
+FAMILIES = ("x-ratelimit-", "openai-")
+
+
+def select_client_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """What of a reply's headers (names in lower case) goes to the client."""
+    passed: list[tuple[bytes, bytes]] = []
+    for name, value in headers.items():
+        known = PASSED_DOWN.get(name) or (name.encode("ascii") if name.startswith(FAMILIES) else None)
+        # A control character would make the server fail while it writes the head.
+        if known is not None and value.isprintable():
+            passed.append((known, value.encode()))
+    return passed

@@ -1,0 +1,70 @@
+"""Everything but chat as a starlette app: health, metrics, models, the management API, pass-through."""
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route, Router
+from starlette.types import ASGIApp
+
+from gateway.edge.access import AccessControl, AccessMiddleware, HostMiddleware
+from gateway.edge.errors import ErrorBoundary, build_error_headers, render_error
+from gateway.edge.health import HealthEndpoint
+from gateway.edge.manage.problems import send_problem
+from gateway.edge.metrics import Metrics
+from gateway.edge.models import ModelsEndpoint
+from gateway.errors import GatewayError, MethodNotAllowed, UnknownEndpoint
+
+INTERNAL = GatewayError("The gateway failed to handle this request. The failure is in its log.")
+
+
+def build_site(
+    access: AccessControl,
+    health: HealthEndpoint,
+    metrics: Metrics,
+    models: ModelsEndpoint,
+    passthrough: ASGIApp,
+    management: ASGIApp,
+) -> Starlette:
+    """The app; paths arrive normalized, those below `/api/v1` and `/v1/models` with their escapes."""
+    admitted = Middleware(AccessMiddleware, access=access)
+    problems = Middleware(ErrorBoundary, respond=send_problem)
+    api = Router(
+        [Route("/v1/models", models.list), Route("/v1/models/{model:path}", models.get)],
+        redirect_slashes=False,
+        default=passthrough,  # it refuses what its allow-list does not name
+    )
+    site = Starlette(
+        routes=[
+            Route("/livez", health.livez),
+            Route("/readyz", health.readyz),
+            Route("/metrics", metrics.serve, middleware=[Middleware(HostMiddleware, hosts=access.hosts)]),
+            Mount("/api/v1", management, middleware=[problems, admitted]),
+            Mount("/", api, middleware=[admitted]),
+        ],
+        exception_handlers={GatewayError: answer_error, HTTPException: answer_http_error, Exception: answer_failure},
+    )
+    site.router.redirect_slashes = False
+    return site
+
+
+def answer_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, GatewayError)
+    headers = {name.decode(): value.decode() for name, value in build_error_headers(error)}
+    return Response(render_error(error), error.status, headers, "application/json")
+
+
+def answer_http_error(request: Request, error: Exception) -> Response:
+    """What starlette's own routing refuses."""
+    assert isinstance(error, HTTPException)
+    path = request.url.path
+    if error.status_code == 405:
+        allowed = sorted((error.headers or {}).get("Allow", "").split(", "))
+        return answer_error(request, MethodNotAllowed(f"{path} takes {' and '.join(allowed)} only."))
+    return answer_error(request, UnknownEndpoint(f"There is no endpoint {path}."))
+
+
+def answer_failure(request: Request, error: Exception) -> Response:
+    """A defect of ours: starlette raises the exception once more, and the boundary around it logs it."""
+    return answer_error(request, INTERNAL)

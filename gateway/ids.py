@@ -1,0 +1,14 @@
+"""Ids that sort by the time at which they were made and cannot be guessed."""
+
+import secrets
+import time
+
+
+def make_id(time_digits: int = 14, random_bytes: int = 6) -> str:
+    """The microseconds since 1970 in `time_digits` hex digits, followed by random ones."""
+    return f"{time.time_ns() // 1000:0{time_digits}x}{secrets.token_hex(random_bytes)}"
+
+
+def read_id_time(id: str, time_digits: int = 14) -> float:
+    """When an id was made, in seconds since 1970."""
+    return int(id[:time_digits], 16) / 1e6

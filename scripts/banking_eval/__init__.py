@@ -1,0 +1,1 @@
+"""Measures on a public data set what semantic search injects."""

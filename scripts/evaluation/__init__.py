@@ -1,1 +1,0 @@
-"""Measures on a public data set what the search by meaning injects."""

@@ -1,0 +1,75 @@
+"""The cache of question vectors: what counts as the same, who shares it, and how large it grows."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gateway.semantic.model.embedder import SearchTimeout
+from gateway.semantic.search.query_cache import QueryCache
+
+
+class Counting:
+    """An embedder that notes what it was asked."""
+
+    def __init__(self, name: str = "model") -> None:
+        self.id = name
+        self.asked: list[list[str]] = []
+        self.late = False
+
+    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
+        if self.late:
+            raise SearchTimeout("late")
+        self.asked.append(list(texts))
+        return np.array([[len(text), ord(text[0])] for text in texts], np.float32)
+
+    async def close(self) -> None:
+        return
+
+
+async def test_a_sentence_is_embedded_once_however_it_is_spaced() -> None:
+    cache, embedder = QueryCache(), Counting()
+    first = await cache.embed(embedder, "w", ["How  are\nyou?", "Fine."], 1)
+    again = await cache.embed(embedder, "w", [" Fine. ", "How are you?"], 1)
+    assert np.array_equal(first, again[::-1])
+    assert embedder.asked == [["How are you?", "Fine."]]
+    assert (cache.lookups.hits, cache.lookups.misses) == (2, 2)
+
+
+async def test_a_sentence_said_twice_is_embedded_once() -> None:
+    cache, embedder = QueryCache(), Counting()
+    assert len(await cache.embed(embedder, "w", ["a", "b", "a"], 1)) == 3
+    assert embedder.asked == [["a", "b"]]
+
+
+async def test_only_what_is_new_is_asked_for() -> None:
+    cache, embedder = QueryCache(), Counting()
+    await cache.embed(embedder, "w", ["old"], 1)
+    rows = await cache.embed(embedder, "w", ["new", "old"], 1)
+    assert rows.tolist() == [[3, ord("n")], [3, ord("o")]]
+    assert embedder.asked == [["old"], ["new"]]
+
+
+async def test_workspaces_and_models_share_nothing() -> None:
+    cache, embedder, other = QueryCache(), Counting(), Counting("other")
+    await cache.embed(embedder, "w", ["a"], 1)
+    await cache.embed(embedder, "v", ["a"], 1)
+    await cache.embed(other, "w", ["a"], 1)
+    assert (len(embedder.asked), len(other.asked), cache.lookups.hits) == (2, 1, 0)
+
+
+async def test_the_least_recently_used_is_forgotten() -> None:
+    cache, embedder = QueryCache(capacity=2), Counting()
+    for sentence in ("a", "b", "a", "c", "a", "b"):
+        await cache.embed(embedder, "w", [sentence], 1)
+    assert embedder.asked == [["a"], ["b"], ["c"], ["b"]]
+
+
+async def test_lateness_is_passed_on_and_not_kept() -> None:
+    cache, embedder = QueryCache(), Counting()
+    embedder.late = True
+    with pytest.raises(SearchTimeout):
+        await cache.embed(embedder, "w", ["a"], 1)
+    embedder.late = False
+    assert len(await cache.embed(embedder, "w", ["a"], 1)) == 1
