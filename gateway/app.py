@@ -85,10 +85,12 @@ class Gateway:
     metrics: Metrics = field(default_factory=Metrics)
     exchanges: ExchangeLog = field(default_factory=ExchangeLog)
     auth: Authenticator = field(init=False)
+    access: AccessControl = field(init=False)
 
     def __post_init__(self) -> None:
         fresh = Freshness(self.settings.auth.stale_seconds, lambda: self.policies.contact)
         self.auth = Authenticator(self.settings.auth, loopback=is_loopback(self.settings.listen.host), fresh=fresh)
+        self.access = AccessControl(HostCheck(self.settings.hosts), self.auth)
 
     @classmethod
     async def open(cls, settings: Settings, timings: ConversationTimings = DEFAULT_TIMINGS) -> Gateway:
@@ -146,17 +148,16 @@ class Gateway:
             metrics.watch_counts("selection_cache", lambda: self.pipeline.builder.lookups.by_outcome)
             metrics.watch_counts("vector_cache", lambda: semantic.cache_counts)
             metrics.watch_counts("lookups", lambda: semantic.lookup_counts)
-        access = AccessControl(HostCheck(self.settings.hosts, lambda: self.auth.keyed), self.auth)
         exchanges = self.exchanges if self.settings.log.exchanges else None
         site = build_site(
-            access=access,
+            access=self.access,
             health=HealthEndpoint(self.policies, lambda: self.store.ok, draining),
             metrics=metrics,
             models=ModelsEndpoint(self._list_enabled(), self.policies),
             passthrough=PassthroughEndpoint(self.routes, PassthroughPaths(self.settings.passthrough), limiter, limits),
             management=LazyManagementApp(self.build_management),
         )
-        chat = ChatEndpoint(access, self.pipeline, self.policies, limiter, metrics, exchanges, limits.body_bytes)
+        chat = ChatEndpoint(self.access, self.pipeline, self.policies, limiter, metrics, exchanges, limits.body_bytes)
         return EdgeApp(chat, site, metrics)
 
     def build_management(self) -> Starlette:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from tiktoken._tiktoken import CoreBPE
 
-CLAUDE_MARGIN = 1.25  # no public tokenizer: o200k undercounts it, so the estimate leans high
+CLAUDE_MARGIN = 1.25  # no public tokenizer: o200k counts too few, so the estimate is raised
 
 # How each encoding splits text before merging, and the file of its merges (named by the hash of its address).
 _WORD_END = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -36,7 +36,7 @@ _OLDER = ("gpt-4-", "gpt-3.5", "text-embedding", "llama", "meta-llama")
 
 
 class TokenCounter(Protocol):
-    """Says what a text costs."""
+    """Counts the tokens of texts."""
 
     def count(self, text: str, model: str) -> int:
         """Tokens of `text` for `model`."""
@@ -79,7 +79,7 @@ class BpeCounter:
 def load_encoding(name: str) -> CoreBPE:
     """An encoding from the files that litellm's package carries; litellm itself is not imported.
 
-    The core is built directly: tiktoken's own wrapper keeps a second copy of the merges, 30 MB for nothing.
+    The core is built directly: tiktoken's own wrapper keeps a second, unused copy of the merges of 30 MB.
     """
     file, pattern = _ENCODINGS[name]
     package = importlib.util.find_spec("litellm")

@@ -16,9 +16,9 @@ import orjson
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from redis_server import running_redis
 
 from gateway.settings import load_settings
+from tests.support.redis_server import running_redis
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = ROOT / "deploy" / "gateway.yaml"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.domain.candidate import BREADTH, Assignment, Candidate, Level
 from gateway.domain.principal import may_read
@@ -116,7 +116,21 @@ def deduplicate(candidates: Iterable[Candidate]) -> list[Candidate]:
     return list(taken.values())
 
 
-def settle_conflicts(candidates: list[Candidate], merge: Merge) -> tuple[list[Candidate], list[Omission]]:
+class Settlement(NamedTuple):
+    """Who stays after all conflicts, in order, and who was overridden."""
+
+    winners: list[Candidate]
+    losers: list[Omission]
+
+
+class ConflictWinner(NamedTuple):
+    """The winner of a conflict and the id of the resource whose place it takes."""
+
+    candidate: Candidate
+    place: str
+
+
+def settle_conflicts(candidates: list[Candidate], merge: Merge) -> Settlement:
     """Of resources with one (type, key) the narrowest stays, on one level the later; types may merge them."""
     groups: dict[tuple[str, str], list[Candidate]] = {}
     for candidate in candidates:
@@ -126,8 +140,8 @@ def settle_conflicts(candidates: list[Candidate], merge: Merge) -> tuple[list[Ca
     losers: list[Omission] = []
     for group in groups.values():
         ranked = sorted(group, key=breadth_of)  # stable: on one level the later is the narrower
-        winner, place = merge_conflicting(ranked, merge)
-        standing[place] = winner
+        winner = merge_conflicting(ranked, merge)
+        standing[winner.place] = winner.candidate
         losers += (Omission(beaten, "overridden") for beaten in ranked[:-1])
     beaten_ids = {beaten.resource.id for group in groups.values() for beaten in group}
     winners = []
@@ -137,11 +151,11 @@ def settle_conflicts(candidates: list[Candidate], merge: Merge) -> tuple[list[Ca
             winners.append(standing[identity])
         elif identity not in beaten_ids:
             winners.append(candidate)
-    return winners, losers
+    return Settlement(winners, losers)
 
 
-def merge_conflicting(ranked: list[Candidate], merge: Merge) -> tuple[Candidate, str]:
-    """The winner of a conflict and the id of the resource whose place it takes.
+def merge_conflicting(ranked: list[Candidate], merge: Merge) -> ConflictWinner:
+    """The narrowest, merged with the broader ones if their type does that.
 
     A merged resource stands where the broadest of them stood; one that merely wins keeps its own place.
     """
@@ -152,7 +166,7 @@ def merge_conflicting(ranked: list[Candidate], merge: Merge) -> tuple[Candidate,
         if merged is not None:
             resource, place = merged, broader.resource.id
     fixed = any(candidate.mandatory for candidate in ranked)
-    return replace(winner, resource=resource, mandatory=fixed), place
+    return ConflictWinner(replace(winner, resource=resource, mandatory=fixed), place)
 
 
 def breadth_of(candidate: Candidate) -> int:

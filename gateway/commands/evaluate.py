@@ -76,7 +76,7 @@ async def evaluate(settings: Settings, arguments: argparse.Namespace) -> dict[st
         file = load_cases(arguments.cases, gateway.policies.current)
         async with run_indexer(gateway, ProgressBar(sys.stderr)) as service:
             runner = CaseRunner(gateway.pipeline, gateway.policies.current, arguments.model)
-            shown = build_report(await runner.run(file), targets.over(file.targets))
+            shown = build_report(await runner.run(file), targets.override(file.targets))
             if arguments.fit is not None:
                 shown["fit"] = await refit(runner, service, file.cases, arguments.fit)
                 shown["ok"] = shown["ok"] and shown["fit"]["written"] is not None
@@ -95,10 +95,10 @@ async def refit(runner: CaseRunner, service: SemanticService, cases: tuple[Case,
         raise ServiceUnavailable("There are no semantic resources to fit on.")
     prior = Calibration.load()
     fit = refit_on_cases(prior, await label_cases(runner, cases, service.indexer.current, prior))
-    if fit.helps:
+    if fit.is_better:
         await asyncio.to_thread(write_calibration, out, {"fitted_on": len(cases), **fit.calibration.to_json()})
     return {
-        "written": str(out) if fit.helps else None,
+        "written": str(out) if fit.is_better else None,
         "loss": {"before": round(fit.loss_before, 4), "after": round(fit.loss_after, 4)},
         "before": render_in_one_line(fit.before),
         "after": render_in_one_line(fit.after),

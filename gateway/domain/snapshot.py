@@ -1,8 +1,8 @@
 """The immutable form of all policies that a request works with."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
@@ -37,6 +37,13 @@ class Snapshot:
         while line[-1].parent is not None:
             line.append(self.nodes[line[-1].parent])
         return line
+
+
+class ServedSnapshots(NamedTuple):
+    """What the files give, and what each workspace that stores something has."""
+
+    base: Snapshot
+    workspaces: Mapping[str, Snapshot]
 
 
 EMPTY_SNAPSHOT = Snapshot("0" * 64, 0, {}, {}, {}, {}, {}, {}, {})

@@ -1,6 +1,6 @@
 """Who may reach an endpoint: Host and key are checked before anything else is read."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 
@@ -18,14 +18,12 @@ REMEMBERED = 1024  # verdicts kept; clients could otherwise fill the memory with
 class HostCheck:
     """Accepts requests by the host they were sent to."""
 
-    def __init__(self, hosts: Iterable[str], keyed: Callable[[], bool]) -> None:
+    def __init__(self, hosts: Iterable[str]) -> None:
         self._names = frozenset(host.lower().rstrip(".").encode() for host in hosts)
-        self._keyed = keyed  # whether callers need a key; keys come and go
         self._verdicts: dict[bytes, bool] = {}
 
-    def check(self, head: RequestHead) -> None:
+    def check(self, head: RequestHead, *, keyed: bool) -> None:
         """Raise unless the request names exactly one accepted Host and, without keys, no foreign Origin."""
-        keyed = self._keyed()
         if len(head.hosts) > 1:
             raise InvalidRequest("The request has more than one Host header.")
         if not keyed and not all(self._accepts(origin.partition(b"://")[2]) for origin in head.origins):
@@ -90,10 +88,14 @@ class AccessControl:
     hosts: HostCheck
     auth: Authenticator
 
+    def check_host(self, head: RequestHead) -> None:
+        """Raise unless the request names an accepted Host; whether callers need a key may change at any time."""
+        self.hosts.check(head, keyed=self.auth.keyed)
+
     def admit(self, headers: Sequence[tuple[bytes, bytes]]) -> Caller:
         """Who is asking; raises a GatewayError for whoever may not."""
         head = read_head(headers)
-        self.hosts.check(head)
+        self.check_host(head)
         return Caller(head, self.auth.authenticate(head), self.auth.find_client_bearer(head))
 
 
@@ -113,12 +115,12 @@ class AccessMiddleware:
 class HostMiddleware:
     """Checks the Host alone, for endpoints that need no key."""
 
-    def __init__(self, app: ASGIApp, hosts: HostCheck) -> None:
+    def __init__(self, app: ASGIApp, access: AccessControl) -> None:
         self._app = app
-        self._hosts = hosts
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._hosts.check(read_head(scope["headers"]))
+        self._access.check_host(read_head(scope["headers"]))
         await self._app(scope, receive, send)
 
 

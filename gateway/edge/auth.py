@@ -43,6 +43,15 @@ class Freshness:
         return self.contact() == -inf
 
 
+@dataclass(frozen=True, slots=True)
+class CompiledKey:
+    """A stored key as it is looked up: by the digest of its secret."""
+
+    record: Record
+    digest: bytes
+    principal: Principal
+
+
 class Authenticator:
     """Finds the principal behind a request's key. Keys of the configuration win over stored ones."""
 
@@ -51,7 +60,7 @@ class Authenticator:
         self._loopback = loopback  # only this machine can reach the gateway
         self._configured: Principals = {bytes.fromhex(key.sha256): make_configured_principal(key) for key in auth.keys}
         self._records: dict[RecordKey, Record] = {}
-        self._compiled: dict[RecordKey, tuple[Record, bytes, Principal] | None] = {}
+        self._compiled: dict[RecordKey, CompiledKey | None] = {}
         self._principals: Principals = {}
         self._had_stored = False
         self._until = inf  # when the next key expires
@@ -117,14 +126,14 @@ class Authenticator:
 
     def _rebuild(self) -> None:
         now = self._fresh.clock()
-        stored = {entry[1]: entry[2] for entry in self._compiled.values() if entry is not None}
+        stored = {entry.digest: entry.principal for entry in self._compiled.values() if entry is not None}
         every = stored | self._configured
         self._principals = {digest: one for digest, one in every.items() if one.expires is None or one.expires > now}
         self._until = min((one.expires for one in self._principals.values() if one.expires is not None), default=inf)
 
-    def _compile(self, record: Record) -> tuple[Record, bytes, Principal] | None:
+    def _compile(self, record: Record) -> CompiledKey | None:
         known = self._compiled.get(record.key)
-        if known is not None and known[0] is record:
+        if known is not None and known.record is record:
             return known
         try:
             shape = parse_key_record(record)
@@ -132,4 +141,4 @@ class Authenticator:
             log.error("key %s cannot be read from the store and is refused", record.key.alias)
             return None
         principal = make_stored_principal(record.key.alias, record.key.workspace, shape)
-        return record, bytes.fromhex(shape.sha256), principal
+        return CompiledKey(record, bytes.fromhex(shape.sha256), principal)

@@ -1,12 +1,12 @@
 """Is it alive, is it ready: answers for supervisors and load balancers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from gateway.domain.snapshot import Snapshot
+from gateway.domain.snapshot import ServedSnapshots, Snapshot
 
 
 class SnapshotSource(Protocol):
@@ -31,7 +31,7 @@ class SnapshotSource(Protocol):
         """The snapshot of a workspace; raises Unavailable."""
         ...
 
-    def snapshots(self) -> tuple[Snapshot, Mapping[str, Snapshot]]:
+    def snapshots(self) -> ServedSnapshots:
         """What the files give, and what each workspace that stores something has."""
         ...
 
@@ -67,5 +67,5 @@ class HealthEndpoint:
         return JSONResponse(detail, 200 if ready else 503)
 
     def _snapshot(self) -> Snapshot:
-        base, workspaces = self._policies.snapshots()
-        return workspaces.get("default", base)
+        served = self._policies.snapshots()
+        return served.workspaces.get("default", served.base)

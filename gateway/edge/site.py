@@ -39,7 +39,7 @@ def build_site(
         routes=[
             Route("/livez", health.livez),
             Route("/readyz", health.readyz),
-            Route("/metrics", metrics.serve, middleware=[Middleware(HostMiddleware, hosts=access.hosts)]),
+            Route("/metrics", metrics.serve, middleware=[Middleware(HostMiddleware, access=access)]),
             Mount("/api/v1", management, middleware=[problems, admitted]),
             Mount("/", api, middleware=[admitted]),
         ],

@@ -72,7 +72,7 @@ def advise_on_unexpected(one: InjectedResource, outcome: Outcome, effects: Thres
     """What would keep out an unexpected resource, unless the expectation is wrong."""
     if one.via == "expansion":
         return f"raise semantic.expansion.threshold above {one.score:.2f}, or expect it"
-    rivals = outcome.missed
+    rivals = outcome.missed_ids
     first = f"give {rivals[0]} an example question like this one" if rivals else "narrow its description and examples"
     raised = f"raise min_score and include_score above {one.score:.2f}{effects.describe_raising(one.score)}"
     return f"{first}, or {raised}, or expect it"

@@ -42,7 +42,7 @@ class Targets(StrictShape):
     recall: Share | None = None
     false_injections: Share | None = None
 
-    def over(self, broader: "Targets") -> "Targets":
+    def override(self, broader: "Targets") -> "Targets":
         """These targets where they say something, else the broader ones."""
         return broader.model_copy(update=self.model_dump(exclude_none=True))
 

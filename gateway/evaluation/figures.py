@@ -16,7 +16,7 @@ class Figures:
     false_injections: float | None  # of the cases that expect nothing: how many got something
     r_at_1: float | None  # of the cases that expect something: how often the best score is an expected one's
 
-    def as_dict(self) -> dict[str, float | None]:
+    def to_dict(self) -> dict[str, float | None]:
         return {name: None if value is None else round(value, 4) for name, value in asdict(self).items()}
 
 
@@ -28,7 +28,7 @@ def compute_figures(outcomes: Sequence[Outcome]) -> Figures:
         precision=compute_share(sum(outcome.hits for outcome in answered), injected),
         recall=compute_share(sum(outcome.hits / len(outcome.case.expect) for outcome in answered), len(answered)),
         false_injections=compute_share(sum(bool(outcome.injected) for outcome in silent), len(silent)),
-        r_at_1=compute_share(sum(outcome.first in outcome.case.expect for outcome in answered), len(answered)),
+        r_at_1=compute_share(sum(outcome.best_id in outcome.case.expect for outcome in answered), len(answered)),
     )
 
 

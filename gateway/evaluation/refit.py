@@ -44,7 +44,7 @@ class RefitResult:
     loss_after: float
 
     @property
-    def helps(self) -> bool:
+    def is_better(self) -> bool:
         return self.loss_after < self.loss_before
 
 

@@ -24,7 +24,7 @@ def build_report(outcomes: Sequence[Outcome], targets: Targets) -> dict[str, Any
         "ok": not missed,
         "cases": len(outcomes),
         "expecting_nothing": sum(not outcome.case.expect for outcome in outcomes),
-        "figures": figures.as_dict(),
+        "figures": figures.to_dict(),
         "targets": targets.model_dump(exclude_none=True),
         "missed_targets": missed,
         "wrong": list(list_wrong_cases(outcomes)),
@@ -34,13 +34,13 @@ def build_report(outcomes: Sequence[Outcome], targets: Targets) -> dict[str, Any
 def list_wrong_cases(outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
     effects = ThresholdEffects.build(outcomes)
     for outcome in outcomes:
-        if outcome.missed or outcome.unexpected:
+        if outcome.missed_ids or outcome.unexpected_resources:
             yield {
                 "question": outcome.case.question,
                 "line": outcome.case.line,
                 "missed": [
                     {"id": name, "score": get_score(outcome, name), "change": advise_on_missed(name, outcome, effects)}
-                    for name in outcome.missed
+                    for name in outcome.missed_ids
                 ],
                 "unexpected": [
                     {
@@ -49,7 +49,7 @@ def list_wrong_cases(outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
                         "via": one.via,
                         "change": advise_on_unexpected(one, outcome, effects),
                     }
-                    for one in outcome.unexpected
+                    for one in outcome.unexpected_resources
                 ],
             }
 

@@ -49,15 +49,15 @@ class Outcome:
         return sum(one.resource in self.case.expect for one in self.injected)
 
     @property
-    def missed(self) -> list[str]:
+    def missed_ids(self) -> list[str]:
         return sorted(self.case.expect - {one.resource for one in self.injected})
 
     @property
-    def unexpected(self) -> list[InjectedResource]:
+    def unexpected_resources(self) -> list[InjectedResource]:
         return [one for one in self.injected if one.resource not in self.case.expect]
 
     @property
-    def first(self) -> str | None:
+    def best_id(self) -> str | None:
         """The resource with the best score, injected or not; one that came by expansion has no score of its own."""
         scores = {name: one.score for name, one in self.unplaced.items() if one.score is not None}
         scores |= {one.resource: one.score for one in self.injected if one.via == "semantic"}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -96,10 +96,16 @@ def find_first_given(sources: list[ModelDefaults], name: str) -> Any:
     return next((value for source in sources if (value := getattr(source, name)) is not None), None)
 
 
-def apply_template(history: list[Raw], scope: Scope, injection: Injection) -> tuple[list[Raw], PlacedTexts]:
+class TemplatedHistory(NamedTuple):
     """The history with the prompt's template applied, and what is left to be placed."""
+
+    messages: list[Raw]
+    texts: PlacedTexts
+
+
+def apply_template(history: list[Raw], scope: Scope, injection: Injection) -> TemplatedHistory:
     if scope.prompt is None or scope.prompt.template is None:
-        return history, injection.texts
+        return TemplatedHistory(history, injection.texts)
     parts = parse_template(scope.prompt.template)
     question = read_last_user_text(history)
     body = scope.node.body if scope.node is not None else ""
@@ -109,7 +115,7 @@ def apply_template(history: list[Raw], scope: Scope, injection: Injection) -> tu
     if uses_context(parts):
         values["context"] = "\n\n".join(block for block in (injection.stable, injection.volatile) if block)
         texts = PlacedTexts(instructions=texts.instructions)
-    return replace_user_text(history, fill_template(parts, values)), texts
+    return TemplatedHistory(replace_user_text(history, fill_template(parts, values)), texts)
 
 
 _object = msgspec.json.Decoder(dict[str, Raw])

@@ -1,6 +1,7 @@
 """Putting texts into messages without decoding what need not change."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -43,15 +44,21 @@ def place(messages: Sequence[Raw], texts: PlacedTexts, placement: Placement) -> 
     return placed
 
 
-def read_leading_role(messages: Sequence[Raw]) -> tuple[int, str]:
-    """Position and role of the last of the leading system or developer messages; -1 if there is none."""
+class LeadingMessage(NamedTuple):
+    """The last of the leading system or developer messages; at -1 if there is none."""
+
+    position: int
+    role: str
+
+
+def find_leading_message(messages: Sequence[Raw]) -> LeadingMessage:
     last, role = -1, "system"
     for position, message in enumerate(messages):
         found = read_role(message)
         if found not in LEADING:
             break
         last, role = position, found
-    return last, role
+    return LeadingMessage(last, role)
 
 
 def find_last_user_message(messages: Sequence[Raw]) -> int | None:
@@ -62,7 +69,7 @@ def find_last_user_message(messages: Sequence[Raw]) -> int | None:
 
 
 def put_in_system(messages: list[Raw], before: bytes, after: bytes) -> None:
-    position, _ = read_leading_role(messages)
+    position = find_leading_message(messages).position
     if position < 0:
         messages.insert(0, Raw(_encode({"role": "system", "content": quote_json(before, after)})))
         return
@@ -73,7 +80,7 @@ def put_in_system(messages: list[Raw], before: bytes, after: bytes) -> None:
 
 def put_before(messages: list[Raw], position: int, text: bytes) -> None:
     """The text as a message of its own, in the role that the conversation's leading message has."""
-    _, role = read_leading_role(messages)
+    role = find_leading_message(messages).role
     messages.insert(position, Raw(_encode({"role": role, "content": quote_json(text)})))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from gateway.domain.record import Author, FeedPosition, Record, RecordBatch, RecordWrite
-from gateway.domain.snapshot import Snapshot
+from gateway.domain.snapshot import ServedSnapshots, Snapshot
 from gateway.errors import Faults, ServiceUnavailable, StoreError, VersionConflict
 from gateway.ids import make_id
 from gateway.policies.assembly import assemble
@@ -84,9 +84,10 @@ class PolicyRepository:
             raise ServiceUnavailable("The policies of this workspace are not available. See the gateway's log.")
         return self._now.base
 
-    def snapshots(self) -> tuple[Snapshot, dict[str, Snapshot]]:
+    def snapshots(self) -> ServedSnapshots:
         """The snapshot of the files, and that of each workspace that has stored something."""
-        return self._now.base, {name: one.snapshot for name, one in self._now.workspaces.items()}
+        workspaces = {name: one.snapshot for name, one in self._now.workspaces.items()}
+        return ServedSnapshots(self._now.base, workspaces)
 
     def entries(self, workspace: str) -> WorkspaceEntries:
         """Every object of a workspace by kind and alias; those of files have no record."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from gateway.domain.candidate import Assignment, Candidate
 from gateway.domain.resource import Mode
@@ -102,12 +103,12 @@ def select(proposal: Proposal, terms: SelectionTerms, found: SearchResult | None
     volatile = fill(named, room, "named", terms.pricing)
     room = 0 if stable.left or volatile.left else max(0, room - volatile.spent)
     picks = fill_picks(proposal, found, room, terms) if found is not None else NO_PICKS
-    offered, dropped = offer(proposal, (stable, volatile), terms.offers)
+    offered = offer(proposal, (stable, volatile), terms.offers)
     return Selection(
         stable=stable.placed,
         volatile=(*volatile.placed, *picks.fill.placed),
-        catalogue=tuple(picks.explain(one) for one in offered),
-        dropped=tuple(picks.explain(one) for one in dropped if one.candidate.resource.id not in picks.placed),
+        catalogue=tuple(picks.explain(one) for one in offered.catalogue),
+        dropped=tuple(picks.explain(one) for one in offered.dropped if one.candidate.resource.id not in picks.placed),
         sources=proposal.sources,
         budget=terms.budget,
         warnings=(*stable.warnings, *volatile.warnings, *picks.fill.warnings),
@@ -115,18 +116,24 @@ def select(proposal: Proposal, terms: SelectionTerms, found: SearchResult | None
     )
 
 
-def offer(
-    proposal: Proposal, fills: Sequence[CategoryFill], offers: bool
-) -> tuple[Sequence[Omission], Sequence[Omission]]:
-    """What the tools can reach, and what is dropped: without tools, everything that was not placed at least in part."""
+class Offer(NamedTuple):
+    """What the tools can reach, and what is dropped."""
+
+    catalogue: Sequence[Omission]
+    dropped: Sequence[Omission]
+
+
+def offer(proposal: Proposal, fills: Sequence[CategoryFill], offers: bool) -> Offer:
+    """Without tools, everything that was not placed at least in part is dropped."""
     ranked = proposal.candidates
     waiting = (Omission(one) for one in ranked if one.resource.mode is not Mode.ALWAYS and not one.named)
     catalogue = [*waiting, *(left for filled in fills for left in filled.left)]
     if offers:
-        return sort_catalogue(catalogue, ranked), proposal.dropped
+        return Offer(sort_catalogue(catalogue, ranked), proposal.dropped)
     placed = {one.candidate.resource.id for filled in fills for one in filled.placed}
     lost = [left for left in catalogue if left.candidate.resource.id not in placed]
-    return (), (*proposal.dropped, *(Omission(left.candidate, left.reason or "no_tools") for left in lost))
+    lost_for_good = (Omission(left.candidate, left.reason or "no_tools") for left in lost)
+    return Offer((), (*proposal.dropped, *lost_for_good))
 
 
 def fill(candidates: Sequence[Candidate], budget: int, category: str, pricing: Pricing) -> CategoryFill:

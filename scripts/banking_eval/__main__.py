@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mean = compute_mean(draws)
     if given.json:
         seconds = round(time.monotonic() - began, 1)
-        print(json.dumps({"seconds": seconds, "mean": mean.as_dict(), "draws": [draw.as_dict() for draw in draws]}))
+        print(json.dumps({"seconds": seconds, "mean": mean.to_dict(), "draws": [draw.to_dict() for draw in draws]}))
     else:
         for number, draw in enumerate(draws):
             print(f"seed {given.seed + number}: {render_in_one_line(draw)}")

@@ -37,6 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stack.enter_context(subjects.run_floor(upstream)),
             stack.enter_context(subjects.run_gateway(upstream, directory / "gateway")),
         ]
+        if given.before:
+            before = subjects.run_gateway(
+                upstream, directory / "before", name=subjects.BEFORE, checkout=given.before.resolve()
+            )
+            servers.append(stack.enter_context(before))
         for server in servers:
             for kind in server.doors:
                 subjects.probe(server, kind)
@@ -82,6 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
     root.add_argument("--semantic", action="store_true", help="measure semantic search instead")
     root.add_argument("--control", action="store_true", help="measure policy changes instead")
     root.add_argument("--peers", action="store_true", help="add litellm's proxy, and nginx if it is installed")
+    root.add_argument("--before", type=Path, metavar="DIR", help="compare with another checkout that was set up")
     root.add_argument("--json", type=Path, metavar="FILE", help="write every sample there")
     root.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
     root.add_argument("--only", default="", metavar="TEXT", help="only the lines (or parts) with this in their name")

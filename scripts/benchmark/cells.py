@@ -19,6 +19,7 @@ class Kind(Enum):
 
 
 LITELLM_TIMES = 40  # litellm's proxy costs at least so many times as much, at c=32
+BEFORE_LIMIT = 1.03  # what a busy machine adds to two gateways that cost the same
 START_SECONDS = 1.5
 RESIDENT_MB = 120
 CONCURRENT = 32

@@ -17,6 +17,9 @@ from gateway.collectors.contexts import build_merge, collect_contexts
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.record import Author, Record, RecordKey, RecordWrite
+from gateway.extraction.extract import DocumentCache
+from gateway.policies.context_compiler import PolicySource
+from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
 from gateway.scopes.context_request import read_context_request
 from gateway.scopes.scope import build_scope, resolve_assignments
@@ -77,10 +80,11 @@ async def time_seconds(work: Callable[[], Awaitable[object]]) -> float:
     return time.perf_counter() - began
 
 
-async def measure_rebuilds(policies: PolicyRepository, rounds: int) -> tuple[float, float]:
+async def measure_rebuilds(gateway: Gateway, rounds: int) -> tuple[float, float]:
     """Milliseconds of a snapshot made from nothing, and after one edit."""
+    policies = gateway.policies
     records = list(policies.list_records("contexts")) + list(policies.list_records("agents"))
-    cold = [await load_from_nothing(policies, records) for _ in range(max(3, rounds // 4))]
+    cold = [await load_from_nothing(gateway, records) for _ in range(max(3, rounds // 4))]
     warm = []
     for edition in range(rounds):
         write = RecordWrite(RecordKey("default", "contexts", "area-0"), build_context(0, edition + 1))
@@ -88,13 +92,15 @@ async def measure_rebuilds(policies: PolicyRepository, rounds: int) -> tuple[flo
     return statistics.median(cold) * 1000, statistics.median(warm) * 1000
 
 
-async def load_from_nothing(policies: PolicyRepository, records: list[Record]) -> float:
-    """Seconds of another node's first load of the same records."""
+async def load_from_nothing(gateway: Gateway, records: list[Record]) -> float:
+    """Seconds of another replica's first load of the same records."""
     store = MemoryRecordStore()
     await store.commit([RecordWrite(one.key, one.body, 0, one.id) for one in records], AUTHOR)
-    other = PolicyRepository(policies._source, store)
+    materials = PolicyMaterials(DocumentCache(gateway.settings.documents), gateway.links)
+    source = PolicySource(Path(gateway.settings.policies), gateway.types, materials)
+    other = PolicyRepository(source, store)
     took = await time_seconds(other.start)
-    assert len(other.current.contexts) == len(policies.current.contexts)
+    assert len(other.current.contexts) == len(gateway.policies.current.contexts)
     return took
 
 
@@ -148,7 +154,7 @@ async def measure(contexts: int, rounds: int) -> list[Figure]:
         gateway = await open_gateway(Path(directory))
         async with gateway.running():
             await gateway.policies.commit(build_writes(contexts), AUTHOR)
-            cold, warm = await measure_rebuilds(gateway.policies, rounds)
+            cold, warm = await measure_rebuilds(gateway, rounds)
             inside, outside = await measure_lags_while_editing(gateway.policies, 0.3 * rounds)
             fresh, prepared = await measure_scopes(gateway, rounds)
     size = f"{contexts:,} × {RESOURCES}"

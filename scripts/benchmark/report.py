@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scripts.benchmark.cells import LITELLM_TIMES, RESIDENT_MB, START_SECONDS
+from scripts.benchmark.cells import BEFORE_LIMIT, LITELLM_TIMES, RESIDENT_MB, START_SECONDS
 from scripts.benchmark.measure import CellSamples
-from scripts.benchmark.subjects import GatewayStart
+from scripts.benchmark.subjects import BEFORE, GatewayStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,14 @@ def compare_litellm(measured: CellSamples) -> Verdict | None:
     return Verdict(name, statistics.median(measured.ratios("litellm", "gateway")), "≥", LITELLM_TIMES)
 
 
+def compare_before(measured: CellSamples) -> Verdict | None:
+    """The gateway in gateways of another checkout, where one was measured."""
+    if BEFORE not in measured.samples:
+        return None
+    name = f"gateway / before: {measured.cell.name}, c={measured.cell.concurrency}"
+    return Verdict(name, statistics.median(measured.ratios("gateway", BEFORE)), "≤", BEFORE_LIMIT)
+
+
 def judge_starts(starts: Sequence[GatewayStart]) -> list[Verdict]:
     return [
         Verdict("start until /livez answers, s", statistics.median(s.seconds for s in starts), "≤", START_SECONDS),
@@ -59,8 +67,9 @@ def judge_starts(starts: Sequence[GatewayStart]) -> list[Verdict]:
 
 
 def compute_verdicts(table: Sequence[CellSamples], starts: Sequence[GatewayStart]) -> list[Verdict]:
-    peers = [verdict for measured in table if (verdict := compare_litellm(measured)) is not None]
-    return [*map(compute_ratio, table), *peers, *judge_starts(starts)]
+    comparisons = [compare(measured) for compare in (compare_litellm, compare_before) for measured in table]
+    others = [verdict for verdict in comparisons if verdict is not None]
+    return [*map(compute_ratio, table), *others, *judge_starts(starts)]
 
 
 def render_text(table: Sequence[CellSamples], starts: Sequence[GatewayStart]) -> str:

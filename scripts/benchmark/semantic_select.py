@@ -10,6 +10,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,10 @@ def measure_search(
     yield Figure(f"{name}, recall@10", sum(hits) / (BEST * len(queries)), "", target=RECALL, sign="≥")
 
 
+def search_one(search: Callable[..., Any], query: Floats, **among: Any) -> Any:
+    return search(query[None], BEST, **among)
+
+
 def measure_faiss(count: int, data: tuple[VectorIndex, Floats], queries: Floats, rounds: int) -> Iterator[Figure]:
     try:
         faiss = importlib.import_module("faiss")
@@ -111,8 +116,8 @@ def measure_faiss(count: int, data: tuple[VectorIndex, Floats], queries: Floats,
         rows = draw_allowed_rows(count, share)
         only = None if rows is None else faiss.SearchParameters(sel=faiss.IDSelectorBatch(rows))
         works = [
-            take_queries_in_turn(lambda query, rows=rows: index.search(query[None], BEST, rows), queries),
-            take_queries_in_turn(lambda query, only=only: flat.search(query[None], BEST, params=only), queries),
+            take_queries_in_turn(partial(search_one, index.search, rows=rows), queries),
+            take_queries_in_turn(partial(search_one, flat.search, params=only), queries),
         ]
         ours, plain = time_side_by_side(works, rounds)
         yield Figure(f"{count:,} passages, {share} % allowed, ten best", ours, "ms", plain, "faiss fp16 exact", TIMES)

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import re
 import sys
 import time
@@ -16,6 +17,7 @@ from scripts.benchmark.cells import CONCURRENT, TOKENS, Cell, Kind
 from scripts.benchmark.processes import build_command, read_cpu_seconds, read_line, read_resident_mb, run_process
 
 CHAT = "/v1/chat/completions"
+BEFORE = "before"  # the gateway of another checkout, measured in the same passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +83,14 @@ def run_floor(upstream_port: int) -> Generator[Subject]:
 
 
 @contextmanager
-def run_gateway(upstream_port: int, directory: Path) -> Generator[Subject]:
-    """The gateway with its defaults: only the upstream and the policies are given."""
+def run_gateway(
+    upstream_port: int, directory: Path, *, name: str = "gateway", checkout: Path | None = None
+) -> Generator[Subject]:
+    """This gateway, or that of another checkout, with its defaults: only the upstream and the policies are given."""
     config = write_config(upstream_port, directory)
-    with run_process([sys.executable, "-m", "gateway", "serve", "--config", str(config), "--port", "0"]) as process:
+    command = [sys.executable, "-m", "gateway"] if checkout is None else [str(checkout / ".venv/bin/gateway")]
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH" or checkout is None}
+    with run_process([*command, "serve", "--config", str(config), "--port", "0"], environ) as process:
         address = re.search(r":(\d+)$", read_line(process).strip())
         if address is None:
             raise RuntimeError("the gateway did not say where it listens")
@@ -93,7 +99,7 @@ def run_gateway(upstream_port: int, directory: Path) -> Generator[Subject]:
             Kind.INJECTED: route_for_agent("editor"),
             Kind.TOOLS: route_for_agent("librarian"),
         }
-        yield Subject("gateway", int(address[1]), (process.pid,), doors)
+        yield Subject(name, int(address[1]), (process.pid,), doors)
 
 
 def route_for_agent(alias: str) -> RequestRoute:
@@ -136,7 +142,7 @@ def probe(subject: Subject, kind: Kind) -> None:
     head = {"content-type": "application/json", **dict(subject.doors[kind].headers)}
     said = fetch_json(subject, "POST", subject.doors[kind].path, body, head)["choices"][0]["message"]["content"]
     injects = kind is not Kind.RELAY
-    wanted = f"context={injects} tools={kind is Kind.TOOLS and subject.name == 'gateway'}"
+    wanted = f"context={injects} tools={kind is Kind.TOOLS and subject.name != 'floor'}"
     if said != wanted:
         raise RuntimeError(f"{subject.name}, {kind.value}: the upstream should have seen {wanted}, but saw {said}")
 

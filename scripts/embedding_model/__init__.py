@@ -1,0 +1,1 @@
+"""Builds the embedding model from published weights; `scripts/model` runs it when the gateway is installed."""

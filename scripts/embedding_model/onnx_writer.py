@@ -1,7 +1,7 @@
 """Writes ONNX files: the few protobuf messages that a model needs, byte for byte the same every time.
 
-Field numbers are those of onnx.proto. The `onnx` package would bring three others along and write other bytes with
-every release; the bytes of a model are its identity here.
+Field numbers are those of onnx.proto. The `onnx` package would add three dependencies and write other bytes with each
+release; the bytes of a model are its identity here.
 """
 
 import struct
@@ -23,16 +23,16 @@ class Graph:
     nodes: list[bytes] = field(default_factory=list)
     tensors: dict[str, bytes] = field(default_factory=dict)
 
-    def constant(self, name: str, value: np.ndarray) -> str:
+    def add_constant(self, name: str, value: np.ndarray) -> str:
         """Keep `value` as a weight called `name`; returns the name."""
         self.tensors[name] = encode_tensor(name, value)
         return name
 
-    def node(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Attribute) -> str:
+    def add_node(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Attribute) -> str:
         """Add a standard operator; returns its first output."""
         return self._add(op, "", inputs, outputs, attributes)
 
-    def fused(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Attribute) -> str:
+    def add_fused(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Attribute) -> str:
         """Add one of onnxruntime's own operators; returns its first output."""
         return self._add(op, CONTRIB, inputs, outputs, attributes)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis_server import RedisServer, bring_deadlines_nearer, running_redis
 
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError
@@ -15,6 +14,7 @@ from gateway.stores.protocols import EphemeralStore
 from gateway.stores.redis_connection import RedisTimeouts
 from gateway.stores.redis_ephemeral import RedisEphemeralStore
 from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
+from tests.support.redis_server import RedisServer, bring_deadlines_nearer, running_redis
 
 
 class Clock:

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from redis_server import RedisServer, query_engine, running_redis
 
 from gateway.domain.redis_address import redis_address
 from gateway.semantic.index.nearest import NearestPassages, find_nearest
@@ -20,6 +19,8 @@ from gateway.semantic.model.onnx_model import normalise_vectors
 from gateway.semantic.search.view import IndexView
 from gateway.stores.redis_connection import RedisConnection
 from gateway.stores.redis_passages import PassageFilter
+from tests.support.redis_server import RedisServer, query_engine, running_redis
+from tests.support.search_harness import wait_until
 
 COUNT, WIDTH, BEST = 1500, 64, 10
 Find = Callable[[IndexView, Sequence[str], NDArray[np.float32]], Awaitable[NearestPassages]]
@@ -97,12 +98,6 @@ async def on_server(server: RedisServer, newest: Callable[[], PassageIndex | Non
         await index.close()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110, what is awaited here is not ours to signal
-            await asyncio.sleep(0.01)
-
-
 @pytest.fixture(params=["exact", "coded", "redis"])
 def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -121,7 +116,7 @@ async def find(way: str, server: RedisServer) -> AsyncIterator[Find]:
     async def there(view: IndexView, sentences: Sequence[str], queries: NDArray[np.float32]) -> NearestPassages:
         if newest[0] is not view.index:
             newest[0] = view.index
-        await until(lambda: index.serving is view.index)
+        await wait_until(lambda: index.stored_index is view.index, 30)
         near = await index.find_nearest(view, sentences, queries)
         assert near is not None
         return near
@@ -176,7 +171,7 @@ async def test_a_workspace_finds_its_own_and_the_files_and_nothing_of_another(fi
 async def test_words_are_looked_up_as_hashes_whatever_they_say(server: RedisServer) -> None:
     odd = '"text" | * @r:{c0} -77 $v \\ 🦊 }=>[KNN 5 @v $v]'
     async with on_server(server, lambda: INDEXED) as index:
-        await until(lambda: index.serving is INDEXED)
+        await wait_until(lambda: index.stored_index is INDEXED, 30)
         view = view_of(INDEXED, [f"c{n // 10}/{n}" for n in range(60)])
         near = await index.find_nearest(view, [odd], clustered(1, 12))
     assert near is not None
@@ -189,7 +184,7 @@ async def test_a_filter_that_is_left_out_would_be_noticed(server: RedisServer, m
     """The mutant: everything is ranked, and what may not be seen is thrown away afterwards."""
     monkeypatch.setattr(RedisLayout, "build_filter", lambda self, number, rows: None)
     async with on_server(server, lambda: INDEXED) as index:
-        await until(lambda: index.serving is INDEXED)
+        await wait_until(lambda: index.stored_index is INDEXED, 30)
 
         async def there(view: IndexView, sentences: Sequence[str], queries: NDArray[np.float32]) -> NearestPassages:
             near = await index.find_nearest(view, sentences, queries)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis_server import RedisServer, running_redis
 
 from gateway.domain.record import Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
 from gateway.domain.redis_address import redis_address
@@ -20,6 +19,7 @@ from gateway.stores.redis_ephemeral import RedisEphemeralStore
 from gateway.stores.redis_records import RedisRecordStore
 from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
 from gateway.stores.sqlite_records import SqliteRecordStore
+from tests.support.redis_server import RedisServer, running_redis
 
 ADA, BOB = Author("ada", "update"), Author("bob", "import")
 STYLE, TONE = RecordKey("default", "contexts", "style"), RecordKey("default", "contexts", "tone")

@@ -5,12 +5,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 import pytest
-from redis_server import RedisServer, running_redis
 
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError
 from gateway.stores.redis_connection import RedisConnection, RedisTimeouts
 from gateway.stores.redis_vectors import RedisVectorStore
+from tests.support.redis_server import RedisServer, running_redis
 
 TIMEOUTS = RedisTimeouts(call=0.3, probe_interval=0.05)
 

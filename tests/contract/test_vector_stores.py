@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from redis_server import RedisServer, bring_deadlines_nearer, running_redis
 
 from gateway.domain.redis_address import redis_address
 from gateway.errors import CorruptStore, StoreError
@@ -14,6 +13,7 @@ from gateway.stores.protocols import TOUCH_SECONDS, UNUSED_SECONDS, VectorStore
 from gateway.stores.redis_connection import RedisConnection, RedisTimeouts
 from gateway.stores.redis_vectors import RedisVectorStore
 from gateway.stores.sqlite_vectors import SqliteVectorStore
+from tests.support.redis_server import RedisServer, bring_deadlines_nearer, running_redis
 
 
 class Clock:

@@ -257,7 +257,7 @@ needs_model = pytest.mark.skipif(
 
 @pytest.fixture
 def searched(config: str) -> str:
-    """The same with resources that are found by meaning, a store that lasts, and coefficients that never change."""
+    """The same with resources for semantic search, a store that lasts, and coefficients that never change."""
     Path("policies/all.yaml").write_text(yaml.safe_dump(SEARCHED, sort_keys=False))
     weights = {"dense": 8.0, "lead": 8.0}
     stored = {"features": list(FEATURES), "intercept": -4.0, "weights": weights}

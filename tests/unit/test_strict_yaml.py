@@ -1,5 +1,6 @@
 import contextlib
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -98,7 +99,7 @@ def test_depth_is_bounded_before_it_costs_anything() -> None:
     assert time.monotonic() - started < 2
 
 
-def test_a_large_file_is_refused_unparsed(tmp_path) -> None:
+def test_a_large_file_is_refused_unparsed(tmp_path: Path) -> None:
     path = tmp_path / "big.yaml"
     path.write_bytes(b"#" * (MAX_BYTES + 1))
     with pytest.raises(Faults, match="larger than"):
@@ -110,7 +111,7 @@ def test_a_byte_order_mark_is_tolerated_and_an_empty_file_is_null() -> None:
     assert parse_yaml("# nothing\n", "f.yaml").data is None
 
 
-def test_what_cannot_be_read_is_a_fault(tmp_path) -> None:
+def test_what_cannot_be_read_is_a_fault(tmp_path: Path) -> None:
     with pytest.raises(Faults, match="cannot be read: No such file"):
         load_yaml(tmp_path / "missing.yaml")
     with pytest.raises(Faults, match="not a regular file"):

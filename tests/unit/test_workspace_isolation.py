@@ -15,6 +15,7 @@ import orjson
 import pytest
 import pytest_asyncio
 import yaml
+from starlette.requests import Request
 
 from gateway.app import Gateway
 from gateway.domain.exchange import Exchange
@@ -22,7 +23,9 @@ from gateway.domain.lru import LruCache
 from gateway.domain.principal import Principal, Role
 from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.domain.snapshot import Snapshot
+from gateway.edge.access import Caller
 from gateway.edge.models import ModelsEndpoint
+from gateway.edge.request import RequestHead
 from gateway.errors import GatewayError
 from gateway.injection.blocks import neutralize
 from gateway.injection.tools import make_own_tools
@@ -219,13 +222,9 @@ class Campaign:
             self._look(caller, "a dry run", orjson.dumps(told).decode(), str(context))
 
     async def _models(self, caller: Principal) -> None:
-        sent: list[Any] = []
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await self.house.models.serve_list(send, caller)
-        self._look(caller, "the list of models", sent[-1]["body"].decode())
+        state = {"caller": Caller(RequestHead(), caller, None)}
+        response = await self.house.models.list(Request({"type": "http", "state": state}))
+        self._look(caller, "the list of models", bytes(response.body).decode())
 
 
 def asked_for(dice: Random) -> dict[str, Any]:

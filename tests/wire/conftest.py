@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import Client, Start, Thread, running_gateway, running_upstream
-from upstream import Upstream
 
 from gateway.tokens import BpeCounter
+from tests.support.gateway import Client, Start, Thread, running_gateway, running_upstream
+from tests.support.upstream import Upstream
 
 
 @pytest.fixture(scope="session")

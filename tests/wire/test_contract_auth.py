@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 import pytest
-from contract import BODY, POLICIES, about, ask, names_in
-from harness import Client, Thread, running_gateway
-from upstream import Upstream, say
+
+from tests.support.contract_policies import BODY, POLICIES, about, ask, names_in
+from tests.support.gateway import Client, Thread, running_gateway
+from tests.support.upstream import Upstream, say
 
 KEYS = [
     {"name": "site", "sha256": sha256(b"gw-site").hexdigest(), "agents": ["kind", "calm"]},

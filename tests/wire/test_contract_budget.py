@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from contract import BODY, about, ask, names_in, text
-from harness import Answered, Client, Thread, running_gateway
-from upstream import Upstream, say
+
+from tests.support.contract_policies import BODY, about, ask, names_in, text
+from tests.support.gateway import Answered, Client, Thread, running_gateway
+from tests.support.upstream import Upstream, say
 
 SENTENCE = "Every answer names its source and says how old it is. "  # 12 tokens
 POLICIES: dict[str, Any] = {

@@ -5,9 +5,10 @@ from typing import Any
 
 import aiohttp
 import pytest
-from contract import BODY, POLICIES, about, ask
-from harness import Answered, Client, Start, Thread, running_gateway
-from upstream import Answer, Gate, Upstream, call, hang_up, html, raw_events, reply, say, status
+
+from tests.support.contract_policies import BODY, POLICIES, about, ask
+from tests.support.gateway import Answered, Client, Start, Thread, running_gateway
+from tests.support.upstream import Answer, Gate, Upstream, call, hang_up, html, raw_events, reply, say, status
 
 LIMITS = {"body_bytes": 5000, "header_bytes": 4000, "drain_seconds": 1}
 

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 import pytest
-from contract import BODY, POLICIES, about, ask
-from harness import Client, Start, Thread, running_gateway
-from upstream import Upstream, call, say, status
+
+from tests.support.contract_policies import BODY, POLICIES, about, ask
+from tests.support.gateway import Client, Start, Thread, running_gateway
+from tests.support.upstream import Upstream, call, say, status
 
 UP = [
     ("accept", "application/json"),

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from contract import POLICIES, ask
-from harness import Client, Start, Thread, running_gateway
-from upstream import Upstream, html, reply, say, status
+
+from tests.support.contract_policies import POLICIES, ask
+from tests.support.gateway import Client, Start, Thread, running_gateway
+from tests.support.upstream import Upstream, html, reply, say, status
 
 
 @pytest.fixture(scope="module")

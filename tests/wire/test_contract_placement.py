@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from contract import BODY, POLICIES, TAG, USER, about, ask, text
-from harness import Client, Start, Thread, running_gateway
-from upstream import Upstream, say
+
+from tests.support.contract_policies import BODY, POLICIES, TAG, USER, about, ask, text
+from tests.support.gateway import Client, Start, Thread, running_gateway
+from tests.support.upstream import Upstream, say
 
 RULES_BLOCK = (
     f"--- Context [{TAG}] ---\n"

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from contract import BODY, POLICIES, about, ask
-from harness import Client, Thread, running_gateway
-from upstream import Upstream, raw_events, reply, say, sse
+
+from tests.support.contract_policies import BODY, POLICIES, about, ask
+from tests.support.gateway import Client, Thread, running_gateway
+from tests.support.upstream import Upstream, raw_events, reply, say, sse
 
 OFF = about(inject="off")
 ODD = (

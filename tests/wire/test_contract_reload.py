@@ -15,8 +15,9 @@ import aiohttp
 import orjson
 import pytest
 import yaml
-from contract import BODY, POLICIES, about, text
-from upstream import Answer, Gate, Upstream, say
+
+from tests.support.contract_policies import BODY, POLICIES, about, text
+from tests.support.upstream import Answer, Gate, Upstream, say
 
 ROOT = Path(__file__).parents[2]
 KIND = POLICIES["contexts"]["plain"]

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from contract import BODY, POLICIES, about, ask, names_in, system_text
-from harness import Client, Thread, running_gateway
-from upstream import Upstream, say
+
+from tests.support.contract_policies import BODY, POLICIES, about, ask, names_in, system_text
+from tests.support.gateway import Client, Thread, running_gateway
+from tests.support.upstream import Upstream, say
 
 
 @pytest.fixture(scope="module")

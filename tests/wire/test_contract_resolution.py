@@ -5,9 +5,10 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from contract import BODY, POLICIES, TAG, about, ask, names_in, system_text, text
-from harness import Client, Start, Thread, running_gateway
-from upstream import Upstream, say
+
+from tests.support.contract_policies import BODY, POLICIES, TAG, about, ask, names_in, system_text, text
+from tests.support.gateway import Client, Start, Thread, running_gateway
+from tests.support.upstream import Upstream, say
 
 
 @pytest.fixture(scope="module")

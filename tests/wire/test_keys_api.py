@@ -8,10 +8,11 @@ from typing import Any
 import openai
 import orjson
 import pytest
-from contract import ask
-from harness import POLICIES, Answered, Client, Start, Thread, running_gateway
-from management import manage
-from upstream import Upstream, say
+
+from tests.support.contract_policies import ask
+from tests.support.gateway import POLICIES, Answered, Client, Start, Thread, running_gateway
+from tests.support.management_client import manage
+from tests.support.upstream import Upstream, say
 
 
 def configured(name: str, **said: Any) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import orjson
 import pytest
-from processes import QUESTION, Running, configure, serving, spawned
 
 from gateway import cli
+from tests.support.gateway_processes import QUESTION, Running, configure, serving, spawned
 
 SEEN_WITHIN = 2.0  # seconds
 START_SECONDS = 60

@@ -8,13 +8,13 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from harness import Client, Thread, following, running_gateway
-from redis_server import RedisServer, running_redis
-from upstream import Upstream, say
 
 from gateway.commands.common import build_operator
 from gateway.control.key_shape import KeySpec
 from gateway.control.keys import CreatedKey, Keys
+from tests.support.gateway import Client, Thread, following, running_gateway
+from tests.support.redis_server import RedisServer, running_redis
+from tests.support.upstream import Upstream, say
 
 SEEN_WITHIN = 2.0  # seconds
 CONFIGURED = {"name": "fixed", "sha256": sha256(b"fixed").hexdigest()}

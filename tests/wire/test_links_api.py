@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import POLICIES, Answered, Client, Thread, running_gateway
-from management import manage
-from pages import Pages, serving_pages
-from upstream import Upstream, say
+
+from tests.support.gateway import POLICIES, Answered, Client, Thread, running_gateway
+from tests.support.management_client import manage
+from tests.support.upstream import Upstream, say
+from tests.support.web_pages import Pages, serving_pages
 
 KEYS = [
     {"name": name, "sha256": sha256(name.encode()).hexdigest(), "role": role, "workspace": workspace}

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import POLICIES, Answered, Client, Start, Thread, running_gateway
-from management import manage
-from upstream import Upstream, say
+
+from tests.support.gateway import POLICIES, Answered, Client, Start, Thread, running_gateway
+from tests.support.management_client import manage
+from tests.support.upstream import Upstream, say
 
 KEYS = [
     {"name": name, "sha256": sha256(name.encode()).hexdigest(), "role": role, "workspace": workspace}

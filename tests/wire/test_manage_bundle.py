@@ -9,9 +9,10 @@ from typing import Any
 
 import orjson
 import pytest
-from harness import Client, Thread, running_gateway
-from management import manage
-from upstream import Upstream, say
+
+from tests.support.gateway import Client, Thread, running_gateway
+from tests.support.management_client import manage
+from tests.support.upstream import Upstream, say
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "policies"
 YAML = "application/yaml"

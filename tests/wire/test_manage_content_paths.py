@@ -1,9 +1,10 @@
 """Nodes over a socket: ids and paths with their slashes escaped or not, and what a change does to the next request."""
 
 import pytest
-from harness import Start
-from management import manage
-from upstream import Upstream, say
+
+from tests.support.gateway import Start
+from tests.support.management_client import manage
+from tests.support.upstream import Upstream, say
 
 POLICIES = {
     "contexts": {

@@ -8,11 +8,7 @@ from http.client import HTTPConnection
 from typing import Any
 
 import pytest
-from harness import Answered, Thread
-from samples import SAMPLES, Sample
 from starlette.types import ASGIApp
-from upstream import Upstream
-from worlds import KINDS, NONE, OURS, THEM, TWIN, Stage, World, staged
 
 from gateway.domain.principal import Principal, Role
 from gateway.edge.access import AccessControl, AccessMiddleware
@@ -20,6 +16,10 @@ from gateway.edge.errors import ErrorBoundary
 from gateway.edge.manage.app import build_api_app, get_api_routes
 from gateway.edge.manage.problems import send_problem
 from gateway.edge.manage.routes import ApiRoute, Handler
+from tests.support.api_samples import SAMPLES, Sample
+from tests.support.gateway import Answered, Thread
+from tests.support.upstream import Upstream
+from tests.support.workspaces import KINDS, NONE, OURS, THEM, TWIN, Stage, World, staged
 
 Ask = Callable[[str, str, bytes | None, dict[str, str]], Answered]
 
@@ -207,7 +207,7 @@ def with_route(stage: Stage, changed: ApiRoute) -> Matrix:
     kept = [one for one in get_api_routes(gateway.build_management()) if one.path != "/openapi.json"]
     tampered = tuple(changed if (one.method, one.path) == (changed.method, changed.path) else one for one in kept)
     tampering = build_api_app([Fixed(tampered)], gateway.settings.limits)
-    return in_process(stage, gateway.build_app(draining=lambda: False).access, tampering)
+    return in_process(stage, gateway.access, tampering)
 
 
 def as_others(handler: Handler, workspace: str) -> Handler:
@@ -259,6 +259,6 @@ def test_an_authenticator_that_lets_everybody_in_is_noticed(stage: Stage) -> Non
         def find_client_bearer(self, headers: Any) -> None:
             return None
 
-    access: Any = stage.client.app.build_app(draining=lambda: False).access
+    access: Any = stage.client.app.access
     opened = in_process(stage, replace(access, auth=Open()), stage.client.app.build_management())
     assert all(any(opened.deviations(sample)) for sample in SAMPLES[:3])

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from harness import Client, Thread
-from management import manage
-from upstream import PATIENCE, Upstream
-from worlds import OURS, Stage, node, staged
+
+from tests.support.gateway import Client, Thread
+from tests.support.management_client import manage
+from tests.support.upstream import PATIENCE, Upstream
+from tests.support.workspaces import OURS, Stage, node, staged
 
 AT_ONCE = 50
 KEY = {"authorization": f"Bearer {OURS.secret('admin')}"}

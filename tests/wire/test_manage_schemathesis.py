@@ -12,19 +12,19 @@ import orjson
 import pytest
 import requests
 import schemathesis
-from harness import Thread
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-from steering import may_be_refused, steer
-from upstream import Upstream
-from worlds import OURS, Stage, staged
 
 from gateway.edge.manage.app import get_api_routes
 from gateway.edge.manage.composition import ManagementParts, build_management_app
 from gateway.edge.manage.openapi import build_openapi
 from gateway.resources.registry import load_registry
 from gateway.settings import Settings
+from tests.support.gateway import Thread
+from tests.support.schemathesis_cases import may_be_refused, steer
+from tests.support.upstream import Upstream
+from tests.support.workspaces import OURS, Stage, staged
 
 EXAMPLES = int(os.environ.get("MANAGE_EXAMPLES", "0"))
 SOME = 6  # of so many cases at the edges of a schema one is tried when there is little time

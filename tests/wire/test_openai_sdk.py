@@ -7,10 +7,23 @@ from typing import Any
 import openai
 import orjson
 import pytest
-from harness import NAMES, STYLE, STYLE_RESULT, WEATHER, Client, Start
 from openai import AsyncOpenAI, OpenAI
 from pydantic import BaseModel
-from upstream import HEAD, Upstream, call, chunks, hang_up, html, mixed, raw_events, say, status, tool_call
+
+from tests.support.gateway import NAMES, STYLE, STYLE_RESULT, WEATHER, Client, Start
+from tests.support.upstream import (
+    HEAD,
+    Upstream,
+    call,
+    chunks,
+    hang_up,
+    html,
+    mixed,
+    raw_events,
+    say,
+    status,
+    tool_call,
+)
 
 GET = "get_context_resource"
 HELLO: Any = [{"role": "user", "content": "Tidy this"}]

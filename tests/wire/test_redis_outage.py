@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from harness import NAMES, STYLE, WEATHER, Client, Start
-from redis_server import RedisServer, free_port, running_redis
-from upstream import Answer, Upstream, mixed, say, tool_call
 
 from gateway.errors import StoreError
 from gateway.stores.breaker import ProbingBreaker
 from gateway.stores.redis_ephemeral import RedisEphemeralStore
+from tests.support.gateway import NAMES, STYLE, WEATHER, Client, Start
+from tests.support.redis_server import RedisServer, free_port, running_redis
+from tests.support.upstream import Answer, Upstream, mixed, say, tool_call
 
 GET = "get_context_resource"
 OWN = {"oslo": tool_call(GET, "own_1", resource_id=STYLE), "rome": tool_call(GET, "own_2", resource_id=NAMES)}

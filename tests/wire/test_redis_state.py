@@ -10,12 +10,12 @@ from typing import Any
 
 import orjson
 import pytest
-from harness import Client, Thread, following, running_gateway
-from redis_server import RedisServer, running_redis
-from upstream import Upstream, say
 
 from gateway.domain.record import Author, RecordBatch, RecordKey, RecordWrite
 from gateway.policies.repository import PolicyRepository
+from tests.support.gateway import Client, Thread, following, running_gateway
+from tests.support.redis_server import RedisServer, running_redis
+from tests.support.upstream import Upstream, say, wait_for
 
 RECOVERY = 6.0  # seconds
 AUTHOR = Author("anna", "create")
@@ -52,7 +52,7 @@ def nodes(thread: Thread, scripted: Upstream, tmp_path: Path, server: RedisServe
         for node in started:
             stack.enter_context(following(node))
         thread.run(started[0].app.policies.commit(STORED, AUTHOR))
-        thread.run(started[1].app.policies.refresh())
+        wait_for(lambda: all("keeper" in node.app.policies.current.agents for node in started))
         yield started
 
 
@@ -148,7 +148,7 @@ async def test_believing_an_emptied_server_would_be_noticed(
     async def believed(self: PolicyRepository, loaded: RecordBatch) -> RecordBatch:
         return loaded
 
-    monkeypatch.setattr(PolicyRepository, "_refilled", believed)
+    monkeypatch.setattr(PolicyRepository, "_restore_lost_records", believed)
     await flush(server)
     for node in nodes:
         await asyncio.to_thread(node.thread.run, node.app.policies.refresh())

@@ -6,12 +6,12 @@ from typing import Any
 
 import orjson
 import pytest
-from contract import system_text
-from harness import Client, Thread, running_gateway
-from meaning import ASKED, INVOICE, PASSWORD, POLICIES, catalogue, indexing, injected, settle
-from upstream import Upstream, call, say
 
 from gateway.domain.search import Query, SearchResult
+from tests.support.contract_policies import system_text
+from tests.support.gateway import Client, Thread, running_gateway
+from tests.support.semantic_gateway import ASKED, INVOICE, PASSWORD, POLICIES, catalogue, indexing, injected, settle
+from tests.support.upstream import Upstream, call, say
 
 IDS = ["help/password", "help/invoice", "help/refund", "help/animals"]
 WEATHER = "Will it rain in Lisbon tomorrow morning?"

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from contract import text
-from harness import Client, Thread, running_gateway
-from meaning import by_cosine, indexing, injected, running_embeddings, settle
-from upstream import Upstream
+
+from tests.support.contract_policies import text
+from tests.support.gateway import Client, Thread, running_gateway
+from tests.support.semantic_gateway import by_cosine, indexing, injected, running_embeddings, settle
+from tests.support.upstream import Upstream
 
 ASKED = "alpha beta gamma delta epsilon zeta"
 # The cosines with the question are those of the words they share: .71, .58 and .5.

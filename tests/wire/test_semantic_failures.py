@@ -7,14 +7,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from harness import Answered, Client, Start, Thread
-from meaning import (
+from numpy.typing import NDArray
+
+from gateway.collectors.semantic import SemanticCollector
+from gateway.domain.search import SearchResult
+from gateway.semantic.factory import SemanticFactory, open_embedder
+from gateway.semantic.index.indexer import IndexerOptions
+from gateway.semantic.model.embedder import Embedder
+from gateway.semantic.model.files import MODEL, TOKENIZER, ModelFiles, get_built_folder, locate_model
+from gateway.semantic.model.onnx_embedder import OnnxEmbedder
+from gateway.semantic.model.onnx_model import OnnxModel, normalise_vectors
+from gateway.semantic.service import WARM_UP
+from gateway.settings import SemanticSettings
+from tests.support.gateway import Answered, Client, Start, Thread
+from tests.support.semantic_gateway import (
     ASKED,
     INVOICE,
     PASSWORD,
@@ -29,20 +42,7 @@ from meaning import (
     settle,
     vector,
 )
-from numpy.typing import NDArray
-from upstream import Upstream, call, say, wait_for
-
-from gateway import pipeline
-from gateway.domain.search import SearchResult
-from gateway.domain.selection import Selection
-from gateway.semantic.factory import SemanticFactory, open_embedder
-from gateway.semantic.index.indexer import IndexerOptions
-from gateway.semantic.model.embedder import Embedder
-from gateway.semantic.model.files import MODEL, TOKENIZER, ModelFiles, get_built_folder, locate_model
-from gateway.semantic.model.onnx_embedder import OnnxEmbedder
-from gateway.semantic.model.onnx_model import OnnxModel, normalise_vectors
-from gateway.semantic.service import WARM_UP
-from gateway.settings import SemanticSettings
+from tests.support.upstream import Upstream, call, say, wait_for
 
 IDS = ["help/password", "help/invoice", "help/refund", "help/animals"]
 RETRY = 0.05
@@ -360,12 +360,12 @@ async def test_many_questions_at_once_are_shed_in_time_and_relays_go_on(
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: a search that could not be made looks like one that found nothing."""
-    real = pipeline.with_picks
+    collect = SemanticCollector.collect
 
-    def without_a_word(selection: Selection, found: SearchResult, cost: Any) -> Selection:
-        return real(selection, SearchResult(found.picks, None, found.pending, found.scores), cost)
+    async def collect_without_reason(self: SemanticCollector, *asked: Any) -> SearchResult:
+        return replace(await collect(self, *asked), reason=None)
 
-    monkeypatch.setattr(pipeline, "with_picks", without_a_word)
+    monkeypatch.setattr(SemanticCollector, "collect", collect_without_reason)
 
 
 @pytest.mark.usefixtures("silent")

@@ -6,12 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from harness import Client, Thread, running_gateway
-from meaning import ASKED, POLICIES, Embeddings, by_cosine, indexing, injected, running_embeddings, settle
-from redis_server import RedisServer, query_engine, running_redis
-from upstream import Upstream, wait_for
 
 from gateway.semantic.index.redis_index import RedisIndex
+from tests.support.gateway import Client, Thread, running_gateway
+from tests.support.redis_server import RedisServer, query_engine, running_redis
+from tests.support.semantic_gateway import (
+    ASKED,
+    POLICIES,
+    Embeddings,
+    by_cosine,
+    indexing,
+    injected,
+    running_embeddings,
+    settle,
+)
+from tests.support.upstream import Upstream, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +61,7 @@ def started(
     )
     stack.enter_context(indexing(client))
     settle(client)
-    wait_for(lambda: lookup(client).serving is not None)
+    wait_for(lambda: lookup(client).stored_index is not None)
     return client
 
 
@@ -82,7 +91,7 @@ async def test_a_question_is_answered_with_the_server_and_without_it_alike(
     assert lookup(client).answered == 1
     server.thaw()
     lookup(client).options = replace(lookup(client).options, retry_seconds=0.05)
-    wait_for(lambda: lookup(client).serving is not None)
+    wait_for(lambda: lookup(client).stored_index is not None)
 
 
 async def test_a_second_gateway_embeds_only_questions(

@@ -10,9 +10,7 @@ from typing import Any, Literal
 
 import orjson
 import pytest
-from harness import STYLE, WEATHER, Answered, Client
 from msgspec import Raw
-from upstream import Answer, Upstream, mixed, reply, say, tool_call
 
 from gateway.conversation import conversation
 from gateway.conversation.calls import FunctionCall
@@ -25,6 +23,8 @@ from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.domain.upstream import UpstreamAnswer
 from gateway.edge.errors import render_error_event
 from gateway.errors import GatewayError, UpstreamTruncated
+from tests.support.gateway import STYLE, WEATHER, Answered, Client
+from tests.support.upstream import Answer, Upstream, mixed, reply, say, tool_call
 
 End = Literal["close", "reset"]
 GET = "get_context_resource"

@@ -4,8 +4,9 @@ from typing import Any
 
 import orjson
 import pytest
-from harness import LONG_TEXT, NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, Client
-from upstream import Upstream, call, mixed, say, tool_call
+
+from tests.support.gateway import LONG_TEXT, NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, Client
+from tests.support.upstream import Upstream, call, mixed, say, tool_call
 
 GET, LIST = "get_context_resource", "list_context_resources"
 

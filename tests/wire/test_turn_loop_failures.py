@@ -1,8 +1,9 @@
 """Upstream failures in a later turn: its status, or one error event and no `[DONE]` (rule 7)."""
 
 import pytest
-from harness import STYLE, Answered, Client
-from upstream import (
+
+from tests.support.gateway import STYLE, Answered, Client
+from tests.support.upstream import (
     HEAD,
     Canned,
     Upstream,

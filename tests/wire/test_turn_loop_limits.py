@@ -4,8 +4,9 @@ from typing import Any
 
 import orjson
 import pytest
-from harness import STYLE, STYLE_RESULT, WEATHER, Answered, Client, Start
-from upstream import Upstream, call, mixed, say, tool_call
+
+from tests.support.gateway import STYLE, STYLE_RESULT, WEATHER, Answered, Client, Start
+from tests.support.upstream import Upstream, call, mixed, say, tool_call
 
 GET, LIST = "get_context_resource", "list_context_resources"
 OWN = tool_call(GET, "own_1", resource_id=STYLE)

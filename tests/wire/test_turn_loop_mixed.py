@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 import pytest
-from harness import NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, WEATHER, Answered, Client, Start
-from upstream import Answer, Gate, Upstream, call, mixed, say, tool_call
 
 from gateway.conversation.conversation import ConversationTimings
 from gateway.errors import StoreError
+from tests.support.gateway import NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, WEATHER, Answered, Client, Start
+from tests.support.upstream import Answer, Gate, Upstream, call, mixed, say, tool_call
 
 GET = "get_context_resource"
 QUESTION = {"role": "user", "content": "Tidy this"}

@@ -4,8 +4,9 @@ from typing import Any
 
 import orjson
 import pytest
-from harness import NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, WEATHER, Answered, Client
-from upstream import HEAD, Upstream, call, chunks, mixed, raw_events, say, sse, tool_call
+
+from tests.support.gateway import NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, WEATHER, Answered, Client
+from tests.support.upstream import HEAD, Upstream, call, chunks, mixed, raw_events, say, sse, tool_call
 
 GET = "get_context_resource"
 DONE = b"data: [DONE]\n\n"

@@ -5,10 +5,10 @@ import time
 from typing import Any
 
 import pytest
-from harness import STYLE, WEATHER, Client, Start
-from upstream import Gate, Reaction, Upstream, call, chunks, mixed, raw_events, say, tool_call, wait_for
 
 from gateway.conversation.conversation import ConversationTimings
+from tests.support.gateway import STYLE, WEATHER, Client, Start
+from tests.support.upstream import Gate, Reaction, Upstream, call, chunks, mixed, raw_events, say, tool_call, wait_for
 
 GET = "get_context_resource"
 OWN = tool_call(GET, "own_1", resource_id=STYLE)

@@ -11,11 +11,11 @@ from typing import Any
 
 import orjson
 import pytest
-from harness import Client, Thread, following, running_gateway
-from redis_server import RedisServer, running_redis
-from upstream import Upstream, say
 
 from gateway.domain.record import Author, RecordKey, RecordWrite
+from tests.support.gateway import Client, Thread, following, running_gateway
+from tests.support.redis_server import RedisServer, running_redis
+from tests.support.upstream import Upstream, say
 
 SEEN_WITHIN = 2.0  # seconds
 EDITS = 500
@@ -150,5 +150,5 @@ async def test_a_mixed_snapshot_would_be_noticed(nodes: list[Client], upstream: 
     agents = {**old.agents, "a": one.app.policies.current.agents["a"]}
     torn = replace(old, agents=agents, memo=type(old.memo)())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(one.app.policies, "of", lambda workspace: torn)
+        patch.setattr(one.app.policies, "get_snapshot", lambda workspace: torn)
         assert await seen(one, upstream) == {"1", "2"}

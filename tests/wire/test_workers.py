@@ -11,13 +11,13 @@ from pathlib import Path
 import aiohttp
 import pytest
 import yaml
-from harness import read
-from pages import Pages, serving_pages
-from processes import QUESTION, Running, alive, configure, frozen, policies, serving, spawned
-from redis_server import running_redis
-from upstream import Gate, Upstream, chunks, raw_events, sse, wait_for
 
 from gateway.cli import main
+from tests.support.gateway import read
+from tests.support.gateway_processes import QUESTION, Running, alive, configure, frozen, policies, serving, spawned
+from tests.support.redis_server import running_redis
+from tests.support.upstream import Gate, Upstream, chunks, raw_events, sse, wait_for
+from tests.support.web_pages import Pages, serving_pages
 
 REQUESTS = "gateway_requests_total"
 

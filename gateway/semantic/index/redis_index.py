@@ -75,15 +75,15 @@ class RedisIndex:
         self.error: str | None = None  # why the server is not used now
 
     @property
-    def serving(self) -> PassageIndex | None:
-        """The index that the server has."""
+    def stored_index(self) -> PassageIndex | None:
+        """The index that the server has, completely."""
         return self._layout.index if self._layout is not None else None
 
     async def run(self, get_newest: Callable[[], PassageIndex | None]) -> None:
         """Write the newest complete index to the server, again whenever it has lost it, until cancelled."""
         while True:
             index, pause = get_newest(), self.options.poll_seconds
-            if index is not None and not index.missing and index is not self.serving:
+            if index is not None and not index.missing and index is not self.stored_index:
                 written = await self._write(index, get_newest)
                 pause = self.options.poll_seconds if written else self.options.retry_seconds
             self._lost.clear()

@@ -63,7 +63,7 @@ class SemanticEngine:
     @property
     def generation(self) -> int | None:
         """Of the policies that can be searched now."""
-        words = self._views.serving
+        words = self._views.current
         return words.index.generation if words is not None else None
 
     async def catch_up(self) -> None:
@@ -76,17 +76,17 @@ class SemanticEngine:
         while self._settings.expansion.depth:
             await self._caught_up.wait()
             self._caught_up.clear()
-            words = self._views.serving
+            words = self._views.current
             if words is not None:
                 await self._relations.build(words.index, partial(self._is_serving, words))
 
     def _is_serving(self, words: IndexWords) -> bool:
-        return self._views.serving is words
+        return self._views.current is words
 
     async def find(
         self, workspace: str, query: Query, resources: Sequence[str], settings: SelectionSettings
     ) -> SearchResult:
-        words = self._views.serving
+        words = self._views.current
         if words is None:
             stuck = self._indexer.current is None and self._indexer.progress.error is not None
             return SearchResult(reason="unavailable" if stuck else None, pending=frozenset(resources))
@@ -134,7 +134,7 @@ class SemanticEngine:
         self, workspace: str, text: str, resources: Sequence[str], answer: Callable[[DomainQuery], list[str]]
     ) -> list[str] | None:
         """What a tool searches for; None unless all of the resources can be searched."""
-        words = self._views.serving
+        words = self._views.current
         if words is None or self._find_pending(words, resources):
             return None
         everything = SearchDomain(tuple(resources), SelectionRule(top_k=self._settings.top_k))

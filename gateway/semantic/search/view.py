@@ -121,7 +121,7 @@ class IndexViews:
         self._kept = LruCache[tuple[str, ...], asyncio.Task[IndexView]](views, numbers)
 
     @property
-    def serving(self) -> IndexWords | None:
+    def current(self) -> IndexWords | None:
         """The index that serves, with its words; None until the first one is ready."""
         self._begin_reading()
         return self._words

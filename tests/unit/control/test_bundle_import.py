@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from controlled import ANNA, Controlled, actions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from gateway.control.yaml_writer import format_yaml
 from gateway.errors import Conflict, InvalidObject
 from gateway.stores.protocols import AuditFilter
 from gateway.strict_yaml import parse_yaml
+from tests.support.control_plane import ANNA, Controlled, actions
 
 SHA = "ab" * 32
 BUNDLE: dict[str, Any] = {
@@ -210,9 +210,7 @@ async def test_documents_of_files_are_exported_with_their_text(tmp_path: Path) -
     assert empty.snapshot.hash == before
 
 
-WORDS = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20).filter(
-    lambda text: "\0" not in text
-)
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda text: "\0" not in text)
 ALIASES = st.from_regex(r"[a-z0-9]{1,6}", fullmatch=True)
 TEXTS = st.fixed_dictionaries(
     {"type": st.just("text"), "data": st.fixed_dictionaries({"content": WORDS.map(lambda text: f"{text}.")})},

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from controlled import ANNA, Controlled
 
 from gateway.domain.principal import Principal
 from gateway.errors import Conflict, InvalidObject, NotFound, PreconditionFailed
+from tests.support.control_plane import ANNA, Controlled
 
 FILES = {
     "contexts": {"voice": {}, "blog": {}, "shop": {}},

@@ -1,18 +1,19 @@
 """A policy file takes away what stored nodes hang on: they stay in sight and can be fixed one by one."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from controlled import ANNA, Controlled, write
 
 from gateway.control.versions import Versions
 from gateway.control.writer import PolicyWriter
 from gateway.errors import Conflict, InvalidObject, NotFound, ServiceUnavailable
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
+from tests.support.control_plane import ANNA, Controlled, write
 
 BEFORE = {"content": {"site": {"contexts": ["voice"], "children": {"blog": {"contexts": ["blog"]}}}}}
 AFTER = {"content": {"site": {"contexts": ["voice"], "children": {"journal": {"contexts": ["blog"]}}}}}
-CONTEXTS = {"contexts": {"voice": {}, "blog": {}}}
+CONTEXTS: dict[str, Any] = {"contexts": {"voice": {}, "blog": {}}}
 
 
 @pytest.fixture
@@ -86,8 +87,8 @@ async def test_a_stored_node_whose_path_a_file_takes_is_found_by_its_id(tmp_path
     assert (tree.find("site/journal").object.record, tree.find("mine").node.path) == (None, "mine")
     with pytest.raises(Conflict):
         await house.content.replace(ANNA, "site/journal", {})
-    moved = await house.content.replace(ANNA, "mine", {"key": "diary"})
-    assert (moved.node.path, house.policies.error) == ("site/diary", None)
+    assert (await house.content.replace(ANNA, "mine", {"key": "diary"})).node.path == "site/diary"
+    assert house.policies.get_snapshot(ANNA.workspace).node_ids["mine"] == "site/diary"
 
 
 async def test_a_gateway_that_starts_with_faults_lets_them_be_fixed(house: Controlled, tmp_path: Path) -> None:

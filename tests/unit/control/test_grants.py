@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ BOUND = replace(NARROW, agent="c")
 LIMITED = replace(ADMIN, limits=KeyLimits(10, 1000), tier="pro", expires=100.0)
 
 
-def key(**said: object) -> Principal:
+def key(**said: Any) -> Principal:
     return replace(Principal("new"), **said)
 
 
@@ -129,7 +130,7 @@ def test_every_key_may_give_what_it_has(root: Principal) -> None:
 
 
 WEAK = Principal("weak", agents=frozenset({"a"}), agent="a", tier="free", limits=KeyLimits(1, 1), expires=1.0)
-STRONGER: dict[str, dict[str, object]] = {
+STRONGER: dict[str, dict[str, Any]] = {
     "workspace": {"workspace": "other"},
     "role": {"role": Role.ADMIN},
     "agents": {"agents": frozenset({"c"})},

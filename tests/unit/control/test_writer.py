@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 import pytest
-from controlled import ANNA, known_types
 
 from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.record import Author, RecordKey, RecordWrite
@@ -21,6 +20,7 @@ from gateway.policies.repository import PolicyRepository
 from gateway.settings import DocumentSettings, LinkSettings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.memory_records import MemoryRecordStore
+from tests.support.control_plane import ANNA, known_types
 
 CONTEXT = {"resources": {"one": {"type": "text", "data": {"content": "One."}}}}
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import orjson
 import pytest
-from fixed_policies import FixedPolicies
 from starlette.requests import Request
 
 from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 from gateway.edge.health import HealthEndpoint
+from tests.support.fixed_policies import FixedPolicies
 
 LOADED = replace(EMPTY_SNAPSHOT, hash="abcdef0123456789" * 4, generation=3)
 

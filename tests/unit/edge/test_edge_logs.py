@@ -46,7 +46,7 @@ def test_a_traceback_is_part_of_its_line_and_is_redacted_too():
         "authorization=s3cr3t-value",
     ],
 )
-def test_what_looks_like_a_credential_is_blotted_out(text):
+def test_what_looks_like_a_credential_is_redacted(text):
     assert "s3cr3t" not in redact(text)
     assert "[redacted]" in redact(text)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import orjson
 import pytest
-from fixed_policies import FixedPolicies
 from starlette.requests import Request
 
 from gateway.domain.agent import Agent
@@ -18,6 +17,7 @@ from gateway.edge.access import Caller
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.request import RequestHead
 from gateway.errors import UnknownAlias, UpstreamUnreachable
+from tests.support.fixed_policies import FixedPolicies
 
 AGENTS = {alias: Agent(alias, alias) for alias in ("writer", "editor")}
 

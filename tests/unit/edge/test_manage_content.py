@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from managed_gateway import CHAT, ManagedGateway, managed
 
 from gateway.domain.principal import Principal, Role
+from tests.support.managed_gateway import CHAT, ManagedGateway, managed
 
 FILES = {
     "contexts": {"voice": {}, "blog": {"name": "The blog"}},

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from managed_house import FILES, TEXT, Managed, house, pointers
+
+from tests.support.managed_policies import FILES, TEXT, Managed, house, pointers
 
 __all__ = ["house"]
 

@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 import pytest
 import yaml
-from managing import Answer, ask
 
 from gateway.control.documents import MAX_TEXT, PIECE, Documents
 from gateway.control.writer import PolicyWriter
@@ -29,6 +28,7 @@ from gateway.settings import DocumentSettings as Settings
 from gateway.settings import LimitSettings, LinkSettings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.memory_records import MemoryRecordStore
+from tests.support.management_asgi import Answer, ask
 
 MARKDOWN = "# Pairing\n\nHold the button for five seconds. Größe: 3".encode()
 DIGEST = sha256(MARKDOWN).hexdigest()

@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from managed_house import FILES, TEXT, Managed
 
 from gateway.edge.manage.app import get_api_routes
 from gateway.edge.manage.contexts import NewContext
 from gateway.policies.shapes import AgentShape, ResourceShape
+from tests.support.managed_policies import FILES, TEXT, Managed
 
 SCALARS = st.one_of(
     st.none(),

@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from managed_gateway import ADMIN, CHAT, EDITOR, ManagedGateway, managed
 
 from gateway.domain.principal import Principal, Role
 from gateway.strict_yaml import parse_yaml
+from tests.support.managed_gateway import ADMIN, CHAT, EDITOR, ManagedGateway, managed
 
 FILES = {
     "contexts": {

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from managed_gateway import CHAT, ManagedGateway, managed
-from managing import Answer
 
 from gateway.domain.principal import Principal, Role
+from tests.support.managed_gateway import CHAT, ManagedGateway, managed
+from tests.support.management_asgi import Answer
 
 FILES = {
     "contexts": {"voice": {}, "blog": {}},

@@ -4,12 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from managed_house import ANNA, FILES, TEXT, Managed, house, pointers
 
 from gateway.domain.principal import Principal, Role
 from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.edge.manage.app import get_api_routes
 from gateway.errors import StoreError
+from tests.support.managed_policies import ANNA, FILES, TEXT, Managed, house, pointers
 
 __all__ = ["house"]
 

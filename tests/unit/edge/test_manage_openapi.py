@@ -1,20 +1,20 @@
 """The OpenAPI document follows the route table."""
 
 import pytest
-from managing import ask
 from starlette.applications import Starlette
-from test_manage_app import Things
 
 from gateway.domain.principal import Principal, Role
 from gateway.edge.manage.app import build_api_app, get_api_routes
 from gateway.edge.manage.resource_types import ResourceTypeRoutes
 from gateway.resources.registry import load_registry
 from gateway.settings import LimitSettings
+from tests.support.management_asgi import ask
+from tests.support.thing_routes import ThingRoutes
 
 
 @pytest.fixture
 def manage() -> Starlette:
-    return build_api_app([Things(), ResourceTypeRoutes(load_registry())], LimitSettings())
+    return build_api_app([ThingRoutes(), ResourceTypeRoutes(load_registry())], LimitSettings())
 
 
 async def test_a_chat_key_may_read_the_document(manage: Starlette) -> None:

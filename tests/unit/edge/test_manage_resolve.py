@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from managed_gateway import CHAT, EDITOR, ManagedGateway, managed
 
 from gateway.domain.principal import Principal, Role
+from tests.support.managed_gateway import CHAT, EDITOR, ManagedGateway, managed
 
 FILES = {
     "contexts": {

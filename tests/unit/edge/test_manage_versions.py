@@ -1,6 +1,6 @@
 """Versions, comparison, rollback and drafts over the management API."""
 
-from managed_house import TEXT, Managed, house, pointers
+from tests.support.managed_policies import TEXT, Managed, house, pointers
 
 __all__ = ["house"]
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Network, ip_address
 
 import pytest
-import ssrf_vectors
 
 from gateway.links.addresses import is_public
 from gateway.links.fetch import FetchError, fetch_page
 from gateway.links.guard import LinkGuard, LinkRefused
 from gateway.settings import LinkSettings
+from tests.support import ssrf_vectors
 
 PUBLIC = IPv4Address("127.0.0.2")  # plays the public Internet, so that nothing leaves the machine
 LIMITS = LinkSettings(timeout=2)

@@ -1,9 +1,11 @@
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from gateway.domain.agent import Budget, Placement, SelectionSettings, Thresholds
 from gateway.domain.resource import Mode, ResourceKind
+from gateway.domain.snapshot import Snapshot
 from gateway.errors import Faults
 from gateway.policies.file_policies import load_policies
 from gateway.resources.registry import load_registry
@@ -27,38 +29,42 @@ class FakeMaterials:
         return self.copies.get(url.rsplit("/")[-1])
 
 
+class Folder:
+    """A directory of policy files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, text: str, name: str = "a.yaml") -> None:
+        (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.path / name).write_text(text)
+
+    def load(self, **copies: str) -> Snapshot:
+        return load_policies(self.path, load_registry(), FakeMaterials(**copies), 1)
+
+    def faults(self) -> list[str]:
+        with pytest.raises(Faults) as caught:
+            self.load()
+        return [str(fault).removeprefix(f"{self.path}/") for fault in caught.value.faults]
+
+
 @pytest.fixture
-def folder(tmp_path):
-    class Folder:
-        path = tmp_path
-
-        def write(self, text: str, name: str = "a.yaml") -> None:
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(text)
-
-        def load(self, **copies: str):
-            return load_policies(tmp_path, load_registry(), FakeMaterials(**copies), 1)
-
-        def faults(self) -> list[str]:
-            with pytest.raises(Faults) as caught:
-                self.load()
-            return [str(fault).removeprefix(f"{tmp_path}/") for fault in caught.value.faults]
-
-    return Folder()
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
 
 
-def test_an_empty_directory_is_an_empty_snapshot(folder) -> None:
+def test_an_empty_directory_is_an_empty_snapshot(folder: Folder) -> None:
     snapshot = folder.load()
     assert (snapshot.contexts, snapshot.agents, snapshot.default, snapshot.mandatory) == ({}, {}, None, ())
     assert len(snapshot.hash) == 64
 
 
-def test_a_missing_directory_is_a_fault(tmp_path) -> None:
+def test_a_missing_directory_is_a_fault(tmp_path: Path) -> None:
     with pytest.raises(Faults, match="the policy directory does not exist"):
         load_policies(tmp_path / "nowhere", load_registry(), FakeMaterials(), 1)
 
 
-def test_a_resource_gets_its_defaults_from_its_mode_and_type(folder) -> None:
+def test_a_resource_gets_its_defaults_from_its_mode_and_type(folder: Folder) -> None:
     folder.write(
         "contexts:\n"
         "  corporate:\n"
@@ -85,7 +91,7 @@ def test_a_resource_gets_its_defaults_from_its_mode_and_type(folder) -> None:
     assert (other.kind, other.conflict_key, other.languages) == (ResourceKind.REFERENCE, "mine", ("no",))
 
 
-def test_agents_profiles_and_prompts_are_compiled(folder) -> None:
+def test_agents_profiles_and_prompts_are_compiled(folder: Folder) -> None:
     folder.write(
         "contexts: {a: {}, b: {}}\n"
         "profiles: {calm: {contexts: a, temperature: 0.2, budget: 500}, wide: {budget: {total: 1, max: 9}}}\n"
@@ -106,7 +112,7 @@ def test_agents_profiles_and_prompts_are_compiled(folder) -> None:
     assert (snapshot.prompts["meta"].template, snapshot.prompts["meta"].contexts) == ("For {content}", ("b",))
 
 
-def test_the_content_tree_is_kept_by_path_and_id(folder) -> None:
+def test_the_content_tree_is_kept_by_path_and_id(folder: Folder) -> None:
     folder.write(
         "contexts: {a: {}}\n"
         "content:\n"
@@ -126,13 +132,13 @@ def test_the_content_tree_is_kept_by_path_and_id(folder) -> None:
     assert [node.path for node in snapshot.ancestry(post)] == ["site/blog/post-1.html", "site/blog", "site"]
 
 
-def test_default_and_mandatory_contexts_are_named(folder) -> None:
+def test_default_and_mandatory_contexts_are_named(folder: Folder) -> None:
     folder.write("contexts: {b: {mandatory: true}, a: {mandatory: true}, c: {default: true}}\n")
     snapshot = folder.load()
     assert (snapshot.default, snapshot.mandatory) == ("c", ("b", "a"))
 
 
-def test_files_are_one_set_read_in_sorted_order(folder) -> None:
+def test_files_are_one_set_read_in_sorted_order(folder: Folder) -> None:
     folder.write("agents: {x: {contexts: late}}", "a.yml")
     folder.write("contexts: {late: {}}", "sub/z.yaml")
     folder.write("contexts: {early: {}}", "b.yaml")
@@ -142,7 +148,7 @@ def test_files_are_one_set_read_in_sorted_order(folder) -> None:
     assert list(folder.load().contexts) == ["early", "late"]
 
 
-def test_all_faults_of_all_files_come_at_once(folder) -> None:
+def test_all_faults_of_all_files_come_at_once(folder: Folder) -> None:
     folder.write("contexts:\n  corp: {default: true}\ncontent: {a: {id: '7'}, b: {}}\n")
     folder.write(
         "contexts:\n"
@@ -199,7 +205,7 @@ def test_all_faults_of_all_files_come_at_once(folder) -> None:
     ]
 
 
-def test_two_nodes_of_one_id_or_an_id_that_is_a_later_path_are_faults(folder) -> None:
+def test_two_nodes_of_one_id_or_an_id_that_is_a_later_path_are_faults(folder: Folder) -> None:
     folder.write("content:\n  a: {id: '7'}\n  b: {id: '7'}\n  c: {id: d}\n  d:\n")
     assert folder.faults() == [
         "a.yaml:3: content.b.id: '7' is already the id of a",
@@ -207,7 +213,7 @@ def test_two_nodes_of_one_id_or_an_id_that_is_a_later_path_are_faults(folder) ->
     ]
 
 
-def test_one_broken_file_does_not_hide_the_faults_of_another(folder) -> None:
+def test_one_broken_file_does_not_hide_the_faults_of_another(folder: Folder) -> None:
     folder.write("contexts: {a: [}", "a.yaml")
     folder.write("agents: {x: {profile: y}}", "b.yaml")
     assert [fault.split(":")[0] for fault in folder.faults()] == ["a.yaml", "b.yaml"]
@@ -216,7 +222,7 @@ def test_one_broken_file_does_not_hide_the_faults_of_another(folder) -> None:
 DOCUMENT = "contexts: {c: {resources: {d: {type: document, data: {path: %s}}}}}"
 
 
-def test_a_document_lies_beside_the_policy_that_names_it(folder) -> None:
+def test_a_document_lies_beside_the_policy_that_names_it(folder: Folder) -> None:
     folder.write(DOCUMENT % "../docs/x.md", "sub/a.yaml")
     folder.write("The text", "docs/x.md")
     assert folder.load().resources["c/d"].text == "The text"
@@ -225,7 +231,7 @@ def test_a_document_lies_beside_the_policy_that_names_it(folder) -> None:
 @pytest.mark.parametrize(
     "path", ["/etc/hostname", "../outside.md", "sub/../../outside.md", "link.md", "out/outside.md"]
 )
-def test_a_document_outside_the_policy_directory_is_refused(folder, path: str) -> None:
+def test_a_document_outside_the_policy_directory_is_refused(folder: Folder, path: str) -> None:
     inside = folder.path / "policies"
     folder.write(DOCUMENT % path, "policies/a.yaml")
     folder.write("secret", "outside.md")
@@ -235,7 +241,7 @@ def test_a_document_outside_the_policy_directory_is_refused(folder, path: str) -
         load_policies(inside, load_registry(), FakeMaterials(), 1)
 
 
-def test_a_missing_document_is_a_fault_at_its_resource(folder) -> None:
+def test_a_missing_document_is_a_fault_at_its_resource(folder: Folder) -> None:
     folder.write(DOCUMENT % "x.md")
     assert folder.faults() == ["a.yaml:1: contexts.c.resources.d.data: there is no file x.md"]
 
@@ -243,13 +249,13 @@ def test_a_missing_document_is_a_fault_at_its_resource(folder) -> None:
 LINK = "contexts: {c: {resources: {l: {type: external-link, data: {url: 'https://example.com/page'}}}}}"
 
 
-def test_a_link_that_was_never_fetched_has_no_text(folder) -> None:
+def test_a_link_that_was_never_fetched_has_no_text(folder: Folder) -> None:
     folder.write(LINK)
     assert folder.load().resources["c/l"].text is None
     assert folder.load(page="Copy").resources["c/l"].text == "Copy"
 
 
-def test_the_hash_is_about_what_policies_say_not_how(folder) -> None:
+def test_the_hash_is_about_what_policies_say_not_how(folder: Folder) -> None:
     folder.write("contexts: {a: {resources: {x: {type: text, data: {content: Hi}}}}, b: {}}\ncontent: {n: {}, m: {}}\n")
     before = folder.load().hash
     folder.write("# moved\ncontent:\n  m: {}\n", "1.yaml")
@@ -259,7 +265,7 @@ def test_the_hash_is_about_what_policies_say_not_how(folder) -> None:
 
 
 @pytest.mark.parametrize("changed", ["{y: B, x: A}", "{x: A, y: C}", "{x: A, z: B}", "{x: A}"])
-def test_the_hash_changes_with_order_text_and_names(folder, changed: str) -> None:
+def test_the_hash_changes_with_order_text_and_names(folder: Folder, changed: str) -> None:
     glossary = "contexts: {a: {resources: {g: {type: glossary, data: {terms: %s}}}}}"
     folder.write(glossary % "{x: A, y: B}")
     before = folder.load().hash
@@ -267,7 +273,7 @@ def test_the_hash_changes_with_order_text_and_names(folder, changed: str) -> Non
     assert folder.load().hash != before
 
 
-def test_the_hash_changes_with_the_order_of_resources(folder) -> None:
+def test_the_hash_changes_with_the_order_of_resources(folder: Folder) -> None:
     context = "contexts: {a: {resources: {%s: {type: text, data: {content: T}}, %s: {type: text, data: {content: T}}}}}"
     folder.write(context % ("x", "y"))
     before = folder.load().hash
@@ -275,7 +281,7 @@ def test_the_hash_changes_with_the_order_of_resources(folder) -> None:
     assert folder.load().hash != before
 
 
-def test_the_hash_stays_the_same_from_release_to_release(folder) -> None:
+def test_the_hash_stays_the_same_from_release_to_release(folder: Folder) -> None:
     """Replicas of two releases compare it while one replaces the other."""
     folder.write(
         "contexts: {a: {resources: {v: {type: brand-voice, data: {tone: Calm}}}}}\n"
@@ -284,7 +290,7 @@ def test_the_hash_stays_the_same_from_release_to_release(folder) -> None:
     assert folder.load().hash == "3031839454aaac3d44237458c61b4e8b4a5eeaebccc5eb1dcd20ddf0bc2fc980"
 
 
-def test_the_hash_follows_documents_but_not_links(folder) -> None:
+def test_the_hash_follows_documents_but_not_links(folder: Folder) -> None:
     folder.write(LINK)
     assert folder.load().hash == folder.load(page="Copy").hash
     folder.write(DOCUMENT % "x.md", "a.yaml")
@@ -294,8 +300,10 @@ def test_the_hash_follows_documents_but_not_links(folder) -> None:
     assert folder.load().hash != before
 
 
-def test_a_directory_that_cannot_be_listed_is_a_fault(folder, monkeypatch) -> None:
-    def refuse(*_args: object, onerror, **_options: object):
+def test_a_directory_that_cannot_be_listed_is_a_fault(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(
+        *_args: object, onerror: Callable[[OSError], None], **_options: object
+    ) -> Iterator[tuple[str, list[str], list[str]]]:
         onerror(PermissionError(13, "Permission denied", str(folder.path / "locked")))
         yield from ()
 
@@ -303,13 +311,13 @@ def test_a_directory_that_cannot_be_listed_is_a_fault(folder, monkeypatch) -> No
     assert folder.faults() == ["locked:1: (file): cannot be read: Permission denied"]
 
 
-def test_a_link_back_up_does_not_loop(folder) -> None:
+def test_a_link_back_up_does_not_loop(folder: Folder) -> None:
     folder.write("contexts: {a: {}}", "sub/a.yaml")
     (folder.path / "sub" / "up").symlink_to("..")
     assert list(folder.load().contexts) == ["a"]
 
 
-def test_folders_of_a_mounted_configmap_are_read_through_their_links(folder) -> None:
+def test_folders_of_a_mounted_configmap_are_read_through_their_links(folder: Folder) -> None:
     folder.write("contexts: {a: {resources: {d: {type: document, data: {path: guide.md}}}}}", "..v1/sub/a.yaml")
     folder.write("The guide", "..v1/sub/guide.md")
     (folder.path / "..data").symlink_to("..v1")

@@ -20,7 +20,7 @@ from gateway.resources.registry import load_registry
 from gateway.stores.memory_records import MemoryRecordStore
 
 AUTHOR = Author("anna", "create")
-FILES = {
+FILES: dict[str, dict[str, Any]] = {
     "contexts": {"house": {"resources": {"voice": {"type": "text", "data": {"content": "Write plainly."}}}}},
     "profiles": {"writing": {"contexts": ["house"]}},
     "content": {"site": {"id": "root", "children": {"blog": {"contexts": ["house"]}}}},

@@ -2,7 +2,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -40,17 +40,17 @@ async def watching(directory: Path) -> AsyncIterator[Reloads]:
             await task
 
 
-async def test_nothing_happens_while_nothing_changes(tmp_path) -> None:
+async def test_nothing_happens_while_nothing_changes(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("x")
     async with watching(tmp_path) as reloads:
         await asyncio.sleep(INTERVAL * 8)
         assert reloads.count == 0
 
 
-async def test_an_edit_a_new_file_a_document_and_a_deletion_each_reload_once(tmp_path) -> None:
+async def test_an_edit_a_new_file_a_document_and_a_deletion_each_reload_once(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("x")
     (tmp_path / "docs").mkdir()
-    changes = [
+    changes: list[Callable[[], object]] = [
         lambda: (tmp_path / "a.yaml").write_text("y"),
         lambda: (tmp_path / "b.yaml").write_text("z"),
         lambda: (tmp_path / "docs" / "guide.md").write_text("text"),
@@ -65,7 +65,7 @@ async def test_an_edit_a_new_file_a_document_and_a_deletion_each_reload_once(tmp
         assert reloads.count == len(changes)
 
 
-async def test_saving_by_rename_is_seen_though_size_and_time_are_the_same(tmp_path) -> None:
+async def test_saving_by_rename_is_seen_though_size_and_time_are_the_same(tmp_path: Path) -> None:
     old, new = tmp_path / "a.yaml", tmp_path / ".a.yaml.new"
     old.write_text("one")
     new.write_text("two")
@@ -75,7 +75,7 @@ async def test_saving_by_rename_is_seen_though_size_and_time_are_the_same(tmp_pa
         await reloads.next()
 
 
-async def test_a_configmap_swap_is_seen(tmp_path) -> None:
+async def test_a_configmap_swap_is_seen(tmp_path: Path) -> None:
     for version in ("..v1", "..v2"):
         (tmp_path / version).mkdir()
         (tmp_path / version / "a.yaml").write_text("same size")
@@ -89,7 +89,7 @@ async def test_a_configmap_swap_is_seen(tmp_path) -> None:
         assert reloads.count == 1
 
 
-async def test_a_file_that_is_still_being_written_is_left_to_settle(tmp_path) -> None:
+async def test_a_file_that_is_still_being_written_is_left_to_settle(tmp_path: Path) -> None:
     sizes = [1, 2, 3, 4, 4]
     polls: list[int] = []
 
@@ -107,7 +107,7 @@ async def test_a_file_that_is_still_being_written_is_left_to_settle(tmp_path) ->
     assert seen == [sizes]
 
 
-async def test_a_change_between_the_load_and_the_first_poll_is_not_lost(tmp_path) -> None:
+async def test_a_change_between_the_load_and_the_first_poll_is_not_lost(tmp_path: Path) -> None:
     before = compute_fingerprint(tmp_path)
     (tmp_path / "a.yaml").write_text("x")
     reloads = Reloads()
@@ -118,7 +118,7 @@ async def test_a_change_between_the_load_and_the_first_poll_is_not_lost(tmp_path
         await task
 
 
-async def test_a_directory_that_goes_and_comes_back_is_watched_on(tmp_path) -> None:
+async def test_a_directory_that_goes_and_comes_back_is_watched_on(tmp_path: Path) -> None:
     directory = tmp_path / "policies"
     directory.mkdir()
     (directory / "a.yaml").write_text("x")
@@ -130,7 +130,7 @@ async def test_a_directory_that_goes_and_comes_back_is_watched_on(tmp_path) -> N
         assert reloads.count == 2
 
 
-async def test_it_stops_at_once_when_cancelled(tmp_path) -> None:
+async def test_it_stops_at_once_when_cancelled(tmp_path: Path) -> None:
     task = asyncio.create_task(watch(tmp_path, Reloads(), interval=60))
     await asyncio.sleep(0.05)
     started = time.monotonic()
@@ -140,7 +140,7 @@ async def test_it_stops_at_once_when_cancelled(tmp_path) -> None:
     assert time.monotonic() - started < 0.2
 
 
-def test_a_dangling_link_is_part_of_the_state(tmp_path) -> None:
+def test_a_dangling_link_is_part_of_the_state(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").symlink_to("missing")
     before = compute_fingerprint(tmp_path)
     (tmp_path / "missing").write_text("x")

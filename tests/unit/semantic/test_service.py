@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis_server import running_redis
-from search_harness import FakeEmbedder, make_factory, resource
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.resource import Mode, Resource
 from gateway.domain.search import SearchResult
-from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError
 from gateway.semantic.factory import open_embedder, open_vectors
 from gateway.semantic.model.embedder import EmbedderUnavailable
@@ -27,14 +24,21 @@ from gateway.settings import SemanticSettings
 from gateway.stores.memory_vectors import MemoryVectorStore
 from gateway.stores.protocols import VectorStore
 from gateway.stores.sqlite_vectors import SqliteVectorStore
+from tests.support.redis_server import running_redis
+from tests.support.search_harness import (
+    FakeEmbedder,
+    make_factory,
+    make_snapshot,
+    open_memory_vectors,
+    resource,
+    run_service,
+    wait_until,
+    wait_until_indexed,
+)
 
 PASSWORD = resource("help/password", "reset forgotten password account")
 INVOICE = resource("help/invoice", "download monthly invoice billing")
 MANUAL = resource("help/manual", "operating manual of the machine", Mode.ON_DEMAND)
-
-
-def snapshot(generation: int, *resources: Resource) -> Snapshot:
-    return Snapshot("0" * 64, generation, {}, {}, {}, {}, {}, {}, {one.id: one for one in resources})
 
 
 class Opened(list[FakeEmbedder]):
@@ -54,35 +58,19 @@ def opened() -> Opened:
     return Opened()
 
 
-async def in_memory() -> VectorStore:
-    return MemoryVectorStore()
-
-
 @asynccontextmanager
 async def serving(
-    opened: Opened, *resources: Resource, vectors: Callable[[], Any] = in_memory, sweep: float = 60, **settings: Any
+    opened: Opened,
+    *resources: Resource,
+    vectors: Callable[[], Any] = open_memory_vectors,
+    sweep: float = 60,
+    **settings: Any,
 ) -> AsyncGenerator[SemanticService]:
     factory = make_factory(opened.open, sweep_seconds=sweep)
     service = SemanticService(SemanticSettings.model_validate(settings), vectors, factory=factory)
-    service.submit(snapshot(1, *resources))
-    running = asyncio.create_task(service.run())
-    try:
+    service.submit(make_snapshot(*resources))
+    async with run_service(service):
         yield service
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        await service.close()
-
-
-async def settle(service: SemanticService) -> None:
-    async with asyncio.timeout(5):
-        await service.wait_until_indexed()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110, what is awaited here is not ours to signal
-            await asyncio.sleep(0.001)
 
 
 async def find(service: SemanticService, text: str, *among: Resource) -> SearchResult:
@@ -97,7 +85,7 @@ async def test_what_is_submitted_is_found_and_a_question_that_comes_too_early_is
     async with serving(opened, PASSWORD, INVOICE) as service:
         early = await find(service, "reset forgotten password", PASSWORD, INVOICE)
         assert early == SearchResult(pending=frozenset({"help/password", "help/invoice"}))
-        await settle(service)
+        await wait_until_indexed(service)
         assert names(await find(service, "reset forgotten password", PASSWORD, INVOICE)) == ["help/password"]
     assert [bag.closed for bag in opened] == [True]
 
@@ -107,7 +95,7 @@ async def test_nothing_is_loaded_before_there_is_something_to_find(opened: Opene
         await asyncio.sleep(0.02)
         assert (opened, service.cache_counts) == ([], {})
         assert await service.rank("w", "operating manual", ["help/manual"]) is None
-        await settle(service)
+        await wait_until_indexed(service)
         assert await service.rank("w", "operating manual", ["help/manual"]) == ["help/manual"]
         assert await service.find_passages("w", "operating manual", "help/manual") == [
             "operating manual of the machine"
@@ -116,7 +104,7 @@ async def test_nothing_is_loaded_before_there_is_something_to_find(opened: Opene
 
 async def test_hits_and_misses_are_counted(opened: Opened) -> None:
     async with serving(opened, PASSWORD) as service:
-        await settle(service)
+        await wait_until_indexed(service)
         for _ in range(3):
             await find(service, "reset forgotten password", PASSWORD)
         assert service.cache_counts == {("hit",): 2, ("miss",): 1}
@@ -127,7 +115,7 @@ async def test_an_embedder_that_cannot_be_opened_is_unavailable_and_tried_again(
 ) -> None:
     opened.missing = "the folder is gone"
     async with serving(opened, PASSWORD) as service:
-        await until(lambda: service.error is not None)
+        await wait_until(lambda: service.error is not None)
         found = await find(service, "reset forgotten password", PASSWORD)
         assert (found.reason, service.error) == ("unavailable", "the folder is gone")
         assert await service.rank("w", "reset password", ["help/password"]) is None
@@ -137,7 +125,7 @@ async def test_an_embedder_that_cannot_be_opened_is_unavailable_and_tried_again(
             "semantic resources stay on demand: the folder is gone"
         ]
         opened.missing = None
-        await settle(service)
+        await wait_until_indexed(service)
         assert names(await find(service, "reset forgotten password", PASSWORD)) == ["help/password"]
         assert service.error is None
 
@@ -145,9 +133,10 @@ async def test_an_embedder_that_cannot_be_opened_is_unavailable_and_tried_again(
 async def test_an_embedder_that_does_not_work_is_closed_and_opened_anew(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FakeEmbedder, "embed", broken(until_third := []))
+    until_third: list[int] = []
+    monkeypatch.setattr(FakeEmbedder, "embed", broken(until_third))
     async with serving(opened, PASSWORD) as service:
-        await settle(service)
+        await wait_until_indexed(service)
         assert len(until_third) == 3
         assert [bag.closed for bag in opened] == [True, True, False]
         assert names(await find(service, "reset forgotten password", PASSWORD)) == ["help/password"]
@@ -168,17 +157,17 @@ def broken(tries: list[int]) -> Any:
 
 async def test_what_was_edited_is_pending_until_the_new_index_serves(opened: Opened) -> None:
     async with serving(opened, PASSWORD, INVOICE) as service:
-        await settle(service)
+        await wait_until_indexed(service)
         (bag,) = opened
         bag.gate.clear()
         edited = resource("help/password", "everything about holidays")
-        service.submit(snapshot(2, edited, INVOICE))
+        service.submit(make_snapshot(edited, INVOICE))
         bag.passages.clear()
-        await until(lambda: bag.passages == ["everything about holidays"])
+        await wait_until(lambda: bag.passages == ["everything about holidays"])
         bag.gate.set()  # for the questions; the index waits for them
         found = await find(service, "download monthly invoice", edited, INVOICE)
-        assert (names(found), found.pending) == (["help/invoice"], {"help/password"})
-        await settle(service)
+        assert (names(found), found.pending) == (["help/invoice"], frozenset({"help/password"}))
+        await wait_until_indexed(service)
         found = await find(service, "everything about holidays", edited, INVOICE)
         assert (names(found), found.pending) == (["help/password"], frozenset())
         assert bag.passages == ["everything about holidays"]
@@ -186,10 +175,10 @@ async def test_what_was_edited_is_pending_until_the_new_index_serves(opened: Ope
 
 async def test_a_policy_change_that_leaves_the_texts_alone_embeds_nothing(opened: Opened) -> None:
     async with serving(opened, PASSWORD, INVOICE) as service:
-        await settle(service)
+        await wait_until_indexed(service)
         opened[0].passages.clear()
-        service.submit(snapshot(2, INVOICE, PASSWORD))
-        await settle(service)
+        service.submit(make_snapshot(INVOICE, PASSWORD))
+        await wait_until_indexed(service)
         assert opened[0].passages == []
 
 
@@ -197,7 +186,7 @@ async def test_a_restart_embeds_nothing(opened: Opened, tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/gateway.db"
     for _ in range(2):
         async with serving(opened, PASSWORD, INVOICE, vectors=lambda: open_vectors(store)) as service:
-            await settle(service)
+            await wait_until_indexed(service)
             assert names(await find(service, "reset forgotten password", PASSWORD, INVOICE)) == ["help/password"]
     assert [len(bag.passages) for bag in opened] == [3, 1]  # each has warmed up
 
@@ -206,10 +195,10 @@ async def test_a_new_replica_on_the_same_server_embeds_nothing_and_one_without_i
     with running_redis() as server:
         for _ in range(2):
             async with serving(opened, PASSWORD, INVOICE, vectors=lambda: open_vectors(server.url)) as service:
-                await settle(service)
+                await wait_until_indexed(service)
         server.kill()
         async with serving(opened, PASSWORD, INVOICE, vectors=lambda: open_vectors(server.url)) as service:
-            await settle(service)
+            await wait_until_indexed(service)
             assert names(await find(service, "reset forgotten password", PASSWORD, INVOICE)) == ["help/password"]
     assert [len(bag.passages) for bag in opened] == [3, 1, 3]  # each has warmed up
 
@@ -226,9 +215,9 @@ async def test_a_sweep_that_fails_stops_nothing(opened: Opened) -> None:
         return Stuck()
 
     async with serving(opened, PASSWORD, vectors=stuck, sweep=0.005) as service:
-        await until(lambda: len(sweeps) >= 2)
-        service.submit(snapshot(2, INVOICE))
-        await settle(service)
+        await wait_until(lambda: len(sweeps) >= 2)
+        service.submit(make_snapshot(INVOICE))
+        await wait_until_indexed(service)
         assert names(await find(service, "download monthly invoice", INVOICE)) == ["help/invoice"]
 
 
@@ -245,7 +234,7 @@ async def test_vectors_are_stored_beside_the_store_and_in_memory_where_that_fail
 async def test_a_calibration_that_cannot_be_used_is_a_reason_to_stay_on_demand(opened: Opened, tmp_path: Path) -> None:
     (tmp_path / "fitted.json").write_text("{}")
     async with serving(opened, PASSWORD, calibration=str(tmp_path / "fitted.json")) as service:
-        await until(lambda: service.error is not None)
+        await wait_until(lambda: service.error is not None)
         assert "fitted.json" in (service.error or "")
         assert (await find(service, "reset", PASSWORD)).reason == "unavailable"
 

@@ -1,6 +1,5 @@
 """Several workspaces in one index: each finds its own and the files' resources, as if it were alone."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from search_harness import FakeEmbedder, make_factory, resource
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.resource import Mode, Resource
@@ -22,8 +20,16 @@ from gateway.semantic.model.onnx_model import normalise_vectors
 from gateway.semantic.search.sentences import split_query
 from gateway.semantic.service import SemanticService
 from gateway.settings import SemanticSettings
-from gateway.stores.memory_vectors import MemoryVectorStore
-from gateway.stores.protocols import VectorStore
+from tests.support.search_harness import (
+    FakeEmbedder,
+    make_factory,
+    make_snapshot,
+    open_memory_vectors,
+    resource,
+    run_service,
+    wait_until,
+    wait_until_indexed,
+)
 
 FILE = resource("help/password", "reset forgotten password account")
 A_FEES = resource("own/fees", "fees of a transfer abroad")
@@ -37,10 +43,6 @@ QUESTIONS = (
 )
 
 
-def snapshot(*resources: Resource) -> Snapshot:
-    return Snapshot("0" * 64, 1, {}, {}, {}, {}, {}, {}, {one.id: one for one in resources})
-
-
 Policies = tuple[Snapshot, Mapping[str, Snapshot]]
 
 
@@ -48,34 +50,21 @@ Policies = tuple[Snapshot, Mapping[str, Snapshot]]
 async def serving(
     policies: Policies, embedder: FakeEmbedder | None = None, exact_limit: int = EXACT_LIMIT, **settings: Any
 ) -> AsyncGenerator[SemanticService]:
-    async def vectors() -> VectorStore:
-        return MemoryVectorStore()
-
     opened = embedder or FakeEmbedder()
     factory = make_factory(lambda _: opened, indexer=IndexerOptions(exact_limit=exact_limit))
     semantic = SemanticSettings.model_validate({"milliseconds": 5000, **settings})
-    service = SemanticService(semantic, vectors, factory=factory)
+    service = SemanticService(semantic, open_memory_vectors, factory=factory)
     service.submit(*policies)
-    running = asyncio.create_task(service.run())
-    try:
-        await settle(service)
+    async with run_service(service):
+        await wait_until_indexed(service)
         yield service
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        await service.close()
-
-
-async def settle(service: SemanticService) -> None:
-    async with asyncio.timeout(10):
-        await service.wait_until_indexed()
 
 
 async def find(service: SemanticService, workspace: str, text: str, among: Sequence[str]) -> SearchResult:
     return await service.find(workspace, split_query(text), among, SelectionSettings())
 
 
-TWO = (snapshot(FILE), {"a": snapshot(FILE, A_FEES), "b": snapshot(FILE, B_FEES, B_ONLY)})
+TWO = (make_snapshot(FILE), {"a": make_snapshot(FILE, A_FEES), "b": make_snapshot(FILE, B_FEES, B_ONLY)})
 
 
 async def test_the_same_id_is_another_resource_in_another_workspace() -> None:
@@ -112,16 +101,14 @@ async def test_an_edit_in_one_workspace_is_pending_there_alone() -> None:
     async with serving(TWO, bag) as service:
         bag.gate.clear()
         edited = resource("own/fees", "opening hours of the canteen")
-        service.submit(base, {**workspaces, "a": snapshot(FILE, edited)})
+        service.submit(base, {**workspaces, "a": make_snapshot(FILE, edited)})
         bag.passages.clear()
-        async with asyncio.timeout(5):
-            while not bag.passages:  # noqa: ASYNC110, what is awaited here is not ours to signal
-                await asyncio.sleep(0.001)
+        await wait_until(lambda: bool(bag.passages))
         bag.gate.set()  # for the questions; the index waits for them
         ours, theirs = [await find(service, name, B_FEES.name, ["own/fees"]) for name in ("a", "b")]
-        assert (ours.picks, ours.pending) == ((), {"own/fees"})
+        assert (ours.picks, ours.pending) == ((), frozenset({"own/fees"}))
         assert ([pick.resource for pick in theirs.picks], theirs.pending) == (["own/fees"], frozenset())
-        await settle(service)
+        await wait_until_indexed(service)
         found = await find(service, "a", "opening hours of the canteen", ["own/fees"])
         assert [pick.resource for pick in found.picks] == ["own/fees"]
         assert bag.passages == ["opening hours of the canteen"]
@@ -129,7 +116,7 @@ async def test_an_edit_in_one_workspace_is_pending_there_alone() -> None:
 
 async def test_the_reason_of_an_expansion_names_resources_as_the_workspace_knows_them() -> None:
     near = resource("own/near", "transfer abroad takes three working days")
-    policies = (snapshot(FILE), {"a": snapshot(FILE, A_FEES, near)})
+    policies = (make_snapshot(FILE), {"a": make_snapshot(FILE, A_FEES, near)})
     async with serving(policies, expansion={"depth": 1, "threshold": 0.3}, top_n=1) as service:
         found = await find(service, "a", A_FEES.name, ["help/password", "own/fees", "own/near"])
         assert [(pick.resource, pick.via) for pick in found.picks][1:] == [("own/near", "expansion")]
@@ -138,7 +125,7 @@ async def test_the_reason_of_an_expansion_names_resources_as_the_workspace_knows
 
 async def test_semantic_resources_of_one_workspace_alone_are_worth_an_engine() -> None:
     manual = replace(FILE, mode=Mode.ON_DEMAND)
-    async with serving((snapshot(manual), {"a": snapshot(manual, A_FEES)})) as service:
+    async with serving((make_snapshot(manual), {"a": make_snapshot(manual, A_FEES)})) as service:
         assert service.enabled
         assert (await find(service, "a", A_FEES.name, ["own/fees"])).picks
 
@@ -178,8 +165,8 @@ async def results(policies: Policies, among: Sequence[str], exact_limit: int = E
 def rivals(count: int) -> Policies:
     """Workspace a with 40 resources of its own beside 30 of files, and b with so many."""
     files, own = drawn(1, "help", 30), drawn(2, "own", 40)
-    workspaces = {"b": snapshot(*files, *drawn(3, "own", count))} if count else {}
-    return snapshot(*files), {**workspaces, "a": snapshot(*files, *own)}
+    workspaces = {"b": make_snapshot(*files, *drawn(3, "own", count))} if count else {}
+    return make_snapshot(*files), {**workspaces, "a": make_snapshot(*files, *own)}
 
 
 AMONG = [*(f"help/{n}" for n in range(30)), *(f"own/{n}" for n in range(40))]
@@ -194,7 +181,7 @@ async def test_what_another_workspace_stores_changes_no_bit(count: int, exact_li
 
 def by_id(self: IndexedResources, base: Snapshot, workspaces: Mapping[str, Snapshot]) -> IndexedResources:
     """The mutant: stored resources are indexed under their ids alone."""
-    every = [base, *reversed(workspaces.values())]
+    every = [base, *reversed(list(workspaces.values()))]
     resources = {name: one for each in every for name, one in each.resources.items()}
     return IndexedResources(self.generation + 1, base, {}, resources)
 
@@ -232,9 +219,9 @@ def test_keys_tell_workspaces_apart_and_lead_back_to_ids() -> None:
 def test_a_workspace_that_did_not_change_is_not_looked_at_again() -> None:
     base, workspaces = TWO
     first = IndexedResources.empty().update(base, workspaces)
-    second = first.update(base, {**workspaces, "a": snapshot(FILE)})
+    second = first.update(base, {**workspaces, "a": make_snapshot(FILE)})
     assert second.own["b"] is first.own["b"]
     assert list(second.resources) == ["help/password", "b\0own/fees", "b\0own/secret"]
-    third = second.update(snapshot(FILE, B_ONLY), workspaces)
+    third = second.update(make_snapshot(FILE, B_ONLY), workspaces)
     assert list(third.resources) == ["help/password", "own/secret", "a\0own/fees", "b\0own/fees"]
     assert (first.generation, second.generation, third.generation) == (1, 2, 3)

@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 
 import pytest
 from redis.asyncio import SSLConnection
-from redis_server import RedisServer, free_port, running_redis, until_it_works
 
 from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError
 from gateway.stores.open import open_stores
 from gateway.stores.redis_connection import MAX_CONNECTIONS, RedisTimeouts, build_pool
 from gateway.stores.redis_ephemeral import RedisEphemeralStore
+from tests.support.redis_server import RedisServer, free_port, running_redis, until_it_works
 
 PASSWORD = "correct-horse"
 

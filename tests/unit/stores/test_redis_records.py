@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
-from redis_server import RedisServer, running_redis, until_it_works
 
 from gateway.domain.record import Author, FeedPosition, RecordBatch, RecordKey, RecordWrite
 from gateway.domain.redis_address import redis_address
@@ -16,6 +15,7 @@ from gateway.stores.open import Stores, open_stores
 from gateway.stores.protocols import AuditFilter
 from gateway.stores.redis_connection import DEFAULT_TIMEOUTS, RedisConnection, RedisTimeouts
 from gateway.stores.redis_records import RedisRecordStore
+from tests.support.redis_server import RedisServer, running_redis, until_it_works
 
 ADA = Author("ada", "update")
 STYLE, TONE = RecordKey("default", "contexts", "style"), RecordKey("default", "contexts", "tone")

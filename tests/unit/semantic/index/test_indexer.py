@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from gateway.semantic.model.embedder import EmbedderUnavailable
 from gateway.semantic.model.onnx_model import normalise_vectors
 from gateway.stores.memory_vectors import MemoryVectorStore
 from gateway.stores.protocols import UNUSED_SECONDS
+from tests.support.search_harness import wait_until
 
 
 class Hashing:
@@ -53,8 +55,14 @@ def vector(model: str, text: str) -> NDArray[np.float32]:
 
 
 def resource(name: str, text: str = "body") -> Resource:
-    facts = {"languages": (), "conflict_key": None, "priority": 100, "required": False, "mandatory": False}
-    more = {"readers": (), "examples": (), "truncate": "extractive", "data": None, "description": ""}
+    facts: dict[str, Any] = {
+        "languages": (),
+        "conflict_key": None,
+        "priority": 100,
+        "required": False,
+        "mandatory": False,
+    }
+    more: dict[str, Any] = {"readers": (), "examples": (), "truncate": "extractive", "data": None, "description": ""}
     return Resource(
         id=f"c/{name}", context="c", type="text", name=name, mode=Mode.SEMANTIC, kind=ResourceKind.REFERENCE, text=text,
         **facts, **more,
@@ -82,12 +90,6 @@ async def start() -> AsyncIterator[Start]:
 async def settle(indexer: Indexer) -> None:
     async with asyncio.timeout(5):
         await indexer.wait_until_indexed()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110, what is awaited here is not ours to signal
-            await asyncio.sleep(0.001)
 
 
 def best(indexer: Indexer, text: str, resources: Sequence[str]) -> list[str]:
@@ -151,7 +153,7 @@ async def test_the_former_index_serves_until_a_new_model_is_through(start: Start
     await settle(indexer)
     new.gate.clear()
     indexer.submit(2, new, [resource("a"), *(resource(f"r{n}") for n in range(3 * CHUNK))])
-    await until(lambda: bool(new.texts))
+    await wait_until(lambda: bool(new.texts))
     assert indexer.current is not None
     assert indexer.current.embedder.id == "old"
     assert best(indexer, "a\n\nbody", ["c/a"]) == ["c/a"]
@@ -169,7 +171,7 @@ async def test_what_is_ready_is_served_while_the_rest_is_made(start: Start) -> N
     second = start(store)
     embedder.gate.clear()
     second.submit(2, embedder, [resource("a"), resource("b")])
-    await until(lambda: second.current is not None)
+    await wait_until(lambda: second.current is not None)
     assert second.current is not None
     assert second.current.missing == {"c/b"}
     assert best(second, "b\n\nbody", ["c/a", "c/b"]) == ["c/a"]
@@ -186,7 +188,7 @@ async def test_half_a_new_index_never_takes_away_what_can_be_found(start: Start)
     await settle(indexer)
     embedder.gate.clear()
     indexer.submit(2, embedder, [resource("a"), resource("b", "edited")])
-    await until(lambda: "b\n\nedited" in embedder.texts)
+    await wait_until(lambda: "b\n\nedited" in embedder.texts)
     assert len(best(indexer, "b\n\nbody", ["c/a", "c/b"])) == 2
     embedder.gate.set()
     await settle(indexer)
@@ -196,7 +198,7 @@ async def test_what_is_asked_for_is_embedded_first(start: Start) -> None:
     embedder, indexer = Hashing(), start(MemoryVectorStore())
     embedder.gate.clear()
     indexer.submit(1, embedder, [resource(f"r{n}") for n in range(4 * CHUNK)])
-    await until(lambda: len(embedder.texts) == CHUNK)
+    await wait_until(lambda: len(embedder.texts) == CHUNK)
     indexer.prefer({f"c/r{4 * CHUNK - 1}"})
     embedder.gate.set()
     await settle(indexer)
@@ -208,7 +210,7 @@ async def test_a_newer_submission_stops_the_older_build(start: Start) -> None:
     embedder, indexer = Hashing(), start(MemoryVectorStore())
     embedder.gate.clear()
     indexer.submit(1, embedder, [resource(f"old{n}") for n in range(4 * CHUNK)])
-    await until(lambda: bool(embedder.texts))
+    await wait_until(lambda: bool(embedder.texts))
     indexer.submit(2, embedder, [resource("new")])
     embedder.gate.set()
     await settle(indexer)
@@ -221,7 +223,7 @@ async def test_a_failing_embedder_is_told_and_tried_again(start: Start) -> None:
     embedder, indexer = Hashing(), start(MemoryVectorStore(), IndexerOptions(retry_seconds=0.02))
     embedder.broken = True
     indexer.submit(1, embedder, [resource("a")])
-    await until(lambda: indexer.progress.error == "broken")
+    await wait_until(lambda: indexer.progress.error == "broken")
     assert indexer.current is None
     embedder.broken = False
     await settle(indexer)
@@ -241,7 +243,7 @@ async def test_what_another_gateway_embeds_meanwhile_is_not_embedded_again(start
     slow, first = Hashing(), start(store, IndexerOptions(poll_seconds=0))
     slow.gate.clear()
     first.submit(1, slow, many)
-    await until(lambda: len(slow.texts) == CHUNK)
+    await wait_until(lambda: len(slow.texts) == CHUNK)
     second = start(store)
     second.submit(1, Hashing(), many)
     await settle(second)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from search_harness import FakeEmbedder
 
 from gateway.semantic.index import nearest as module
 from gateway.semantic.index.nearest import LARGE, NearestPassages, estimate_cosines, find_nearest
@@ -13,6 +12,7 @@ from gateway.semantic.model.onnx_model import normalise_vectors
 from gateway.semantic.search.calibration import Calibration
 from gateway.semantic.search.scoring import Ranking, rank_resources
 from gateway.semantic.search.view import IndexView
+from tests.support.search_harness import FakeEmbedder
 
 WORDS = [f"word{n}" for n in range(400)]
 SENTENCES = ["word3 word17 word5", "word40 word399", "word1"]

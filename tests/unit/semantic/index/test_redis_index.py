@@ -3,29 +3,34 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from redis_server import RedisServer, query_engine, running_redis
-from search_harness import FakeEmbedder, make_factory, resource
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.redis_address import redis_address
-from gateway.domain.resource import Resource
 from gateway.domain.search import SearchResult
-from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError
 from gateway.semantic.index.redis_index import LookupOptions, RedisIndex
 from gateway.semantic.index.redis_writer import WriterOptions
 from gateway.semantic.search.sentences import split_query
 from gateway.semantic.service import SemanticService
 from gateway.settings import SemanticSettings
-from gateway.stores.memory_vectors import MemoryVectorStore
-from gateway.stores.protocols import VectorStore
 from gateway.stores.redis_connection import RedisConnection, RedisTimeouts
 from gateway.stores.redis_passages import RedisPassages
+from tests.support.redis_server import RedisServer, query_engine, running_redis
+from tests.support.search_harness import (
+    FakeEmbedder,
+    make_factory,
+    make_snapshot,
+    open_memory_vectors,
+    resource,
+    run_service,
+    wait_until,
+    wait_until_indexed,
+)
 
 HELP = [resource(f"help{n % 4}/{n}", f"subject{n} of area{n % 9} and topic{n % 13}") for n in range(120)]
 NAMES = [one.id for one in HELP]
@@ -63,15 +68,8 @@ def server(running: RedisServer) -> Iterator[RedisServer]:
     running.thaw()
 
 
-def snapshot(*resources: Resource) -> Snapshot:
-    return Snapshot("0" * 64, 1, {}, {}, {}, {}, {}, {}, {one.id: one for one in resources})
-
-
 @asynccontextmanager
 async def serving(server: RedisServer, index: str = "redis", model: str = "bag") -> AsyncGenerator[SemanticService]:
-    async def vectors() -> VectorStore:
-        return MemoryVectorStore()
-
     def open_embedder(settings: SemanticSettings) -> FakeEmbedder:
         embedder = FakeEmbedder()
         embedder.id = model
@@ -79,17 +77,11 @@ async def serving(server: RedisServer, index: str = "redis", model: str = "bag")
 
     settings = SemanticSettings.model_validate({"milliseconds": 5000, "index": index})
     factory = make_factory(open_embedder, open_lookup=open_quick_lookup)
-    service = SemanticService(settings, vectors, server.url, factory)
-    service.submit(snapshot(*HELP))
-    job = asyncio.create_task(service.run())
-    try:
-        async with asyncio.timeout(20):
-            await service.wait_until_indexed()
+    service = SemanticService(settings, open_memory_vectors, server.url, factory)
+    service.submit(make_snapshot(*HELP))
+    async with run_service(service):
+        await wait_until_indexed(service, 20)
         yield service
-    finally:
-        job.cancel()
-        await asyncio.gather(job, return_exceptions=True)
-        await service.close()
 
 
 def looking(service: SemanticService) -> RedisIndex:
@@ -99,13 +91,7 @@ def looking(service: SemanticService) -> RedisIndex:
 
 def serves(service: SemanticService) -> bool:
     assert service.indexer is not None
-    return looking(service).serving is service.indexer.current
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110, what is awaited here is not ours to signal
-            await asyncio.sleep(0.01)
+    return looking(service).stored_index is service.indexer.current
 
 
 async def found(service: SemanticService, names: list[str] = NAMES) -> SearchResult:
@@ -119,7 +105,7 @@ def picked(one: SearchResult) -> list[tuple[str, str]]:
 
 async def test_the_server_looks_up_what_a_question_needs_and_the_answer_is_that_of_here(server: RedisServer) -> None:
     async with serving(server) as service, serving(server, "local") as alone:
-        await until(lambda: serves(service))
+        await wait_until(lambda: serves(service), 20)
         for names in (NAMES, NAMES[:40], ["help1/17", "help2/18"]):
             there, here = await found(service, names), await found(alone, names)
             assert picked(there) == picked(here) == RIGHT
@@ -130,7 +116,7 @@ async def test_the_server_looks_up_what_a_question_needs_and_the_answer_is_that_
 
 async def test_small_sets_are_looked_up_here_unless_the_server_is_asked_for(server: RedisServer) -> None:
     async with serving(server, "auto") as service:
-        await until(lambda: serves(service))
+        await wait_until(lambda: serves(service), 20)
         assert picked(await found(service)) == RIGHT
         assert looking(service).answered == 0
     with server.client() as client:
@@ -139,7 +125,7 @@ async def test_small_sets_are_looked_up_here_unless_the_server_is_asked_for(serv
 
 async def test_a_silent_server_costs_a_moment_and_no_answer(server: RedisServer) -> None:
     async with serving(server) as service:
-        await until(lambda: serves(service))
+        await wait_until(lambda: serves(service), 20)
         looking(service).options = replace(QUICK, answer_seconds=0.08)
         server.freeze()
         began = time.monotonic()
@@ -150,7 +136,7 @@ async def test_a_silent_server_costs_a_moment_and_no_answer(server: RedisServer)
         assert service.lookup_counts == {("answered",): 0, ("failed",): 5}
         server.thaw()
         looking(service).options = QUICK
-        await until(lambda: serves(service))
+        await wait_until(lambda: serves(service), 20)
         before = looking(service).answered
         await asyncio.sleep(0.06)
         assert picked(await found(service)) == RIGHT
@@ -159,11 +145,11 @@ async def test_a_silent_server_costs_a_moment_and_no_answer(server: RedisServer)
 
 async def test_an_emptied_server_is_filled_again(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     async with serving(server) as service:
-        await until(lambda: serves(service))
+        await wait_until(lambda: serves(service), 20)
         with server.client() as client:
             client.flushall()
             assert picked(await found(service)) == RIGHT
-            await until(lambda: serves(service))
+            await wait_until(lambda: serves(service), 20)
             assert len(client.keys("gateway:near:*")) == len(HELP)
         await asyncio.sleep(0.06)
         assert picked(await found(service)) == RIGHT
@@ -178,7 +164,7 @@ async def test_without_a_query_engine_everything_is_looked_up_here_and_told_once
 ) -> None:
     with running_redis() as plain:
         async with serving(plain) as service:
-            await until(lambda: looking(service).error is not None)
+            await wait_until(lambda: looking(service).error is not None, 20)
             assert picked(await found(service)) == RIGHT
             await asyncio.sleep(0.2)
             assert looking(service).answered == 0
@@ -189,14 +175,14 @@ async def test_a_second_gateway_finds_the_index_there_and_writes_nothing(
     server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(server) as first:
-        await until(lambda: serves(first))
+        await wait_until(lambda: serves(first), 20)
 
         async def refuse(self: RedisPassages, documents: object) -> None:
             raise AssertionError
 
         monkeypatch.setattr(RedisPassages, "put", refuse)
         async with serving(server) as second:
-            await until(lambda: serves(second))
+            await wait_until(lambda: serves(second), 20)
             for service in (first, second):
                 assert picked(await found(service)) == RIGHT
                 assert looking(service).answered == 1
@@ -204,14 +190,13 @@ async def test_a_second_gateway_finds_the_index_there_and_writes_nothing(
 
 async def test_an_edit_replaces_what_it_changed_and_nothing_else(server: RedisServer) -> None:
     async with serving(server) as service:
-        await until(lambda: serves(service))
+        await wait_until(lambda: serves(service), 20)
         with server.client() as client:
             before = set(client.keys("gateway:near:*"))
             edited = [resource("help0/0", "something else entirely"), *HELP[1:-1]]
-            service.submit(snapshot(*edited))
-            async with asyncio.timeout(20):
-                await service.wait_until_indexed()
-            await until(lambda: serves(service))
+            service.submit(make_snapshot(*edited))
+            await wait_until_indexed(service, 20)
+            await wait_until(lambda: serves(service), 20)
             after = set(client.keys("gateway:near:*"))
         assert (len(before - after), len(after - before)) == (2, 1)
         assert picked(await found(service, NAMES[:-1])) == RIGHT
@@ -219,11 +204,11 @@ async def test_an_edit_replaces_what_it_changed_and_nothing_else(server: RedisSe
 
 async def test_an_index_that_nobody_has_used_for_a_month_is_forgotten(server: RedisServer) -> None:
     async with serving(server) as service:
-        await until(lambda: serves(service))
+        await wait_until(lambda: serves(service), 20)
     with server.client() as client:
         client.hset("gateway:near", mapping=dict.fromkeys(client.hkeys("gateway:near"), 1))
         async with serving(server, model="another model") as service:
-            await until(lambda: serves(service))
+            await wait_until(lambda: serves(service), 20)
         assert len(client.hkeys("gateway:near")) == 1
         assert len(client.keys("gateway:near:*")) == len(HELP)
         assert len(client.execute_command("FT._LIST")) == 1

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from search_harness import FakeEmbedder, open_search, resource
 
 from gateway.domain.search import Pick
 from gateway.semantic.index import relations as relations_module
@@ -17,9 +16,10 @@ from gateway.semantic.index.passages import Passage
 from gateway.semantic.index.relations import KEPT, QUERIES, Relations, RelationsBuilder, compute_cosines
 from gateway.semantic.index.vector_index import EXACT_LIMIT
 from gateway.semantic.search import expansion as expansion_module
-from gateway.semantic.search.expansion import compare_all, expand_picks
+from gateway.semantic.search.expansion import Neighbourhood, compare_all, expand_picks
 from gateway.semantic.search.view import IndexView
 from gateway.settings import ExpansionSettings
+from tests.support.search_harness import FakeEmbedder, open_search, resource
 
 WIDTH = 16  # few dimensions: neighbours are near, and there are more of them than are kept
 Texts = dict[str, list[int]]  # by resource: what its passages say, as seeds of their vectors
@@ -133,9 +133,12 @@ def test_what_was_not_kept_is_compared_after_all(monkeypatch: pytest.MonkeyPatch
     kept = {list(known.numbers)[number] for number in relations.numbers[0]}
     seen = ["c/origin", *(name for name in texts if name not in kept and name != "c/origin")]
     compares: list[int] = []
-    monkeypatch.setattr(
-        expansion_module, "compare_all", lambda shown, origin: compares.append(origin) or compare_all(shown, origin)
-    )
+
+    def recording(shown: IndexView, origin: int) -> Neighbourhood:
+        compares.append(origin)
+        return compare_all(shown, origin)
+
+    monkeypatch.setattr(expansion_module, "compare_all", recording)
     assert len(expanded(view(known, seen), ["c/origin"], relations, depth=1, top_n=3)) == 3
     assert compares == [0]
     assert len(expanded(view(known), ["c/origin"], relations, depth=1, top_n=3)) == 3

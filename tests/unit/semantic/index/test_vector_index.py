@@ -26,7 +26,8 @@ def clustered(count: int, seed: int = 0) -> NDArray[np.float16]:
     centres = np.random.default_rng(0).standard_normal((300, WIDTH))
     random = np.random.default_rng(seed + 1)
     vectors = centres[random.integers(0, 300, count)] + 0.7 * random.standard_normal((count, WIDTH))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
+    scaled: NDArray[np.float16] = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
+    return scaled
 
 
 def plain(vectors: NDArray[np.float16], query: Floats, rows: Rows, k: int) -> Rows:

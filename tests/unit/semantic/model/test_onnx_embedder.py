@@ -15,6 +15,7 @@ from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
 from gateway.semantic.model.files import MODEL, TOKENIZER, ModelFiles
 from gateway.semantic.model.onnx_embedder import MAX_WAITING, OnnxEmbedder
 from gateway.semantic.model.onnx_model import normalise_vectors
+from tests.support.search_harness import wait_until
 
 FILES = ModelFiles(Path(MODEL), Path(TOKENIZER), {MODEL: "m" * 64, TOKENIZER: "t" * 64})
 
@@ -56,12 +57,6 @@ async def make() -> AsyncIterator[Callable[..., OnnxEmbedder]]:
         await one.close()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110, a thread has no event of the loop
-            await asyncio.sleep(0.001)
-
-
 async def test_every_text_gets_a_row_of_length_one(make: Callable[..., OnnxEmbedder]) -> None:
     vectors = await make(Gate()).embed(["one", "two", "three"], within=5)
     assert vectors.shape == (3, 32)
@@ -90,7 +85,7 @@ async def test_queries_beyond_the_bound_are_shed_at_once(make: Callable[..., Onn
     gate = Gate(open_=False)
     embedder = make(gate)
     first = asyncio.create_task(embedder.embed(["x"] * MAX_WAITING, within=5))
-    await until(lambda: len(gate.started) == 2)
+    await wait_until(lambda: len(gate.started) == 2)
     with pytest.raises(SearchTimeout, match=f"{MAX_WAITING} texts"):
         await embedder.embed(["one too many"], within=60)
     gate.passed.set()
@@ -106,9 +101,9 @@ async def test_queries_go_before_background_work(make: Callable[..., OnnxEmbedde
     gate = Gate(open_=False)
     embedder = make(gate)
     background = asyncio.create_task(embedder.embed([f"passage {n}" for n in range(5)]))
-    await until(lambda: gate.started == ["passage 0"])
+    await wait_until(lambda: gate.started == ["passage 0"])
     queries = asyncio.create_task(embedder.embed(["q1", "q2", "q3"], within=5))
-    await until(lambda: "q1" in gate.started)
+    await wait_until(lambda: "q1" in gate.started)
     gate.passed.set()
     assert (len(await queries), len(await background)) == (3, 5)
     assert sorted(gate.started[:4]) == ["passage 0", "q1", "q2", "q3"]
@@ -118,7 +113,7 @@ async def test_background_work_leaves_a_thread_to_the_queries(make: Callable[...
     gate = Gate(open_=False)
     embedder = make(gate)
     background = asyncio.create_task(embedder.embed(["p1", "p2", "p3"]))
-    await until(lambda: bool(gate.started))
+    await wait_until(lambda: bool(gate.started))
     await asyncio.sleep(0.02)
     assert gate.started == ["p1"]
     gate.passed.set()

@@ -6,12 +6,12 @@ import time
 from typing import Any
 
 import pytest
-from search_harness import WIDTH, FakeEmbedder, SearchHarness, open_search, resource
 
 from gateway.domain.resource import ResourceKind
 from gateway.domain.search import SearchResult
 from gateway.semantic.index.passage_index import IndexWords, PassageIndex
 from gateway.semantic.search.view import IndexView, IndexViews
+from tests.support.search_harness import WIDTH, FakeEmbedder, SearchHarness, open_search, resource
 
 PASSWORD = resource("help/password", "reset forgotten password account settings")
 INVOICE = resource("help/invoice", "download monthly invoice billing page")
@@ -116,7 +116,7 @@ async def test_references_score_the_same_with_and_without_tools_beside_them() ->
 async def test_picks_stand_in_the_order_in_which_a_shrinking_budget_gives_them_up() -> None:
     tool = resource("g/tool", "alpha beta gamma one two three four five six", kind=ResourceKind.TOOL)
     related = resource("g/related", "one two three four five six")
-    settings = {"include_score": 1.0, "min_score": 0.3, "expansion": {"depth": 1, "threshold": 0.5}}
+    settings: dict[str, Any] = {"include_score": 1.0, "min_score": 0.3, "expansion": {"depth": 1, "threshold": 0.5}}
     async with open_search([*GRADED, tool, related], **settings) as search:
         picks = (await search.find(QUESTION)).picks
     # The first tool needs less than the second reference, although it is less likely.
@@ -292,7 +292,7 @@ async def test_the_former_index_serves_while_a_new_one_is_read(monkeypatch: pyte
         began = time.monotonic()
         found = await search.find("reset forgotten account password")
         assert [pick.resource for pick in found.picks] == ["help/password"]
-        assert (found.pending, search.engine.generation) == ({"help/new"}, 1)
+        assert (found.pending, search.engine.generation) == (frozenset({"help/new"}), 1)
         assert time.monotonic() - began < 1
         passed.set()
         await search.wait_until_indexed()
@@ -322,7 +322,7 @@ async def test_views_are_forgotten_the_oldest_first(bound: str, value: int) -> N
     async with open_search(HELP) as search:
         views = IndexViews(search.indexer, **{bound: value})
         await views.catch_up()
-        words = views.serving
+        words = views.current
         assert words is not None
         scopes = [tuple(names) for names in (search.names, search.names[:1], search.names[1:])]
         first = [await views.get_view(words, scope) for scope in scopes]
@@ -334,7 +334,7 @@ async def test_a_view_larger_than_the_bound_is_kept_until_another_comes() -> Non
     async with open_search(HELP) as search:
         views = IndexViews(search.indexer, numbers=1)
         await views.catch_up()
-        words = views.serving
+        words = views.current
         assert words is not None
         all_names, one_name = tuple(search.names), tuple(search.names[:1])
         large = await views.get_view(words, all_names)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from search_harness import FakeEmbedder, open_search, resource, vector
 
 from gateway.domain.resource import Mode, Resource
 from gateway.semantic.index import passage_index as passage_index_module
@@ -15,6 +14,7 @@ from gateway.semantic.index.lexical import LexicalView, extract_terms
 from gateway.semantic.index.passage_index import IndexWords, PassageIndex
 from gateway.semantic.index.passages import split_resources
 from gateway.semantic.search.view import IndexView
+from tests.support.search_harness import FakeEmbedder, open_search, resource, vector
 
 
 def indexed(*resources: Resource, without: Sequence[str] = ()) -> PassageIndex:

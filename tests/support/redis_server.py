@@ -3,12 +3,13 @@
 import asyncio
 import importlib.util
 import os
+import random
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -127,9 +128,12 @@ def bring_deadlines_nearer(server: RedisServer, seconds: float) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as plug:
-        plug.bind(("127.0.0.1", 0))
-        return int(plug.getsockname()[1])
+    """A port that nobody uses and that the kernel gives to nobody: a server that was stopped finds it free again."""
+    while True:
+        port = random.SystemRandom().randrange(15_000, 32_000)  # Linux picks from 32768 on
+        with socket.socket() as plug, suppress(OSError):
+            plug.bind(("127.0.0.1", port))
+            return port
 
 
 async def until_it_works(call: Callable[[], Awaitable[object]]) -> float:

@@ -4,8 +4,9 @@ from typing import Any
 
 import aiohttp
 import orjson
-from harness import Answered, Client, read
 from yarl import URL
+
+from tests.support.gateway import Answered, Client, read
 
 
 async def manage(client: Client, method: str, path: str, body: Any = None, **headers: str) -> Answered:

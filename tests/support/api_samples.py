@@ -5,7 +5,8 @@ from typing import Any
 from urllib.parse import quote
 
 import orjson
-from worlds import KINDS, World
+
+from tests.support.workspaces import KINDS, World
 
 
 @dataclass(frozen=True)

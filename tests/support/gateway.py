@@ -15,12 +15,12 @@ import aiohttp
 import orjson
 import uvloop
 import yaml
-from upstream import Upstream, wait_for
 
 from gateway.app import Gateway
 from gateway.conversation.conversation import DEFAULT_TIMINGS
 from gateway.edge.server import build_server
 from gateway.settings import Settings
+from tests.support.upstream import Upstream, wait_for
 
 T = TypeVar("T")
 

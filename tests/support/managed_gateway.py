@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from managing import Answer, ask, conforms, find_template
 from starlette.applications import Starlette
 
 from gateway.app import Gateway
@@ -14,6 +13,7 @@ from gateway.domain.principal import Principal, Role
 from gateway.edge.manage.app import get_api_routes
 from gateway.edge.manage.openapi import build_openapi
 from gateway.settings import Settings
+from tests.support.management_asgi import Answer, ask, conforms, find_template
 
 EDITOR = Principal("anna", role=Role.EDITOR)
 ADMIN = Principal("root", role=Role.ADMIN)

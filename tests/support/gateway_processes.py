@@ -17,7 +17,8 @@ import aiohttp
 import orjson
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from upstream import wait_for
+
+from tests.support.upstream import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60

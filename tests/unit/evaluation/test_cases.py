@@ -72,5 +72,5 @@ def test_targets_are_shares(read: Callable[[str], CaseFile]) -> None:
 
 
 def test_targets_of_the_command_line_win_one_by_one() -> None:
-    said = Targets(recall=0.9).over(Targets(recall=0.5, precision=0.8))
+    said = Targets(recall=0.9).override(Targets(recall=0.5, precision=0.8))
     assert said == Targets(recall=0.9, precision=0.8)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import orjson
 import yaml
-from contract import names_in, system_text, text
-from harness import Answered, Client, Thread
-from upstream import Upstream, requests_on, say
 
 from gateway.semantic.search.scoring import FEATURES
+from tests.support.contract_policies import names_in, system_text, text
+from tests.support.gateway import Answered, Client, Thread
+from tests.support.upstream import Upstream, requests_on, say
 
 WIDTH = 512
 PASSWORD = "Reset a forgotten password on the account settings page."

@@ -7,7 +7,8 @@ from typing import Any
 
 import aiohttp
 import orjson
-from harness import Answered, Client, read
+
+from tests.support.gateway import Answered, Client, read
 
 TAG = new(b"a secret of the tests", b"default", sha256).hexdigest()[:8]
 USER = {"role": "user", "content": "Hi"}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.search import SearchResult
+from gateway.domain.snapshot import Snapshot
 from gateway.semantic.factory import SemanticFactory, load_calibration
 from gateway.semantic.index.indexer import Indexer, IndexerOptions
 from gateway.semantic.model.embedder import Embedder, EmbedderUnavailable, SearchTimeout
@@ -20,8 +21,10 @@ from gateway.semantic.search.calibration import Calibration
 from gateway.semantic.search.engine import SemanticEngine
 from gateway.semantic.search.scoring import FEATURES
 from gateway.semantic.search.sentences import split_query
+from gateway.semantic.service import SemanticService
 from gateway.settings import SemanticSettings
 from gateway.stores.memory_vectors import MemoryVectorStore
+from gateway.stores.protocols import VectorStore
 
 WIDTH = 512  # so wide that two words hardly ever meet
 # The probability is one half at a cosine of one half: what a test expects can be told from the words alone.
@@ -120,6 +123,38 @@ def make_factory(open_embedder: Callable[[SemanticSettings], Embedder], **change
 
     usual: dict[str, Any] = {"retry_seconds": 0.02, "indexer": IndexerOptions(retry_seconds=0.02)}
     return SemanticFactory(open_embedder, calibrate, **{**usual, **changes})
+
+
+@asynccontextmanager
+async def run_service(service: SemanticService) -> AsyncGenerator[SemanticService]:
+    """A service with its background work."""
+    running = asyncio.create_task(service.run())
+    try:
+        yield service
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await service.close()
+
+
+async def wait_until_indexed(service: SemanticService, seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        await service.wait_until_indexed()
+
+
+async def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110, what is awaited here is not ours to signal
+            await asyncio.sleep(0.001)
+
+
+def make_snapshot(*resources: Resource) -> Snapshot:
+    """A snapshot of nothing but resources."""
+    return Snapshot("0" * 64, 1, {}, {}, {}, {}, {}, {}, {one.id: one for one in resources})
+
+
+async def open_memory_vectors() -> VectorStore:
+    return MemoryVectorStore()
 
 
 @asynccontextmanager

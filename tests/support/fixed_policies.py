@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
+from gateway.domain.snapshot import EMPTY_SNAPSHOT, ServedSnapshots, Snapshot
 
 
 @dataclass
@@ -23,5 +23,5 @@ class FixedPolicies:
     def get_snapshot(self, workspace: str) -> Snapshot:
         return self.current
 
-    def snapshots(self) -> tuple[Snapshot, dict[str, Snapshot]]:
-        return self.current, {}
+    def snapshots(self) -> ServedSnapshots:
+        return ServedSnapshots(self.current, {})

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import yaml
-from managing import Answer, ask, conforms, find_template
 from starlette.applications import Starlette
 
 from gateway.control.services import ControlServices
@@ -22,6 +21,7 @@ from gateway.resources.registry import load_registry
 from gateway.settings import LimitSettings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.memory_records import MemoryRecordStore
+from tests.support.management_asgi import Answer, ask, conforms, find_template
 
 FILES = {
     "contexts": {"house": {"resources": {"voice": {"type": "text", "data": {"content": "Write plainly."}}}}},

@@ -26,7 +26,7 @@ def judged(count: int, threshold: float) -> list[LabelledCase]:
 
 def test_a_set_that_needs_a_higher_threshold_gets_one() -> None:
     made = refit_on_cases(PRIOR, judged(200, 0.8))
-    assert made.helps
+    assert made.is_better
     assert made.before.precision is not None
     assert made.after.precision is not None
     assert made.after.precision > made.before.precision + 0.2
@@ -41,7 +41,7 @@ def test_cases_that_contradict_each_other_do_not_help() -> None:
         LabelledCase(Case("Q?", frozenset(names[: number % 5])), names, same, np.arange(4) < number % 5)
         for number in range(FEWEST)
     ]
-    assert not refit_on_cases(PRIOR, cases).helps
+    assert not refit_on_cases(PRIOR, cases).is_better
 
 
 def test_too_few_cases_are_refused() -> None:

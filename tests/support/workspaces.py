@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from harness import POLICIES, Client, Thread, running_gateway
 
 from gateway.domain.record import Author, Record, RecordKey, RecordWrite
+from tests.support.gateway import POLICIES, Client, Thread, running_gateway
 
 KINDS = ("contexts", "profiles", "agents", "prompts")
 EVERY_KIND = (*KINDS, *(f"draft:{kind}" for kind in KINDS), "content", "documents", "keys")

@@ -4,12 +4,13 @@ from random import Random
 from typing import Any
 
 import orjson
-from samples import SAMPLES, Sample, filled
 from schemathesis import Case
 from schemathesis.core import NOT_SET
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import CoveragePhaseData
-from worlds import OURS
+
+from tests.support.api_samples import SAMPLES, Sample, filled
+from tests.support.workspaces import OURS
 
 BY_OPERATION = {(sample.method, sample.path.replace(":path", "")): sample for sample in SAMPLES}
 HUGE = 2**63

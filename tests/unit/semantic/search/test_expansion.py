@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
-from search_harness import FakeEmbedder, resource, vector
 
 from gateway.domain.resource import Resource
 from gateway.domain.search import Pick
 from gateway.semantic.index.passage_index import IndexWords, PassageIndex
 from gateway.semantic.index.passages import split_resources
-from gateway.semantic.search.expansion import QUERIES, expand_picks
+from gateway.semantic.index.relations import QUERIES
+from gateway.semantic.search.expansion import expand_picks
 from gateway.semantic.search.view import IndexView
 from gateway.settings import ExpansionSettings
+from tests.support.search_harness import FakeEmbedder, resource, vector
 
 # Each shares three of four words with the one before it: a cosine of .75, then .5, then .25.
 CHAIN = (
