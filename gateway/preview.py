@@ -93,7 +93,7 @@ def format_preview(shown: dict[str, Any]) -> str:
     """The same for a person."""
     chosen = shown["selection"]
     lines = [f"model {shown['model']} → upstream {shown['upstream']}, snapshot {shown['snapshot']}", ""]
-    for title, key in (("Injected", "injected"), ("Offered through the tools", "catalogue"), ("Left out", "dropped")):
+    for title, key in (("Injected", "injected"), ("Offered through the tools", "catalogue"), ("Dropped", "dropped")):
         lines += [f"{title}:", *(f"  {format_item(one)}" for one in chosen[key])] if chosen[key] else []
     spent = shown["tokens"]
     lines.append(f"Tokens: {spent['total']} in all; {spent['remaining']} of the budget of {spent['budget']} remain.")

@@ -93,7 +93,7 @@ def imported(module: Module) -> Iterator[str]:
             base = absolute(module, node)
             yield from (f"{base}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Call) and called(node) in ("import_module", "__import__"):
-            yield from (name.value for name in node.args if isinstance(name, ast.Constant))
+            yield from (str(name.value) for name in node.args if isinstance(name, ast.Constant))
 
 
 def absolute(module: Module, node: ast.ImportFrom) -> str:
@@ -191,7 +191,7 @@ def modules_hold_no_mutable_state(module: Module) -> list[str]:
     for node in module.nodes():
         if isinstance(node, ast.Global):
             faults.append(f"line {node.lineno} rebinds {', '.join(node.names)}")
-        faults += [f"{name} is changed in line {node.lineno}" for name in changed(node) & containers]
+        faults += [f"{name} is changed in line {getattr(node, 'lineno', 0)}" for name in changed(node) & containers]
     return faults
 
 

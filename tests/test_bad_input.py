@@ -6,7 +6,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from gateway.app import Gateway
 from gateway.domain.chat import ChatRequest
-from gateway.domain.upstream import Capabilities, UpstreamRequest
+from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
 from gateway.scopes import chat_body, context_request
 from gateway.settings import Settings
 from gateway.upstreams.routes import Routes
@@ -107,7 +107,7 @@ class Whole:
     status = 200
 
     def __init__(self, media: str, body: bytes) -> None:
-        self.headers = {"content-type": media}
+        self.headers: Mapping[str, str] = {"content-type": media}
         self._body = body
 
     async def read(self) -> bytes:
@@ -124,7 +124,7 @@ class Scripted:
 
     name, capabilities, passes_bearer = "scripted", Capabilities(), False
 
-    async def send(self, request: UpstreamRequest) -> Whole:
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
         msgspec.json.decode(request.body, type=msgspec.Raw)  # what goes out must be JSON
         wants = b'"get_context_resource"' in request.body and b'"call_own"' not in request.body
         call = {"name": "get_context_resource", "arguments": '{"resource_id": "house/style"}'}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from msgspec import Raw
 
 from gateway.collectors.contexts import Merge, collect_contexts
-from gateway.collectors.semantic import SemanticCollector, merge_settings
+from gateway.collectors.semantic import SemanticCollector
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.exchange import Exchange
 from gateway.domain.injection import Injection, OwnTools
@@ -105,7 +105,7 @@ class ContextBuilder:
         if question is None:
             return await self._inject(order, context)
         query = split_question(question)
-        key = make_query_key(context.key, query, merge_settings(order.scope))
+        key = make_query_key(context.key, query, order.scope.selection)
         known: Injection | None = order.snapshot.memo.get(key)
         self.lookups.count(known is not None)
         if known is not None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.domain.agent import SelectionSettings
 from gateway.domain.scope import Scope
 from gateway.domain.search import Query, SearchResult
 from gateway.semantic.searcher import SemanticSearcher
@@ -17,10 +16,4 @@ class SemanticCollector:
 
     async def collect(self, workspace: str, scope: Scope, query: Query, searchable: Sequence[str]) -> SearchResult:
         """What of `searchable` is worth injecting for the question."""
-        return await self.searcher.find(workspace, query, searchable, merge_settings(scope))
-
-
-def merge_settings(scope: Scope) -> SelectionSettings:
-    """The request's tuning of the selection over its agent's."""
-    asked = scope.request.selection
-    return asked.override(scope.agent.selection) if scope.agent is not None else asked
+        return await self.searcher.find(workspace, query, searchable, scope.selection)

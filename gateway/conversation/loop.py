@@ -21,10 +21,11 @@ from gateway.errors import LoopLimit
 TEXT_SEPARATOR = "\n\n"  # between the texts of several turns
 JOINED_FIELDS = ("content", "reasoning_content", "reasoning", "refusal")  # texts of a message that turns add to
 CUT_SHORT_REASONS = frozenset({"length", "content_filter"})  # the model did not finish what it was saying
+REWRITTEN = ("tools", "tool_choice")  # fields that differ from turn to turn
+
 _encode = msgspec.json.Encoder().encode
 _decode_message: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_list: Callable[[Raw], list[Raw]] = msgspec.json.Decoder(list[Raw]).decode
-REWRITTEN = ("tools", "tool_choice")  # fields that differ from turn to turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,12 @@ class Scope:
     bound: bool  # the agent comes with the key and cannot be switched off
 
     @property
+    def selection(self) -> SelectionSettings:
+        """The request's tuning of the selection over its agent's."""
+        asked = self.request.selection
+        return asked.override(self.agent.selection) if self.agent is not None else asked
+
+    @property
     def max_turns(self) -> int | None:
         """How many upstream calls the agent allows; None: it does not say."""
         return self.agent.max_turns if self.agent is not None else None

@@ -16,7 +16,11 @@ REMEMBERED = 1024  # verdicts kept; clients could otherwise fill the memory with
 
 
 class HostCheck:
-    """Accepts requests by the host they were sent to."""
+    """Accepts requests by the host they were sent to.
+
+    A web page can reach an unauthenticated loopback server through a name that it controls (DNS rebinding); the browser
+    then sends that name as Host, and its own as Origin.
+    """
 
     def __init__(self, hosts: Iterable[str]) -> None:
         self._names = frozenset(host.lower().rstrip(".").encode() for host in hosts)

@@ -1,4 +1,4 @@
-"""The head of a request: its headers, walked once, as far as the gateway looks at them."""
+"""Reading a request: its headers, walked once, and its body, within bounds."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ from gateway.domain.exchange import ForwardedHeaders
 from gateway.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 
 HeaderLines = Iterable[tuple[bytes, bytes]]  # names in lower case, as ASGI has them
+
 CONTEXT = b"x-context-"
 OPENAI = b"openai-"
 PASSED_UP = {name.encode(): name for name in ("content-type", "accept", "user-agent", "traceparent")}

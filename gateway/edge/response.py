@@ -7,6 +7,8 @@ from starlette.types import Send
 Headers = Iterable[tuple[bytes, bytes]]
 
 JSON = (b"content-type", b"application/json")
+PASSED_DOWN = {name: name.encode() for name in ("content-type", "retry-after", "x-request-id")}
+FAMILIES = ("x-ratelimit-", "openai-")
 
 
 async def send_body(send: Send, status: int, body: bytes, headers: Headers) -> None:
@@ -21,12 +23,8 @@ async def send_json(send: Send, status: int, payload: bytes, headers: Headers = 
     await send_body(send, status, payload, (JSON, *headers))
 
 
-PASSED_DOWN = {name: name.encode() for name in ("content-type", "retry-after", "x-request-id")}
-FAMILIES = ("x-ratelimit-", "openai-")
-
-
 def select_client_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """What of a reply's headers (names in lower case) goes to the client."""
+    """What of an upstream's headers (names in lower case) reaches the client; the others stay here (CONTRACT §5.4)."""
     passed: list[tuple[bytes, bytes]] = []
     for name, value in headers.items():
         known = PASSED_DOWN.get(name) or (name.encode("ascii") if name.startswith(FAMILIES) else None)

@@ -13,12 +13,14 @@ from gateway.injection.place import escape_json
 
 CATALOGUE_CAP = 50
 NO_DESCRIPTION = "Additional reference material"
+
 # Bidirectional controls reorder what a person sees; zero-width characters hide what a model reads.
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 # Joiners are part of emoji and of several scripts; between ASCII they only hide.
 _STRAY_JOINER = re.compile("(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])")
 _CONTROL_TOKEN = re.compile(r"<\|(\w[\w .-]{0,40})\|>")
 _MARKER = re.compile(r"-{3,}(?=\s*(?:Context|Available Reference Materials|End)\s*(?:\[|-{3}))", re.IGNORECASE)
+
 TokenCount = Callable[[str], int]
 
 

@@ -23,10 +23,11 @@ from gateway.injection.place import (
     replace_developer_role,
 )
 
-_encode = msgspec.json.Encoder().encode
-
-
 SAMPLING = ("temperature", "top_p")
+
+_encode = msgspec.json.Encoder().encode
+_object = msgspec.json.Decoder(dict[str, Raw])
+_parts = msgspec.json.Decoder(list[Raw])
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +119,17 @@ def apply_template(history: list[Raw], scope: Scope, injection: Injection) -> Te
     return TemplatedHistory(replace_user_text(history, fill_template(parts, values)), texts)
 
 
-_object = msgspec.json.Decoder(dict[str, Raw])
-_parts = msgspec.json.Decoder(list[Raw])
-
-
-class _Part(msgspec.Struct):
-    type: str | None = None
-    text: str | None = None
-
-
-_part = msgspec.json.Decoder(_Part)
-
-
 def uses_context(parts: tuple[Part, ...]) -> bool:
     """Whether the blocks belong into the template and nowhere else."""
     return Placeholder("context") in parts
+
+
+def fill_template(parts: tuple[Part, ...], values: Mapping[str, str]) -> str:
+    try:
+        return fill_parts(parts, values)
+    except KeyError as missing:
+        name = str(missing.args[0])
+        raise MissingVariable(f"The prompt's template needs {name}.", param=f"context.{name}") from missing
 
 
 def read_last_user_text(messages: list[Raw]) -> str:
@@ -149,6 +146,14 @@ def read_last_user_text(messages: list[Raw]) -> str:
     return ""
 
 
+class _Part(msgspec.Struct):
+    type: str | None = None
+    text: str | None = None
+
+
+_part = msgspec.json.Decoder(_Part)
+
+
 def read_text(part: Raw) -> str | None:
     """The text of a text part, None for any other; whether those are well-formed is the upstream's business."""
     try:
@@ -156,14 +161,6 @@ def read_text(part: Raw) -> str | None:
     except msgspec.ValidationError:
         return None
     return read.text if read.type == "text" else None
-
-
-def fill_template(parts: tuple[Part, ...], values: Mapping[str, str]) -> str:
-    try:
-        return fill_parts(parts, values)
-    except KeyError as missing:
-        name = str(missing.args[0])
-        raise MissingVariable(f"The prompt's template needs {name}.", param=f"context.{name}") from missing
 
 
 def replace_user_text(messages: list[Raw], text: str) -> list[Raw]:

@@ -11,14 +11,9 @@ from gateway.domain.injection import PlacedTexts
 from gateway.errors import InvalidRequest
 
 BLANK_LINE = b"\\n\\n"  # inside a JSON string
-
-
 LEADING = ("system", "developer")
 
-
 _object = msgspec.json.Decoder(dict[str, Raw])
-
-
 _array = msgspec.json.Decoder(list[Raw])
 
 

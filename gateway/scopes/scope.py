@@ -1,4 +1,4 @@
-"""Asked becomes Scope: every alias is looked up in one snapshot, with what the caller may see."""
+"""A context request becomes a Scope: every alias is looked up in one snapshot, with what the caller may see."""
 
 from typing import TypeVar
 

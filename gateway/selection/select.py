@@ -12,6 +12,7 @@ from gateway.domain.selection import Notice, Omission, PlacedResource, Selection
 from gateway.selection.truncate import truncate
 
 WORTH_CUTTING = 50  # tokens that must remain for a truncated text to be of use
+
 EntryCost = Callable[[str, str], int]  # name, text → tokens of the entry
 
 

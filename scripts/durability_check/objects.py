@@ -6,7 +6,7 @@ from gateway.domain.record import RecordKey
 
 WRITERS = 4  # tasks that commit at the same time
 HALVES = ("agents", "contexts")  # every commit changes both objects of a pair
-DELETED_EVERY = 7  # this version of an object deletes it, and the next one makes it anew
+DELETED_EVERY = 7  # this version of an object deletes it, and the next one creates it again
 
 
 def make_keys(writer: int) -> tuple[RecordKey, RecordKey]:

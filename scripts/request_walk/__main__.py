@@ -27,12 +27,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from request_walk import scenario
-from request_walk.checkout import NoGateway, use_checkout
-from request_walk.client import App, post
-from request_walk.model_endpoint import ModelEndpoint
-from request_walk.scenario import UnexpectedExchange
-from request_walk.trace import IN_BACKGROUND, CallTracer, CountedHeaders, Walk
+from scripts.request_walk import scenario
+from scripts.request_walk.checkout import NoGateway, use_checkout
+from scripts.request_walk.client import App, post
+from scripts.request_walk.model_endpoint import ModelEndpoint
+from scripts.request_walk.scenario import UnexpectedExchange
+from scripts.request_walk.trace import IN_BACKGROUND, CallTracer, CountedHeaders, Walk
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROBES, PROBE_SECONDS = 300, 0.1

@@ -5,7 +5,7 @@ import json
 from types import TracebackType
 from typing import Any
 
-from request_walk.scenario import CALLS, MODEL
+from scripts.request_walk.scenario import CALLS, MODEL
 
 HEAD = {"id": "chatcmpl-1", "created": 1_700_000_000, "model": MODEL}
 TEXT = ("Let me ", "check.")

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from request_walk.client import Reply
+from scripts.request_walk.client import Reply
 
 KEY = "walk-client-key"
 MODEL = "m-large"

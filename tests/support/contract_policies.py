@@ -22,7 +22,7 @@ def text(content: str, **more: Any) -> dict[str, Any]:
 
 
 def voice(name: str, **traits: Any) -> dict[str, Any]:
-    more = {key: traits.pop(key) for key in ("mode", "key") if key in traits}
+    more: dict[str, Any] = {key: traits.pop(key) for key in ("mode", "key") if key in traits}
     return {"type": "brand-voice", "name": name, "data": traits, **more}
 
 

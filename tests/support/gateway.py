@@ -72,7 +72,7 @@ STYLE = "house/style"
 STYLE_RESULT = "[House style]\nUse the serial comma."
 NAMES = "house/names"
 NAMES_RESULT = "[Product names]\nWrite Lumo, never LUMO."
-WEATHER = {
+WEATHER: dict[str, Any] = {
     "type": "function",
     "function": {
         "name": "get_weather",

@@ -16,12 +16,12 @@ BY_OPERATION = {(sample.method, sample.path.replace(":path", "")): sample for sa
 HUGE = 2**63
 
 
-def dice_of(case: Case) -> Random:
+def dice_of(case: Case[Any]) -> Random:
     """The same for the same case, so that a failure can be repeated."""
     return Random(repr((case.method, case.path, case.path_parameters, case.query, case.headers, case.body)))
 
 
-def steer(case: Case, often: float) -> None:
+def steer(case: Case[Any], often: float) -> None:
     """Put in good values in place of good ones that were made up; bad ones stay as they are."""
     sample = BY_OPERATION[case.operation.method.upper(), case.operation.path]
     dice = dice_of(case)
@@ -36,7 +36,7 @@ def steer(case: Case, often: float) -> None:
         _steer_body(case, sample, dice)
 
 
-def _steer_body(case: Case, sample: Sample, dice: Random) -> None:
+def _steer_body(case: Case[Any], sample: Sample, dice: Random) -> None:
     """The good body; or that with one field as it was made up."""
     case.media_type = sample.media
     if sample.media != "application/json":
@@ -49,19 +49,19 @@ def _steer_body(case: Case, sample: Sample, dice: Random) -> None:
     case.body = good
 
 
-def is_negative(case: Case) -> bool:
+def is_negative(case: Case[Any]) -> bool:
     """Whether something about it is meant to be refused."""
     return case.meta is not None and case.meta.generation.mode.is_negative
 
 
-def _bad_at(case: Case, location: ParameterLocation) -> bool:
+def _bad_at(case: Case[Any], location: ParameterLocation) -> bool:
     assert case.meta is not None
     told = case.meta.phase.data
     tried = told.parameter_location if isinstance(told, CoveragePhaseData) else None
     return case.meta.is_negative_at(location) or (tried is location and is_negative(case))
 
 
-def may_be_refused(case: Case) -> bool:
+def may_be_refused(case: Case[Any]) -> bool:
     """Whether a case that fits its schema may be a bad request: a chat request inside, or a number beyond 64 bits."""
     return case.operation.path.endswith("/resolve") or _holds_huge_number(case.body)
 

@@ -52,7 +52,8 @@ def compute_reference(weights: dict[str, Array], ids: list[int]) -> Array:
 
     def norm(x: Array, at: str) -> Array:
         x = x - x.mean(-1, keepdims=True)
-        return x / np.sqrt((x * x).mean(-1, keepdims=True)) * weights[f"{at}.weight"] + weights[f"{at}.bias"]
+        scaled: Array = x / np.sqrt((x * x).mean(-1, keepdims=True)) * weights[f"{at}.weight"] + weights[f"{at}.bias"]
+        return scaled
 
     def heads(x: Array) -> Array:
         return x.reshape(len(ids), 12, 32).transpose(1, 0, 2)

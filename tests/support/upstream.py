@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import orjson
 
 PATIENCE = 10.0  # seconds after which a test that waits is broken
-HEAD = {"id": "chatcmpl-{n}", "created": 1_700_000_000, "model": "m-large"}
+HEAD: dict[str, Any] = {"id": "chatcmpl-{n}", "created": 1_700_000_000, "model": "m-large"}
 USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
 
 End = Literal["close", "reset"]

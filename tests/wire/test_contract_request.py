@@ -112,7 +112,8 @@ async def test_the_body_can_say_the_same_and_never_goes_upstream(house: Client, 
 
 
 async def test_an_empty_context_object_never_goes_upstream_either(house: Client, upstream: Upstream) -> None:
-    for context in ({}, None):
+    contexts: list[dict[str, Any] | None] = [{}, None]
+    for context in contexts:
         assert await sent(house, upstream, *about(inject="off"), context=context) == BODY
 
 

@@ -103,7 +103,7 @@ async def test_languages(house: Client, upstream: Upstream) -> None:
     assert await names(house, upstream, agent="translator", language="en") == ["Hi"]
 
 
-KEYS = {
+KEYS: dict[str, dict[str, Any]] = {
     "ann": {"rights": []},
     "desk": {"rights": ["act_as_user"]},
     "shop": {"agent": "kind"},

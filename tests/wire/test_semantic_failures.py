@@ -185,12 +185,14 @@ def corrupt(folder: Path) -> None:
     (folder / MODEL).write_bytes(data)
 
 
-DAMAGES = {
+def corrupt_without_manifest(folder: Path) -> None:
+    (folder / MODEL).write_bytes(b"x")
+    (folder / "manifest.json").unlink()
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
     "corrupt model": corrupt,
-    "corrupt model, no manifest": lambda folder: (
-        (folder / MODEL).write_bytes(b"x"),
-        (folder / "manifest.json").unlink(),
-    ),
+    "corrupt model, no manifest": corrupt_without_manifest,
     "no tokenizer": lambda folder: (folder / TOKENIZER).unlink(),
     "no folder": shutil.rmtree,
 }
@@ -343,8 +345,8 @@ async def test_many_questions_at_once_are_shed_in_time_and_relays_go_on(
     async def relays() -> list[float]:
         return [(await timed("Hi", "kind"))[1] for _ in range(12)]
 
-    questions = [timed(f"{ASKED} Number {number}", "helper") for number in range(32)]
-    *answers, relayed = await asyncio.gather(*questions, relays())
+    questions = asyncio.gather(*(timed(f"{ASKED} Number {number}", "helper") for number in range(32)))
+    answers, relayed = await asyncio.gather(questions, relays())
     assert all(answered.status == 200 for answered, _ in answers)
     shed = [answered for answered, _ in answers if answered.headers.get("x-context-degraded") == "semantic"]
     served = [answered for answered, _ in answers if answered.headers["x-context-injected"] == "2"]

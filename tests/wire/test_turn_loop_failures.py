@@ -1,11 +1,14 @@
 """Upstream failures in a later turn: its status, or one error event and no `[DONE]` (rule 7)."""
 
+from typing import Any
+
 import pytest
 
 from tests.support.gateway import STYLE, Answered, Client
 from tests.support.upstream import (
     HEAD,
     Canned,
+    End,
     Upstream,
     call,
     chunks,
@@ -119,13 +122,13 @@ ERROR = {"error": {"message": "overloaded", "type": "server_error", "param": Non
 @pytest.mark.parametrize("end", ["close", "reset"])
 @pytest.mark.parametrize("with_choices", [False, True], ids=["bare", "with choices"])
 async def test_the_upstream_s_error_event_is_passed_on_once(
-    gateway: Client, upstream: Upstream, turn: int, json: bool, end: str, with_choices: bool
+    gateway: Client, upstream: Upstream, turn: int, json: bool, end: End, with_choices: bool
 ):
     told = (
         {**HEAD, **ERROR, "choices": [{"index": 0, "delta": {}, "finish_reason": "error"}]} if with_choices else ERROR
     )
     upstream.will(*([OWN] if turn == 2 else []), raw_events([*TRUNCATED, told], end=end))
-    said = {"response_format": {"type": "json_object"}} if json else {}
+    said: dict[str, Any] = {"response_format": {"type": "json_object"}} if json else {}
     answered = await gateway.chat(agent="editor", stream=True, **said)
     assert answered.error == ERROR["error"]
     assert not answered.done

@@ -88,7 +88,7 @@ async def test_a_mixed_reply_in_the_last_turn_passes_the_client_s_calls(
     upstream.will(own, mixed(OWN, OSLO), say("Done."))
     reply = await gateway.chat(agent="hasty", stream=stream, tools=[WEATHER], session=f"last-{stream}")
     assert (reply.message["tool_calls"], reply.finish_reason) == ([OSLO], "tool_calls")
-    history = [
+    history: list[dict[str, Any]] = [
         {"role": "user", "content": "Tidy this"},
         {"role": "assistant", "content": None, "tool_calls": [OSLO]},
         {"role": "tool", "tool_call_id": "oslo", "content": "rain"},

@@ -236,7 +236,7 @@ async def test_usage_in_the_finish_chunk_is_summed_or_removed(gateway: Client, u
     own[-2] = {**own[-2], "usage": USAGE}
     last = [*chunks({**ROLE, "content": "Done."}), *chunks({}, finish_reason="stop", usage=USAGE), DONE]
     upstream.will(raw_events(own), raw_events(last))
-    said = {"stream_options": {"include_usage": True}} if asked else {}
+    said: dict[str, Any] = {"stream_options": {"include_usage": True}} if asked else {}
     reply = await gateway.chat(agent="editor", stream=True, **said)
     assert reply.usage == ({"prompt_tokens": 6, "completion_tokens": 2, "total_tokens": 8} if asked else None)
 

@@ -64,7 +64,7 @@ SUM = {
 
 async def test_usage_is_summed_over_turns(gateway: Client, upstream: Upstream, stream: bool):
     upstream.will(mixed(OWN).but(usage=NESTED), say("Done.").but(usage=MORE))
-    said = {"stream_options": {"include_usage": True}} if stream else {}
+    said: dict[str, Any] = {"stream_options": {"include_usage": True}} if stream else {}
     reply = await gateway.chat(agent="editor", stream=stream, **said)
     assert reply.usage == SUM
     if stream:
@@ -74,7 +74,7 @@ async def test_usage_is_summed_over_turns(gateway: Client, upstream: Upstream, s
 
 async def test_a_mixed_turn_tells_its_usage(gateway: Client, upstream: Upstream, stream: bool):
     upstream.will(mixed(OWN).but(usage=NESTED), mixed(OWN, OSLO).but(usage=MORE))
-    said = {"stream_options": {"include_usage": True}} if stream else {}
+    said: dict[str, Any] = {"stream_options": {"include_usage": True}} if stream else {}
     reply = await gateway.chat(agent="editor", stream=stream, tools=[WEATHER], **said)
     assert (reply.usage, reply.tool_calls) == (SUM, [("get_weather", {"city": "Oslo"})])
 

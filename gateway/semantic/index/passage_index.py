@@ -58,7 +58,7 @@ class PassageIndex:
         return np.flatnonzero(allowed[self.owners] & self.ready)
 
     def find_vectors(self, keys: Iterable[bytes]) -> dict[bytes, Vector]:
-        """The vectors among `keys` that are here already: an edit makes only the others anew."""
+        """The vectors among `keys` that are here already: an edit embeds only the others."""
         places = {key: row for row, key in enumerate(self.keys) if self.ready[row]}
         found = [(key, places[key]) for key in keys if key in places]
         vectors = self.vectors.get_vectors(np.array([row for _, row in found], np.intp)).astype(np.float16)

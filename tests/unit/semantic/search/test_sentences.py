@@ -40,7 +40,7 @@ def test_an_endless_sentence_is_cut() -> None:
 
 
 @pytest.mark.parametrize("text", ["and in German?", "why?", "What about that one then?", "那怎么办？", "ok"])
-def test_a_follow_up_leans_on_what_was_said(text: str) -> None:
+def test_a_follow_up_needs_what_was_said_before(text: str) -> None:
     assert needs_context(text)
 
 
