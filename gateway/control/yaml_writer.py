@@ -10,6 +10,7 @@ import yaml
 from gateway.strict_yaml import INTEGER, resolve_scalar
 
 STEP = "  "
+LONGEST_PLAIN_KEY = 1000  # YAML reads a key before its colon only up to 1,024 characters
 WIDTH = 100  # a list of words stays on one line up to this length
 # What is always safe as a plain scalar; anything else is quoted.
 PLAIN = re.compile(r"[A-Za-z0-9_/.](?:[^\x00-\x1f\x7f-\xa0:#\ufeff\u2028\u2029\ufffe\uffff]|:(?=\S))*")
@@ -30,7 +31,12 @@ def _format_mapping(data: dict[str, Any], indent: str) -> Iterator[str]:
     for key, value in data.items():
         if not isinstance(key, str):
             raise ValueError(f"{key!r} cannot be a key; keys are text")
-        yield from _format_entry(f"{indent}{_format_in_flow(key)}:", value, indent)
+        written = _format_in_flow(key)
+        if len(written) <= LONGEST_PLAIN_KEY:
+            yield from _format_entry(f"{indent}{written}:", value, indent)
+        else:
+            yield f"{indent}? {written}"
+            yield from _format_entry(f"{indent}:", value, indent)
 
 
 def _format_sequence(data: list[Any], indent: str) -> Iterator[str]:

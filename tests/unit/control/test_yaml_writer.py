@@ -150,6 +150,13 @@ def test_other_readers_of_yaml_see_the_same_text(data: dict[str, Any]) -> None:
     assert (yaml.load(format_yaml(data), Loader=yaml.SafeLoader) or {}) == data
 
 
+@pytest.mark.parametrize("value", ["text", {"inner": 1}, [1, {"a": 2}], "two\nlines\n", []])
+@pytest.mark.parametrize("key", ["k" * 1000, "k" * 1001, "a: " * 400, '"' * 1024, "ä" * 5000])
+def test_a_long_key_comes_back(key: str, value: Any) -> None:
+    data = {"before": 1, key: value, "after": {key: value}}
+    assert parse_yaml(format_yaml(data), "long.yaml").data == data
+
+
 def test_it_reads_like_a_policy_file() -> None:
     data = {
         "contexts": {
