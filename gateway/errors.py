@@ -1,29 +1,65 @@
 """The error tree. `status`, `code` and `kind` are class facts; edge/errors.py renders them.
 
 GatewayError
-├── InvalidRequest 400 ── InvalidJson, Unknown, AgentConflict, ModelRequired, MissingVariable
+├── InvalidRequest 400 ── InvalidJson, UnknownAlias, AgentConflict, ModelRequired, MissingVariable
 ├── InvalidApiKey 401      ├── Forbidden 403 ── UserNotAllowed, ForbiddenHost
 ├── UnknownEndpoint 404    ├── NotFound 404           ├── MethodNotAllowed 405
 ├── RequestTimeout 408     ├── Conflict 409           ├── PreconditionFailed 412
-├── TooLarge 413           ├── UnsupportedMedia 415   ├── Invalid 422
-├── RateLimited 429        ├── HeadersTooLarge 431    ├── NotBuilt 501
-├── Unavailable 503 ── StoreUnavailable               ├── InsufficientStorage 507
+├── BodyTooLarge 413       ├── UnsupportedMediaType 415   ├── InvalidObject 422
+├── RateLimited 429        ├── HeadersTooLarge 431    ├── EndpointUnavailable 501
+├── ServiceUnavailable 503 ── StoreUnavailable        ├── InsufficientStorage 507
 └── UpstreamError 502 ── UpstreamUnreachable, UpstreamInvalid, UpstreamAuth, LoopLimit, UpstreamTimeout (504)
 """
 
 import difflib
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+QUOTED = 80  # characters of somebody's text that a message repeats
+COMPARED_LENGTH = 80  # characters up to which words are compared: difflib takes quadratic time
+COMPARED_WORDS = 100  # known words that an unknown one is compared with
+SIMILAR = 0.5  # difflib's ratio from which words are similar
+
+
+def quote(text: str) -> str:
+    """A text in quotes as messages have it, cut if it is long."""
+    return repr(shorten(text))
+
+
+def shorten(text: str) -> str:
+    """The beginning of a text."""
+    return text if len(text) <= QUOTED else f"{text[:QUOTED]}…"
+
+
+def find_similar(word: str, known: Iterable[str], most: int) -> list[str]:
+    """The known words that are most similar to a misspelt one, best first; none for a very long one."""
+    if len(word) > COMPARED_LENGTH:
+        return []
+    words = [name for name in known if len(name) <= COMPARED_LENGTH]
+    if len(words) > COMPARED_WORDS:
+        words = _find_neighbours(word, words)
+    return difflib.get_close_matches(word, words, n=most, cutoff=SIMILAR)
+
+
+def _find_neighbours(word: str, words: list[str]) -> list[str]:
+    """Those that begin or end most like the word: its neighbours in alphabetical order, from the front and the back."""
+    half = COMPARED_WORDS // 4
+    forward, backward = sorted(words), sorted(name[::-1] for name in words)
+    first, last = bisect_left(forward, word), bisect_left(backward, word[::-1])
+    before = forward[max(0, first - half) : first + half]
+    after = (name[::-1] for name in backward[max(0, last - half) : last + half])
+    return list(dict.fromkeys([*before, *after]))
+
 
 class GatewayError(Exception):
-    """Something a client is told in OpenAI's error shape."""
+    """An error that is reported to the client in OpenAI's format."""
 
     status = 500
     code = "internal_error"  # stable and documented
     kind = "server_error"
 
-    retry_after: float | None = None  # seconds after which trying again makes sense
+    retry_after: float | None = None  # seconds after which the client may retry
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
@@ -52,12 +88,12 @@ class MissingVariable(InvalidRequest):
 
 
 class UnknownAlias(InvalidRequest):
-    """An alias that nothing answers to; names the nearest ones that the caller may see."""
+    """An alias that does not exist; the message suggests similar ones that the caller may see."""
 
     def __init__(self, noun: str, alias: str, known: Iterable[str], *, param: str) -> None:
-        near = difflib.get_close_matches(alias, list(known), n=3, cutoff=0.5)
+        near = find_similar(alias, known, 3)
         hint = f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
-        super().__init__(f"There is no {noun} {alias!r}.{hint}", param=param)
+        super().__init__(f"There is no {noun} {quote(alias)}.{hint}", param=param)
         self.code = f"unknown_{noun}"
 
 
@@ -82,7 +118,7 @@ class UnknownEndpoint(GatewayError):
 
 
 class NotFound(GatewayError):
-    """No such object, or none that the caller may see: the two are not told apart."""
+    """No such object, or none that the caller may see: callers cannot tell the difference."""
 
     status, code, kind = 404, "not_found", "invalid_request_error"
 
@@ -113,7 +149,7 @@ class UnsupportedMediaType(GatewayError):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with a request: where in the body, or in which query parameter."""
+    """One fault in a request, with its place in the body or its query parameter."""
 
     pointer: str | None  # JSON pointer (RFC 6901)
     message: str
@@ -121,7 +157,7 @@ class FieldError:
 
 
 class InvalidObject(GatewayError):
-    """A request that can be read but not accepted; `faults` has everything that is wrong with it."""
+    """A well-formed request that fails validation; `faults` lists everything that is wrong with it."""
 
     status, code, kind = 422, "invalid", "invalid_request_error"
 
@@ -156,7 +192,7 @@ class InsufficientStorage(GatewayError):
 
 
 class UpstreamError(GatewayError):
-    """The upstream could not be used; never shown as an assistant's message."""
+    """The upstream failed; this is never shown as an assistant's message."""
 
     status, code, kind = 502, "upstream_invalid", "upstream_error"
 
@@ -170,7 +206,7 @@ class UpstreamInvalid(UpstreamError):
 
 
 class UpstreamTruncated(UpstreamInvalid):
-    """The upstream's stream broke off before it was complete."""
+    """The upstream's stream ended before it was complete."""
 
 
 class UpstreamAuth(UpstreamError):
@@ -186,16 +222,16 @@ class UpstreamTimeout(UpstreamError):
 
 
 class Fault(Exception):
-    """One thing wrong in a file that a person wrote, with the place to look at."""
+    """One fault in a configuration or policy file, with its place."""
 
     def __init__(self, file: str, line: int, path: str, message: str, keys: tuple[str | int, ...] = ()) -> None:
         super().__init__(f"{file}:{line}: {path}: {message}")
         self.file, self.line, self.path, self.message = file, line, path, message
-        self.keys = keys  # the way to the value, where the file has an inside
+        self.keys = keys  # the path to the value in the file
 
 
 class Faults(Exception):
-    """Everything wrong in a configuration or a policy set, all at once."""
+    """All faults in a configuration or a policy set."""
 
     def __init__(self, faults: list[Fault]) -> None:
         super().__init__("\n".join(str(fault) for fault in faults))
@@ -203,11 +239,11 @@ class Faults(Exception):
 
 
 class StoreError(Exception):
-    """A store could not do what was asked; callers degrade or refuse, they never guess."""
+    """A store operation failed; callers degrade or refuse, they never guess."""
 
 
 class VersionConflict(StoreError):
-    """A write expected another version of an object than the store holds; nothing was changed."""
+    """The stored object has another version than a write expected; nothing was changed."""
 
     def __init__(self, key: tuple[str, str, str], actual: int) -> None:
         super().__init__(f"{key[1]} {key[2]!r} is at version {actual}.")
@@ -215,7 +251,7 @@ class VersionConflict(StoreError):
 
 
 class StoreFull(StoreError):
-    """There is no room for what should be written; what is there can still be read."""
+    """The store has no room for a write; reads still work."""
 
 
 class CorruptStore(StoreError):

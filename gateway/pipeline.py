@@ -77,7 +77,7 @@ class Pipeline:
         return PreparedRequest(request, scope, model, upstreams, injection, outgoing, plan)
 
     async def converse(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
-        """Send it, run our tools in between, and give the client its reply."""
+        """Send it, run our tools in between, and return the client's reply."""
         stream = prepared.request.stream
         sender = ChatSender(self.routes, prepared.upstreams, prepared.model, stream, exchange.forwarded)
         if prepared.plan is None:

@@ -1,4 +1,4 @@
-"""A dry run: the exact outgoing request, and why each thing is in it."""
+"""A dry run: the exact outgoing request, and the reason for each part."""
 
 from typing import Any
 
@@ -90,7 +90,7 @@ def describe_omission(left: Omission) -> dict[str, Any]:
 
 
 def format_preview(shown: dict[str, Any]) -> str:
-    """The same for a person."""
+    """A preview as text for people."""
     chosen = shown["selection"]
     lines = [f"model {shown['model']} → upstream {shown['upstream']}, snapshot {shown['snapshot']}", ""]
     for title, key in (("Injected", "injected"), ("Offered through the tools", "catalogue"), ("Dropped", "dropped")):

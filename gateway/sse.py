@@ -1,8 +1,48 @@
 """Server-sent events as bytes: finding where events end, and what they carry."""
 
+import re
+
 DONE = b"[DONE]"
 DONE_EVENT = b"data: [DONE]\n\n"
 MAX_EVENT_BYTES = 16 * 1024 * 1024  # bytes of an event that is still waited for
+
+_BLANK_LINE = re.compile(rb"\n\r?\n")
+_SPLIT_END = 2  # bytes of the end of an event that may come with an earlier piece
+
+
+class EventBuffer:
+    """Whole events out of pieces of any size; no byte is searched or copied again with every piece."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting = bytearray()  # an unfinished event
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def tail(self) -> bytes:
+        """The unfinished event."""
+        return bytes(self._waiting)
+
+    def take(self, piece: bytes) -> bytes:
+        """The events that are whole with this piece."""
+        waiting = self._waiting
+        if not waiting:
+            end = find_events_end(piece)
+            if end == len(piece):
+                return piece
+            waiting += piece[end:]
+            return piece[:end]
+        border = bytes(waiting[-_SPLIT_END:])
+        end = find_events_end(border + piece) - len(border)
+        if end <= 0:
+            waiting += piece
+            return b""
+        events = b"".join((waiting, piece[:end]))
+        waiting[:] = piece[end:]
+        return events
 
 
 def find_events_end(data: bytes) -> int:
@@ -20,13 +60,9 @@ def split_events(data: bytes) -> list[bytes]:
         return [event + b"\n\n" for event in data.split(b"\n\n")[:-1]]
     found = []
     start = 0
-    while start < len(data):
-        lf, crlf = data.find(b"\n\n", start), data.find(b"\n\r\n", start)
-        if lf < 0 and crlf < 0:
-            break
-        end = crlf + 3 if lf < 0 or 0 <= crlf < lf else lf + 2
-        found.append(data[start:end])
-        start = end
+    for blank_line in _BLANK_LINE.finditer(data):
+        found.append(data[start : blank_line.end()])
+        start = blank_line.end()
     return found
 
 

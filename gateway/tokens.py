@@ -3,12 +3,14 @@
 import base64
 import importlib.util
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from tiktoken._tiktoken import CoreBPE
 
+LONGEST_PART = 100_000  # characters that are encoded at once
 CLAUDE_MARGIN = 1.25  # no public tokenizer: o200k counts too few, so the estimate is raised
 
 # How each encoding splits text before merging, and the file of its merges (named by the hash of its address).
@@ -64,7 +66,8 @@ class BpeCounter:
         if not text:
             return 0
         family = self.family(model)
-        tokens = len(self._encoding("o200k" if family == "claude" else family).encode_ordinary(text))
+        encoding = self._encoding("o200k" if family == "claude" else family)
+        tokens = sum(len(encoding.encode_ordinary(part)) for part in split_long_text(text))
         return -(-int(tokens * 100 * CLAUDE_MARGIN) // 100) if family == "claude" else tokens
 
     def _encoding(self, name: str) -> CoreBPE:
@@ -74,6 +77,20 @@ class BpeCounter:
             if name not in self._loaded:
                 self._loaded[name] = load_encoding(name)
             return self._loaded[name]
+
+
+def split_long_text(text: str) -> Iterator[str]:
+    """A text in parts that an encoding can take: millions of spaces in a row exhaust tiktoken's stack.
+
+    Before a space is between two tokens; a part without one is cut where it ends, which may add a token.
+    """
+    start = 0
+    while len(text) - start > LONGEST_PART:
+        end = text.rfind(" ", start + 1, start + LONGEST_PART)
+        end = start + LONGEST_PART if end < 0 else end
+        yield text[start:end]
+        start = end
+    yield text[start:] if start else text
 
 
 def load_encoding(name: str) -> CoreBPE:

@@ -1,6 +1,5 @@
 """Validates data against a pydantic model; every fault names its file, line and path."""
 
-import difflib
 import types
 import typing
 from collections.abc import Iterable, Sequence
@@ -9,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gateway.errors import Fault
+from gateway.errors import Fault, find_similar
 from gateway.strict_yaml import Keys, YamlDocument
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -25,7 +24,7 @@ def validate(model: type[Model], data: Any, document: YamlDocument, keys: Keys) 
 
 def format_suggestion(word: str, known: Iterable[str]) -> str:
     """A hint for a misspelt word, to be appended to a sentence; empty if no known word is similar."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    near = find_similar(word, known, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -15,6 +15,18 @@ settings.register_profile("long", settings.get_profile("quick"), max_examples=50
 settings.load_profile("quick")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tell apart the tests that schemathesis makes of one function: with pytest 9.2 all of them have the same id.
+
+    Workers that are given tests by their ids would run one of them and leave out the rest.
+    """
+    for item in items:
+        if item.name not in item.nodeid and item.parent is not None:
+            item._id = item.parent.id.child(item.name)
+    assert len({item.nodeid for item in items}) == len(items), "two tests have the same id"
+
+
 class UnfetchedLinks:
     """Documents are read as they are; no link was ever fetched."""
 

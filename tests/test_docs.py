@@ -47,7 +47,7 @@ SEMANTIC, MANAGEMENT = "docs/SEMANTIC.md", "docs/MANAGEMENT.md"
 CONTRIBUTING, SECURITY, GLOSSARY = "CONTRIBUTING.md", "SECURITY.md", "docs/GLOSSARY.md"
 DECISIONS = sorted(f"docs/decisions/{path.name}" for path in (ROOT / "docs/decisions").glob("*.md"))
 PAGES = [README, POLICIES, API, OPERATIONS, SEMANTIC, MANAGEMENT, ARCHITECTURE, CONTRIBUTING, SECURITY, GLOSSARY]
-PAGES += ["CHANGELOG.md"]
+PAGES += ["docs/BENCHMARK.md", "CHANGELOG.md"]
 PAGES += DECISIONS
 ADDRESS = "http://127.0.0.1:8080"
 START_SECONDS = 30
@@ -139,7 +139,7 @@ def unknown_nouns() -> Iterator[str]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("UnknownAlias", "look_up"):
                 noun = node.args[0]
-                if isinstance(noun, ast.Constant):
+                if isinstance(noun, ast.Constant) and isinstance(noun.value, str):
                     yield noun.value
 
 

@@ -1,6 +1,7 @@
 """Scope → contexts → candidates → search → selection → injection; once per snapshot, scope and question."""
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
@@ -47,7 +48,7 @@ class ContextOrder:
 
 @dataclass(slots=True)
 class ScopeContext:
-    """What a scope has whatever is asked: its proposal, its terms and, once rendered, its stable block."""
+    """What does not depend on the question: a scope's proposal, terms and, once rendered, stable block."""
 
     key: CacheKey
     proposal: Proposal
@@ -59,14 +60,14 @@ class ScopeContext:
 
 @dataclass(frozen=True, slots=True)
 class ContextBuilder:
-    """Builds injections off the loop and remembers them as long as their snapshot lives."""
+    """Builds injections off the event loop and caches them in their snapshot."""
 
     counter: TokenCounter
     merge: Merge
     secret: bytes
     default_budget: int
     semantic: SemanticCollector | None = None  # None: semantic resources are only offered through the tools
-    lookups: HitCounter = field(default_factory=HitCounter)  # of questions among selections made before
+    lookups: HitCounter = field(default_factory=HitCounter)  # hits and misses of cached selections
 
     async def build(self, order: ContextOrder) -> Injection:
         """The injection for a scope and a question."""
@@ -140,7 +141,7 @@ class ContextBuilder:
 
 
 def make_scope_key(workspace: str, scope: Scope, tools: OwnTools | None, tokenizer: str) -> CacheKey:
-    """What makes a difference before the question is looked at; `tools` are None where they cannot be registered."""
+    """The key of what does not depend on the question; `tools` is None if they cannot be registered."""
     asked = scope.request
     return (
         workspace,
@@ -161,5 +162,9 @@ def make_scope_key(workspace: str, scope: Scope, tools: OwnTools | None, tokeniz
 
 
 def make_query_key(scope_key: CacheKey, query: Query, settings: SelectionSettings) -> CacheKey:
-    """By what is searched for, not by the whole conversation: a question that stands alone is the same in each."""
-    return (*scope_key, query, settings)
+    """By what is searched for, not by the whole conversation: a question that stands alone is the same in each.
+
+    A hash stands for the sentences: keys live as long as their snapshot, and texts of clients are not kept.
+    """
+    searched = hashlib.blake2b(repr(query.sentences).encode(), digest_size=16).digest()
+    return (*scope_key, searched, settings)

@@ -19,7 +19,7 @@ Merge = Callable[[Resource, Resource], Resource | None]  # two conflicting resou
 
 @dataclass(frozen=True, slots=True)
 class CollectedCandidates:
-    """Candidates in the order in which they stand, and what fell out with its reason."""
+    """Candidates in the order in which they are placed, and what was dropped, with reasons."""
 
     candidates: tuple[Candidate, ...]
     dropped: tuple[Omission, ...] = ()
@@ -82,7 +82,7 @@ def is_mandatory(assignment: Assignment, scope: Scope, snapshot: Snapshot) -> bo
 
 
 def propose_named(scope: Scope, snapshot: Snapshot) -> Iterable[Candidate]:
-    """What the caller asked for by id; a forbidden id is an unknown one."""
+    """Resources that the request names by id; a forbidden id counts as unknown."""
     if not scope.takes_part:
         return
     for identity in scope.request.include:
@@ -94,7 +94,7 @@ def propose_named(scope: Scope, snapshot: Snapshot) -> Iterable[Candidate]:
 
 
 def matches_language(languages: tuple[str, ...], asked: str | None) -> bool:
-    """Whether a resource is meant for a language: `de-AT` is served by `de`."""
+    """Whether a resource is meant for a language: `de` also matches `de-AT`."""
     if not languages or asked is None:
         return True
     wanted = asked.lower()
@@ -117,7 +117,7 @@ def deduplicate(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 class Settlement(NamedTuple):
-    """Who stays after all conflicts, in order, and who was overridden."""
+    """The candidates that remain after all conflicts, in order, and those that were overridden."""
 
     winners: list[Candidate]
     losers: list[Omission]
@@ -131,12 +131,12 @@ class ConflictWinner(NamedTuple):
 
 
 def settle_conflicts(candidates: list[Candidate], merge: Merge) -> Settlement:
-    """Of resources with one (type, key) the narrowest stays, on one level the later; types may merge them."""
+    """Of resources with the same type and key the narrowest wins, on the same level the later; types may merge them."""
     groups: dict[tuple[str, str], list[Candidate]] = {}
     for candidate in candidates:
         if candidate.resource.conflict_key is not None:
             groups.setdefault((candidate.resource.type, candidate.resource.conflict_key), []).append(candidate)
-    standing: dict[str, Candidate] = {}  # id of whose place → who stands there
+    standing: dict[str, Candidate] = {}  # id of the resource whose position is taken → the winner
     losers: list[Omission] = []
     for group in groups.values():
         ranked = sorted(group, key=breadth_of)  # stable: on one level the later is the narrower
@@ -155,7 +155,7 @@ def settle_conflicts(candidates: list[Candidate], merge: Merge) -> Settlement:
 
 
 def merge_conflicting(ranked: list[Candidate], merge: Merge) -> ConflictWinner:
-    """The narrowest, merged with the broader ones if their type does that.
+    """The narrowest, merged with the broader ones if their type supports that.
 
     A merged resource stands where the broadest of them stood; one that merely wins keeps its own place.
     """
@@ -174,7 +174,7 @@ def breadth_of(candidate: Candidate) -> int:
 
 
 def deduplicate_omissions(dropped: Iterable[Omission]) -> Iterable[Omission]:
-    """Each dropped resource once, although several levels brought it."""
+    """Each dropped resource once, even if several levels brought it."""
     return {(left.candidate.resource.id, left.reason): left for left in dropped}.values()
 
 
@@ -187,13 +187,15 @@ def explain_assignment(assignment: Assignment, snapshot: Snapshot) -> str:
 
 
 def build_merge(registry: Any) -> Merge:
-    """Merge by the resources' type: None where the type does not merge."""
+    """A function that merges two resources as their type does; it returns None if the type does not merge."""
 
     def merge(narrow: Resource, broad: Resource) -> Resource | None:
         kind = registry.get(narrow.type)
         data = kind.merge(narrow.data, broad.data)
         if data is narrow.data:
             return None
-        return replace(narrow, data=data, text=kind.render(data, None), required=narrow.required or broad.required)
+        # Rendered only if the broader one added something: there may be many of them, and a text may be long.
+        text = narrow.text if data == narrow.data else kind.render(data, None)
+        return replace(narrow, data=data, text=text, required=narrow.required or broad.required)
 
     return merge

@@ -10,10 +10,10 @@ from gateway.semantic.searcher import SemanticSearcher
 
 @dataclass(frozen=True, slots=True)
 class SemanticCollector:
-    """Searches on behalf of one workspace at a time; it never raises and never takes longer than it may."""
+    """Searches on behalf of one workspace at a time; it never raises and keeps its deadline."""
 
     searcher: SemanticSearcher
 
     async def collect(self, workspace: str, scope: Scope, query: Query, searchable: Sequence[str]) -> SearchResult:
-        """What of `searchable` is worth injecting for the question."""
+        """The resources among `searchable` that are relevant to the question."""
         return await self.searcher.find(workspace, query, searchable, scope.selection)

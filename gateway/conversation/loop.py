@@ -22,6 +22,9 @@ TEXT_SEPARATOR = "\n\n"  # between the texts of several turns
 JOINED_FIELDS = ("content", "reasoning_content", "reasoning", "refusal")  # texts of a message that turns add to
 CUT_SHORT_REASONS = frozenset({"length", "content_filter"})  # the model did not finish what it was saying
 REWRITTEN = ("tools", "tool_choice")  # fields that differ from turn to turn
+MAX_OWN_CALLS = 32  # of one turn that are run; models rarely make more than a few
+MAX_USAGE_DEPTH = 8  # levels of a usage object that are added up
+NOT_RUN = f"Error: not run, since only {MAX_OWN_CALLS} calls are run at a time. Call again if you still need this."
 
 _encode = msgspec.json.Encoder().encode
 _decode_message: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -142,11 +145,13 @@ class TurnLoop:
         return _encode(body)
 
     def resume(self, results: list[str]) -> Step:
-        """Take the results of the calls that `RunToolsStep` named."""
+        """Take the results of the calls that `RunToolsStep` named; the model is told of those that were not run."""
         turn = self._turn
         assert turn is not None
         self._added.append(turn.message)
-        for call, result in zip(turn.own_calls, results, strict=True):
+        own = turn.own_calls
+        results = [*results, *[NOT_RUN] * len(own[MAX_OWN_CALLS:])]
+        for call, result in zip(own, results, strict=True):
             self._added.append(_encode({"role": "tool", "tool_call_id": call.id, "content": result}))
         if turn.client_calls:
             return self._finish(turn, tuple(self._added))
@@ -171,7 +176,7 @@ class TurnLoop:
         own = turn.own_calls
         if own and turn.finish_reason not in CUT_SHORT_REASONS:
             if not self._is_last:
-                return RunToolsStep(tuple(call.make_function_call() for call in own))
+                return RunToolsStep(tuple(call.make_function_call() for call in own[:MAX_OWN_CALLS]))
             self._give_up(turn)
         if own:
             turn.message = remove_own_calls(turn)
@@ -219,11 +224,13 @@ def request_usage(options: Any) -> dict[str, Any]:
     return {**(known if isinstance(known, dict) else {}), "include_usage": True}
 
 
-def add_usage(one: Any, other: Any) -> Any:
+def add_usage(one: Any, other: Any, depth: int = MAX_USAGE_DEPTH) -> Any:
     """Two usage objects as one: numbers are added, anything else is the later one's."""
-    if isinstance(one, dict) and isinstance(other, dict):
+    if isinstance(one, dict) and isinstance(other, dict) and depth:
         return {
-            key: add_usage(one[key], other[key]) if key in one and key in other else other.get(key, one.get(key))
+            key: add_usage(one[key], other[key], depth - 1)
+            if key in one and key in other
+            else other.get(key, one.get(key))
             for key in (*one, *(key for key in other if key not in one))
         }
     if is_number(one) and is_number(other):

@@ -50,14 +50,12 @@ async def relay_events(
     A literal `"finish_reason":"` or a line `data: [DONE]` cannot stand inside a JSON string, where quotes and newlines
     are escaped, so looking for their bytes is enough.
     """
-    tail, chunk = b"", first
+    events, chunk = sse.EventBuffer(), first
     finished = done = failed = False
     try:
         while chunk:
-            data = tail + chunk if tail else chunk
-            end = sse.find_events_end(data)
-            ready, tail = (data, b"") if end == len(data) else (data[:end], data[end:])
-            if len(tail) > sse.MAX_EVENT_BYTES:
+            ready = events.take(chunk)
+            if len(events) > sse.MAX_EVENT_BYTES:
                 raise UpstreamInvalid("The upstream sent an event that never ends.")
             if ready:
                 done = done or is_done(ready)
@@ -68,7 +66,7 @@ async def relay_events(
         if failed:
             exchange.status = ExchangeStatus.ERROR
         elif not done:
-            if not finished and not is_done(tail):
+            if not finished and not is_done(events.tail):
                 raise UpstreamTruncated("The upstream's stream ended before it was complete.")
             yield sse.DONE_EVENT
     finally:

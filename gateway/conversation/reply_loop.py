@@ -64,6 +64,7 @@ class ReplyLoop(TurnLoop):
         for position in without_id:
             calls[position].parts["id"] = f"call_{self.turns}_{position}"
             raws[position] = Raw(_encode(calls[position].parts))
+        if without_id:
             message["tool_calls"] = Raw(_encode(raws))
         return Turn(
             message=_encode(message) if without_id else bytes(choice["message"]),

@@ -55,16 +55,12 @@ class StreamLoop(TurnLoop):
 
     def feed(self, chunk: bytes) -> bytes:
         """Take bytes of the upstream's stream; return what the client may see of them now."""
-        now = self._now
-        data = now.tail + chunk if now.tail else chunk
-        end = sse.find_events_end(data)
-        if end < len(data):
-            now.tail = data[end:]
-            data = data[:end]
-            if len(now.tail) > sse.MAX_EVENT_BYTES:
-                raise UpstreamInvalid("The upstream sent an event that never ends.")
-        else:
-            now.tail = b""
+        events = self._now.events
+        data = events.take(chunk)
+        if len(events) > sse.MAX_EVENT_BYTES:
+            raise UpstreamInvalid("The upstream sent an event that never ends.")
+        if not data:
+            return b""
         if self.turns == 1 and not self.plan.last_text_only and is_plain_text(data):
             self._remember(data)
             return data
@@ -82,12 +78,12 @@ class StreamLoop(TurnLoop):
         now = self._now
         if self.failed:
             return FinishStep(b"")
-        if now.tail.strip() == b"data: [DONE]":
+        if now.events.tail.strip() == b"data: [DONE]":
             now.done = True
         if not now.done and now.finish_reason is None:
             raise UpstreamTruncated("The upstream's stream ended before it was complete.")
         self._settle_open_calls()
-        if now.tracker.own_calls or (self._added and now.tracker.client_calls):
+        if self._hides_calls:
             self._assemble()
         return self._decide(
             Turn(
@@ -167,8 +163,13 @@ class StreamLoop(TurnLoop):
     @property
     def _finish_waits(self) -> bool:
         """Whether the finish has to wait until our calls have run and the hidden turns are stored."""
+        return self._now.finish_reason is not None and self._hides_calls
+
+    @property
+    def _hides_calls(self) -> bool:
+        """Whether this turn's message has calls that the client does not see, or follows one that has."""
         tracker = self._now.tracker
-        return self._now.finish_reason is not None and bool(tracker.own_calls or (self._added and tracker.client_calls))
+        return tracker.has_own_calls or (bool(self._added) and tracker.has_client_calls)
 
     def _rewrite(self, top: dict[str, Any], choice: dict[str, Any], delta: dict[str, Any], calls: list[Any]) -> bytes:
         shown = {key: value for key, value in delta.items() if key != "tool_calls"}

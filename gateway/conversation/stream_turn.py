@@ -7,10 +7,10 @@ import msgspec
 
 from gateway import sse
 from gateway.conversation.calls import CallTracker
+from gateway.conversation.merge import merge_deltas
 from gateway.errors import UpstreamInvalid
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
-FRAGMENTED_FIELDS = frozenset({"thinking", "text", "summary", "signature", "data"})  # of list items
 
 _encode = msgspec.json.Encoder().encode
 
@@ -20,7 +20,7 @@ class StreamTurn:
     """What is known of the turn whose stream is being read."""
 
     tracker: CallTracker
-    tail: bytes = b""  # an unfinished event
+    events: sse.EventBuffer = field(default_factory=sse.EventBuffer)
     unread: list[bytes] = field(default_factory=list)  # raw events, parsed only if the message is needed
     unread_size: int = 0
     message: dict[str, Any] = field(default_factory=dict)
@@ -39,6 +39,7 @@ class StreamTurn:
     def assemble(self) -> None:
         """Add the unread events to the message."""
         unread, self.unread, self.unread_size = self.unread, [], 0
+        deltas: list[dict[str, Any]] = []
         for event in sse.split_events(b"".join(unread)):
             data = sse.read_payload(event)
             if not data or data == sse.DONE:
@@ -47,10 +48,9 @@ class StreamTurn:
             if not chunk.choices:
                 continue  # what some providers send first has no id yet
             self.head = self.head or chunk.head
-            for choice in chunk.choices:
-                delta = choice.delta or {}
-                self.has_role = self.has_role or bool(delta.get("role"))
-                merge_delta(self.message, delta)
+            deltas += (choice.delta for choice in chunk.choices if choice.delta)
+        self.has_role = self.has_role or any(delta.get("role") for delta in deltas)
+        merge_deltas(self.message, *deltas)
 
     def encode_message(self, number: int) -> bytes:
         """The message of turn `number` as it goes back upstream; empty when nothing will need it."""
@@ -109,49 +109,3 @@ def is_plain_text(data: bytes) -> bool:
         or (b'"usage"' in data and data.count(b'"usage"') != data.count(b'"usage":null') + data.count(b'"usage": null'))
         or data.count(b"finish_reason") != data.count(b'finish_reason":null') + data.count(b'finish_reason": null')
     )
-
-
-def merge_delta(message: dict[str, Any], delta: dict[str, Any]) -> None:
-    """Add one delta (without its tool calls) to the message; unknown fields are kept."""
-    for key, value in delta.items():
-        if value is None or key in ("tool_calls", "role"):
-            continue
-        known = message.get(key)
-        if isinstance(known, str) and isinstance(value, str):
-            message[key] = known + value
-        elif isinstance(known, list) and isinstance(value, list):
-            merge_items(known, value)
-        elif isinstance(known, dict) and isinstance(value, dict):
-            message[key] = known | value
-        else:
-            message[key] = (
-                [dict(item) if isinstance(item, dict) else item for item in value] if isinstance(value, list) else value
-            )
-
-
-def merge_items(known: list[Any], added: list[Any]) -> None:
-    """Append list items, or add them to the item that they are fragments of.
-
-    Reasoning blocks arrive in fragments: numbered ones carry an `index`; others continue the last item of their type
-    until a signature closes it.
-    """
-    for item in added:
-        target = find_continued_item(known, item)
-        if target is None:
-            known.append(dict(item) if isinstance(item, dict) else item)
-            continue
-        for key, value in item.items():
-            grows = isinstance(value, str) and isinstance(target.get(key), str) and key in FRAGMENTED_FIELDS
-            target[key] = target[key] + value if grows else value
-
-
-def find_continued_item(known: list[Any], item: Any) -> dict[str, Any] | None:
-    """The item of `known` that `item` is a further fragment of."""
-    if not isinstance(item, dict):
-        return None
-    if "index" in item:
-        return next((old for old in known if isinstance(old, dict) and old.get("index") == item["index"]), None)
-    last = known[-1] if known else None
-    if isinstance(last, dict) and last.get("type") == item.get("type") == "thinking" and not last.get("signature"):
-        return last
-    return None

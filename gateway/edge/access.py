@@ -31,13 +31,11 @@ class HostCheck:
         if len(head.hosts) > 1:
             raise InvalidRequest("The request has more than one Host header.")
         if not keyed and not all(self._accepts(origin.partition(b"://")[2]) for origin in head.origins):
-            raise ForbiddenHost("Web pages of other origins may not use this gateway without a key.")
+            raise ForbiddenHost("Cross-origin requests are not allowed without a key.")
         if not head.hosts or not head.hosts[0]:
             raise InvalidRequest("The request has no Host header.")
         if not (keyed and not self._names) and not self._accepts(head.hosts[0]):
-            raise ForbiddenHost(
-                "This gateway does not answer to that Host. Its configuration can name it under `hosts`."
-            )
+            raise ForbiddenHost("This Host is not allowed. Add it to `hosts` in the gateway's configuration.")
 
     def _accepts(self, authority: bytes) -> bool:
         verdict = self._verdicts.get(authority)

@@ -1,4 +1,4 @@
-"""The ASGI app: chat requests take the short way, everything else goes through starlette."""
+"""The ASGI app: chat requests go straight to their endpoint, everything else goes through starlette."""
 
 from collections.abc import Awaitable
 

@@ -1,4 +1,4 @@
-"""Who is asking: API keys, known to the gateway by their SHA-256 only."""
+"""Authentication by API keys, of which the gateway knows only the SHA-256."""
 
 import logging
 import time
@@ -19,7 +19,8 @@ Principals = dict[bytes, Principal]  # by the SHA-256 of the key
 
 RETRY_SECONDS = 5.0
 NO_KEYS = (
-    "is reachable from other machines: make a key with `gateway keys create`, add auth.keys or listen on 127.0.0.1"
+    "is reachable from other machines, but there is no key: "
+    "create one with `gateway keys create`, add auth.keys, or listen on 127.0.0.1"
 )
 
 log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How long stored keys are believed without hearing from the store."""
+    """How long stored keys stay valid without contact to the store."""
 
     seconds: float = inf
     contact: Callable[[], float] = time.monotonic  # when the store was last heard from; -inf: never
@@ -69,12 +70,12 @@ class Authenticator:
     @property
     def keyed(self) -> bool:
         """Whether callers need a key at all."""
-        # Keys that have all expired do not let everybody in, nor does a store that was never heard from.
+        # Neither expired keys nor a store that was never reached may open the gateway to everybody.
         known = self._principals or self._configured or self._compiled
         return bool(known) or not self._loopback or self._fresh.never
 
     def update(self, records: Iterable[Record]) -> None:
-        """Take over the stored keys of all workspaces; only those that changed are looked at."""
+        """Use the stored keys of all workspaces; only those that changed are parsed."""
         current = {record.key: record for record in records if record.body is not None}
         if current == self._records:  # most swaps are about policies; equal records are one and the same object
             return
@@ -84,7 +85,7 @@ class Authenticator:
         self._rebuild()
 
     def require_keys(self) -> None:
-        """Raise Faults if nobody could use the gateway: others can reach it, and there is no key."""
+        """Raise Faults if other machines can reach the gateway and there is no key."""
         if not self._loopback and not self._principals and not self._fresh.never:
             raise Faults([Fault("config", 1, "listen.host", NO_KEYS)])
 
@@ -98,17 +99,17 @@ class Authenticator:
         if not given:
             if not self._principals:
                 self._require_contact()
-            raise InvalidApiKey("No API key was given. Send it as 'Authorization: Bearer <key>'.")
+            raise InvalidApiKey("The API key is missing. Send it as 'Authorization: Bearer <key>'.")
         digest = sha256(given).digest()
         principal = self._principals.get(digest)
         if (self._had_stored or principal is None) and digest not in self._configured:
             self._require_contact()
         if principal is None:
-            raise InvalidApiKey("The API key is not known to this gateway.")
+            raise InvalidApiKey("The API key is invalid.")
         return principal
 
     def find_client_bearer(self, head: RequestHead) -> str | None:
-        """The bearer that is the client's own, for upstreams that pass it through; never a key of ours."""
+        """The client's own bearer token, for upstreams with `pass_bearer`; never a key of the gateway."""
         bearer = head.bearer
         if bearer is None or bearer.startswith(KEY_PREFIX.encode()):
             return None
@@ -117,10 +118,10 @@ class Authenticator:
         return bearer.decode("latin-1")
 
     def _require_contact(self) -> None:
-        """Nobody is told that a key is wrong, or let in with one, while that cannot be known."""
+        """Raise ServiceUnavailable while stored keys cannot be verified: neither accept nor reject one then."""
         age = self._fresh.age()
         if age == inf or (self._had_stored and age > self._fresh.seconds):
-            error = ServiceUnavailable("Keys cannot be checked: the gateway has lost its store. Try again soon.")
+            error = ServiceUnavailable("API keys cannot be verified because the store is unreachable. Try again later.")
             error.retry_after = RETRY_SECONDS
             raise error
 
@@ -138,7 +139,7 @@ class Authenticator:
         try:
             shape = parse_key_record(record)
         except ValueError:
-            log.error("key %s cannot be read from the store and is refused", record.key.alias)
+            log.error("stored key %s is invalid and was rejected", record.key.alias)
             return None
         principal = make_stored_principal(record.key.alias, record.key.workspace, shape)
         return CompiledKey(record, bytes.fromhex(shape.sha256), principal)

@@ -28,7 +28,7 @@ ROUTE = "chat"
 
 
 class ChatEndpoint:
-    """Reads a request, has it walked through the pipeline, writes the reply and its account."""
+    """Reads a request, runs it through the pipeline, sends the reply, and logs and counts it."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class ChatEndpoint:
         self._max_body_bytes = max_body_bytes
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; whoever is not admitted leaves no exchange."""
+        """Answer one request; a caller who is not admitted leaves no exchange."""
         began = time.perf_counter()
         try:
             caller = self._access.admit(scope["headers"])
             if scope["method"] != "POST":
-                raise MethodNotAllowed(f"{scope['path']} takes POST only.")
+                raise MethodNotAllowed(f"{scope['path']} only accepts POST.")
         except GatewayError as error:
             return await send_error(send, error)
         principal, head = caller.principal, caller.head
@@ -99,7 +99,7 @@ class ChatEndpoint:
             return reply.status
         try:
             await self._stream(exchange, reply, reply.stream, send)
-        except Exception as error:  # only a dropped connection can still tell the client
+        except Exception as error:  # only closing the connection can still tell the client
             log_internal_error(error)
             raise BrokenResponse from error
         finally:
@@ -128,13 +128,13 @@ class ChatEndpoint:
                 exchange.status = classify_failure(error)
                 last = render_error_event(error)
             except asyncio.CancelledError:
-                # Many clients hang up as soon as they have read [DONE]: they have everything.
+                # Many clients disconnect as soon as they have read [DONE]: they have everything.
                 exchange.complete = chunk.endswith(DONE_EVENT)
                 raise
         await send({"type": "http.response.body", "body": last})
 
     def _account(self, exchange: Exchange, status: int, seconds: float) -> None:
-        """What is counted and logged of an exchange; never a word of what was said."""
+        """Count and log an exchange, without any text of the conversation."""
         metrics = self._metrics
         metrics.count_request(ROUTE, status, seconds)
         metrics.count_injection(exchange.injected, exchange.tokens)
@@ -155,7 +155,7 @@ def classify_failure(error: GatewayError) -> ExchangeStatus:
 
 
 def build_context_headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
-    """What every authenticated chat reply says about itself, errors too."""
+    """The `x-context-*` headers of every authenticated chat reply, including errors."""
     headers = [
         (b"x-context-receipt", exchange.id.encode()),
         (b"x-context-injected", b"%d" % exchange.injected),

@@ -1,4 +1,4 @@
-"""One connection, with the bounds that uvicorn lacks: header size, deadlines for both directions, clients that leave.
+"""One connection, with the limits that uvicorn lacks: header size, deadlines in both directions, disconnects.
 
 ASGI starts after the headers and ends before the socket, so these live in the protocol. In the ordinary case (a request
 that arrives in one piece, a client that reads) none of them costs a timer or a task.
@@ -17,7 +17,7 @@ from gateway.edge.errors import BrokenResponse, render_error
 from gateway.errors import GatewayError, HeadersTooLarge, InvalidRequest, RequestTimeout
 from gateway.settings import LimitSettings
 
-LINGER_SECONDS = 2.0  # what a refused client gets to read why, while it is perhaps still sending
+LINGER_SECONDS = 2.0  # time for a refused client to read the reason, perhaps while it is still sending
 LAST_CALL_SECONDS = 0.3  # on shutdown: an idle client may be sending its next request at this moment
 
 
@@ -36,8 +36,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_body = False
         self._refused = False
         self._draining = False
-        self._arrival: TimerHandle | None = None  # until the head or the body has to be there
-        self._departure: TimerHandle | None = None  # until the client has to have read, or to be gone
+        self._arrival: TimerHandle | None = None  # deadline for the head or the body
+        self._departure: TimerHandle | None = None  # deadline for the client to read or to disconnect
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -78,16 +78,16 @@ class BoundedProtocol(HttpToolsProtocol):
                 self.refuse(InvalidRequest("The request is not valid HTTP."))
 
     def _strip_upgrade(self, rest: bytes) -> bytes:
-        """The same request once more, without the other protocol that it offers.
+        """The same request again, without the protocol upgrade that it offers.
 
         Java's HTTP client offers h2c with every request. A server may decline by ignoring it (RFC 9110 §7.8), but the
         parser stops there, and the body would be lost.
         """
         method, version = self.scope["method"].encode(), self.parser.get_http_version().encode()
         if method == b"CONNECT" or self.pipeline:
-            self.refuse(InvalidRequest("This server neither tunnels nor changes protocols."))
+            self.refuse(InvalidRequest("CONNECT and protocol upgrades are not supported."))
         self.parser = httptools.HttpRequestParser(self)
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
         kept = (name + b": " + value + b"\r\n" for name, value in self.headers if name != b"upgrade")
         return b"".join((method, b" ", self.url, b" HTTP/", version, b"\r\n", *kept, b"\r\n", rest))
 
@@ -102,7 +102,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refused:
             return
         cap = self.limits.header_bytes
-        # What came so far bounds the head from above; only where that is too much is it worth counting.
+        # The bytes so far are an upper bound for the head; count exactly only if they exceed the limit.
         if self._head_bytes + self._packet > cap and _size(self.url, self.headers) > cap:
             self.refuse(self._headers_too_large())
             return
@@ -140,14 +140,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._arrival = None
         served = self._served
         if served is not None and not served.response_complete and (served.response_started or not self._in_body):
-            served.keep_alive = False  # a response is under way; nothing more is read after it
+            served.keep_alive = False  # a response is being sent; nothing more is read after it
         elif self._in_head or (self._in_body and served is not None and not served.response_complete):
             self.refuse(RequestTimeout("The request did not arrive in time."))
         else:
             self._close()
 
     def refuse(self, error: GatewayError) -> None:
-        """Answer without ASGI and close, but read on a little: unread bytes would make the kernel reset the answer."""
+        """Answer without ASGI and close, but keep reading briefly: unread bytes would make the kernel reset it."""
         if self._refused or self.transport.is_closing():
             return
         self._refused = True
@@ -174,7 +174,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.tasks.add(self._task)
 
     def _leave(self) -> None:
-        """Cancel the task that serves a client which is not there any more."""
+        """Cancel the task that serves a client that has disconnected."""
         if self._served is not None and self._task is not None and not self._served.response_complete:
             self._served.disconnected = True
             self._task.cancel()
@@ -197,7 +197,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._close()
 
     def shutdown(self) -> None:
-        """Let what runs finish; an idle connection is closed a moment later, in case a request is on its way."""
+        """Let running requests finish; close an idle connection a moment later, in case a request is on its way."""
         self._draining = True
         if self._served is not None and not self._served.response_complete:
             self._served.keep_alive = False
@@ -225,7 +225,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 async def _until_gone(cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Run the app; end quietly when it was cancelled because its client left, or when its response broke."""
+    """Run the app; end quietly if it was cancelled because its client disconnected, or if its response failed."""
     try:
         await app(scope, receive, send)
     except asyncio.CancelledError:
@@ -237,5 +237,5 @@ async def _until_gone(cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, r
 
 
 def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
-    # Four bytes a line for the colon, the space and the line end that the parser took away.
+    # Four bytes per line for the colon, the space and the line end, which the parser removed.
     return len(url) + sum(len(name) + len(value) + 4 for name, value in headers)

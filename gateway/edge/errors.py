@@ -1,4 +1,4 @@
-"""The one place where errors become bytes: OpenAI's shape, whole or as an event of a stream."""
+"""The one place where errors become bytes, in OpenAI's format: as a body or as an event of a stream."""
 
 import logging
 import math
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class BrokenResponse(Exception):
-    """A response failed after it had begun: only a dropped connection can still tell the client."""
+    """A response failed after it had begun: only closing the connection can still tell the client."""
 
 
 def render_error(error: GatewayError) -> bytes:
@@ -48,13 +48,13 @@ async def send_error(send: Send, error: GatewayError, headers: Headers = ()) -> 
 
 
 def log_internal_error(error: Exception) -> GatewayError:
-    """What a client is told about a defect of ours; the log has the traceback."""
+    """Log an unexpected exception with its traceback, and return the error for the client."""
     logger.error("Unexpected %s", type(error).__name__, exc_info=error)
-    return GatewayError("The gateway failed to handle this request. The failure is in its log.")
+    return GatewayError("Internal error. The gateway's log has the details.")
 
 
 class ErrorBoundary:
-    """An ASGI app in which every exception becomes an answer, or `BrokenResponse` once an answer has begun."""
+    """An ASGI app that answers every exception with an error, or raises `BrokenResponse` once a response began."""
 
     def __init__(self, app: ASGIApp, respond: ErrorResponder | None = None) -> None:
         self._app = app

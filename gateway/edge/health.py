@@ -1,4 +1,4 @@
-"""Is it alive, is it ready: answers for supervisors and load balancers."""
+"""Liveness and readiness, for supervisors and load balancers."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -10,7 +10,7 @@ from gateway.domain.snapshot import ServedSnapshots, Snapshot
 
 
 class SnapshotSource(Protocol):
-    """Holds the snapshots that new requests work with."""
+    """Provides the snapshots for new requests."""
 
     @property
     def loaded(self) -> bool:
@@ -19,7 +19,7 @@ class SnapshotSource(Protocol):
 
     @property
     def generation(self) -> int:
-        """Counts what was swapped."""
+        """Counts the snapshots that were put into use."""
         ...
 
     @property
@@ -28,16 +28,16 @@ class SnapshotSource(Protocol):
         ...
 
     def get_snapshot(self, workspace: str) -> Snapshot:
-        """The snapshot of a workspace; raises Unavailable."""
+        """The snapshot of a workspace; raises ServiceUnavailable."""
         ...
 
     def snapshots(self) -> ServedSnapshots:
-        """What the files give, and what each workspace that stores something has."""
+        """The snapshot of the policy files, and that of each workspace with stored objects."""
         ...
 
 
 class HealthEndpoint:
-    """What the process knows about itself; neither answer waits for anything."""
+    """`/livez` and `/readyz`; neither waits for anything."""
 
     def __init__(self, policies: SnapshotSource, store_ok: Callable[[], bool], draining: Callable[[], bool]) -> None:
         self._policies = policies
@@ -49,7 +49,7 @@ class HealthEndpoint:
         return JSONResponse({"status": "alive"})
 
     async def readyz(self, request: Request) -> JSONResponse:
-        """503 only while requests would be refused; a failed reload or a broken store degrade, they do not refuse."""
+        """503 only while requests would be refused; a failed reload or a broken store does not prevent serving them."""
         draining = self._draining()
         loaded = self._policies.loaded
         ready = loaded and not draining

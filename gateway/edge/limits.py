@@ -1,8 +1,8 @@
-"""What a key may use up per minute: requests, and the tokens that upstreams report.
+"""Rate limits: the requests of a key per minute, and the tokens that upstreams report.
 
-Counted in slices of 5 s, of which the current one and the 12 before it are added up: in no 60 s can a key have more
-than it may, and it waits at most one slice too long. The counts are in the store, so that all workers of a machine, or
-all nodes on one Redis, share them.
+Both are counted in slices of 5 s; the current slice and the 12 before it are added up. So no 60 s exceed the limit, and
+a key waits at most one slice too long. The counters are in the store, so that all workers of a machine, or all replicas
+that share a Redis, count together.
 """
 
 import asyncio
@@ -21,27 +21,27 @@ from gateway.stores.protocols import EphemeralStore
 
 SLICE = 5.0
 SLICES = 12  # a minute
-KEPT = (SLICES + 4) * SLICE  # how long a slice is needed, and somewhat longer: clocks differ
-REMEMBERED = 50_000  # slices that are over, and refusals
+KEPT = (SLICES + 4) * SLICE  # how long a slice is needed, plus a margin: clocks differ
+REMEMBERED = 50_000  # past slices, and refusals
 
 REQUESTS, TOKENS = "requests", "tokens"
 Degraded = MutableSet[str]
 
 
 class RateLimiter:
-    """Refuses requests of keys that have used up what they may."""
+    """Refuses the requests of keys that have reached a limit."""
 
     def __init__(self, store: EphemeralStore, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
         self._local = MemoryEphemeralStore()  # counts here while the store fails
         self._until: dict[tuple[str, str, int], float] = {}  # refused at least until then
-        self._former: dict[str, int] = {}  # what slices came to that are over
+        self._former: dict[str, int] = {}  # the counts of past slices
         self._settling: set[asyncio.Task[None]] = set()
         self.refused: Counter[tuple[str, ...]] = Counter()
 
     async def admit(self, principal: Principal, degraded: Degraded, *, tokens: bool = True) -> None:
-        """Count a request; raises RateLimited if it is one too many, or if the tokens are used up."""
+        """Count a request; raises RateLimited if its key has used up its requests or tokens."""
         limits, now = principal.limits, self._clock()
         for kind, limit in ((TOKENS, limits.tokens if tokens else None), (REQUESTS, limits.requests)):
             if limit is None:
@@ -57,7 +57,7 @@ class RateLimiter:
                 raise build_refusal(kind, limit, wait)
 
     async def settle(self, meter: Meter) -> None:
-        """Charge what an exchange has cost; also when its client has left and this task is being cancelled."""
+        """Charge the tokens of an exchange, even if its client has disconnected and this task is being cancelled."""
         spent = meter.count_spent() if meter.exchange.principal.limits.tokens is not None else 0
         if spent:
             task = asyncio.create_task(self._charge(meter.exchange, spent))
@@ -85,7 +85,7 @@ class RateLimiter:
         return wait
 
     async def _read_closed(self, names: list[str], degraded: Degraded) -> list[int]:
-        """What slices came to that are over; each is asked for once."""
+        """The counts of past slices; each is read from the store once."""
         missing = [name for name in names if name not in self._former]
         if missing:
             if len(self._former) > REMEMBERED:
@@ -121,12 +121,13 @@ def compute_wait(counts: Sequence[int], room: int, elapsed: float) -> float:
 
 
 def name_account(principal: Principal, kind: str) -> str:
-    """Under which name a key's use is counted; nothing that a person wrote stands in it."""
+    """The name of a key's counters in the store; it contains no text that a person wrote."""
     who = f"{principal.workspace}\0{principal.key or principal.name}"
     return f"limit:{kind}:{sha256(who.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def build_refusal(kind: str, limit: int, wait: float) -> RateLimited:
-    error = RateLimited(f"This key may use {limit} {kind} a minute. Try again in {max(1, round(wait))} s.")
+    seconds = max(1, round(wait))
+    error = RateLimited(f"Rate limit exceeded: {limit} {kind} per minute for this key. Try again in {seconds} s.")
     error.retry_after = max(1.0, wait)
     return error

@@ -1,4 +1,4 @@
-"""What one exchange costs: the tokens that upstreams report, or an estimate where they do not."""
+"""The tokens of one exchange: as upstreams report them, or estimated if they do not."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -26,7 +26,7 @@ class Meter:
 
     exchange: Exchange
     asked: int = 0  # bytes of the request
-    pieces: int = 0  # events of a stream, of which each has about one token
+    pieces: int = 0  # events of a stream, about one token each
     reported: dict[str, Any] | None = None
 
     def watch(self, reply: Reply, asked: int) -> Reply:
@@ -39,7 +39,7 @@ class Meter:
         return reply
 
     def count_spent(self) -> int:
-        """Tokens to charge. A client that never asks for usage, or leaves early, pays an estimate."""
+        """Tokens to charge; estimated if the client did not request usage, or disconnected early."""
         exchange = self.exchange
         if not any(reply.status < 400 for reply in exchange.replies):
             return 0

@@ -16,9 +16,9 @@ from gateway.edge.access import get_caller
 from gateway.edge.health import SnapshotSource
 from gateway.errors import UnknownAlias, UpstreamError
 
-DEADLINE_SECONDS = 2.0  # for all upstreams together, since they are asked at the same time
+DEADLINE_SECONDS = 2.0  # for all upstreams together, since they are called concurrently
 FRESH_SECONDS = 30.0
-RETRY_SECONDS = 3.0  # how long a list with a gap is used
+RETRY_SECONDS = 3.0  # how long an incomplete list is cached
 AGENT = "agent:"
 
 Card = dict[str, Any]
@@ -26,7 +26,7 @@ Card = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class CachedModels:
-    """What the upstreams said, and until when to believe it."""
+    """The models of the upstreams, and until when they are cached."""
 
     cards: tuple[Card, ...] = ()
     gap: bool = False  # an upstream did not answer
@@ -58,7 +58,7 @@ class ModelsEndpoint:
         return JSONResponse({"object": "list", "data": cards}, headers=build_degraded_headers(models))
 
     async def get(self, request: Request) -> JSONResponse:
-        """`GET /v1/models/{id}`, the id escaped as it stood in the path."""
+        """`GET /v1/models/{id}`, the id escaped as in the path."""
         wanted = unquote(request.path_params["model"])
         models = await self._refresh()
         agents = self._list_agents(get_caller(request).principal)
@@ -91,13 +91,13 @@ class ModelsEndpoint:
 
 
 async def _fetch_cards(upstream: Upstream, deadline: float) -> list[Card] | None:
-    """An upstream's cards in OpenAI's form; None if it does not say."""
+    """An upstream's models in OpenAI's format; None if it does not answer."""
     try:
         async with asyncio.timeout(deadline):
             given = await upstream.list_models()
     except (UpstreamError, TimeoutError):
         return None
-    # An upstream cannot take the name of an agent.
+    # An upstream's model must not pose as an agent.
     return [card | _make_card(card["id"], upstream.name, card) for card in given if not card["id"].startswith(AGENT)]
 
 

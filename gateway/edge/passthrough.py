@@ -1,4 +1,4 @@
-"""Endpoints that are relayed as they are: an allow-list, because a chat key must not reach the rest of an account."""
+"""Endpoints that are relayed unchanged: an allow-list, because a chat key must not reach the rest of an account."""
 
 import re
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from gateway.errors import (
     UpstreamTruncated,
 )
 from gateway.settings import LimitSettings
-from gateway.sse import find_events_end
+from gateway.sse import EventBuffer
 from gateway.upstreams.routes import Routes
 
 PREFIX = "/v1"
@@ -47,10 +47,10 @@ class PassthroughPaths:
         """Raise unless a normalised path may be passed through."""
         if not self._names(path):
             if path in NOT_BUILT or path.startswith(tuple(known + "/" for known in NOT_BUILT)):
-                raise EndpointUnavailable(f"{path} is not available yet. Use /v1/chat/completions.")
+                raise EndpointUnavailable(f"{path} is not implemented yet. Use /v1/chat/completions.")
             raise UnknownEndpoint(f"There is no endpoint {path}.")
         if method not in ("GET", "POST"):
-            raise MethodNotAllowed(f"{path} takes GET and POST only.")
+            raise MethodNotAllowed(f"{path} only accepts GET and POST.")
 
     def _names(self, path: str) -> bool:
         return path in self._exact or any(
@@ -83,7 +83,7 @@ class PassthroughEndpoint:
             await answer.reply.close()
 
     async def _relay(self, reply: UpstreamReply, send: Send) -> None:
-        piece = await reply.read()  # before the head is sent, so that an early failure is still an error of its own
+        piece = await reply.read()  # before the head is sent, so that an early failure can be reported as an error
         headers = select_client_headers(reply.headers)
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         if is_event_stream(reply):
@@ -99,29 +99,27 @@ class PassthroughEndpoint:
 
     async def _relay_events(self, piece: bytes, reply: UpstreamReply, send: Send) -> None:
         """Pass whole events only, so that an error event never lands inside another one."""
-        held = b""
+        events = EventBuffer()
         try:
             while piece:
-                held += piece
-                end = find_events_end(held)
-                if end:
-                    await send({"type": "http.response.body", "body": held[:end], "more_body": True})
-                    held = held[end:]
-                if len(held) > self._limits.reply_bytes:
+                if whole := events.take(piece):
+                    await send({"type": "http.response.body", "body": whole, "more_body": True})
+                if len(events) > self._limits.reply_bytes:
                     raise UpstreamInvalid("The upstream sent an event that is too large.")
                 piece = await reply.read()
-            if held.strip() not in (b"", b"data: [DONE]"):
-                raise UpstreamTruncated("The upstream broke off in the middle of an event.")
+            last = events.tail
+            if last.strip() not in (b"", b"data: [DONE]"):
+                raise UpstreamTruncated("The upstream's reply ended in the middle of an event.")
         except UpstreamError as error:
-            held = render_error_event(error)
-        await send({"type": "http.response.body", "body": held})
+            last = render_error_event(error)
+        await send({"type": "http.response.body", "body": last})
 
 
 def build_request(scope: Scope, caller: Caller, body: bytes) -> UpstreamRequest:
     """The call that goes upstream."""
     model = read_model(caller.head.content_type, body)
     if model.startswith("agent:"):
-        raise InvalidRequest("Agents answer at /v1/chat/completions only; name a model here.", param="model")
+        raise InvalidRequest("Agents are available only at /v1/chat/completions; name a model here.", param="model")
     query = scope.get("query_string", b"").decode("latin-1")
     return UpstreamRequest(
         path=scope["path"].removeprefix(PREFIX) + (f"?{query}" if query else ""),
@@ -137,6 +135,6 @@ def check_reply(answer: UpstreamAnswer) -> None:
     """Raise for a reply that must not reach the client."""
     upstream, reply = answer.upstream, answer.reply
     if reply.status in (401, 403) and not upstream.passes_bearer:
-        raise UpstreamAuth(f"Upstream {upstream.name!r} refuses the gateway's key (HTTP {reply.status}).")
+        raise UpstreamAuth(f"Upstream {upstream.name!r} rejected the gateway's key (HTTP {reply.status}).")
     if read_media_type(reply) == "text/html":
-        raise UpstreamInvalid(f"Upstream {upstream.name!r} answered with a web page.")
+        raise UpstreamInvalid(f"Upstream {upstream.name!r} returned an HTML page.")

@@ -1,4 +1,4 @@
-"""One spelling per path, so that an allow-list cannot be walked around."""
+"""One spelling per path, so that an allow-list cannot be bypassed."""
 
 import re
 
@@ -13,16 +13,14 @@ _REFUSED = frozenset(b"/\\\0")
 
 
 def normalize_path(raw_path: bytes) -> str:
-    """The path with single slashes, no dot segments, no slash at its end and no needless escapes.
+    """The path with single slashes, no dot segments, no trailing slash and no unnecessary escapes.
 
-    Raises InvalidRequest for escapes that other servers read in different ways: slashes, NUL, broken ones.
+    Raises InvalidRequest for escapes that servers interpret differently: slashes, NUL, malformed ones.
     """
-    if raw_path.startswith(MODELS) and raw_path != MODELS:
-        return raw_path.decode(
-            "ascii"
-        )  # what follows is a model's id, whose slashes come escaped; it is only looked up
-    if raw_path.startswith(MANAGEMENT):
-        return raw_path.decode("ascii")  # its own table reads the rest: ids of nodes have slashes too
+    # What follows is the id of a model or, below the management API, perhaps of a node: its slashes are escaped, and it
+    # is only looked up.
+    if raw_path.startswith(MANAGEMENT) or (raw_path.startswith(MODELS) and raw_path != MODELS):
+        return raw_path.decode("ascii")
     if b"%" in raw_path:
         raw_path = _ESCAPE.sub(_unescape, raw_path)
     if b"//" in raw_path or b"/." in raw_path or raw_path.endswith(b"/"):
@@ -34,7 +32,7 @@ def _unescape(escape: re.Match[bytes]) -> bytes:
     digits = escape[1]
     code = -1 if digits is None else int(digits, 16)
     if code < 0 or code in _REFUSED:
-        raise InvalidRequest("The path holds an escape that is not accepted.")
+        raise InvalidRequest("The path contains an escape sequence that is not allowed.")
     return bytes([code]) if code in _UNRESERVED else escape[0].upper()
 
 

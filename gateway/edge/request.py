@@ -1,4 +1,4 @@
-"""Reading a request: its headers, walked once, and its body, within bounds."""
+"""Reading a request: its headers, in one pass, and its body, within limits."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ UTF8 = (b"utf-8", b"utf8", b"us-ascii")
 
 @dataclass(slots=True)
 class RequestHead:
-    """What a request's headers say about it."""
+    """What the headers of a request say."""
 
     hosts: list[bytes] = field(default_factory=list)
     origins: list[bytes] = field(default_factory=list)
@@ -40,7 +40,7 @@ class RequestHead:
 
 
 def read_head(headers: HeaderLines) -> RequestHead:
-    """Walk the headers once; whatever else they hold stays here."""
+    """Read the headers in one pass; those that nobody needs are ignored."""
     head = RequestHead()
     for name, value in headers:
         if name in PASSED_UP:
@@ -91,13 +91,13 @@ READERS: dict[bytes, Callable[[RequestHead, bytes], None]] = {
 
 
 class ClientDisconnected(Exception):
-    """The client left before its request was complete; there is nobody to answer."""
+    """The client disconnected before its request was complete; there is nobody to answer."""
 
 
 def require_json(head: RequestHead) -> None:
-    """Refuse any body that does not say that it is JSON in UTF-8.
+    """Reject any body that is not declared as JSON in UTF-8.
 
-    A web page can send other types to a loopback address without asking the browser's user.
+    A web page can send other types to a loopback address without the consent of the browser's user.
     """
     if head.content_type == b"application/json":
         return
@@ -127,7 +127,7 @@ async def read_body(head: RequestHead, receive: Receive, max_bytes: int) -> byte
 
 
 def check_body_headers(head: RequestHead, max_bytes: int) -> None:
-    """Refuse what need not be read: compressed bodies, and those that say that they are too large."""
+    """Reject what need not be read: compressed bodies, and those whose declared length is too large."""
     encoding, length = head.content_encoding, head.content_length
     if encoding is not None and encoding.strip().lower() not in (b"identity", b""):
         raise UnsupportedMediaType("Send the body without a Content-Encoding; compressed bodies are not supported.")

@@ -1,4 +1,4 @@
-"""What goes back to the client through ASGI's `send`."""
+"""Responses to the client through ASGI's `send`."""
 
 from collections.abc import Iterable, Mapping
 
@@ -24,7 +24,7 @@ async def send_json(send: Send, status: int, payload: bytes, headers: Headers = 
 
 
 def select_client_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """What of an upstream's headers (names in lower case) reaches the client; the others stay here (CONTRACT §5.4)."""
+    """The upstream's headers (names in lower case) that are passed on to the client (CONTRACT §5.4)."""
     passed: list[tuple[bytes, bytes]] = []
     for name, value in headers.items():
         known = PASSED_DOWN.get(name) or (name.encode("ascii") if name.startswith(FAMILIES) else None)

@@ -1,10 +1,10 @@
-"""Which model a relayed body asks for, found without taking the body apart."""
+"""The model that a passed-through body names, found without decoding the whole body."""
 
 import msgspec
 
 from gateway.errors import InvalidJson, InvalidRequest
 
-FORM_FIELD_BYTES = 1024  # a model's name is short; a longer field is not one
+FORM_FIELD_BYTES = 1024  # longer values are not the name of a model
 
 
 class _RoutedBody(msgspec.Struct):
@@ -31,7 +31,7 @@ def _json_model(body: bytes) -> str:
     try:
         return _decoder.decode(body).model or ""
     except msgspec.ValidationError:
-        raise InvalidRequest("The body has to be an object whose `model` is a string.", param="model") from None
+        raise InvalidRequest("The body must be an object whose `model` is a string.", param="model") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidJson("The body is not valid JSON.") from None
 
@@ -41,19 +41,22 @@ def _boundary(parameters: bytes) -> bytes:
         name, _, value = parameter.partition(b"=")
         if name.strip().lower() == b"boundary" and value.strip(b' "'):
             return value.strip().strip(b'"')
-    raise InvalidRequest("The multipart body names no boundary.")
+    raise InvalidRequest("The multipart body has no boundary.")
 
 
 def _form_field(body: bytes, boundary: bytes, field: bytes) -> bytes:
     """The first value of a form field; files are skipped by searching, not copied."""
     delimiter = b"\r\n--" + boundary
     at = 0 if body.startswith(delimiter[2:]) else body.find(delimiter)
+    head_end = -1
     while at >= 0:
-        head_end = body.find(b"\r\n\r\n", at)
+        if head_end < at:  # else a part without a head comes before it: nothing is searched twice
+            head_end = body.find(b"\r\n\r\n", at)
         following = body.find(delimiter, at + 1)
         if head_end < 0 or following < 0:
             break
-        if _names(body[at:head_end], field) and following - head_end <= FORM_FIELD_BYTES:
+        named = head_end < following and _names(body[at:head_end], field)
+        if named and following - head_end <= FORM_FIELD_BYTES:
             return body[head_end + 4 : following].strip()
         at = following
     return b""

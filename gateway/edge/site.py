@@ -16,7 +16,7 @@ from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
 from gateway.errors import GatewayError, MethodNotAllowed, UnknownEndpoint
 
-INTERNAL = GatewayError("The gateway failed to handle this request. The failure is in its log.")
+INTERNAL = GatewayError("Internal error. The gateway's log has the details.")
 
 
 def build_site(
@@ -56,15 +56,15 @@ def answer_error(request: Request, error: Exception) -> Response:
 
 
 def answer_http_error(request: Request, error: Exception) -> Response:
-    """What starlette's own routing refuses."""
+    """Errors of starlette's own routing."""
     assert isinstance(error, HTTPException)
     path = request.url.path
     if error.status_code == 405:
         allowed = sorted((error.headers or {}).get("Allow", "").split(", "))
-        return answer_error(request, MethodNotAllowed(f"{path} takes {' and '.join(allowed)} only."))
+        return answer_error(request, MethodNotAllowed(f"{path} only accepts {' and '.join(allowed)}."))
     return answer_error(request, UnknownEndpoint(f"There is no endpoint {path}."))
 
 
 def answer_failure(request: Request, error: Exception) -> Response:
-    """A defect of ours: starlette raises the exception once more, and the boundary around it logs it."""
+    """A bug in the gateway: starlette raises the exception again, and the boundary around it logs it."""
     return answer_error(request, INTERNAL)

@@ -118,7 +118,7 @@ class WorkerMetricsFiles:
 
     def read_totals(self) -> WorkerMetrics:
         """The totals of all workers, including those that have exited."""
-        # In this order: a worker that retires meanwhile is in the second, if not in both, and never in neither.
+        # In this order: a worker that retires in between is in the second or in both, never in neither.
         live = dict(self._read_live())
         retired = self._read_retired()
         running = [metrics for worker, metrics in live.items() if worker not in retired.workers]
@@ -139,7 +139,7 @@ class WorkerMetricsFiles:
             return RetiredWorkers()
 
     def _write(self, name: str, content: bytes) -> None:
-        # By rename, so that a reader sees a whole file and a kill in the middle leaves the former one.
+        # By rename, so that readers see complete files and a kill in the middle leaves the previous one.
         new = self._directory / f"{name}.new"
         new.write_bytes(content)
         os.replace(new, self._directory / name)

@@ -19,13 +19,14 @@ _INVISIBLE = re.compile("[\u200b\u2060\ufeff\u061c\u200e\u200f\u202a-\u202e\u206
 # Joiners are part of emoji and of several scripts; between ASCII they only hide.
 _STRAY_JOINER = re.compile("(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])")
 _CONTROL_TOKEN = re.compile(r"<\|(\w[\w .-]{0,40})\|>")
-_MARKER = re.compile(r"-{3,}(?=\s*(?:Context|Available Reference Materials|End)\s*(?:\[|-{3}))", re.IGNORECASE)
+# A run of dashes is looked at once and as a whole: possessive, and never from its middle.
+_MARKER = re.compile(r"(?<!-)-{3,}+(?=\s*+(?:Context|Available Reference Materials|End)\s*+(?:\[|-{3}))", re.IGNORECASE)
 
 TokenCount = Callable[[str], int]
 
 
 def compute_block_tag(secret: bytes, workspace: str) -> str:
-    """What content authors cannot guess, yet stays the same from turn to turn, so that prompts stay cacheable."""
+    """The block tag: authors of content cannot guess it, and it never changes, so that prompts stay cacheable."""
     return hmac.new(secret, workspace.encode(), hashlib.sha256).hexdigest()[:8]
 
 
@@ -56,7 +57,7 @@ def render_stable(selection: Selection, tools: OwnTools, instructions: str, tag:
 def render(
     selection: Selection, stable: StableBlock, searchable: tuple[str, ...], tag: str, count: TokenCount
 ) -> Injection:
-    """The whole injection; what is stable keeps its bytes."""
+    """The whole injection; the stable block keeps its bytes."""
     volatile = build_volatile_block(selection.volatile, selection.items, tag)
     return Injection(
         selection,
@@ -70,14 +71,14 @@ def render(
 
 
 def add_items(injection: Injection, items: tuple[RequestItem, ...], tag: str, count: TokenCount) -> Injection:
-    """The same injection with the caller's own texts in its volatile block: they are never left out."""
+    """The same injection with the caller's items in its volatile block; they are never dropped."""
     old = injection.selection
     volatile = build_volatile_block(old.volatile, items, tag)
     added = count(volatile) - count(injection.volatile)
     room = max(0, old.budget - sum(placed.tokens for placed in (*old.stable, *old.volatile)))
     selection = replace(old, items=items)
     if added > room:
-        notice = Notice("over_budget", "items", f"The items take {added} tokens; {room} were left.")
+        notice = Notice("over_budget", "items", f"The items need {added} tokens, but only {room} were left.")
         selection = replace(selection, warnings=(*old.warnings, notice))
     return replace(
         injection,
@@ -97,7 +98,7 @@ def build_stable_block(
 
 
 def build_volatile_block(placed: Sequence[PlacedResource], items: Sequence[RequestItem], tag: str) -> str:
-    """What depends on the question, and the caller's own texts."""
+    """Resources that depend on the question, and the caller's items."""
     entries = [format_entry(one.candidate.resource.name, one.text) for one in placed]
     return frame_block([*entries, *(format_entry(item.name, item.text) for item in items)], [], tag)
 
@@ -112,7 +113,7 @@ def frame_block(entries: Sequence[str], catalogue: Sequence[str], tag: str) -> s
 
 
 def format_entry(name: str, text: str) -> str:
-    """One resource as it stands in a block."""
+    """One resource as it appears in a block."""
     return f"[{flatten(name)}]\n{neutralize(text)}"
 
 
@@ -133,7 +134,7 @@ def format_catalogue(catalogue: Iterable[Omission]) -> Iterable[str]:
 
 
 def neutralize(text: str) -> str:
-    """The same text for a reader, inert for a parser."""
+    """The text with control tokens, block markers and invisible characters made harmless."""
     if not text.isascii():
         text = _STRAY_JOINER.sub("", _INVISIBLE.sub("", text))
     if "<|" in text:
@@ -142,5 +143,5 @@ def neutralize(text: str) -> str:
 
 
 def flatten(text: str) -> str:
-    """A name or description as it stands in a line of a block."""
+    """A name or description as it appears in a line of a block."""
     return " ".join(neutralize(text).split())

@@ -32,18 +32,18 @@ _parts = msgspec.json.Decoder(list[Raw])
 
 @dataclass(frozen=True, slots=True)
 class PlacementTarget:
-    """Where a body goes, and what has to be done differently there."""
+    """Where a body goes, and which adaptations the upstream needs."""
 
     model: str
     placement: Placement = Placement.SYSTEM
-    marks_cache: bool = False  # takes Anthropic's cache marker
-    developer: bool = True  # knows the developer role
+    marks_cache: bool = False  # supports Anthropic's cache marker
+    developer: bool = True  # supports the developer role
 
 
 def compose(
     request: ChatRequest, history: list[Raw], scope: Scope, injection: Injection, target: PlacementTarget
 ) -> OutgoingBody:
-    """Defaults, the template, the blocks, then what the target wants differently."""
+    """Apply defaults, the template and the blocks, then the adaptations for the target."""
     fields: dict[str, Any] = dict(request.fields)
     unchanged = "context" not in fields and history is request.messages
     fields.pop("context", None)
@@ -65,7 +65,7 @@ def compose(
 
 
 def choose_target(model: str, scope: Scope, can: Capabilities, default: Placement) -> PlacementTarget:
-    """Where the texts go, so that every upstream which may serve the request can take them."""
+    """Where the texts go, so that every upstream that may serve the request accepts them."""
     sources = (source for source in (scope.agent, scope.profile) if source is not None and source.placement)
     placement = next((source.placement for source in sources), None) or default
     if placement is Placement.TURN and not can.system_anywhere:
@@ -74,12 +74,12 @@ def choose_target(model: str, scope: Scope, can: Capabilities, default: Placemen
 
 
 def encode_body(request: ChatRequest, outgoing: OutgoingBody) -> bytes:
-    """The body as it goes out; the client's own bytes when nothing had to change."""
+    """The outgoing body; the client's own bytes if nothing had to change."""
     return request.raw if outgoing.unchanged else _encode({**outgoing.fields, "messages": outgoing.messages})
 
 
 def find_missing_defaults(request: ChatRequest, scope: Scope) -> dict[str, Any]:
-    """What agent or profile give and the request leaves open."""
+    """Defaults of the agent or profile that the request does not set."""
     sources = [source.defaults for source in (scope.agent, scope.profile) if source is not None]
     if not sources:
         return {}
@@ -120,7 +120,7 @@ def apply_template(history: list[Raw], scope: Scope, injection: Injection) -> Te
 
 
 def uses_context(parts: tuple[Part, ...]) -> bool:
-    """Whether the blocks belong into the template and nowhere else."""
+    """Whether the blocks go into the template and nowhere else."""
     return Placeholder("context") in parts
 
 
@@ -129,7 +129,7 @@ def fill_template(parts: tuple[Part, ...], values: Mapping[str, str]) -> str:
         return fill_parts(parts, values)
     except KeyError as missing:
         name = str(missing.args[0])
-        raise MissingVariable(f"The prompt's template needs {name}.", param=f"context.{name}") from missing
+        raise MissingVariable(f"The prompt's template requires {name}.", param=f"context.{name}") from missing
 
 
 def read_last_user_text(messages: list[Raw]) -> str:
@@ -155,7 +155,7 @@ _part = msgspec.json.Decoder(_Part)
 
 
 def read_text(part: Raw) -> str | None:
-    """The text of a text part, None for any other; whether those are well-formed is the upstream's business."""
+    """The text of a text part, None for any other; whether those are well-formed is left to the upstream."""
     try:
         read = _part.decode(part)
     except msgspec.ValidationError:
@@ -178,7 +178,7 @@ def replace_user_text(messages: list[Raw], text: str) -> list[Raw]:
 
 
 def replace_text(content: Raw, text: str) -> list[Raw]:
-    """The parts with `text` where the first text stood."""
+    """The parts with `text` in the place of the first text."""
     parts = _parts.decode(content)
     textual = [read_text(part) is not None for part in parts]
     first = textual.index(True) if True in textual else 0

@@ -74,13 +74,13 @@ def put_in_system(messages: list[Raw], before: bytes, after: bytes) -> None:
 
 
 def put_before(messages: list[Raw], position: int, text: bytes) -> None:
-    """The text as a message of its own, in the role that the conversation's leading message has."""
+    """The text as a separate message, with the role of the conversation's leading message."""
     role = find_leading_message(messages).role
     messages.insert(position, Raw(_encode({"role": role, "content": quote_json(text)})))
 
 
 def put_at_head(messages: list[Raw], position: int, text: bytes) -> None:
-    """The text as a part at the head of the user's message."""
+    """The text as a part at the start of the user's message."""
     message = _object.decode(messages[position])
     raw = bytes(message.get("content") or b"null").strip()
     parts = [encode_text_part(raw[1:-1])] if raw[:1] == b'"' else [] if raw == b"null" else decode_parts(raw)
@@ -120,12 +120,12 @@ def read_role(message: Raw) -> str | None:
 
 
 def escape_json(text: str) -> bytes:
-    """A text as it stands between the quotes of a JSON string."""
+    """A text as it is written between the quotes of a JSON string."""
     return _encode(text)[1:-1]
 
 
 def quote_json(*pieces: bytes) -> Raw:
-    """The pieces that say something as one JSON string, with blank lines between them."""
+    """The non-empty pieces as one JSON string, with blank lines between them."""
     return Raw(b'"' + BLANK_LINE.join(piece for piece in pieces if piece) + b'"')
 
 
@@ -161,7 +161,7 @@ def split_after(part: Raw, stable: bytes) -> list[Raw]:
 
 
 def replace_developer_role(messages: Sequence[Raw]) -> list[Raw]:
-    """The messages with system instead of developer, for upstreams that do not know that role."""
+    """The messages with system instead of developer, for upstreams that do not support that role."""
     return [to_system_message(message) if read_role(message) == "developer" else message for message in messages]
 
 

@@ -1,4 +1,4 @@
-"""The two tools as a provider is told of them, and when they may be registered."""
+"""The schemas of the two tools, and when they may be registered."""
 
 from collections.abc import Iterable
 
@@ -28,7 +28,7 @@ _tool = msgspec.json.Decoder(_Tool)
 
 
 def read_client_tools(request: ChatRequest) -> ClientTools:
-    """What the client brings; raises InvalidRequest if its tools are no list of objects."""
+    """The client's tools; raises InvalidRequest if they are not a list of objects."""
     choice = request.fields["tool_choice"] if request.has("tool_choice") else None
     if not request.has("tools"):
         return ClientTools(choice=choice)
@@ -51,7 +51,7 @@ def may_register(request: ChatRequest, client: ClientTools) -> bool:
 
 
 def make_own_tools(taken: Iterable[str]) -> OwnTools:
-    """Our tools; one whose name the client uses itself is renamed."""
+    """Our tools, renamed if the client uses their names itself."""
     used = set(taken)
     get, list_ = find_free_name(GET_TOOL, used), find_free_name(LIST_TOOL, used)
     return OwnTools(get, list_, (Raw(build_get_schema(get, list_)), Raw(build_list_schema(list_, get))))

@@ -5,11 +5,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from gateway.domain.node import Node
-from gateway.errors import Fault
+from gateway.errors import Fault, quote
 from gateway.policies.compiled_entry import compute_digest
 from gateway.policies.context_compiler import title_from_alias
 from gateway.policies.files import EntryLocation, PolicyEntry, split_entries
 from gateway.policies.shapes import NodeShape, StoredNodeShape, find_node_key_fault
+
+MAX_DEPTH = 64  # levels, as in policy files: paths of nodes grow with their depth
+CIRCULAR = "would make the node its own ancestor"
+MISSING = "there is no such node"
+TOO_DEEP = f"would put the node more than {MAX_DEPTH} levels deep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,19 +127,22 @@ def _check_node(entry: PolicyEntry, known: CheckedNode | None) -> CheckedNode:
 def _find_paths(stored: Mapping[str, CheckedNode], files: ContentTree, faults: list[Fault]) -> dict[str, str]:
     """The path of every stored node whose ancestors lead to a root."""
     paths: dict[str, str] = {}
+    lost: dict[str, str] = {}  # nodes without a path, and why
     for identity, node in stored.items():
-        lineage: list[str] = []
+        lineage: dict[str, None] = {}
         above: str | None = identity
-        while above is not None and above in stored and above not in paths and above not in lineage:
-            lineage.append(above)
+        while above is not None and above in stored and not (above in paths or above in lost or above in lineage):
+            lineage[above] = None
             above = stored[above].shape.parent
         path = _find_parent_path(above, stored, files, paths)
-        if path is None:
-            is_circular = above in lineage
-            faults.append((node.entry.location / "parent").fault(_describe_lost(node.shape.parent, is_circular)))
-            continue
         for name in reversed(lineage):
+            if path is None or path.count("/") + 2 > MAX_DEPTH:
+                break
             path = paths[name] = f"{path}/{stored[name].key}" if path else stored[name].key
+        if identity not in paths:
+            reason = lost.get(above or "") or (CIRCULAR if above in lineage else MISSING if path is None else TOO_DEEP)
+            lost |= {name: reason for name in (*lineage, identity) if name not in paths}
+            faults.append((node.entry.location / "parent").fault(_describe_lost(node.shape.parent, reason)))
     return paths
 
 
@@ -149,8 +157,8 @@ def _find_parent_path(
     return files.ids.get(parent) if parent not in stored else None
 
 
-def _describe_lost(parent: str | None, is_circular: bool) -> str:
-    return "would make the node its own ancestor" if is_circular else f"there is no node with the id {parent!r}"
+def _describe_lost(parent: str | None, reason: str) -> str:
+    return f"there is no node with the id {quote(parent or '')}" if reason is MISSING else reason
 
 
 def _list_key_faults(key: str, location: EntryLocation) -> list[Fault]:

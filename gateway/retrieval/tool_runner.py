@@ -11,8 +11,10 @@ import msgspec
 from gateway.domain.injection import OwnTools
 from gateway.domain.resource import Resource
 from gateway.domain.selection import Selection
+from gateway.errors import shorten
 
 PAGE = 8000  # code points
+LONGEST_QUERY = 2000  # code points of a query that are compared with every resource
 MAX_LISTED = 200  # entries; the total says how many there are
 
 _WORD = re.compile(r"\w+")
@@ -68,7 +70,7 @@ class ToolRunner:
     async def _get(self, arguments: GetArguments) -> str:
         resource = self._find(arguments.resource_id)
         if resource is None:
-            raise ToolCallError(f"no resource '{arguments.resource_id}' is available.")
+            raise ToolCallError(f"no resource '{shorten(arguments.resource_id)}' is available.")
         text = self.clean(resource.text or "")
         if arguments.query and arguments.offset is None and len(text) > PAGE:
             text = await self._select_passages(resource, text, arguments.query)
@@ -130,6 +132,7 @@ def cut_page(text: str, offset: int | None) -> str:
 
 def rank_by_words(resources: list[Resource], query: str) -> list[Resource]:
     """The resources that share words with the query, most first."""
+    query = query[:LONGEST_QUERY]
     scored = [(count_shared_words(query, f"{r.name} {r.description} {r.text or ''}"), r) for r in resources]
     return [resource for hits, resource in sorted(scored, key=lambda pair: -pair[0]) if hits]
 
@@ -138,11 +141,11 @@ def select_passages(text: str, query: str, size: int) -> str:
     """The paragraphs that share most words with the query and fit into `size` characters, in reading order."""
     paragraphs = [piece[:size] for piece in _PARAGRAPH_BREAK.split(text) if piece.strip()]
     wanted = split_words(query)
-    ranked = sorted(range(len(paragraphs)), key=lambda place: -len(wanted & split_words(paragraphs[place])))
+    shared = [len(wanted & split_words(paragraph)) for paragraph in paragraphs]
     chosen: list[int] = []
     room = size
-    for place in ranked:
-        if not wanted & split_words(paragraphs[place]) and chosen:
+    for place in sorted(range(len(paragraphs)), key=lambda place: -shared[place]):
+        if not shared[place] and chosen:
             break
         if len(paragraphs[place]) + 2 <= room or not chosen:
             chosen.append(place)

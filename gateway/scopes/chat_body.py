@@ -14,7 +14,7 @@ _fields = msgspec.json.Decoder(dict[str, Raw])
 _messages = msgspec.json.Decoder(list[Raw])
 _anything = msgspec.json.Decoder(Raw)
 
-KINDS = {str: "string", bool: "boolean", int: "whole number", dict: "object"}
+KINDS = {str: "a string", bool: "a boolean", int: "an integer", dict: "an object"}
 LOOKED_AT = {"n": int, "stream_options": dict, "response_format": dict}  # fields that later steps read
 SCALARS = {kind: msgspec.json.Decoder(kind | None) for kind in KINDS}
 OBJECT = ord("{")
@@ -22,7 +22,7 @@ MARGIN = 12  # frames; the interpreter's depth limit counts Python calls and JSO
 
 
 def decode_chat(body: bytes) -> ChatRequest:
-    """Check what a proxy must know; everything else is the upstream's business."""
+    """Check only what the gateway needs; everything else is left to the upstream."""
     fields = decode_fields(body)
     if "messages" not in fields:
         raise InvalidRequest("A chat request needs `messages`.", param="messages")
@@ -40,7 +40,7 @@ def decode_chat(body: bytes) -> ChatRequest:
 
 
 def decode_fields(body: bytes) -> dict[str, Raw]:
-    """A JSON object as raw fields. Raw values are not checked for UTF-8, so the whole is, first."""
+    """A JSON object as raw fields. Raw does not check UTF-8, so the whole body is checked first."""
     try:
         body.decode()
         fields = decode_deep(body, MARGIN)
@@ -56,24 +56,24 @@ def decode_fields(body: bytes) -> dict[str, Raw]:
 
 
 def decode_deep(body: bytes, frames: int) -> dict[str, Raw] | None:
-    """Decode from further down the stack, so that what passes here can be decoded again anywhere later on."""
+    """Decode from deeper in the stack, so that whatever passes here can be decoded again later."""
     if frames:
         return decode_deep(body, frames - 1)
     try:
         return _fields.decode(body)
     except msgspec.ValidationError:
-        _anything.decode(body)  # raises DecodeError if it is no JSON at all
+        _anything.decode(body)  # raises DecodeError if it is not JSON
         return None
 
 
 def decode_scalar(fields: dict[str, Raw], name: str, kind: type) -> Any:
-    """The value of a field that must be of one type, None where it is absent or null."""
+    """The value of a field that must have this type; None if it is absent or null."""
     if name not in fields:
         return None
     try:
         return SCALARS[kind].decode(fields[name])
     except msgspec.MsgspecError as fault:
-        raise InvalidRequest(f"`{name}` must be a {KINDS[kind]}.", param=name) from fault
+        raise InvalidRequest(f"`{name}` must be {KINDS[kind]}.", param=name) from fault
 
 
 EARLIER = 3  # user texts that may help to understand a short follow-up

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.scope import ContextRequest, RequestItem
-from gateway.errors import InvalidRequest
+from gateway.errors import QUOTED, InvalidRequest
 
 PREFIX = b"x-context-"
 TEXTS = ("session", "agent", "profile", "prompt", "content", "task", "user", "language", "type")
@@ -19,12 +19,13 @@ READ = frozenset({*TEXTS, *LISTS, "budget", "inject"})
 SENT_OR_KEY = frozenset({"receipt", "injected", "tokens", "degraded", "snapshot", "key"})  # not ours to read here
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+Language = Annotated[str, StringConstraints(max_length=64)]  # compared with that of every resource
 Score = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=1000)]
 
 
 class StrictModel(BaseModel):
-    """Part of a request body that is ours: unknown keys and loose types are errors."""
+    """Part of the `context` object: unknown keys and types that need conversion are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -64,7 +65,7 @@ class ContextObject(StrictModel):
     content: str | None = None
     task: str | None = None
     user: str | None = None
-    language: str | None = None
+    language: Language | None = None
     type: str | None = None
     budget: Annotated[int, Field(ge=0)] | None = None
     include: list[str] = []
@@ -78,7 +79,7 @@ class ContextObject(StrictModel):
 
 
 def read_context_request(headers: Iterable[tuple[bytes, bytes]], context: Raw | None) -> ContextRequest:
-    """One Asked from both places; a header wins over the body."""
+    """The request that headers and body make together; a header overrides the body."""
     given = read_headers(headers)
     if context is None or bytes(context) == b"null":
         return EMPTY_REQUEST if not given else build_context_request(given, EMPTY_OBJECT)
@@ -86,7 +87,7 @@ def read_context_request(headers: Iterable[tuple[bytes, bytes]], context: Raw | 
 
 
 def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The x-context headers, percent-decoded once; lists stay comma lists."""
+    """The x-context headers by name, percent-decoded once; lists stay comma-separated."""
     given: dict[str, str] = {}
     seen = set()
     for raw_name, raw_value in headers:
@@ -97,9 +98,9 @@ def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
         if name in SENT_OR_KEY:
             continue
         if name not in READ:
-            raise InvalidRequest(f"There is no header {header}.", param=header)
+            raise InvalidRequest(f"Unknown header {header}.", param=header)
         if name in seen and name not in LISTS:
-            raise InvalidRequest(f"The header {header} is repeated.", param=header)
+            raise InvalidRequest(f"The header {header} must not be repeated.", param=header)
         seen.add(name)
         value = decode_value(raw_value, header)
         if value:
@@ -119,10 +120,10 @@ def read_context(raw: Raw) -> ContextObject:
         return ContextObject.model_validate(msgspec.json.decode(raw))
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_input=False)[0]
-        path = ".".join(str(part) for part in ("context", *first["loc"]))
+        path = ".".join(str(part)[:QUOTED] for part in ("context", *first["loc"]))
         raise InvalidRequest(f"{path}: {first['msg']}.", param=path) from fault
     except (msgspec.MsgspecError, RecursionError) as fault:
-        raise InvalidRequest("`context` cannot be read.", param="context") from fault
+        raise InvalidRequest("`context` could not be parsed.", param="context") from fault
 
 
 def build_context_request(given: dict[str, str], body: ContextObject) -> ContextRequest:
@@ -144,13 +145,13 @@ def build_context_request(given: dict[str, str], body: ContextObject) -> Context
 
 def parse_budget(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise InvalidRequest("x-context-budget must be a whole number, 0 or more.", param="x-context-budget")
-    return int(text.lstrip("0")[:18] or 0)  # no budget is so large that further digits would matter
+        raise InvalidRequest("x-context-budget must be a non-negative integer.", param="x-context-budget")
+    return int(text.lstrip("0")[:18] or 0)  # further digits make no difference: no budget is that large
 
 
 def parse_switch(text: str) -> bool:
     if text not in ("on", "off"):
-        raise InvalidRequest("x-context-inject must be on or off.", param="x-context-inject")
+        raise InvalidRequest("x-context-inject must be 'on' or 'off'.", param="x-context-inject")
     return text == "on"
 
 

@@ -1,4 +1,4 @@
-"""A context request becomes a Scope: every alias is looked up in one snapshot, with what the caller may see."""
+"""From ContextRequest to Scope: every alias is looked up in one snapshot, among what the caller may see."""
 
 from typing import TypeVar
 
@@ -8,17 +8,17 @@ from gateway.domain.node import Node
 from gateway.domain.principal import ANY_GROUP, Principal, may_read
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import Snapshot
-from gateway.errors import AgentConflict, ModelRequired, ServiceUnavailable, UnknownAlias, UserNotAllowed
+from gateway.errors import AgentConflict, ModelRequired, ServiceUnavailable, UnknownAlias, UserNotAllowed, quote
 
 AGENT_MODEL = "agent:"
 T = TypeVar("T")
 
 
 def build_scope(asked: ContextRequest, model: str | None, principal: Principal, snapshot: Snapshot) -> Scope:
-    """Who asks about what; raises Unknown, AgentConflict or UserNotAllowed."""
+    """The scope of a request; raises UnknownAlias, AgentConflict or UserNotAllowed."""
     if asked.user is not None and "act_as_user" not in principal.rights:
         raise UserNotAllowed("This key may not act for users.", param=asked.where("user"))
-    # What no list names makes no difference: callers who may read the same share what was made for one of them.
+    # Identities that no reader list names make no difference: callers who may read the same share what is cached.
     readers = principal.readers(asked.user) & (snapshot.readers | {ANY_GROUP})
     agent = find_agent(asked, model, principal, snapshot)
     profile = find_profile(asked, agent, snapshot)
@@ -35,11 +35,12 @@ def build_scope(asked: ContextRequest, model: str | None, principal: Principal, 
 
 
 def find_agent(asked: ContextRequest, model: str | None, principal: Principal, snapshot: Snapshot) -> Agent | None:
-    """The header's agent, else the model's, else the key's; a forbidden one is an unknown one."""
+    """The agent in the header, else in the model, else of the key; a forbidden one counts as unknown."""
     by_model = model[len(AGENT_MODEL) :] if model is not None and model.startswith(AGENT_MODEL) else None
     if by_model is not None and asked.agent is not None and asked.agent != by_model:
         raise AgentConflict(
-            f"The request names agent {asked.agent!r}, its model agent {by_model!r}.", param=asked.where("agent")
+            f"The request names agent {quote(asked.agent)}, but its model names {quote(by_model)}.",
+            param=asked.where("agent"),
         )
     alias = asked.agent or by_model
     if alias is None:
@@ -51,11 +52,11 @@ def find_agent(asked: ContextRequest, model: str | None, principal: Principal, s
 
 
 def get_bound_agent(principal: Principal, snapshot: Snapshot) -> Agent | None:
-    """The agent that comes with the key; without it the caller would escape what the agent makes mandatory."""
+    """The agent that the key is bound to; without it, callers would escape what it makes mandatory."""
     if principal.agent is None:
         return None
     if principal.agent not in snapshot.agents:
-        raise ServiceUnavailable("The agent of this key is missing from the policies. Tell the gateway's operator.")
+        raise ServiceUnavailable("The agent of this key no longer exists. Contact the operator of the gateway.")
     return snapshot.agents[principal.agent]
 
 
@@ -66,22 +67,33 @@ def find_profile(asked: ContextRequest, agent: Agent | None, snapshot: Snapshot)
 
 
 def find_node(content: str, readers: frozenset[str], snapshot: Snapshot, param: str) -> Node:
-    """A node by id or path; for a path the longest prefix that is known and may be read."""
+    """A node by id or path; for a path, the longest known prefix that the caller may read."""
     if content in snapshot.node_ids:
         node = snapshot.nodes[snapshot.node_ids[content]]
         if may_read_node(node, readers, snapshot):
             return node
-    path = content.strip("/")
-    while path:
-        if path in snapshot.nodes and may_read_node(snapshot.nodes[path], readers, snapshot):
-            return snapshot.nodes[path]
-        path = path.rpartition("/")[0]
+    found = find_longest_prefix(content.strip("/"), readers, snapshot)
+    if found is not None:
+        return found
     visible = [path for path, node in snapshot.nodes.items() if may_read_node(node, readers, snapshot)]
     raise UnknownAlias("content", content, visible, param=param)
 
 
+def find_longest_prefix(path: str, readers: frozenset[str], snapshot: Snapshot) -> Node | None:
+    """The last node on the way down a path; from the root, since a path may have any length and the tree has not."""
+    found = None
+    end = 0
+    while end >= 0:
+        end = path.find("/", end + 1)
+        node = snapshot.nodes.get(path if end < 0 else path[:end])
+        if node is None or not may_read(readers, node.readers):
+            break
+        found = node
+    return found
+
+
 def may_read_node(node: Node, readers: frozenset[str], snapshot: Snapshot) -> bool:
-    """A reader of a node must be a reader of everything above it."""
+    """Whether the caller may read a node: only a reader of everything above it may."""
     return all(may_read(readers, above.readers) for above in snapshot.ancestry(node))
 
 
@@ -100,7 +112,7 @@ def decide_participation(agent: Agent | None, profile: Profile | None) -> bool:
 
 
 def choose_model(model: str | None, scope: Scope, default: str | None) -> str:
-    """The client's model, unless it is an agent's name or missing."""
+    """The client's model; if that is missing or names an agent: the agent's, the profile's or the default one."""
     if model is not None and not model.startswith(AGENT_MODEL):
         return model
     for source in (scope.agent, scope.profile):
@@ -108,7 +120,7 @@ def choose_model(model: str | None, scope: Scope, default: str | None) -> str:
             return source.defaults.model
     if default:
         return default
-    raise ModelRequired("No model is given, and neither agent, profile nor settings name one.", param="model")
+    raise ModelRequired("No model was specified, and neither agent, profile nor settings define one.", param="model")
 
 
 def resolve_assignments(scope: Scope, snapshot: Snapshot) -> tuple[Assignment, ...]:
@@ -116,7 +128,7 @@ def resolve_assignments(scope: Scope, snapshot: Snapshot) -> tuple[Assignment, .
     always = tuple(Assignment(Level.GLOBAL, "", alias) for alias in snapshot.mandatory)
     if not scope.takes_part:
         return always
-    # A context that is not valid now is not there at all.
+    # A context outside its validity period does not exist.
     found = [one for one in list_own_assignments(scope, snapshot) if one.context in snapshot.contexts]
     if not found and snapshot.default is not None and snapshot.default not in snapshot.mandatory:
         found.append(Assignment(Level.GLOBAL, "", snapshot.default))
@@ -124,7 +136,7 @@ def resolve_assignments(scope: Scope, snapshot: Snapshot) -> tuple[Assignment, .
 
 
 def list_own_assignments(scope: Scope, snapshot: Snapshot) -> list[Assignment]:
-    """Profile, agent, prompt, content."""
+    """Assignments of the profile, agent, prompt and content, in this order."""
     found: list[Assignment] = []
     for level, source in (
         (Level.PROFILE, scope.profile),
@@ -139,7 +151,7 @@ def list_own_assignments(scope: Scope, snapshot: Snapshot) -> list[Assignment]:
 
 
 def list_content_assignments(node: Node, snapshot: Snapshot) -> list[Assignment]:
-    """The nearest node with an assignment wins; one that merges adds the next above it."""
+    """Assignments of the nearest node that has any; with `inherit: merge`, also of the next one above it."""
     found: list[Assignment] = []
     for above in snapshot.ancestry(node):
         if not any(alias in snapshot.contexts for alias in above.contexts):

@@ -43,7 +43,7 @@ class CategoryFill:
 
 @dataclass(frozen=True, slots=True)
 class SelectionTerms:
-    """Under what conditions to select."""
+    """The conditions of a selection."""
 
     budget: int
     offers: bool  # the two tools can be registered
@@ -71,7 +71,7 @@ def propose(
     sources: tuple[Assignment, ...] = (),
     degraded: frozenset[str] = frozenset(),
 ) -> Proposal:
-    """The candidates by priority; of one priority they keep the order of their contexts."""
+    """The candidates by priority; those of equal priority keep their order."""
     ranked = sorted(candidates, key=lambda candidate: candidate.resource.priority)  # stable
     return Proposal(tuple(ranked), tuple(dropped), sources, degraded)
 
@@ -81,7 +81,7 @@ def is_searchable(candidate: Candidate) -> bool:
 
 
 def choose_budget(scope: Scope, default: int) -> int:
-    """The first of request, agent, profile and settings; a request is held to the maximum of its agent."""
+    """The first of request, agent, profile and settings; a request is capped at its agent's maximum."""
     sources = [source.budget for source in (scope.agent, scope.profile) if source is not None]
     configured = next((budget.total for budget in sources if budget.total is not None), default)
     if scope.request.budget is None:
@@ -99,7 +99,7 @@ def select(proposal: Proposal, terms: SelectionTerms, found: SearchResult | None
     always = [candidate for candidate in ranked if candidate.resource.mode is Mode.ALWAYS]
     named = [candidate for candidate in ranked if candidate.resource.mode is not Mode.ALWAYS and candidate.named]
     stable = fill(always, terms.budget, "always", terms.pricing)
-    # Room that one category could not use stays empty: with a larger budget it would take it back.
+    # What one category could not use stays unused: with a larger budget it would need it again.
     room = 0 if stable.left else max(0, terms.budget - stable.spent)
     volatile = fill(named, room, "named", terms.pricing)
     room = 0 if stable.left or volatile.left else max(0, room - volatile.spent)
@@ -138,7 +138,7 @@ def offer(proposal: Proposal, fills: Sequence[CategoryFill], offers: bool) -> Of
 
 
 def fill(candidates: Sequence[Candidate], budget: int, category: str, pricing: Pricing) -> CategoryFill:
-    """A strict prefix by rank: after the first that does not fit whole, nothing more is placed.
+    """A strict prefix by rank: after the first resource that does not fit completely, nothing more is placed.
 
     Required and mandatory resources are paid first and never left out, so that they can only overdraw the budget.
     """
@@ -179,7 +179,7 @@ def truncate_candidate(candidate: Candidate, remaining: int, cost: EntryCost) ->
 
 def warn_overdrawn(category: str, owed: int, budget: int) -> Notice:
     return Notice(
-        "over_budget", category, f"Required resources take {owed} tokens, {owed - budget} more than the budget allows."
+        "over_budget", category, f"Required resources need {owed} tokens, {owed - budget} more than the budget."
     )
 
 
@@ -188,7 +188,7 @@ NOTHING_FOUND = SearchResult()
 
 @dataclass(frozen=True, slots=True)
 class PickOutcome:
-    """What became of the searchable resources: placed within the room, or left with a reason and a score."""
+    """The searchable resources: placed within the remaining budget, or omitted with a reason and a score."""
 
     fill: CategoryFill
     placed: frozenset[str] = frozenset()
@@ -202,7 +202,7 @@ class PickOutcome:
         return frozenset({"semantic"} if self.found.reason in ("late", "unavailable") else ())
 
     def explain(self, omission: Omission) -> Omission:
-        """The omission with its score, and the reason why a search did not bring it in."""
+        """The omission with its score, and the reason why it was not picked."""
         identity = omission.candidate.resource.id
         if identity not in self.searchable or identity in self.placed:
             return omission
@@ -214,7 +214,7 @@ class PickOutcome:
 
 
 def fill_picks(proposal: Proposal, found: SearchResult, room: int, terms: SelectionTerms) -> PickOutcome:
-    """Place what a search found within the room that is left.
+    """Place what a search found within the remaining budget.
 
     The scarcer the room, the fewer come in: a good one whole says more than several cut short.
     """
@@ -238,7 +238,7 @@ def fill_picks(proposal: Proposal, found: SearchResult, room: int, terms: Select
 
 
 def sort_catalogue(catalogue: Iterable[Omission], ranked: Sequence[Candidate]) -> list[Omission]:
-    """The catalogue in the order of its resources, whatever sent them there."""
+    """The catalogue in the order of its resources, whatever the reason for each entry."""
     position = {candidate.resource.id: place for place, candidate in enumerate(ranked)}
     return sorted(catalogue, key=lambda left: position[left.candidate.resource.id])
 

@@ -1,12 +1,11 @@
-"""Making a text fit a number of tokens."""
+"""Truncating a text to a number of tokens."""
 
 import re
 from collections.abc import Callable
-from itertools import zip_longest
 
 Count = Callable[[str], int]
 
-MARK = "[…]"  # stands where something was left out
+MARK = "[…]"  # marks where text was removed
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n")
 
 
@@ -41,8 +40,8 @@ def extract(text: str, limit: int, count: Count) -> str:
         [sentence for sentence in _SENTENCE_END.split(paragraph) if sentence.strip()]
         for paragraph in re.split(r"\n\s*\n", text)
     ]
-    rounds = zip_longest(*([(row, column) for column in range(len(p))] for row, p in enumerate(paragraphs)))
-    order = [place for places in rounds for place in places if place is not None]
+    places = ((row, column) for row, paragraph in enumerate(paragraphs) for column in range(len(paragraph)))
+    order = sorted(places, key=lambda place: place[1])  # stable: in each round the paragraphs keep their order
     fits = find_longest(len(order), lambda size: count(assemble(paragraphs, order[:size])) <= limit)
     return assemble(paragraphs, order[:fits]) if fits else keep_start(text, limit, count)
 
@@ -61,7 +60,7 @@ def assemble(paragraphs: list[list[str]], places: list[tuple[int, int]]) -> str:
 
 
 def find_longest(size: int, fits: Callable[[int], bool]) -> int:
-    """The largest length up to `size` that fits, by halving; 0 if none does."""
+    """The largest length up to `size` that fits, by binary search; 0 if none does."""
     low, high = 0, size
     while low < high:
         middle = (low + high + 1) // 2

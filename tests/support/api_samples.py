@@ -52,20 +52,20 @@ class Sample:
         path = self.path
         for name, value in self.named(world, by_id).items():
             path = path.replace(f"{{{name}}}", quote(value, safe="")).replace(f"{{{name}:path}}", quote(value))
-        query = quote(filled(self.query, world), safe="=&")
+        query = quote(fill_places(self.query, world), safe="=&")
         return f"{path}?{query}" if query else path
 
     def payload(self, world: World) -> bytes | None:
         if self.body is None:
             return None
         raw = self.body if isinstance(self.body, bytes) else orjson.dumps(self.body)
-        return filled(raw.decode(), world).encode()
+        return fill_places(raw.decode(), world).encode()
 
     def headers(self) -> dict[str, str]:
         return {"content-type": self.media} if self.body is not None else {}
 
 
-def filled(text: str, world: World) -> str:
+def fill_places(text: str, world: World) -> str:
     """A text with the names of a world."""
     for name in ("one", "base", "root", "new"):
         text = text.replace(f"<{name}>", world.name(name))
@@ -83,7 +83,7 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 
 
-def remembered(one: str) -> tuple[Sample, ...]:
+def list_version_samples(one: str) -> tuple[Sample, ...]:
     """What can be asked about the past of an object."""
     return (
         Sample("GET", f"{one}/versions"),
@@ -93,7 +93,7 @@ def remembered(one: str) -> tuple[Sample, ...]:
     )
 
 
-def of_kind(kind: str) -> tuple[Sample, ...]:
+def list_kind_samples(kind: str) -> tuple[Sample, ...]:
     """What every kind of object can do."""
     every, one, body = f"/{kind}", f"/{kind}/{{{kind[:-1]}}}", BODIES[kind]
     return (
@@ -102,7 +102,7 @@ def of_kind(kind: str) -> tuple[Sample, ...]:
         Sample("GET", one),
         Sample("PUT", one, body),
         Sample("DELETE", one, status=204),
-        *remembered(one),
+        *list_version_samples(one),
         Sample("GET", f"{one}/draft"),
         Sample("PUT", f"{one}/draft", body),
         Sample("DELETE", f"{one}/draft", status=204),
@@ -115,7 +115,7 @@ RESOLVE = {"context": {"agent": "<one>", "content": "<one>"}, "query": "What is 
 BUNDLE = {"agents": {"<new>": {"instructions": "Be brief."}}}
 
 SAMPLES: tuple[Sample, ...] = (
-    *(sample for kind in KINDS for sample in of_kind(kind)),
+    *(sample for kind in KINDS for sample in list_kind_samples(kind)),
     Sample("GET", "/resource-types"),
     Sample("GET", "/resource-types/{type}"),
     Sample("GET", "/contexts/global"),
@@ -147,7 +147,7 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("PUT", f"{NODE}/context", {"contexts": ["<base>"], "inherit": "merge"}),
     Sample("DELETE", f"{NODE}/context", status=204),
     Sample("GET", f"{NODE}/links"),
-    *remembered(NODE),
+    *list_version_samples(NODE),
     Sample("POST", "/resolve", RESOLVE),
     Sample("POST", "/contexts/resolve", RESOLVE),
     Sample("GET", "/search", query="q=<mark>"),

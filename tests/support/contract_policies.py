@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from tests.support.gateway import Answered, Client, read
+from tests.support.gateway import Client, ClientReply, read
 
 TAG = new(b"a secret of the tests", b"default", sha256).hexdigest()[:8]
 USER = {"role": "user", "content": "Hi"}
@@ -96,7 +96,7 @@ async def ask(
     body: bytes | dict[str, Any] = BODY,
     path: str = "/v1/chat/completions",
     method: str = "POST",
-) -> Answered:
+) -> ClientReply:
     """One request; headers are pairs, so that they may be repeated."""
     named = list(headers)
     if not any(name.lower() == "content-type" for name, _ in named):

@@ -32,7 +32,7 @@ def known_types() -> ResourceRegistry:
     return load_registry()
 
 
-class Controlled:
+class ControlPlane:
     """Policies, and the services that change them."""
 
     def __init__(self, directory: Path, records: MemoryRecordStore | None = None) -> None:
@@ -45,7 +45,7 @@ class Controlled:
         self.importer = BundleImporter(self.policies, writer, self.documents)
 
     @classmethod
-    async def start(cls, directory: Path, files: dict[str, Any] | None = None) -> "Controlled":
+    async def start(cls, directory: Path, files: dict[str, Any] | None = None) -> "ControlPlane":
         write(directory, files)
         made = cls(directory)
         await made.policies.start()

@@ -106,7 +106,7 @@ class Thread:
 
 
 @dataclass
-class Answered:
+class ClientReply:
     """What a client got."""
 
     status: int
@@ -221,12 +221,12 @@ class Client:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
-    async def chat(self, asked: str | list[dict[str, Any]] = "Tidy this", **said: Any) -> Answered:
+    async def chat(self, asked: str | list[dict[str, Any]] = "Tidy this", **said: Any) -> ClientReply:
         """One chat request. `agent`, `session` and `key` become headers, everything else goes into the body."""
         async with self.asking(asked, **said) as response:
             return await read(response)
 
-    async def post(self, body: bytes, path: str = "/chat/completions", **headers: str) -> Answered:
+    async def post(self, body: bytes, path: str = "/chat/completions", **headers: str) -> ClientReply:
         """Any bytes; header names are written with `_` for `-`."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         async with (
@@ -237,7 +237,7 @@ class Client:
         ):
             return await read(response)
 
-    async def get(self, path: str, **headers: str) -> Answered:
+    async def get(self, path: str, **headers: str) -> ClientReply:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         async with aiohttp.ClientSession() as session, session.get(self.base_url + path, headers=named) as response:
             return await read(response)
@@ -259,7 +259,7 @@ class Client:
             yield response
 
 
-async def read(response: aiohttp.ClientResponse) -> Answered:
+async def read(response: aiohttp.ClientResponse) -> ClientReply:
     raw, broken = b"", False
     try:
         async for piece in response.content.iter_any():
@@ -267,7 +267,7 @@ async def read(response: aiohttp.ClientResponse) -> Answered:
     except aiohttp.ClientError:
         broken = True
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Answered(response.status, headers, raw, broken)
+    return ClientReply(response.status, headers, raw, broken)
 
 
 @contextmanager
@@ -306,14 +306,14 @@ def running_gateway(
     settings = Settings.model_validate(data)
     app = thread.run(Gateway.open(settings, timings))
     try:
-        with serving(thread, app, settings) as port:
+        with serve_app(thread, app, settings) as port:
             yield Client(thread, app, port)
     finally:
         thread.run(app.close())
 
 
 @contextmanager
-def serving(thread: Thread, app: Gateway, settings: Settings) -> Iterator[int]:
+def serve_app(thread: Thread, app: Gateway, settings: Settings) -> Iterator[int]:
     plug = socket.create_server(("127.0.0.1", 0))
     server = build_server(app.build_app(draining=lambda: False), settings)
     running = asyncio.run_coroutine_threadsafe(server.serve([plug]), thread.loop)
@@ -327,7 +327,7 @@ def serving(thread: Thread, app: Gateway, settings: Settings) -> Iterator[int]:
 
 
 @contextmanager
-def following(client: Client) -> Iterator[Client]:
+def follow_store(client: Client) -> Iterator[Client]:
     """A node that looks at the store as a running one does."""
     task = asyncio.run_coroutine_threadsafe(client.app.policies.follow(), client.thread.loop)
     try:

@@ -60,7 +60,7 @@ def configure(directory: Path, base_url: str = "http://127.0.0.1:9", link: str =
 
 
 @dataclass
-class Running:
+class GatewayProcess:
     """A supervisor and its workers."""
 
     process: subprocess.Popen[str]
@@ -81,7 +81,7 @@ class Running:
     def workers(self) -> list[int]:
         """The processes that are alive."""
         started = [int(match[1]) for _, match in self.said(r"started as process (\d+)")]
-        return [pid for pid in started if alive(pid)]
+        return [pid for pid in started if is_alive(pid)]
 
     async def ask(self, **headers: str) -> str:
         """One chat, as from a client that tries once more when a connection breaks."""
@@ -110,7 +110,7 @@ class Running:
         return sum(sample.value for family in families for sample in family.samples if sample.name == name)
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Whether a process runs; one that is gone and not yet waited for does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
@@ -119,7 +119,7 @@ def alive(pid: int) -> bool:
 
 
 @contextmanager
-def frozen(pid: int) -> Iterator[None]:
+def freeze_process(pid: int) -> Iterator[None]:
     """A worker that does nothing for a while, so that somebody else has to."""
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -128,17 +128,17 @@ def frozen(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def spawned(config: Path, *arguments: str) -> subprocess.Popen[str]:
+def spawn_gateway(config: Path, *arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "gateway", "serve", "--config", str(config), *arguments]
     with (config.parent / "stderr").open("w") as errors:
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
 
 
 @contextmanager
-def serving(config: Path, workers: int = 2) -> Iterator[Running]:
+def running_workers(config: Path, workers: int = 2) -> Iterator[GatewayProcess]:
     """Several workers that have all started."""
-    process = spawned(config, "--workers", str(workers))
-    running = Running(process, config.parent)
+    process = spawn_gateway(config, "--workers", str(workers))
+    running = GatewayProcess(process, config.parent)
     try:
         assert process.stdout is not None
         said = process.stdout.readline()

@@ -13,7 +13,7 @@ from gateway.domain.principal import Principal, Role
 from gateway.edge.manage.app import get_api_routes
 from gateway.edge.manage.openapi import build_openapi
 from gateway.settings import Settings
-from tests.support.management_asgi import Answer, ask, conforms, find_template
+from tests.support.management_asgi import Answer, ask, check_conforms, find_template
 
 EDITOR = Principal("anna", role=Role.EDITOR)
 ADMIN = Principal("root", role=Role.ADMIN)
@@ -30,15 +30,15 @@ class ManagedGateway:
     async def ask(self, method: str, target: str, body: Any = None, by: Principal = EDITOR, **headers: str) -> Answer:
         answer = await ask(self.manage, method, target, body, by, **headers)
         if not (target.startswith("/export") and answer.status == 200):  # files have no schema
-            conforms(self.document, method, find_template(self.manage, method, target), answer)
+            check_conforms(self.document, method, find_template(self.manage, method, target), answer)
         return answer
 
 
 @asynccontextmanager
-async def managed(directory: Path, files: dict[str, Any]) -> AsyncGenerator[ManagedGateway]:
+async def running_management(directory: Path, files: dict[str, Any]) -> AsyncGenerator[ManagedGateway]:
     settings = Settings.model_validate(
         {
-            "policies": str(written(directory, files)),
+            "policies": str(write_policies(directory, files)),
             "store": "memory:",
             "secret": "a secret of the tests",
             "upstreams": {"demo": {"kind": "demo"}},
@@ -54,6 +54,6 @@ async def managed(directory: Path, files: dict[str, Any]) -> AsyncGenerator[Mana
         await gateway.close()
 
 
-def written(directory: Path, files: dict[str, Any]) -> Path:
+def write_policies(directory: Path, files: dict[str, Any]) -> Path:
     (directory / "files.yaml").write_text(yaml.safe_dump(files, sort_keys=False))
     return directory

@@ -21,7 +21,7 @@ from gateway.resources.registry import load_registry
 from gateway.settings import LimitSettings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.memory_records import MemoryRecordStore
-from tests.support.management_asgi import Answer, ask, conforms, find_template
+from tests.support.management_asgi import Answer, ask, check_conforms, find_template
 
 FILES = {
     "contexts": {"house": {"resources": {"voice": {"type": "text", "data": {"content": "Write plainly."}}}}},
@@ -39,7 +39,7 @@ class NoMaterials:
         return None
 
 
-class Managed:
+class ManagedPolicies:
     """Speaks to the API as one caller."""
 
     def __init__(self, directory: Path) -> None:
@@ -47,7 +47,7 @@ class Managed:
         self.records = MemoryRecordStore()
         self.policies = self.node()
         self.services = ControlServices.build(self.policies, self.records, MemoryEphemeralStore())
-        self.manage = managing(self.services)
+        self.manage = build_api(self.services)
         self.document = build_openapi(get_api_routes(self.manage))
 
     def node(self) -> PolicyRepository:
@@ -60,7 +60,7 @@ class Managed:
         self, method: str, target: str, body: Any = None, principal: Principal = ANNA, **headers: str
     ) -> Answer:
         answer = await ask(self.manage, method, target, body, principal, **headers)
-        conforms(self.document, method, find_template(self.manage, method, target), answer)
+        check_conforms(self.document, method, find_template(self.manage, method, target), answer)
         return answer
 
     async def made(self, kind: str, alias: str, **fields: Any) -> Answer:
@@ -69,7 +69,7 @@ class Managed:
         return answer
 
 
-def managing(services: ControlServices) -> Starlette:
+def build_api(services: ControlServices) -> Starlette:
     groups = (
         *build_context_routes(services),
         ResourceRoutes(services.objects, services.contexts),
@@ -82,8 +82,8 @@ def managing(services: ControlServices) -> Starlette:
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> Managed:
-    managed = Managed(tmp_path)
+async def house(tmp_path: Path) -> ManagedPolicies:
+    managed = ManagedPolicies(tmp_path)
     managed.write(FILES)
     await managed.policies.start()
     return managed

@@ -63,7 +63,7 @@ def find_template(manage: Starlette, method: str, target: str) -> str:
     return next(route.path_format for route in routes if route.matches(scope)[0] is not Match.NONE)
 
 
-def conforms(document: dict[str, Any], method: str, template: str, answer: Answer) -> None:
+def check_conforms(document: dict[str, Any], method: str, template: str, answer: Answer) -> None:
     """Raise unless the OpenAPI document promises this answer to this operation."""
     operation = document["paths"][template][method.lower()]
     assert str(answer.status) in operation["responses"], f"{method} {template} does not declare {answer.status}"

@@ -6,10 +6,10 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from tests.support.gateway import Answered, Client, read
+from tests.support.gateway import Client, ClientReply, read
 
 
-async def manage(client: Client, method: str, path: str, body: Any = None, **headers: str) -> Answered:
+async def manage(client: Client, method: str, path: str, body: Any = None, **headers: str) -> ClientReply:
     """One request below `/api/v1`; the path is sent as it is written. Header names are written with `_` for `-`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     raw = body if isinstance(body, bytes) or body is None else orjson.dumps(body)

@@ -9,14 +9,14 @@ from schemathesis.core import NOT_SET
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import CoveragePhaseData
 
-from tests.support.api_samples import SAMPLES, Sample, filled
+from tests.support.api_samples import SAMPLES, Sample, fill_places
 from tests.support.workspaces import OURS
 
 BY_OPERATION = {(sample.method, sample.path.replace(":path", "")): sample for sample in SAMPLES}
 HUGE = 2**63
 
 
-def dice_of(case: Case[Any]) -> Random:
+def make_dice(case: Case[Any]) -> Random:
     """The same for the same case, so that a failure can be repeated."""
     return Random(repr((case.method, case.path, case.path_parameters, case.query, case.headers, case.body)))
 
@@ -24,14 +24,14 @@ def dice_of(case: Case[Any]) -> Random:
 def steer(case: Case[Any], often: float) -> None:
     """Put in good values in place of good ones that were made up; bad ones stay as they are."""
     sample = BY_OPERATION[case.operation.method.upper(), case.operation.path]
-    dice = dice_of(case)
+    dice = make_dice(case)
     if case.path_parameters and not _bad_at(case, ParameterLocation.PATH) and dice.random() < often:
         values = sample.named(OURS, by_id=dice.random() < 0.3)
         case.path_parameters = {name: values[name] for name in case.path_parameters}
     if not _bad_at(case, ParameterLocation.HEADER) and dice.random() < often:
         case.headers.pop("If-Match", None)
     if sample.query and not _bad_at(case, ParameterLocation.QUERY) and dice.random() < often:
-        case.query = dict(pair.split("=") for pair in filled(sample.query, OURS).split("&"))
+        case.query = dict(pair.split("=") for pair in fill_places(sample.query, OURS).split("&"))
     if case.body is not NOT_SET and not is_negative(case) and dice.random() < often:
         _steer_body(case, sample, dice)
 

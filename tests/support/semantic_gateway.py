@@ -15,7 +15,7 @@ import yaml
 
 from gateway.semantic.search.scoring import FEATURES
 from tests.support.contract_policies import names_in, system_text, text
-from tests.support.gateway import Answered, Client, Thread
+from tests.support.gateway import Client, ClientReply, Thread
 from tests.support.upstream import Upstream, requests_on, say
 
 WIDTH = 512
@@ -125,7 +125,7 @@ def running_embeddings(thread: Thread) -> Iterator[Embeddings]:
         thread.run(endpoint.stop())
 
 
-def by_cosine(directory: Path) -> str:
+def write_cosine_calibration(directory: Path) -> str:
     """A calibration by which the probability is one half at a cosine of .3, whatever else is known."""
     path = directory / "by-cosine.json"
     path.write_bytes(orjson.dumps({"features": FEATURES, "intercept": -9.0, "weights": {"dense": 30.0}}))
@@ -133,7 +133,7 @@ def by_cosine(directory: Path) -> str:
 
 
 @contextmanager
-def indexing(client: Client) -> Iterator[None]:
+def run_indexing(client: Client) -> Iterator[None]:
     """The gateway's background work: the harness serves requests only."""
     assert client.app.semantic is not None
     running = asyncio.run_coroutine_threadsafe(client.app.semantic.run(), client.thread.loop)
@@ -145,7 +145,7 @@ def indexing(client: Client) -> Iterator[None]:
             running.result(10)
 
 
-def settle(client: Client) -> None:
+def wait_until_indexed(client: Client) -> None:
     """Wait until the newest policies can be searched."""
     assert client.app.semantic is not None
     client.thread.run(asyncio.wait_for(client.app.semantic.wait_until_indexed(), 20))
@@ -158,7 +158,9 @@ def rewrite(client: Client, policies: dict[str, Any]) -> None:
     client.thread.run(client.app.reload())
 
 
-async def injected(client: Client, upstream: Upstream, asked: Any = ASKED, **said: Any) -> tuple[Answered, list[str]]:
+async def ask_and_list_injected(
+    client: Client, upstream: Upstream, asked: Any = ASKED, **said: Any
+) -> tuple[ClientReply, list[str]]:
     """The answer to a question, and the names of what was placed for it."""
     upstream.will(say("Done."))
     answered = await client.chat(asked, **{"agent": "helper", **said})

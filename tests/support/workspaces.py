@@ -174,18 +174,20 @@ class Stage:
 
 
 @contextmanager
-def staged(
+def running_stage(
     thread: Thread, directory: Path, base_url: str, worlds: Sequence[World] = (OURS, THEM, TWIN)
 ) -> Iterator[Stage]:
     """A gateway with these worlds on SQLite, and policy files that all of them share."""
-    with node(thread, directory, base_url, worlds, f"sqlite:///{directory}/gateway.db") as client:
+    with running_replica(thread, directory, base_url, worlds, f"sqlite:///{directory}/gateway.db") as client:
         stage = Stage(client, worlds)
         stage.set()
         yield stage
 
 
 @contextmanager
-def node(thread: Thread, directory: Path, base_url: str, worlds: Sequence[World], store: str) -> Iterator[Client]:
+def running_replica(
+    thread: Thread, directory: Path, base_url: str, worlds: Sequence[World], store: str
+) -> Iterator[Client]:
     """One gateway over a store that others may use, too."""
     keys = [key for world in worlds for key in world.api_keys()]
     with running_gateway(thread, directory, base_url, POLICIES, auth={"keys": keys}, store=store) as client:

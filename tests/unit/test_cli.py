@@ -194,7 +194,7 @@ def test_resolve_for_a_person(config: str, capsys: pytest.CaptureFixture[str]) -
     ("flags", "told"),
     [
         (["--agent", "editr"], "There is no agent 'editr'. Did you mean 'editor'?"),
-        (["--budget", "lots"], "x-context-budget must be a whole number"),
+        (["--budget", "lots"], "x-context-budget must be a non-negative integer"),
         (["--profile", "x"], "There is no profile 'x'."),
     ],
 )

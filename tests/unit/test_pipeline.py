@@ -217,7 +217,7 @@ async def test_items_that_take_more_than_the_rest_of_the_budget_are_placed_with_
 
 
 @pytest.mark.parametrize("said", [{"inject": "off"}, {"agent": "bare"}])
-async def test_items_are_not_placed_where_nothing_is(walker: Walker, said: dict[str, str]) -> None:
+async def test_items_are_not_placed_where_nothing_is(walker: Walker, said: dict[str, Any]) -> None:
     body = BODY | {"context": {"items": [{"name": "Draft", "text": "Once upon"}]}}
     assert (await walker.prepare(body=body, **said)).injection.volatile == ""
 

@@ -1,4 +1,5 @@
 import re
+import tempfile
 import types
 import typing
 from datetime import UTC, datetime
@@ -88,7 +89,7 @@ def test_without_a_file_there_is_a_demo_with_the_example_policies() -> None:
 
 def test_without_the_example_policies_the_demo_has_an_empty_set(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(module, "__file__", str(tmp_path / "gateway" / "settings.py"))
-    monkeypatch.setattr(module.tempfile, "mkdtemp", lambda prefix: str(tmp_path))
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix: str(tmp_path))
     assert load_settings(None, {}).policies == str(tmp_path)
 
 

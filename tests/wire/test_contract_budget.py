@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.contract_policies import BODY, about, ask, names_in, text
-from tests.support.gateway import Answered, Client, Thread, running_gateway
+from tests.support.gateway import Client, ClientReply, Thread, running_gateway
 from tests.support.upstream import Upstream, say
 
 SENTENCE = "Every answer names its source and says how old it is. "  # 12 tokens
@@ -42,7 +42,7 @@ def house(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathF
         yield client
 
 
-async def asked(house: Client, upstream: Upstream, **said: str) -> tuple[Answered, dict[str, Any]]:
+async def asked(house: Client, upstream: Upstream, **said: str) -> tuple[ClientReply, dict[str, Any]]:
     upstream.reset()
     upstream.will(say("Done."))
     answer = await ask(house, about(**said), BODY | {"model": "gpt-4o"})
@@ -111,7 +111,7 @@ async def test_a_larger_budget_never_drops_a_kept_item(house: Client, upstream: 
 
 
 async def test_tokens_count_blocks_and_tool_schemas(house: Client, upstream: Upstream) -> None:
-    def tokens(answer: Answered) -> int:
+    def tokens(answer: ClientReply) -> int:
         return int(answer.headers["x-context-tokens"])
 
     everything, _ = await asked(house, upstream, agent="free")

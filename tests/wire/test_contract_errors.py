@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from tests.support.contract_policies import BODY, POLICIES, about, ask
-from tests.support.gateway import Answered, Client, Start, Thread, running_gateway
+from tests.support.gateway import Client, ClientReply, Start, Thread, running_gateway
 from tests.support.upstream import Answer, Gate, Upstream, call, hang_up, html, raw_events, reply, say, status
 
 LIMITS = {"body_bytes": 5000, "header_bytes": 4000, "drain_seconds": 1}
@@ -20,7 +20,7 @@ def house(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathF
         yield client
 
 
-def check_shape(answer: Answered, code: int, name: str) -> None:
+def check_shape(answer: ClientReply, code: int, name: str) -> None:
     assert answer.status == code, answer.raw
     assert answer.headers["content-type"] == "application/json"
     assert list(answer.json) == ["error"]
@@ -29,7 +29,7 @@ def check_shape(answer: Answered, code: int, name: str) -> None:
     assert answer.error["message"]
 
 
-def check_headers(answer: Answered, client: Client) -> None:
+def check_headers(answer: ClientReply, client: Client) -> None:
     assert answer.headers["x-context-receipt"]
     assert answer.headers["x-context-injected"].isdigit()
     assert answer.headers["x-context-tokens"].isdigit()

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tests.support.contract_policies import ask
-from tests.support.gateway import POLICIES, Answered, Client, Start, Thread, running_gateway
+from tests.support.gateway import POLICIES, Client, ClientReply, Start, Thread, running_gateway
 from tests.support.management_client import manage
 from tests.support.upstream import Upstream, say
 
@@ -39,7 +39,7 @@ def keyed(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathF
 
 async def call(
     client: Client, key: str | None, method: str, path: str = "/keys", body: Any = None, **more: str
-) -> Answered:
+) -> ClientReply:
     return await manage(client, method, path, body, **({"authorization": f"Bearer {key}"} if key else {}), **more)
 
 

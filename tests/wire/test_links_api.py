@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway import POLICIES, Answered, Client, Thread, running_gateway
+from tests.support.gateway import POLICIES, Client, ClientReply, Thread, running_gateway
 from tests.support.management_client import manage
 from tests.support.upstream import Upstream, say
 from tests.support.web_pages import Pages, serving_pages
@@ -51,7 +51,9 @@ def linked(
         yield client
 
 
-async def call(client: Client, method: str, path: str, body: Any = None, key: str = "editor", **more: str) -> Answered:
+async def call(
+    client: Client, method: str, path: str, body: Any = None, key: str = "editor", **more: str
+) -> ClientReply:
     return await manage(client, method, path, body, authorization=f"Bearer {key}", **more)
 
 

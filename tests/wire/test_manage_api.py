@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway import POLICIES, Answered, Client, Start, Thread, running_gateway
+from tests.support.gateway import POLICIES, Client, ClientReply, Start, Thread, running_gateway
 from tests.support.management_client import manage
 from tests.support.upstream import Upstream, say
 
@@ -37,7 +37,9 @@ def kept(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathFa
         yield client
 
 
-async def call(client: Client, method: str, path: str, body: Any = None, key: str = "editor", **more: str) -> Answered:
+async def call(
+    client: Client, method: str, path: str, body: Any = None, key: str = "editor", **more: str
+) -> ClientReply:
     return await manage(client, method, path, body, authorization=f"Bearer {key}", **more)
 
 

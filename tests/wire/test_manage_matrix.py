@@ -17,11 +17,11 @@ from gateway.edge.manage.app import build_api_app, get_api_routes
 from gateway.edge.manage.problems import send_problem
 from gateway.edge.manage.routes import ApiRoute, Handler
 from tests.support.api_samples import SAMPLES, Sample
-from tests.support.gateway import Answered, Thread
+from tests.support.gateway import ClientReply, Thread
 from tests.support.upstream import Upstream
-from tests.support.workspaces import KINDS, NONE, OURS, THEM, TWIN, Stage, World, staged
+from tests.support.workspaces import KINDS, NONE, OURS, THEM, TWIN, Stage, World, running_stage
 
-Ask = Callable[[str, str, bytes | None, dict[str, str]], Answered]
+Ask = Callable[[str, str, bytes | None, dict[str, str]], ClientReply]
 
 CALLERS: dict[str, str | None] = {"nobody": None, "wrong": "cg-unknown", **{role: OURS.secret(role) for role in Role}}
 FOR_CHAT = {("POST", "/resolve"), ("POST", "/contexts/resolve"), ("GET", "/openapi.json")}
@@ -106,7 +106,7 @@ class Matrix:
 
     def _sent(
         self, sample: Sample, caller: str, path: World, body: World, by_id: bool = False
-    ) -> tuple[Answered, set[str]]:
+    ) -> tuple[ClientReply, set[str]]:
         """The answer, and the workspaces that have changed."""
         self.stage.restore()
         before = {name: self.stage.held(name) for name in ("ours", "them", "twin")}
@@ -121,12 +121,12 @@ def changed_others(where: str, touched: set[str]) -> Iterator[str]:
     return (f"{where} changes the workspace {name}" for name in sorted(touched - {"ours"}))
 
 
-def shows_own(answer: Answered) -> bool:
+def shows_own(answer: ClientReply) -> bool:
     """Whether an answer that has to be about our workspace is."""
     return any(word in answer.raw for word in (OURS.mark.encode(), b"ours-", OURS.sha256.encode(), b'"version":'))
 
 
-def told(answer: Answered, world: World) -> Any:
+def told(answer: ClientReply, world: World) -> Any:
     """An answer without the names of the world that it was asked about, and without what is made up anew each time."""
     ids = (world.id(kind) for kind in KINDS)
     names = re.compile("|".join((world.mark, world.sha256, world.key, *ids, world.prefix)).encode(), re.IGNORECASE)
@@ -138,7 +138,7 @@ def told(answer: Answered, world: World) -> Any:
 
 @pytest.fixture(scope="module")
 def stage(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(thread, tmp_path_factory.mktemp("matrix"), scripted.base_url) as set_up:
+    with running_stage(thread, tmp_path_factory.mktemp("matrix"), scripted.base_url) as set_up:
         yield set_up
 
 
@@ -151,11 +151,11 @@ def routes(stage: Stage) -> tuple[ApiRoute, ...]:
 def over_a_socket(stage: Stage) -> Iterator[Matrix]:
     with closing(HTTPConnection("127.0.0.1", stage.client.port, timeout=20)) as connection:
 
-        def ask(method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answered:
+        def ask(method: str, target: str, body: bytes | None, headers: dict[str, str]) -> ClientReply:
             connection.request(method, f"/api/v1{target}", body, headers)
             response = connection.getresponse()
             named = {name.lower(): value for name, value in response.getheaders()}
-            return Answered(response.status, named, response.read())
+            return ClientReply(response.status, named, response.read())
 
         yield Matrix(ask, stage)
 
@@ -164,7 +164,7 @@ def in_process(stage: Stage, access: AccessControl, management: ASGIApp) -> Matr
     """The same questions to an app of our own making."""
     app = ErrorBoundary(AccessMiddleware(management, access), send_problem)
 
-    async def asked(method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Answered:
+    async def asked(method: str, target: str, body: bytes | None, headers: dict[str, str]) -> ClientReply:
         path, _, query = f"/api/v1{target}".partition("?")
         named = {"host": "127.0.0.1", **headers}
         scope = {
@@ -185,7 +185,7 @@ def in_process(stage: Stage, access: AccessControl, management: ASGIApp) -> Matr
 
         await app(scope, receive, send)
         shown = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return Answered(sent[0]["status"], shown, b"".join(part.get("body", b"") for part in sent[1:]))
+        return ClientReply(sent[0]["status"], shown, b"".join(part.get("body", b"") for part in sent[1:]))
 
     thread = stage.client.thread
     return Matrix(lambda method, target, body, headers: thread.run(asked(method, target, body, headers)), stage)

@@ -11,7 +11,7 @@ import pytest
 from tests.support.gateway import Client, Thread
 from tests.support.management_client import manage
 from tests.support.upstream import PATIENCE, Upstream
-from tests.support.workspaces import OURS, Stage, node, staged
+from tests.support.workspaces import OURS, Stage, running_replica, running_stage
 
 AT_ONCE = 50
 KEY = {"authorization": f"Bearer {OURS.secret('admin')}"}
@@ -20,7 +20,7 @@ KINDS = ("contexts", "profiles", "agents", "prompts", "content")
 
 @pytest.fixture(scope="module")
 def stage(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with staged(thread, tmp_path_factory.mktemp("races"), scripted.base_url, (OURS,)) as set_up:
+    with running_stage(thread, tmp_path_factory.mktemp("races"), scripted.base_url, (OURS,)) as set_up:
         yield set_up
 
 
@@ -30,7 +30,7 @@ def sibling(
 ) -> Iterator[Client]:
     """Another gateway over the same store."""
     store = stage.client.app.settings.store
-    with node(thread, tmp_path_factory.mktemp("sibling"), scripted.base_url, (OURS,), store) as client:
+    with running_replica(thread, tmp_path_factory.mktemp("sibling"), scripted.base_url, (OURS,), store) as client:
         yield client
 
 

@@ -15,8 +15,9 @@ from gateway.errors import StoreError
 from gateway.stores.breaker import ProbingBreaker
 from gateway.stores.redis_ephemeral import RedisEphemeralStore
 from tests.support.gateway import NAMES, STYLE, WEATHER, Client, Start
+from tests.support.limits import with_limits
 from tests.support.redis_server import RedisServer, free_port, running_redis
-from tests.support.upstream import PATIENCE, Answer, Upstream, mixed, say, tool_call
+from tests.support.upstream import Answer, Upstream, mixed, say, tool_call, wait_for
 
 GET = "get_context_resource"
 OWN = {"oslo": tool_call(GET, "own_1", resource_id=STYLE), "rome": tool_call(GET, "own_2", resource_id=NAMES)}
@@ -40,10 +41,7 @@ class Limits:
 
 LOADED = Limits(moment=3.0, afterwards=0.05, recovery=12.0, degraded=0.5)  # any machine keeps these
 QUIET = Limits(moment=0.150, afterwards=0.005, recovery=6.0, degraded=0.0)
-BOTH_LIMITS = pytest.mark.parametrize(
-    "limits",
-    [pytest.param(LOADED, id="loaded machine"), pytest.param(QUIET, id="quiet machine", marks=pytest.mark.timing)],
-)
+BOTH_LIMITS = with_limits(loaded=LOADED, quiet=QUIET)
 
 
 class Model:
@@ -190,12 +188,6 @@ async def load(gateway: Client) -> AsyncIterator[Watched]:
         going = False
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
 async def endure(
     gateway: Client, fault: Callable[[], Awaitable[None]], cure: Callable[[], None], patience: float
 ) -> Watched:
@@ -203,10 +195,10 @@ async def endure(
     await converse(gateway, "first", stream=False)  # which pays for what every gateway does once
     async with load(gateway) as watched:
         await asyncio.sleep(HEALTHY)
-        await until(lambda: len(watched.chats) >= ENOUGH)
+        await asyncio.to_thread(wait_for, lambda: len(watched.chats) >= ENOUGH)
         watched.broken_at = time.monotonic()
         await fault()
-        await until(lambda: len(watched.later) >= ENOUGH)
+        await asyncio.to_thread(wait_for, lambda: len(watched.later) >= ENOUGH)
         watched.mended_at = time.monotonic()
         await asyncio.to_thread(cure)
         await undisturbed(watched, patience)

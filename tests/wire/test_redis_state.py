@@ -13,7 +13,7 @@ import pytest
 
 from gateway.domain.record import Author, RecordBatch, RecordKey, RecordWrite
 from gateway.policies.repository import PolicyRepository
-from tests.support.gateway import Client, Thread, following, running_gateway
+from tests.support.gateway import Client, Thread, follow_store, running_gateway
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.upstream import Upstream, say, wait_for
 
@@ -50,7 +50,7 @@ def nodes(thread: Thread, scripted: Upstream, tmp_path: Path, server: RedisServe
             for name in ("one", "two")
         ]
         for node in started:
-            stack.enter_context(following(node))
+            stack.enter_context(follow_store(node))
         thread.run(started[0].app.policies.commit(STORED, AUTHOR))
         wait_for(lambda: all("keeper" in node.app.policies.current.agents for node in started))
         yield started

@@ -10,7 +10,16 @@ import pytest
 from gateway.domain.search import Query, SearchResult
 from tests.support.contract_policies import system_text
 from tests.support.gateway import Client, Thread, running_gateway
-from tests.support.semantic_gateway import ASKED, INVOICE, PASSWORD, POLICIES, catalogue, indexing, injected, settle
+from tests.support.semantic_gateway import (
+    ASKED,
+    INVOICE,
+    PASSWORD,
+    POLICIES,
+    ask_and_list_injected,
+    catalogue,
+    run_indexing,
+    wait_until_indexed,
+)
 from tests.support.upstream import Upstream, call, say
 
 IDS = ["help/password", "help/invoice", "help/refund", "help/animals"]
@@ -23,15 +32,15 @@ def gateway(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPat
     semantic = {"enabled": True, "milliseconds": 5000}
     directory = tmp_path_factory.mktemp("semantic")
     started = running_gateway(thread, directory, scripted.base_url, policies=POLICIES, semantic=semantic)
-    with started as client, indexing(client):
-        settle(client)
+    with started as client, run_indexing(client):
+        wait_until_indexed(client)
         yield client
 
 
 async def test_what_is_relevant_is_placed_and_the_rest_is_offered(
     gateway: Client, upstream: Upstream, stream: bool
 ) -> None:
-    answered, names = await injected(gateway, upstream, stream=stream)
+    answered, names = await ask_and_list_injected(gateway, upstream, stream=stream)
     assert names == ["Voice", "Password"]
     assert PASSWORD in system_text(upstream.requests[0])
     assert (answered.headers["x-context-injected"], answered.text) == ("2", "Done.")
@@ -40,38 +49,40 @@ async def test_what_is_relevant_is_placed_and_the_rest_is_offered(
 
 
 async def test_nothing_is_placed_for_a_question_about_something_else(gateway: Client, upstream: Upstream) -> None:
-    answered, names = await injected(gateway, upstream, WEATHER)
+    answered, names = await ask_and_list_injected(gateway, upstream, WEATHER)
     assert (names, catalogue(upstream.requests[0])) == (["Voice"], IDS)
     assert "x-context-degraded" not in answered.headers
 
 
 async def test_the_stable_block_is_the_same_whatever_was_picked(gateway: Client, upstream: Upstream) -> None:
     for asked in (ASKED, WEATHER, "Where can I download my monthly invoice?"):
-        await injected(gateway, upstream, asked)
+        await ask_and_list_injected(gateway, upstream, asked)
     stable = [system_text(request).split("--- End")[0] for request in upstream.requests]
     assert len(set(stable)) == 1
     assert len({system_text(request) for request in upstream.requests}) == 3
 
 
 async def test_every_part_of_a_question_is_answered(gateway: Client, upstream: Upstream) -> None:
-    _, names = await injected(gateway, upstream, f"{ASKED} And where can I download my monthly invoice?")
+    _, names = await ask_and_list_injected(gateway, upstream, f"{ASKED} And where can I download my monthly invoice?")
     assert sorted(names) == ["Invoice", "Password", "Voice"]
 
 
 async def test_a_follow_up_is_understood_by_the_turns_before_it(gateway: Client, upstream: Upstream) -> None:
-    _, alone = await injected(gateway, upstream, "And in German?")
+    _, alone = await ask_and_list_injected(gateway, upstream, "And in German?")
     turns = [{"role": "user", "content": ASKED}, {"role": "assistant", "content": "On the settings page."}]
-    _, names = await injected(gateway, upstream, [*turns, {"role": "user", "content": "And in German?"}])
+    _, names = await ask_and_list_injected(gateway, upstream, [*turns, {"role": "user", "content": "And in German?"}])
     assert (alone, names) == (["Voice"], ["Voice", "Password"])
 
 
 async def test_agent_and_request_tune_what_is_placed(gateway: Client, upstream: Upstream) -> None:
-    _, by_agent = await injected(gateway, upstream, WEATHER, agent="eager")
-    _, by_request = await injected(gateway, upstream, WEATHER, context={"selection": {"preset": "aggressive"}})
-    _, by_both = await injected(
+    _, by_agent = await ask_and_list_injected(gateway, upstream, WEATHER, agent="eager")
+    _, by_request = await ask_and_list_injected(
+        gateway, upstream, WEATHER, context={"selection": {"preset": "aggressive"}}
+    )
+    _, by_both = await ask_and_list_injected(
         gateway, upstream, WEATHER, agent="eager", context={"selection": {"preset": "aggressive", "top_n": 1}}
     )
-    _, nothing = await injected(gateway, upstream, agent="strict")
+    _, nothing = await ask_and_list_injected(gateway, upstream, agent="strict")
     assert sorted(by_agent) == sorted(by_request) == ["Invoice", "Password", "Refund", "Voice"]
     assert (len(by_both), nothing) == (2, ["Voice"])
 
@@ -79,12 +90,12 @@ async def test_agent_and_request_tune_what_is_placed(gateway: Client, upstream: 
 async def test_what_is_relevant_is_placed_where_our_tools_cannot_be_registered(
     gateway: Client, upstream: Upstream
 ) -> None:
-    _, names = await injected(gateway, upstream, tool_choice="none", tools=[])
+    _, names = await ask_and_list_injected(gateway, upstream, tool_choice="none", tools=[])
     assert (names, catalogue(upstream.requests[0])) == (["Voice", "Password"], [])
 
 
 async def test_picks_take_only_the_room_that_is_left(gateway: Client, upstream: Upstream) -> None:
-    _, names = await injected(gateway, upstream, context={"budget": 10})
+    _, names = await ask_and_list_injected(gateway, upstream, context={"budget": 10})
     assert (names, catalogue(upstream.requests[0])) == (["Voice"], IDS)
 
 
@@ -125,11 +136,11 @@ async def test_a_selection_is_remembered_by_question_scope_and_settings(
         return await find(workspace, query, *rest)
 
     monkeypatch.setattr(engine, "find", counting)
-    first = [await injected(gateway, upstream, "Where is my refund for the parcel?") for _ in range(3)]
+    first = [await ask_and_list_injected(gateway, upstream, "Where is my refund for the parcel?") for _ in range(3)]
     assert (len(searches), len({tuple(names) for _, names in first})) == (1, 1)
-    await injected(gateway, upstream, "Where is my refund for the parcel?", agent="eager")
-    await injected(gateway, upstream, "Where is my refund for the box?")
-    await injected(
+    await ask_and_list_injected(gateway, upstream, "Where is my refund for the parcel?", agent="eager")
+    await ask_and_list_injected(gateway, upstream, "Where is my refund for the box?")
+    await ask_and_list_injected(
         gateway, upstream, "Where is my refund for the parcel?", context={"selection": {"preset": "conservative"}}
     )
     assert len(searches) == 4
@@ -145,7 +156,7 @@ async def test_both_caches_show_in_the_metrics(gateway: Client, upstream: Upstre
     before = {what: cached(gateway, what) for what in ("selection", "vector")}
     # Another scope: the selection is not remembered, the vector is. The same again: not even the vector is looked up.
     for agent in ("helper", "eager", "eager", "eager"):
-        await injected(gateway, upstream, "Is there a discount for large orders?", agent=agent)
+        await ask_and_list_injected(gateway, upstream, "Is there a discount for large orders?", agent=agent)
 
     def since(what: str) -> dict[str, float]:
         return {name: count - before[what].get(name, 0) for name, count in cached(gateway, what).items()}
@@ -160,14 +171,14 @@ async def test_a_question_that_stands_alone_is_known_whatever_was_said_before(
     before = cached(gateway, "selection")
     for earlier in ("Hello there!", "What about the weather in Lisbon today?"):
         turns = [{"role": "user", "content": earlier}, {"role": "assistant", "content": "Yes?"}]
-        await injected(gateway, upstream, [*turns, {"role": "user", "content": asked}])
+        await ask_and_list_injected(gateway, upstream, [*turns, {"role": "user", "content": asked}])
     after = cached(gateway, "selection")
     assert (after["hit"] - before["hit"], after["miss"] - before["miss"]) == (1, 1)
 
 
 async def test_agents_without_semantic_resources_search_nothing(gateway: Client, upstream: Upstream) -> None:
     before = dict(gateway.app.semantic.cache_counts if gateway.app.semantic else {})
-    _, names = await injected(gateway, upstream, "Something never asked before, honestly", agent="kind")
+    _, names = await ask_and_list_injected(gateway, upstream, "Something never asked before, honestly", agent="kind")
     assert names == ["Kind"]
     assert gateway.app.semantic is not None
     assert gateway.app.semantic.cache_counts == before

@@ -7,7 +7,13 @@ import pytest
 
 from tests.support.contract_policies import text
 from tests.support.gateway import Client, Thread, running_gateway
-from tests.support.semantic_gateway import by_cosine, indexing, injected, running_embeddings, settle
+from tests.support.semantic_gateway import (
+    ask_and_list_injected,
+    run_indexing,
+    running_embeddings,
+    wait_until_indexed,
+    write_cosine_calibration,
+)
 from tests.support.upstream import Upstream
 
 ASKED = "alpha beta gamma delta epsilon zeta"
@@ -44,19 +50,20 @@ POLICIES: dict[str, Any] = {
 def gateway(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     directory = tmp_path_factory.mktemp("domains")
     with running_embeddings(thread) as endpoint:
+        calibration = write_cosine_calibration(directory)
         semantic = {
-            "enabled": True, "milliseconds": 5000, "embedder": endpoint.settings, "calibration": by_cosine(directory),
+            "enabled": True, "milliseconds": 5000, "embedder": endpoint.settings, "calibration": calibration,
         }  # fmt: skip
         started = running_gateway(thread, directory, scripted.base_url, policies=POLICIES, semantic=semantic)
-        with started as client, indexing(client):
-            settle(client)
+        with started as client, run_indexing(client):
+            wait_until_indexed(client)
             yield client
 
 
 async def placed(gateway: Client, upstream: Upstream, agent: str, **selection: Any) -> tuple[int, int]:
     """How many texts and how many tools a question got."""
     more = {"context": {"selection": selection}} if selection else {}
-    _, names = await injected(gateway, upstream, ASKED, agent=agent, **more)
+    _, names = await ask_and_list_injected(gateway, upstream, ASKED, agent=agent, **more)
     return len(set(names) - TOOLS), len(set(names) & TOOLS)
 
 

@@ -14,11 +14,11 @@ from tests.support.semantic_gateway import (
     ASKED,
     POLICIES,
     Embeddings,
-    by_cosine,
-    indexing,
-    injected,
+    ask_and_list_injected,
+    run_indexing,
     running_embeddings,
-    settle,
+    wait_until_indexed,
+    write_cosine_calibration,
 )
 from tests.support.upstream import Upstream, wait_for
 
@@ -48,7 +48,7 @@ def start(
 def started(
     stack: ExitStack, thread: Thread, upstream: Upstream, server: RedisServer, embeddings: Embeddings, folder: Path
 ) -> Client:
-    semantic = {"embedder": embeddings.settings, "calibration": by_cosine(folder), "milliseconds": 5000}
+    semantic = {"embedder": embeddings.settings, "calibration": write_cosine_calibration(folder), "milliseconds": 5000}
     client = stack.enter_context(
         running_gateway(
             thread,
@@ -59,8 +59,8 @@ def started(
             semantic={**semantic, "index": "redis"},
         )
     )
-    stack.enter_context(indexing(client))
-    settle(client)
+    stack.enter_context(run_indexing(client))
+    wait_until_indexed(client)
     wait_for(lambda: lookup(client).stored_index is not None)
     return client
 
@@ -80,12 +80,12 @@ async def test_a_question_is_answered_with_the_server_and_without_it_alike(
     tmp_path: Path,
 ) -> None:
     client = started(start, thread, scripted, server, embeddings, tmp_path)
-    answered, names = await injected(client, scripted)
+    answered, names = await ask_and_list_injected(client, scripted)
     assert (names, lookup(client).answered) == (["Voice", "Password"], 1)
     assert "x-context-degraded" not in answered.headers
     server.freeze()
     for asked in ("How can I reset a forgotten password?", "Reset the password of an account"):
-        answered, names = await injected(client, scripted, asked)
+        answered, names = await ask_and_list_injected(client, scripted, asked)
         assert names == ["Voice", "Password"]
         assert "x-context-degraded" not in answered.headers
     assert lookup(client).answered == 1
@@ -103,6 +103,6 @@ async def test_a_second_gateway_embeds_only_questions(
     started(start, thread, scripted, server, embeddings, folders[0])
     embeddings.texts.clear()
     second = started(start, thread, scripted, server, embeddings, folders[1])
-    _, names = await injected(second, scripted, ASKED)
+    _, names = await ask_and_list_injected(second, scripted, ASKED)
     assert names == ["Voice", "Password"]
     assert embeddings.texts == ["warm up", ASKED]

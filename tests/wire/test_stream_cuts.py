@@ -23,7 +23,7 @@ from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.domain.upstream import UpstreamAnswer
 from gateway.edge.errors import render_error_event
 from gateway.errors import GatewayError, UpstreamTruncated
-from tests.support.gateway import STYLE, WEATHER, Answered, Client
+from tests.support.gateway import STYLE, WEATHER, Client, ClientReply
 from tests.support.upstream import Answer, Upstream, mixed, reply, say, tool_call
 
 End = Literal["close", "reset"]
@@ -182,8 +182,8 @@ def judge(got: Run, whole: Whole, facts: Facts, end: End) -> None:
     assert got.kept == 0
 
 
-def answered(raw: bytes) -> Answered:
-    return Answered(200, {"content-type": "text/event-stream"}, raw)
+def answered(raw: bytes) -> ClientReply:
+    return ClientReply(200, {"content-type": "text/event-stream"}, raw)
 
 
 async def cut_everywhere(way: Way, stream: bytes, before: tuple[bytes, ...] = (), after: tuple[bytes, ...] = ()) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway import STYLE, Answered, Client
+from tests.support.gateway import STYLE, Client, ClientReply
 from tests.support.upstream import (
     HEAD,
     Canned,
@@ -28,7 +28,7 @@ TRUNCATED = chunks({"role": "assistant", "content": "Half an ans"})
 GARBAGE = b"data: this is not JSON\n\n"
 
 
-def assert_broken_off(answered: Answered) -> None:
+def assert_broken_off(answered: ClientReply) -> None:
     assert answered.status == 200
     assert len(answered.errors) == 1
     assert set(answered.error) == {"message", "type", "param", "code"}
@@ -144,7 +144,7 @@ async def test_garbage_in_the_first_turn_is_an_error_once_it_matters(gateway: Cl
     assert len(upstream.requests) == 1, "nothing unreadable goes back upstream"
     passed, _, rest = answered.raw.partition(event)
     assert passed, "the text before it was shown"
-    assert_broken_off(Answered(answered.status, answered.headers, rest))
+    assert_broken_off(ClientReply(answered.status, answered.headers, rest))
 
 
 async def test_an_empty_stream_is_an_error_before_anything_is_sent(gateway: Client, upstream: Upstream):

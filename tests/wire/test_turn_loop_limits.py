@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.support.gateway import STYLE, STYLE_RESULT, WEATHER, Answered, Client, Start
+from tests.support.gateway import STYLE, STYLE_RESULT, WEATHER, Client, ClientReply, Start
 from tests.support.upstream import Upstream, call, mixed, say, tool_call
 
 GET, LIST = "get_context_resource", "list_context_resources"
@@ -21,7 +21,7 @@ def system(request: dict[str, Any]) -> str:
     return str(request["messages"][0]["content"])
 
 
-def failed_with(reply: Answered, stream: bool, code: str, status: int = 502) -> None:
+def failed_with(reply: ClientReply, stream: bool, code: str, status: int = 502) -> None:
     """One error and no pretence of an answer, in either form."""
     assert reply.error["code"] == code
     assert set(reply.error) == {"message", "type", "param", "code"}

@@ -11,12 +11,12 @@ import pytest
 
 from gateway.conversation.conversation import ConversationTimings
 from gateway.errors import StoreError
-from tests.support.gateway import NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, WEATHER, Answered, Client, Start
+from tests.support.gateway import NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, WEATHER, Client, ClientReply, Start
 from tests.support.upstream import Answer, Gate, Upstream, call, mixed, say, tool_call
 
 GET = "get_context_resource"
 QUESTION = {"role": "user", "content": "Tidy this"}
-Ask = Callable[..., Awaitable[Answered]]
+Ask = Callable[..., Awaitable[ClientReply]]
 OWN_1, OWN_2 = tool_call(GET, "own_1", resource_id=STYLE), tool_call(GET, "own_2", resource_id=NAMES)
 OSLO, ROME = tool_call("get_weather", "oslo", city="Oslo"), tool_call("get_weather", "rome", city="Rome")
 
@@ -25,7 +25,7 @@ def tool_result(identity: str, content: str) -> dict[str, str]:
     return {"role": "tool", "tool_call_id": identity, "content": content}
 
 
-def follow_up(reply: Answered, **results: str) -> list[dict[str, Any]]:
+def follow_up(reply: ClientReply, **results: str) -> list[dict[str, Any]]:
     """The history that a client sends once it has run its calls."""
     seen = {"role": "assistant", "content": reply.text or None, "tool_calls": reply.message["tool_calls"]}
     return [QUESTION, seen, *(tool_result(identity, text) for identity, text in results.items())]
@@ -39,7 +39,7 @@ def without_system(request: dict[str, Any]) -> list[dict[str, Any]]:
 def ask(gateway: Client, stream: bool, request: pytest.FixtureRequest) -> Ask:
     """Ask with a client tool, in a session of the test's own; `via` is another gateway."""
 
-    async def asked(history: Any = "Tidy this", via: Client = gateway, **said: Any) -> Answered:
+    async def asked(history: Any = "Tidy this", via: Client = gateway, **said: Any) -> ClientReply:
         said = {"agent": "editor", "session": request.node.name, "tools": [WEATHER], "stream": stream, **said}
         reply = await via.chat(history, **said)
         assert reply.status == 200

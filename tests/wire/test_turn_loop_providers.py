@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.support.gateway import NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, WEATHER, Answered, Client
+from tests.support.gateway import NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, WEATHER, Client, ClientReply
 from tests.support.upstream import HEAD, Upstream, call, chunks, mixed, raw_events, say, sse, tool_call
 
 GET = "get_context_resource"
@@ -305,7 +305,7 @@ async def test_azure_s_first_chunk_does_not_name_the_stream(gateway: Client, ups
 async def test_line_separators_inside_json_do_not_cut_events(gateway: Client, upstream: Upstream, stream: bool):
     text = "a\u2028b\u0085c\u2029d é 🎉"
     upstream.will(mixed(tool_call(GET, resource_id=STYLE), text=text), say(text).but(split=1))
-    reply: Answered = await gateway.chat(agent="editor", stream=stream)
+    reply: ClientReply = await gateway.chat(agent="editor", stream=stream)
     assert reply.text == f"{text}\n\n{text}"
 
 

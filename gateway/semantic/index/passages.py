@@ -69,14 +69,17 @@ def _split_paragraph(paragraph: str, size: int) -> list[str]:
 
 
 def _split_sentence(sentence: str, size: int) -> Iterator[str]:
-    while len(sentence) > size:
+    start = 0
+    while len(sentence) - start > size:
         # A script without spaces, or one endless word, is cut where the size ends.
-        end = sentence.rfind(" ", size // 2, size + 1)
-        end = size if end < 0 else end
-        yield sentence[:end].rstrip()
-        sentence = sentence[end:].lstrip()
-    if sentence:
-        yield sentence
+        end = sentence.rfind(" ", start + size // 2, start + size + 1)
+        end = start + size if end < 0 else end
+        yield sentence[start:end].rstrip()
+        start = end
+        while start < len(sentence) and sentence[start].isspace():
+            start += 1
+    if start < len(sentence):
+        yield sentence[start:]
 
 
 def _join_neighbours(parts: Iterable[str], size: int, glue: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Splits a question into what to search for: its sentences, and earlier ones where it does not stand alone."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gateway.domain.search import Query, Question
 
@@ -10,14 +10,17 @@ LONGEST = 500  # characters of one sentence that are searched for
 SHORT = 25  # characters under which a sentence is part of its neighbour ("Hi!", "Thanks.")
 FOLLOW_UP = 40  # characters under which a question may need what was said before
 RECENT = 2  # earlier user messages that a follow-up is joined to
+LOOKED_AT = 16_000  # characters of a text that are split: four times what all sentences together may have
+TAIL = 16  # characters at the end of a sentence in which an abbreviation is looked for: more than any has
 
 _END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？；])[”’」』）]*|\n+")
 _BULLET = re.compile(r"^\s*(?:[-*•–]|\d{1,2}[.)])\s+")
 _ABBREVIATED = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|mr|mrs|ms|dr|prof|st|no|nr|inc|ltd|co|fig|approx|bzw|ca|usw|z\.\s?b|d\.\s?h|sr|sra|ej|pág|p\.\s?ej)"
-    r"|\b[A-Za-z]|^\s*\d{1,2})\.$",
+    r"|\b[A-Za-z])\.$",
     re.IGNORECASE,
 )
+_NUMBERED = re.compile(r"\s*\d{1,2}\.")
 _REFERRING = re.compile(
     r"^(?:and|or|but|also|what about|how about|why|then|same|und|oder|aber|auch|warum|y|o|pero|también|por qué)\b"
     r"|^(?:那|还|为什么)"
@@ -45,8 +48,8 @@ def split_query(text: str, earlier: Sequence[str] = ()) -> Query:
 
 def split_sentences(text: str) -> list[str]:
     """The sentences of a question, each worth a search of its own; none for a text without a letter or digit."""
-    pieces = [_BULLET.sub("", piece).strip() for piece in _join_abbreviations(_END.split(text))]
-    joined = _join_fragments([piece for piece in pieces if any(map(str.isalnum, piece))])
+    pieces = (_BULLET.sub("", piece, count=1).strip() for piece in _join_abbreviations(_END.split(text[:LOOKED_AT])))
+    joined = _join_fragments(piece for piece in pieces if any(map(str.isalnum, piece)))
     if len(joined) > MOST:
         joined = [*joined[: MOST - 1], " ".join(joined[MOST - 1 :])]
     return [sentence[:LONGEST] for sentence in joined]
@@ -55,32 +58,41 @@ def split_sentences(text: str) -> list[str]:
 def needs_context(text: str) -> bool:
     """Whether a question is too short to be understood without what was said before ("and in German?")."""
     text = text.strip()
+    if len(text) >= FOLLOW_UP:
+        return False
     length = _measure_length(text)
     return length < FOLLOW_UP and (length < SHORT or bool(_REFERRING.search(text)))
 
 
-def _join_abbreviations(pieces: Sequence[str]) -> list[str]:
+def _join_abbreviations(pieces: Iterable[str]) -> list[str]:
     """Join what was cut after an abbreviation or an initial."""
-    joined: list[str] = []
+    joined: list[list[str]] = []
+    tail = ""  # of the last sentence
     for piece in pieces:
-        if joined and _ABBREVIATED.search(joined[-1]):
-            joined[-1] = f"{joined[-1]} {piece}"
+        if joined and (_ABBREVIATED.search(tail) or (len(joined[-1]) == 1 and _NUMBERED.fullmatch(joined[-1][0]))):
+            joined[-1].append(piece)
+            tail = f"{tail} {piece}"[-TAIL:]
         elif piece:
-            joined.append(piece)
-    return joined
+            joined.append([piece])
+            tail = piece[-TAIL:]
+    return [" ".join(sentence) for sentence in joined]
 
 
-def _join_fragments(pieces: Sequence[str]) -> list[str]:
+def _join_fragments(pieces: Iterable[str]) -> list[str]:
     """Join greetings and other fragments to the sentence after them, else before."""
-    joined: list[str] = []
+    joined: list[list[str]] = []
+    before = 0  # the length of the last sentence
     for piece in pieces:
-        if joined and (_measure_length(joined[-1]) < SHORT or _measure_length(piece) < SHORT):
-            joined[-1] = f"{joined[-1]} {piece}"
+        length = _measure_length(piece)
+        if joined and (before < SHORT or length < SHORT):
+            joined[-1].append(piece)
+            before += 1 + length
         else:
-            joined.append(piece)
-    return joined
+            joined.append([piece])
+            before = length
+    return [" ".join(sentence) for sentence in joined]
 
 
 def _measure_length(text: str) -> int:
     """In letters: a character of an unspaced script says about as much as three."""
-    return sum(3 if "\u3040" <= letter <= "\u9fff" else 1 for letter in text)
+    return len(text) if text.isascii() else sum(3 if "\u3040" <= letter <= "\u9fff" else 1 for letter in text)

@@ -63,7 +63,8 @@ def test_a_dry_run_only_tells(house: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_replace_deletes_what_the_bundle_lacks(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number, agents in enumerate(({"a": {}, "b": {}}, {"b": {}})):
+    bundles: tuple[dict[str, Any], ...] = ({"a": {}, "b": {}}, {"b": {}})
+    for number, agents in enumerate(bundles):
         (house / f"{number}.json").write_bytes(orjson.dumps({"agents": agents}))
     assert main(["import", "0.json"]) == 0
     assert main(["import", "1.json", "--replace", "--json"]) == 0
@@ -75,7 +76,8 @@ def test_a_workspace_keeps_what_is_imported_to_itself(house: Path, capsys: pytes
     (house / "a.json").write_bytes(orjson.dumps({"agents": {"mine": {}}}))
     assert main(["import", "a.json", "--workspace", "other"]) == 0
     capsys.readouterr()
-    for workspace, held in (("other", {"agents": {"mine": {}}}), ("default", {})):
+    expected: dict[str, dict[str, Any]] = {"other": {"agents": {"mine": {}}}, "default": {}}
+    for workspace, held in expected.items():
         assert main(["export", "--source", "stored", "--format", "json", "--workspace", workspace]) == 0
         assert orjson.loads(capsys.readouterr().out) == held
 

@@ -12,7 +12,7 @@ from gateway.control.yaml_writer import format_yaml
 from gateway.errors import Conflict, InvalidObject
 from gateway.stores.protocols import AuditFilter
 from gateway.strict_yaml import parse_yaml
-from tests.support.control_plane import ANNA, Controlled, actions
+from tests.support.control_plane import ANNA, ControlPlane, actions
 
 SHA = "ab" * 32
 BUNDLE: dict[str, Any] = {
@@ -49,11 +49,11 @@ def pointers(caught: pytest.ExceptionInfo[InvalidObject]) -> list[str | None]:
 
 
 @pytest.fixture
-async def empty(tmp_path: Path) -> Controlled:
-    return await Controlled.start(tmp_path / "empty")
+async def empty(tmp_path: Path) -> ControlPlane:
+    return await ControlPlane.start(tmp_path / "empty")
 
 
-async def test_everything_is_created_and_serves(empty: Controlled) -> None:
+async def test_everything_is_created_and_serves(empty: ControlPlane) -> None:
     steps = await empty.take(BUNDLE)
     assert set(actions(steps).values()) == {"create"}
     assert [step.alias for step in steps if step.kind == "content"] == ["root", "site/blog", "site/empty", "7"]
@@ -62,7 +62,7 @@ async def test_everything_is_created_and_serves(empty: Controlled) -> None:
     assert empty.snapshot.node_ids["7"] == "site/blog/post"
 
 
-async def test_the_same_again_changes_nothing(empty: Controlled) -> None:
+async def test_the_same_again_changes_nothing(empty: ControlPlane) -> None:
     await empty.take(BUNDLE)
     before = empty.policies.generation
     assert set(actions(await empty.take(BUNDLE)).values()) == {"unchanged"}
@@ -70,14 +70,14 @@ async def test_the_same_again_changes_nothing(empty: Controlled) -> None:
     assert empty.policies.generation == before
 
 
-async def test_a_dry_run_tells_the_same_and_changes_nothing(empty: Controlled) -> None:
+async def test_a_dry_run_tells_the_same_and_changes_nothing(empty: ControlPlane) -> None:
     told = await empty.take(BUNDLE, dry_run=True)
     assert empty.snapshot.contexts == {}
     assert (await empty.records.load()).records == ()
     assert actions(told) == actions(await empty.take(BUNDLE))
 
 
-async def test_a_change_is_told_field_by_field(empty: Controlled) -> None:
+async def test_a_change_is_told_field_by_field(empty: ControlPlane) -> None:
     await empty.take(BUNDLE)
     changed = {"agents": {"editor": {"profile": "writing", "contexts": ["zebra", "also"], "temperature": 0.5}}}
     [step] = await empty.take(changed)
@@ -89,7 +89,7 @@ async def test_a_change_is_told_field_by_field(empty: Controlled) -> None:
     assert empty.snapshot.agents["editor"].defaults.temperature == 0.5
 
 
-async def test_an_order_of_resources_is_a_change(empty: Controlled) -> None:
+async def test_an_order_of_resources_is_a_change(empty: ControlPlane) -> None:
     await empty.take(BUNDLE)
     house = BUNDLE["contexts"]["house"]
     turned = house | {"resources": dict(reversed(house["resources"].items()))}
@@ -98,7 +98,7 @@ async def test_an_order_of_resources_is_a_change(empty: Controlled) -> None:
     assert [resource.id for resource in empty.snapshot.contexts["house"].resources] == ["house/guide", "house/voice"]
 
 
-async def test_merge_keeps_what_the_bundle_lacks_and_replace_deletes_it(empty: Controlled) -> None:
+async def test_merge_keeps_what_the_bundle_lacks_and_replace_deletes_it(empty: ControlPlane) -> None:
     await empty.take(BUNDLE)
     rest = {"contexts": {"house": {}, "zebra": BUNDLE["contexts"]["zebra"]}}
     assert actions(await empty.take(rest)) == {"contexts/house": "update", "contexts/zebra": "unchanged"}
@@ -111,7 +111,7 @@ async def test_merge_keeps_what_the_bundle_lacks_and_replace_deletes_it(empty: C
     assert list(empty.snapshot.contexts) == ["zebra", "house"]
 
 
-async def test_one_fault_refuses_all_and_every_fault_is_told_with_its_place(empty: Controlled) -> None:
+async def test_one_fault_refuses_all_and_every_fault_is_told_with_its_place(empty: ControlPlane) -> None:
     bundle = {
         "contexts": {"good": {}, "Bad Alias": {}, "typo": {"resources": {"x": {"type": "txt"}}}},
         "agents": {"a": {"contexts": ["good", "missing"], "temperature": 9}},
@@ -142,13 +142,13 @@ async def test_one_fault_refuses_all_and_every_fault_is_told_with_its_place(empt
         ({"contexts": {"a": {"resources": {"d": {"type": "document", "data": {"path": "/etc/passwd"}}}}}}, None),
     ],
 )
-async def test_what_is_no_bundle_is_refused(empty: Controlled, bundle: Any, pointer: str | None) -> None:
+async def test_what_is_no_bundle_is_refused(empty: ControlPlane, bundle: Any, pointer: str | None) -> None:
     with pytest.raises(InvalidObject) as caught:
         await empty.take(bundle)
     assert pointers(caught) == [pointer if pointer is not None else "/contexts/a/resources/d/data"]
 
 
-async def test_a_fault_of_yaml_names_the_line(empty: Controlled) -> None:
+async def test_a_fault_of_yaml_names_the_line(empty: ControlPlane) -> None:
     document = parse_yaml("contexts:\n  a: {}\n  b:\n    nme: x\n", "bundle")
     with pytest.raises(InvalidObject) as caught:
         await empty.importer.run(ANNA, document, ImportOptions())
@@ -158,7 +158,7 @@ async def test_a_fault_of_yaml_names_the_line(empty: Controlled) -> None:
 
 async def test_what_files_own_may_be_repeated_but_not_changed(tmp_path: Path) -> None:
     files = {key: value for key, value in BUNDLE.items() if key != "documents"}
-    house = await Controlled.start(tmp_path, files | {"documents": BUNDLE["documents"]})
+    house = await ControlPlane.start(tmp_path, files | {"documents": BUNDLE["documents"]})
     assert set(actions(await house.take(BUNDLE)).values()) == {"unchanged"}
     with pytest.raises(Conflict, match=r"agents/editor \(.*files\.yaml:\d+\)"):
         await house.take({"agents": {"editor": {}}, "contexts": {"mine": {}}})
@@ -167,7 +167,9 @@ async def test_what_files_own_may_be_repeated_but_not_changed(tmp_path: Path) ->
 
 
 async def test_stored_nodes_below_files_are_exported_with_the_nodes_above_them(tmp_path: Path) -> None:
-    house = await Controlled.start(tmp_path, {"content": {"site": {"title": "A site", "children": {"a": {}, "b": {}}}}})
+    house = await ControlPlane.start(
+        tmp_path, {"content": {"site": {"title": "A site", "children": {"a": {}, "b": {}}}}}
+    )
     await house.take(
         {"content": {"site": {"title": "A site", "children": {"a": {"children": {"new": {"body": "N"}}}}}}}
     )
@@ -177,14 +179,14 @@ async def test_stored_nodes_below_files_are_exported_with_the_nodes_above_them(t
     assert set(actions(await house.take(house.exported(stored=True))).values()) == {"unchanged"}
 
 
-async def test_a_node_without_an_id_is_the_one_that_stands_there(empty: Controlled) -> None:
+async def test_a_node_without_an_id_is_the_one_that_stands_there(empty: ControlPlane) -> None:
     await empty.take({"content": {"a": {"id": "x", "title": "Old"}}})
     assert actions(await empty.take({"content": {"a": {"title": "New"}}})) == {"content/x": "update"}
     assert actions(await empty.take({"content": {"b": {"id": "x", "title": "New"}}})) == {"content/x": "update"}
     assert empty.snapshot.node_ids == {"x": "b"}
 
 
-async def test_an_import_is_one_entry_of_the_history_for_each_object(empty: Controlled) -> None:
+async def test_an_import_is_one_entry_of_the_history_for_each_object(empty: ControlPlane) -> None:
     await empty.take(BUNDLE)
     lines, total = await empty.records.list_audit("default", AuditFilter(kind="agents"), 0, 10)
     assert total == 1
@@ -196,7 +198,7 @@ async def test_documents_of_files_are_exported_with_their_text(tmp_path: Path) -
     files = {"contexts": {"a": {"resources": {"d": {"type": "document", "data": {"path": "docs/d.md"}}}}}}
     (policies / "docs").mkdir(parents=True)
     (policies / "docs" / "d.md").write_text("# Guide\n\nBe brief.\n")
-    house = await Controlled.start(policies, files)
+    house = await ControlPlane.start(policies, files)
     bundle, before = house.exported(), house.snapshot.hash
     [[sha, document]] = bundle["documents"].items()
     assert bundle["contexts"]["a"]["resources"]["d"]["data"] == {"sha256": sha}
@@ -205,7 +207,7 @@ async def test_documents_of_files_are_exported_with_their_text(tmp_path: Path) -
     # Somebody else who uses the same document needs it in the store.
     other = {"contexts": {"b": bundle["contexts"]["a"]}, "documents": bundle["documents"]}
     assert actions(await house.take(other)) == {"contexts/b": "create", f"documents/{sha}": "create"}
-    empty = await Controlled.start(tmp_path / "empty")
+    empty = await ControlPlane.start(tmp_path / "empty")
     await empty.take(bundle)
     assert empty.snapshot.hash == before
 
@@ -246,15 +248,15 @@ def bundles(draw: st.DrawFn) -> dict[str, Any]:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(bundles())
 async def test_an_export_gives_the_same_policies_elsewhere(tmp_path_factory: Any, bundle: dict[str, Any]) -> None:
-    files = await Controlled.start(tmp_path_factory.mktemp("files"), bundle)
-    stored = await Controlled.start(tmp_path_factory.mktemp("stored"))
+    files = await ControlPlane.start(tmp_path_factory.mktemp("files"), bundle)
+    stored = await ControlPlane.start(tmp_path_factory.mktemp("stored"))
     written = parse_yaml(format_yaml(files.exported()), "bundle").data
     await stored.take(written)
     assert stored.snapshot.hash == files.snapshot.hash
     assert format_yaml(stored.exported()) == format_yaml((await over_again(tmp_path_factory, stored)).exported())
 
 
-async def over_again(factory: Any, stored: Controlled) -> Controlled:
-    again = await Controlled.start(factory.mktemp("again"))
+async def over_again(factory: Any, stored: ControlPlane) -> ControlPlane:
+    again = await ControlPlane.start(factory.mktemp("again"))
     await again.take(stored.exported())
     return again

@@ -9,7 +9,7 @@ from gateway.control.versions import Versions
 from gateway.control.writer import PolicyWriter
 from gateway.errors import Conflict, InvalidObject, NotFound, ServiceUnavailable
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
-from tests.support.control_plane import ANNA, Controlled, write
+from tests.support.control_plane import ANNA, ControlPlane, write
 
 BEFORE = {"content": {"site": {"contexts": ["voice"], "children": {"blog": {"contexts": ["blog"]}}}}}
 AFTER = {"content": {"site": {"contexts": ["voice"], "children": {"journal": {"contexts": ["blog"]}}}}}
@@ -17,9 +17,9 @@ CONTEXTS: dict[str, Any] = {"contexts": {"voice": {}, "blog": {}}}
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> Controlled:
+async def house(tmp_path: Path) -> ControlPlane:
     """`post` with `note` below it, and `page`, hang on `site/blog`, which has become `site/journal`."""
-    house = await Controlled.start(tmp_path, {**CONTEXTS, **BEFORE})
+    house = await ControlPlane.start(tmp_path, {**CONTEXTS, **BEFORE})
     for id, parent in (("post", "site/blog"), ("note", "post"), ("page", "site/blog")):
         await house.content.create(ANNA, {"id": id, "key": id, "parent": parent, "title": id.upper()})
     write(tmp_path, {**CONTEXTS, **AFTER})
@@ -28,11 +28,11 @@ async def house(tmp_path: Path) -> Controlled:
     return house
 
 
-def paths(house: Controlled) -> list[str]:
+def paths(house: ControlPlane) -> list[str]:
     return [one.node.path for one in house.content.tree(ANNA.workspace).list_all()]
 
 
-async def test_what_lost_its_place_is_listed_and_found(house: Controlled) -> None:
+async def test_what_lost_its_place_is_listed_and_found(house: ControlPlane) -> None:
     assert paths(house) == ["site", "site/blog/page", "site/blog/post", "site/blog/post/note", "site/journal"]
     tree = house.content.tree(ANNA.workspace)
     found = tree.find("post")
@@ -43,11 +43,11 @@ async def test_what_lost_its_place_is_listed_and_found(house: Controlled) -> Non
         tree.find("site/blog")
 
 
-async def test_chats_go_on_with_the_former_tree(house: Controlled) -> None:
+async def test_chats_go_on_with_the_former_tree(house: ControlPlane) -> None:
     assert "site/blog/post/note" in house.snapshot.nodes
 
 
-async def test_nodes_are_fixed_one_by_one(house: Controlled) -> None:
+async def test_nodes_are_fixed_one_by_one(house: ControlPlane) -> None:
     moved = await house.content.replace(ANNA, "post", {"parent": "site/journal", "title": "Moved"})
     assert moved.node.path == "site/journal/post"
     assert house.policies.error is not None
@@ -57,7 +57,7 @@ async def test_nodes_are_fixed_one_by_one(house: Controlled) -> None:
     assert house.content.tree(ANNA.workspace).snapshot is house.snapshot
 
 
-async def test_without_its_parent_a_node_cannot_be_changed_otherwise(house: Controlled) -> None:
+async def test_without_its_parent_a_node_cannot_be_changed_otherwise(house: ControlPlane) -> None:
     with pytest.raises(InvalidObject) as replaced:
         await house.content.replace(ANNA, "post", {"title": "Other"})
     with pytest.raises(InvalidObject) as assigned:
@@ -69,7 +69,7 @@ async def test_without_its_parent_a_node_cannot_be_changed_otherwise(house: Cont
         assert [fault.pointer for fault in caught.value.faults] == ["/parent"]
 
 
-async def test_a_new_node_may_take_the_place_of_the_lost_one(house: Controlled) -> None:
+async def test_a_new_node_may_take_the_place_of_the_lost_one(house: ControlPlane) -> None:
     with pytest.raises(InvalidObject):
         await house.content.create(ANNA, {"key": "more", "parent": "site/blog"})
     await house.content.create(ANNA, {"id": "site/blog", "key": "blog", "parent": "site"})
@@ -78,7 +78,7 @@ async def test_a_new_node_may_take_the_place_of_the_lost_one(house: Controlled) 
 
 
 async def test_a_stored_node_whose_path_a_file_takes_is_found_by_its_id(tmp_path: Path) -> None:
-    house = await Controlled.start(tmp_path, {**CONTEXTS, **BEFORE})
+    house = await ControlPlane.start(tmp_path, {**CONTEXTS, **BEFORE})
     await house.content.create(ANNA, {"id": "mine", "key": "journal", "parent": "site"})
     write(tmp_path, {**CONTEXTS, **AFTER})
     await house.policies.reload()
@@ -91,8 +91,8 @@ async def test_a_stored_node_whose_path_a_file_takes_is_found_by_its_id(tmp_path
     assert house.policies.get_snapshot(ANNA.workspace).node_ids["mine"] == "site/diary"
 
 
-async def test_a_gateway_that_starts_with_faults_lets_them_be_fixed(house: Controlled, tmp_path: Path) -> None:
-    started = Controlled(tmp_path, house.records)
+async def test_a_gateway_that_starts_with_faults_lets_them_be_fixed(house: ControlPlane, tmp_path: Path) -> None:
+    started = ControlPlane(tmp_path, house.records)
     await started.policies.start()
     with pytest.raises(ServiceUnavailable):
         started.policies.get_snapshot(ANNA.workspace)

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.conversation.calls import CallTracker, absorb
+from gateway.conversation.calls import CallTracker, ToolCall
 
 OWN = frozenset({"get_context_resource", "list_context_resources"})
 
@@ -85,11 +85,11 @@ def test_arguments_that_are_an_object_read_as_json() -> None:
 
 
 def test_null_and_nothing_change_nothing() -> None:
-    whole = {"id": "a", "function": {"name": "f", "arguments": "{"}}
-    absorb(whole, {"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": None}})
-    absorb(whole, {"id": "", "function": None})
-    absorb(whole, {"function": {"name": "", "arguments": "}"}})
-    assert whole == {"id": "a", "function": {"name": "f", "arguments": "{}"}}
+    call = ToolCall({"id": "a", "function": {"name": "f", "arguments": "{"}})
+    call.add({"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": None}})
+    call.add({"id": "", "function": None})
+    call.add({"function": {"name": "", "arguments": "}"}})
+    assert call.parts == {"id": "a", "function": {"name": "f", "arguments": "{}"}}
 
 
 def test_a_delta_without_a_function_is_no_fault() -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from gateway.conversation.stream_turn import decode_chunk, merge_delta
+from gateway.conversation.merge import merge_deltas
+from gateway.conversation.stream_turn import decode_chunk
 from gateway.errors import UpstreamInvalid
 
 
@@ -40,7 +41,7 @@ def test_what_is_no_chunk_is_refused(data: bytes) -> None:
 def assembled(*deltas: dict[str, Any]) -> dict[str, Any]:
     message: dict[str, Any] = {}
     for delta in deltas:
-        merge_delta(message, delta)
+        merge_deltas(message, delta)
     return message
 
 

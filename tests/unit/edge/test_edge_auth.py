@@ -141,6 +141,7 @@ def test_the_id_of_a_configured_key_outlives_its_secret_and_tells_nothing_of_it(
         .key
     )
     assert only != nameless
+    assert nameless is not None
     assert digest("one")[:6] not in nameless
 
 

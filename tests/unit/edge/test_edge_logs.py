@@ -5,6 +5,7 @@ import io
 import logging
 import sys
 from contextlib import suppress
+from typing import Any
 
 import orjson
 import pytest
@@ -13,7 +14,7 @@ from gateway.edge.logs import ExchangeLog, JsonFormatter, log_as_json, redact
 from gateway.settings import LogSettings
 
 
-def record(message: str, *args: object, exc_info: object = None) -> logging.LogRecord:
+def record(message: str, *args: object, exc_info: Any = None) -> logging.LogRecord:
     return logging.LogRecord("gateway.x", logging.WARNING, "x.py", 1, message, args, exc_info)
 
 

@@ -1,6 +1,6 @@
 """Relaying the endpoints of the allow-list."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -34,7 +34,7 @@ class FakeReply:
 
     def __init__(self, *pieces: bytes | Exception, status: int = 200, **headers: str) -> None:
         self.status = status
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.headers: Mapping[str, str] = {name.replace("_", "-"): value for name, value in headers.items()}
         self.pieces = list(pieces)
         self.closed = False
 

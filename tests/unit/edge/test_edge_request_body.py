@@ -66,7 +66,8 @@ async def test_the_identity_encoding_is_no_encoding():
 
 
 async def test_a_client_that_leaves_while_sending_is_gone():
-    messages = [{"type": "http.request", "body": b"a", "more_body": True}, {"type": "http.disconnect"}]
+    messages: list[dict[str, Any]] = [{"type": "http.request", "body": b"a", "more_body": True}]
+    messages.append({"type": "http.disconnect"})
     with pytest.raises(ClientDisconnected):
         await read_body(head(), Inbox(*messages), MAX_BYTES)
 

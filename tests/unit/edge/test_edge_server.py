@@ -323,7 +323,9 @@ async def test_only_a_cancellation_for_a_client_that_left_ends_quietly(gone):
     async def cancelled(scope: Any, receive: Any, send: Any) -> None:
         raise asyncio.CancelledError
 
-    serving = _until_gone(SimpleNamespace(disconnected=gone), cancelled, {}, None, None)
+    nothing: Any = None
+    cycle: Any = SimpleNamespace(disconnected=gone)
+    serving = _until_gone(cycle, cancelled, {}, nothing, nothing)
     if gone:
         await serving
     else:

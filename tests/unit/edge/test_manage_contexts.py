@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.managed_policies import FILES, TEXT, Managed, house, pointers
+from tests.support.managed_policies import FILES, TEXT, ManagedPolicies, house, pointers
 
 __all__ = ["house"]
 
 
-async def ids(house: Managed, context: str = "brand") -> list[str]:
+async def ids(house: ManagedPolicies, context: str = "brand") -> list[str]:
     return [one["id"] for one in (await house.ask("GET", f"/contexts/{context}/resources")).json["items"]]
 
 
 @pytest.mark.parametrize("resources", [[{"id": "a", **TEXT}, {"alias": "b", **TEXT}], {"a": TEXT, "b": TEXT}])
-async def test_resources_come_as_a_list_or_as_a_mapping(house: Managed, resources: Any) -> None:
+async def test_resources_come_as_a_list_or_as_a_mapping(house: ManagedPolicies, resources: Any) -> None:
     made = (await house.made("contexts", "brand", resources=resources)).json
     assert [(one["id"], one["ref"], one["name"]) for one in made["resources"]] == [
         ("a", "brand/a", "A"),
@@ -24,7 +24,7 @@ async def test_resources_come_as_a_list_or_as_a_mapping(house: Managed, resource
     assert list(house.policies.get_snapshot("default").resources) == ["house/voice", "brand/a", "brand/b"]
 
 
-async def test_faults_point_into_the_list_that_was_sent(house: Managed) -> None:
+async def test_faults_point_into_the_list_that_was_sent(house: ManagedPolicies) -> None:
     bad = [
         {"id": "a", "type": "text", "data": {"content": 5}},
         {**TEXT},
@@ -47,14 +47,14 @@ async def test_faults_point_into_the_list_that_was_sent(house: Managed) -> None:
     assert pointers(await house.ask("POST", "/contexts", {"alias": "brand", "resources": "x"})) == {"/resources"}
 
 
-async def test_an_update_without_resources_keeps_them(house: Managed) -> None:
+async def test_an_update_without_resources_keeps_them(house: ManagedPolicies) -> None:
     await house.made("contexts", "brand", resources={"a": TEXT})
     kept = (await house.ask("PUT", "/contexts/brand", {"name": "Brand!"})).json
     assert (kept["name"], [one["id"] for one in kept["resources"]]) == ("Brand!", ["a"])
     assert (await house.ask("PUT", "/contexts/brand", {"resources": []})).json["resources"] == []
 
 
-async def test_resources_are_added_read_replaced_and_deleted(house: Managed) -> None:
+async def test_resources_are_added_read_replaced_and_deleted(house: ManagedPolicies) -> None:
     await house.made("contexts", "brand")
     added = await house.ask("POST", "/contexts/brand/resources", {"id": "tone", **TEXT, "mode": "on_demand"})
     assert (added.status, added.headers["location"]) == (201, "/api/v1/contexts/brand/resources/tone")
@@ -72,7 +72,7 @@ async def test_resources_are_added_read_replaced_and_deleted(house: Managed) -> 
     assert (await house.ask("PUT", "/contexts/brand/resources/tone", TEXT)).status == 404
 
 
-async def test_faults_of_a_resource_point_into_it(house: Managed) -> None:
+async def test_faults_of_a_resource_point_into_it(house: ManagedPolicies) -> None:
     await house.made("contexts", "brand", resources={"a": TEXT})
     send = house.ask
     assert pointers(await send("POST", "/contexts/brand/resources", TEXT)) == {"/id"}
@@ -83,7 +83,7 @@ async def test_faults_of_a_resource_point_into_it(house: Managed) -> None:
     assert pointers(await send("PUT", "/contexts/brand/resources/a", 5)) == {""}
 
 
-async def test_the_resources_of_a_file_can_only_be_read(house: Managed) -> None:
+async def test_the_resources_of_a_file_can_only_be_read(house: ManagedPolicies) -> None:
     assert (await house.ask("GET", "/contexts/house/resources/voice")).status == 200
     for method, path, body in (
         ("POST", "", {"id": "x", **TEXT}),
@@ -95,7 +95,7 @@ async def test_the_resources_of_a_file_can_only_be_read(house: Managed) -> None:
         assert (answer.status, "the file all.yaml:2" in answer.json["detail"]) == (409, True)
 
 
-async def test_resources_are_reordered(house: Managed) -> None:
+async def test_resources_are_reordered(house: ManagedPolicies) -> None:
     await house.made("contexts", "brand", resources={"a": TEXT, "b": TEXT, "c": TEXT})
     moved = await house.ask("PUT", "/contexts/brand/resources/order", ["c", "a", "b"])
     assert ([one["id"] for one in moved.json["items"]], await ids(house)) == (["c", "a", "b"], ["c", "a", "b"])
@@ -107,7 +107,7 @@ async def test_resources_are_reordered(house: Managed) -> None:
     assert await ids(house) == ["b", "c", "a"]
 
 
-async def test_a_stale_tag_of_the_context_stops_changes_of_its_resources(house: Managed) -> None:
+async def test_a_stale_tag_of_the_context_stops_changes_of_its_resources(house: ManagedPolicies) -> None:
     old = (await house.made("contexts", "brand", resources={"a": TEXT, "b": TEXT})).headers["etag"]
     new = (await house.ask("POST", "/contexts/brand/resources", {"id": "c", **TEXT}, if_match=old)).headers["etag"]
     for method, path, body in (
@@ -120,7 +120,7 @@ async def test_a_stale_tag_of_the_context_stops_changes_of_its_resources(house: 
     assert (await house.ask("DELETE", "/contexts/brand/resources/a", if_match=new)).status == 204
 
 
-async def test_the_global_default_moves_in_one_step(house: Managed) -> None:
+async def test_the_global_default_moves_in_one_step(house: ManagedPolicies) -> None:
     await house.made("contexts", "one", default=True)
     await house.made("contexts", "two")
     assert (await house.ask("GET", "/contexts/global")).json["alias"] == "one"
@@ -134,7 +134,7 @@ async def test_the_global_default_moves_in_one_step(house: Managed) -> None:
     assert (await house.ask("GET", "/contexts/one")).json["default"] is False
 
 
-async def test_a_files_default_cannot_be_replaced(house: Managed) -> None:
+async def test_a_files_default_cannot_be_replaced(house: ManagedPolicies) -> None:
     house.write({**FILES, "contexts": {"house": {"default": True}}})
     await house.policies.reload()
     await house.made("contexts", "two")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.edge.manage.app import get_api_routes
 from gateway.edge.manage.contexts import NewContext
 from gateway.policies.shapes import AgentShape, ResourceShape
-from tests.support.managed_policies import FILES, TEXT, Managed
+from tests.support.managed_policies import FILES, TEXT, ManagedPolicies
 
 SCALARS = st.one_of(
     st.none(),
@@ -54,8 +54,8 @@ def orjson_or_raw(value: Any) -> bytes:
         return repr(value).replace("'", '"').encode()
 
 
-async def seeded(directory: Path) -> Managed:
-    house = Managed(directory)
+async def seeded(directory: Path) -> ManagedPolicies:
+    house = ManagedPolicies(directory)
     house.write(FILES)
     await house.policies.start()
     await house.made("contexts", "brand", resources={"a": TEXT})

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.domain.principal import Principal, Role
 from gateway.strict_yaml import parse_yaml
-from tests.support.managed_gateway import ADMIN, CHAT, EDITOR, ManagedGateway, managed
+from tests.support.managed_gateway import ADMIN, CHAT, EDITOR, ManagedGateway, running_management
 
 FILES = {
     "contexts": {
@@ -22,7 +22,7 @@ OTHER = Principal("bert", workspace="other", role=Role.ADMIN)
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncGenerator[ManagedGateway]:
-    async with managed(tmp_path, FILES) as gateway:
+    async with running_management(tmp_path, FILES) as gateway:
         yield gateway
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.principal import Principal, Role
-from tests.support.managed_gateway import CHAT, ManagedGateway, managed
+from tests.support.managed_gateway import CHAT, ManagedGateway, running_management
 from tests.support.management_asgi import Answer
 
 FILES = {
@@ -18,7 +18,7 @@ FILES = {
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncGenerator[ManagedGateway]:
-    async with managed(tmp_path, FILES) as gateway:
+    async with running_management(tmp_path, FILES) as gateway:
         yield gateway
 
 
@@ -28,7 +28,7 @@ async def make(api: ManagedGateway, key: str, parent: str | None = None, **sent:
     return made
 
 
-async def back(api: ManagedGateway, node: str, version: int, **headers: str) -> Answer:
+async def back(api: ManagedGateway, node: str, version: int, **headers: Any) -> Answer:
     return await api.ask("POST", f"/content/{node}/rollback", {"version": version}, **headers)
 
 

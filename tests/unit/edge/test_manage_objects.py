@@ -9,12 +9,12 @@ from gateway.domain.principal import Principal, Role
 from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.edge.manage.app import get_api_routes
 from gateway.errors import StoreError
-from tests.support.managed_policies import ANNA, FILES, TEXT, Managed, house, pointers
+from tests.support.managed_policies import ANNA, FILES, TEXT, ManagedPolicies, house, pointers
 
 __all__ = ["house"]
 
 
-async def test_what_is_created_can_be_read_by_alias_and_id(house: Managed) -> None:
+async def test_what_is_created_can_be_read_by_alias_and_id(house: ManagedPolicies) -> None:
     made = await house.made("agents", "seo", description="Writes", contexts=["house"], profile="writing")
     assert made.headers["location"] == "/api/v1/agents/seo"
     body = made.json
@@ -27,7 +27,7 @@ async def test_what_is_created_can_be_read_by_alias_and_id(house: Managed) -> No
     assert house.policies.get_snapshot("default").agents["seo"].contexts == ("house",)
 
 
-async def test_an_object_of_a_file_is_shown_in_full_and_cannot_be_changed(house: Managed) -> None:
+async def test_an_object_of_a_file_is_shown_in_full_and_cannot_be_changed(house: ManagedPolicies) -> None:
     profile = (await house.ask("GET", "/profiles/writing")).json
     assert (profile["source"], profile["file"], profile["id"]) == ("file", "all.yaml:9", "writing")
     assert (profile["contexts"], profile["budget"]) == (["house"], {"total": 4000, "max": None})
@@ -38,7 +38,7 @@ async def test_an_object_of_a_file_is_shown_in_full_and_cannot_be_changed(house:
     assert (taken.status, "the file all.yaml:9" in taken.json["detail"]) == (409, True)
 
 
-async def test_lists_are_sorted_paged_and_filtered(house: Managed) -> None:
+async def test_lists_are_sorted_paged_and_filtered(house: ManagedPolicies) -> None:
     for alias, name in (("zoo", "Animals"), ("ant", "Zealous"), ("mid", None)):
         await house.made("agents", alias, **({"name": name} if name else {"description": "About ZOOs"}))
     every = (await house.ask("GET", "/agents")).json
@@ -50,12 +50,12 @@ async def test_lists_are_sorted_paged_and_filtered(house: Managed) -> None:
     assert (await house.ask("GET", "/profiles")).json["total"] == 1
 
 
-async def test_a_taken_alias_is_a_conflict(house: Managed) -> None:
+async def test_a_taken_alias_is_a_conflict(house: ManagedPolicies) -> None:
     await house.made("prompts", "meta")
     assert (await house.ask("POST", "/prompts", {"alias": "meta"})).status == 409
 
 
-async def test_all_faults_are_pointed_at_and_nothing_is_stored(house: Managed) -> None:
+async def test_all_faults_are_pointed_at_and_nothing_is_stored(house: ManagedPolicies) -> None:
     sent = {"alias": "Bad Alias", "contexts": ["house", "hous"], "temperature": 9, "nmae": "x"}
     answer = await house.ask("POST", "/agents", sent)
     assert pointers(answer) == {"/alias", "/contexts/1", "/temperature", "/nmae"}
@@ -64,31 +64,31 @@ async def test_all_faults_are_pointed_at_and_nothing_is_stored(house: Managed) -
 
 
 @pytest.mark.parametrize("sent", [[], 5, None, "x", {}, {"alias": 5}, {"alias": None}])
-async def test_a_body_without_an_alias_is_refused(house: Managed, sent: Any) -> None:
+async def test_a_body_without_an_alias_is_refused(house: ManagedPolicies, sent: Any) -> None:
     raw = b"null" if sent is None else sent
     assert (await house.ask("POST", "/agents", raw)).status == 422
 
 
-async def test_an_alias_never_changes(house: Managed) -> None:
+async def test_an_alias_never_changes(house: ManagedPolicies) -> None:
     await house.made("agents", "seo")
     assert pointers(await house.ask("PUT", "/agents/seo", {"alias": "other"})) == {"/alias"}
     assert (await house.ask("PUT", "/agents/seo", {"alias": "seo"})).status == 200
 
 
-async def test_what_was_read_can_be_sent_back_and_makes_no_version(house: Managed) -> None:
+async def test_what_was_read_can_be_sent_back_and_makes_no_version(house: ManagedPolicies) -> None:
     await house.made("contexts", "brand", resources={"tone": TEXT}, valid_until="2999-01-01")
     read = await house.ask("GET", "/contexts/brand")
     again = await house.ask("PUT", "/contexts/brand", read.json)
     assert (again.json, again.headers["etag"]) == (read.json, read.headers["etag"])
 
 
-async def test_an_update_replaces_the_whole_object(house: Managed) -> None:
+async def test_an_update_replaces_the_whole_object(house: ManagedPolicies) -> None:
     await house.made("agents", "seo", description="Writes", temperature=0.5)
     body = (await house.ask("PUT", "/agents/seo", {"name": "Search"})).json
     assert (body["name"], body["description"], body["temperature"], body["version"]) == ("Search", "", None, 2)
 
 
-async def test_if_match_guards_an_update_and_a_deletion(house: Managed) -> None:
+async def test_if_match_guards_an_update_and_a_deletion(house: ManagedPolicies) -> None:
     tag = (await house.made("agents", "seo")).headers["etag"]
     fresh = (await house.ask("PUT", "/agents/seo", {"name": "A"}, if_match=tag)).headers["etag"]
     assert (await house.ask("PUT", "/agents/seo", {"name": "B"}, if_match=tag)).status == 412
@@ -100,7 +100,7 @@ async def test_if_match_guards_an_update_and_a_deletion(house: Managed) -> None:
     assert (await house.ask("GET", "/agents/seo")).status == 404
 
 
-async def test_an_unknown_object_is_a_404_everywhere(house: Managed) -> None:
+async def test_an_unknown_object_is_a_404_everywhere(house: ManagedPolicies) -> None:
     for path in ("/agents/x", "/agents/x/versions", "/agents/x/versions/1", "/agents/x/draft", "/agents/%00"):
         assert (await house.ask("GET", path)).status == 404
     assert (await house.ask("PUT", "/agents/x", {})).status == 404
@@ -110,7 +110,7 @@ async def test_an_unknown_object_is_a_404_everywhere(house: Managed) -> None:
     assert (await house.ask("GET", "/contexts/global")).status == 404
 
 
-async def test_another_workspace_answers_as_if_nothing_were_there(house: Managed) -> None:
+async def test_another_workspace_answers_as_if_nothing_were_there(house: ManagedPolicies) -> None:
     made = await house.made("agents", "seo")
     await house.ask("PUT", "/agents/next/draft", {})
     stranger = Principal("bob", workspace="other", role=Role.ADMIN)
@@ -132,7 +132,7 @@ async def test_another_workspace_answers_as_if_nothing_were_there(house: Managed
     assert (await house.ask("GET", "/agents/seo")).json["updated_by"] == "anna"
 
 
-async def test_what_is_referred_to_cannot_be_deleted(house: Managed) -> None:
+async def test_what_is_referred_to_cannot_be_deleted(house: ManagedPolicies) -> None:
     await house.made("contexts", "brand")
     await house.made("profiles", "base", contexts=["brand"])
     await house.made("agents", "seo", profile="base")
@@ -145,7 +145,7 @@ async def test_what_is_referred_to_cannot_be_deleted(house: Managed) -> None:
     assert (await house.ask("GET", "/contexts")).json["total"] == 1
 
 
-async def test_an_object_that_a_file_takes_over_is_the_files(house: Managed) -> None:
+async def test_an_object_that_a_file_takes_over_is_the_files(house: ManagedPolicies) -> None:
     await house.made("agents", "seo", name="Stored")
     house.write({**FILES, "agents": {"seo": {"name": "Filed"}}})
     assert await house.policies.reload()
@@ -154,7 +154,7 @@ async def test_an_object_that_a_file_takes_over_is_the_files(house: Managed) -> 
     assert (await house.ask("PUT", "/agents/seo", {})).status == 409
 
 
-async def test_one_of_two_racing_updates_on_different_nodes_fails_cleanly(house: Managed) -> None:
+async def test_one_of_two_racing_updates_on_different_nodes_fails_cleanly(house: ManagedPolicies) -> None:
     tag = (await house.made("agents", "seo")).headers["etag"]
     commit = house.policies.commit
 
@@ -171,7 +171,7 @@ async def test_one_of_two_racing_updates_on_different_nodes_fails_cleanly(house:
     assert (await house.ask("GET", "/agents/seo")).status == 200
 
 
-async def test_changes_that_only_fit_apart_are_made_one_after_the_other(house: Managed) -> None:
+async def test_changes_that_only_fit_apart_are_made_one_after_the_other(house: ManagedPolicies) -> None:
     """A context is deleted while an agent that uses it is made: one of the two has to be refused."""
     for _ in range(5):
         await house.made("contexts", "brand")
@@ -185,7 +185,7 @@ async def test_changes_that_only_fit_apart_are_made_one_after_the_other(house: M
             await house.ask("DELETE", "/contexts/brand")
 
 
-async def test_what_another_node_has_changed_is_seen_before_a_change(house: Managed) -> None:
+async def test_what_another_node_has_changed_is_seen_before_a_change(house: ManagedPolicies) -> None:
     other = house.node()
     await other.start()
     tag = (await house.made("agents", "seo")).headers["etag"]
@@ -195,8 +195,9 @@ async def test_what_another_node_has_changed_is_seen_before_a_change(house: Mana
     assert (await house.ask("PUT", "/agents/seo", {"name": "Mine"}, if_match=tag)).status == 412
 
 
-async def test_faults_that_were_there_before_do_not_stop_their_mending(house: Managed) -> None:
-    house.write({**FILES, "contexts": {**FILES["contexts"], "old": {}}})
+async def test_faults_that_were_there_before_do_not_stop_their_mending(house: ManagedPolicies) -> None:
+    contexts: Any = FILES["contexts"]
+    house.write({**FILES, "contexts": {**contexts, "old": {}}})
     await house.policies.reload()
     await house.made("agents", "one", contexts=["old"])
     await house.made("agents", "two", contexts=["old"])
@@ -211,26 +212,26 @@ async def test_faults_that_were_there_before_do_not_stop_their_mending(house: Ma
     assert house.policies.error is None
 
 
-async def test_a_store_that_fails_is_a_503_and_reads_go_on(house: Managed) -> None:
+async def test_a_store_that_fails_is_a_503_and_reads_go_on(house: ManagedPolicies) -> None:
     await house.made("agents", "seo")
 
     async def down(*_: Any) -> Any:
         raise StoreError("down")
 
-    house.records.read_changes = down  # type: ignore[method-assign]
+    house.records.read_changes = down  # type: ignore[method-assign,assignment]
     answer = await house.ask("PUT", "/agents/seo", {"name": "x"})
     assert (answer.status, answer.json["code"], answer.headers["retry-after"]) == (503, "store_unavailable", "1")
     assert (await house.ask("GET", "/agents/seo")).status == 200
 
 
-async def test_a_chat_key_may_do_nothing_here(house: Managed) -> None:
+async def test_a_chat_key_may_do_nothing_here(house: ManagedPolicies) -> None:
     for route in get_api_routes(house.manage):
         path = route.path.replace("{", "").replace("}", "")
         answer = await house.ask(route.method, path, {}, principal=Principal("c", role=Role.CHAT))
         assert answer.status == (200 if route.path == "/openapi.json" else 403), route.path
 
 
-async def test_the_audit_names_who_changed_what(house: Managed) -> None:
+async def test_the_audit_names_who_changed_what(house: ManagedPolicies) -> None:
     await house.made("agents", "seo", name="A")
     await house.ask("PUT", "/agents/seo", {"name": "B"}, principal=Principal("bob", role=Role.ADMIN))
     page, total = await house.records.list_versions(RecordKey("default", "agents", "seo"), 0, 10)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.domain.principal import Principal, Role
-from tests.support.managed_gateway import CHAT, EDITOR, ManagedGateway, managed
+from tests.support.managed_gateway import CHAT, EDITOR, ManagedGateway, running_management
 
 FILES = {
     "contexts": {
@@ -25,7 +25,7 @@ FILES = {
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncGenerator[ManagedGateway]:
-    async with managed(tmp_path, FILES) as gateway:
+    async with running_management(tmp_path, FILES) as gateway:
         yield gateway
 
 

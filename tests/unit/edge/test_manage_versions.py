@@ -1,11 +1,11 @@
 """Versions, comparison, rollback and drafts over the management API."""
 
-from tests.support.managed_policies import TEXT, Managed, house, pointers
+from tests.support.managed_policies import TEXT, ManagedPolicies, house, pointers
 
 __all__ = ["house"]
 
 
-async def test_versions_are_listed_newest_first_and_read(house: Managed) -> None:
+async def test_versions_are_listed_newest_first_and_read(house: ManagedPolicies) -> None:
     await house.made("agents", "seo", name="A")
     for name in ("B", "C"):
         await house.ask("PUT", "/agents/seo", {"name": name})
@@ -17,7 +17,7 @@ async def test_versions_are_listed_newest_first_and_read(house: Managed) -> None
         assert (await house.ask("GET", f"/agents/seo/versions/{number}")).status == 404
 
 
-async def test_two_versions_are_compared_field_by_field(house: Managed) -> None:
+async def test_two_versions_are_compared_field_by_field(house: ManagedPolicies) -> None:
     await house.made("contexts", "brand", name="A", resources={"a": TEXT, "b": TEXT, "c": TEXT})
     changed = {"type": "text", "data": {"content": "Be brief."}}
     await house.ask("PUT", "/contexts/brand", {"name": "B", "resources": {"c": TEXT, "a": changed, "d": TEXT}})
@@ -35,7 +35,7 @@ async def test_two_versions_are_compared_field_by_field(house: Managed) -> None:
     assert {fault["parameter"] for fault in wrong.json["errors"]} == {"from", "to"}
 
 
-async def test_a_rollback_makes_a_new_version(house: Managed) -> None:
+async def test_a_rollback_makes_a_new_version(house: ManagedPolicies) -> None:
     await house.made("agents", "seo", name="A")
     tag = (await house.ask("PUT", "/agents/seo", {"name": "B"})).headers["etag"]
     back = await house.ask("POST", "/agents/seo/rollback", {"version": 1}, if_match=tag)
@@ -46,7 +46,7 @@ async def test_a_rollback_makes_a_new_version(house: Managed) -> None:
     assert pointers(await house.ask("POST", "/agents/seo/rollback", {"version": "1"})) == {"/version"}
 
 
-async def test_a_deleted_object_comes_back_with_its_id(house: Managed) -> None:
+async def test_a_deleted_object_comes_back_with_its_id(house: ManagedPolicies) -> None:
     made = await house.made("agents", "seo", name="A")
     await house.ask("DELETE", "/agents/seo")
     listed = (await house.ask("GET", "/agents/seo/versions")).json
@@ -58,7 +58,7 @@ async def test_a_deleted_object_comes_back_with_its_id(house: Managed) -> None:
     assert (back.status, back.json["id"], back.json["version"]) == (200, made.json["id"], 3)
 
 
-async def test_a_rollback_to_what_would_be_faulty_now_is_refused(house: Managed) -> None:
+async def test_a_rollback_to_what_would_be_faulty_now_is_refused(house: ManagedPolicies) -> None:
     await house.made("contexts", "brand")
     await house.made("agents", "seo", contexts=["brand"])
     await house.ask("PUT", "/agents/seo", {})
@@ -66,14 +66,14 @@ async def test_a_rollback_to_what_would_be_faulty_now_is_refused(house: Managed)
     assert pointers(await house.ask("POST", "/agents/seo/rollback", {"version": 1})) == {"/contexts/0"}
 
 
-async def test_files_have_no_versions(house: Managed) -> None:
+async def test_files_have_no_versions(house: ManagedPolicies) -> None:
     assert (await house.ask("GET", "/profiles/writing/versions")).json == {"items": [], "total": 0}
     assert (await house.ask("GET", "/profiles/writing/versions/1")).status == 404
     assert (await house.ask("POST", "/profiles/writing/rollback", {"version": 1})).status == 409
     assert (await house.ask("PUT", "/profiles/writing/draft", {})).status == 409
 
 
-async def test_a_draft_changes_nothing_until_it_is_published(house: Managed) -> None:
+async def test_a_draft_changes_nothing_until_it_is_published(house: ManagedPolicies) -> None:
     made = await house.made("contexts", "brand", name="A", resources={"a": TEXT})
     before = house.policies.get_snapshot("default").hash
     draft = await house.ask("PUT", "/contexts/brand/draft", {"name": "B"})
@@ -92,7 +92,7 @@ async def test_a_draft_changes_nothing_until_it_is_published(house: Managed) -> 
     assert house.policies.get_snapshot("default").contexts["brand"].name == "B"
 
 
-async def test_a_draft_may_be_of_something_that_does_not_exist_yet(house: Managed) -> None:
+async def test_a_draft_may_be_of_something_that_does_not_exist_yet(house: ManagedPolicies) -> None:
     await house.ask("PUT", "/agents/next/draft", {"name": "Next"})
     assert (await house.ask("GET", "/agents/next")).status == 404
     listed = (await house.ask("GET", "/drafts")).json
@@ -101,7 +101,7 @@ async def test_a_draft_may_be_of_something_that_does_not_exist_yet(house: Manage
     assert (await house.ask("POST", "/agents/next/publish")).json["version"] == 1
 
 
-async def test_a_draft_has_to_be_valid_and_can_be_thrown_away(house: Managed) -> None:
+async def test_a_draft_has_to_be_valid_and_can_be_thrown_away(house: ManagedPolicies) -> None:
     assert pointers(await house.ask("PUT", "/agents/next/draft", {"contexts": ["x"], "bad": 1})) == {
         "/contexts/0",
         "/bad",
@@ -115,7 +115,7 @@ async def test_a_draft_has_to_be_valid_and_can_be_thrown_away(house: Managed) ->
     assert (await house.ask("DELETE", "/agents/next/draft")).status == 404
 
 
-async def test_publishing_checks_again_and_needs_the_right_version(house: Managed) -> None:
+async def test_publishing_checks_again_and_needs_the_right_version(house: ManagedPolicies) -> None:
     await house.made("contexts", "brand")
     old = (await house.made("agents", "seo")).headers["etag"]
     await house.ask("PUT", "/agents/seo/draft", {"contexts": ["brand"]})
@@ -126,7 +126,7 @@ async def test_publishing_checks_again_and_needs_the_right_version(house: Manage
     assert (await house.ask("GET", "/agents/seo/draft")).status == 200
 
 
-async def test_deleting_an_object_takes_its_draft_along(house: Managed) -> None:
+async def test_deleting_an_object_takes_its_draft_along(house: ManagedPolicies) -> None:
     await house.made("agents", "seo")
     await house.ask("PUT", "/agents/seo/draft", {"name": "B"})
     assert (await house.ask("DELETE", "/agents/seo")).status == 204

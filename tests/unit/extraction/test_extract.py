@@ -1,4 +1,5 @@
 import io
+import sys
 import zipfile
 import zlib
 from pathlib import Path
@@ -156,7 +157,7 @@ def test_a_missing_file_is_reported(tmp_path, name):
 def test_the_parser_process_gets_no_environment_of_ours(monkeypatch, write):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     script = "import os,sys; sys.stdout.write(','.join(sorted(os.environ)))"
-    monkeypatch.setattr(extract, "_build_command", lambda *_: [extract.sys.executable, "-c", script])
+    monkeypatch.setattr(extract, "_build_command", lambda *_: [sys.executable, "-c", script])
     seen = set(extract_text(write("a.html", b"x"), LIMITS).split(","))
     assert seen <= {"PYTHONPATH", "LC_CTYPE"}
 

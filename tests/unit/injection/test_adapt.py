@@ -1,5 +1,7 @@
 """What some upstreams want differently."""
 
+from typing import Any
+
 import msgspec
 from msgspec import Raw
 
@@ -12,7 +14,7 @@ def raw(**message: object) -> Raw:
     return Raw(msgspec.json.encode(message))
 
 
-def plain(messages: list[Raw]) -> list[dict]:
+def plain(messages: list[Raw]) -> list[dict[str, Any]]:
     return [msgspec.json.decode(message) for message in messages]
 
 

@@ -1,6 +1,7 @@
 import asyncio
 import gzip
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 from yarl import URL
@@ -49,7 +50,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest.fixture
-def get(server: Server) -> Callable:
+def get(server: Server) -> Callable[..., Any]:
     async def resolve(host: str, port: int) -> list[str]:
         return ["127.0.0.1"]
 
