@@ -21,8 +21,11 @@ def make_dice(case: Case[Any]) -> Random:
     return Random(repr((case.method, case.path, case.path_parameters, case.query, case.headers, case.body)))
 
 
-def steer(case: Case[Any], often: float) -> None:
-    """Put in good values in place of good ones that were made up; bad ones stay as they are."""
+def steer(case: Case[Any], often: float, *, tamper: float = 0.5) -> None:
+    """Put in good values in place of good ones that were made up; bad ones stay as they are.
+
+    Every so often, as `tamper` says, one field of a body is left as it was made up.
+    """
     sample = BY_OPERATION[case.operation.method.upper(), case.operation.path]
     dice = make_dice(case)
     if case.path_parameters and not _bad_at(case, ParameterLocation.PATH) and dice.random() < often:
@@ -33,17 +36,17 @@ def steer(case: Case[Any], often: float) -> None:
     if sample.query and not _bad_at(case, ParameterLocation.QUERY) and dice.random() < often:
         case.query = dict(pair.split("=") for pair in fill_places(sample.query, OURS).split("&"))
     if case.body is not NOT_SET and not is_negative(case) and dice.random() < often:
-        _steer_body(case, sample, dice)
+        _steer_body(case, sample, dice, tamper)
 
 
-def _steer_body(case: Case[Any], sample: Sample, dice: Random) -> None:
+def _steer_body(case: Case[Any], sample: Sample, dice: Random, tamper: float) -> None:
     """The good body; or that with one field as it was made up."""
     case.media_type = sample.media
     if sample.media != "application/json":
         case.body = sample.payload(OURS)
         return
     good = orjson.loads(sample.payload(OURS) or b"null")
-    if isinstance(good, dict) and isinstance(case.body, dict) and case.body and dice.random() < 0.5:
+    if isinstance(good, dict) and isinstance(case.body, dict) and case.body and dice.random() < tamper:
         field = dice.choice(sorted(case.body))
         good[field] = case.body[field]
     case.body = good

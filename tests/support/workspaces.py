@@ -71,7 +71,7 @@ class World:
         one, base, root = self.name(), self.name("base"), self.name("root")
         bodies: dict[str, dict[str, Any]] = {
             "contexts": {"name": f"Of {self.mark}", "resources": self.resources(text)},
-            "profiles": {"name": f"Of {self.mark}", "temperature": 0.5, "contexts": [base]},
+            "profiles": {"name": f"Of {text}", "temperature": 0.5, "contexts": [base]},
             "agents": {"description": text, "instructions": text, "contexts": [base]},
             "prompts": {"template": f"{text}: {{input}}", "contexts": [base]},
         }

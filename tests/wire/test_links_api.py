@@ -1,6 +1,7 @@
 """Links and uploads of a real gateway: what is made through the API reaches the next chat."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -29,26 +30,36 @@ def pages() -> Iterator[Pages]:
         yield served
 
 
-@pytest.fixture(scope="module")
-def linked(
-    thread: Thread, scripted: Upstream, pages: Pages, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Client]:
-    directory = tmp_path_factory.mktemp("linked")
+def running_linked(thread: Thread, directory: Path, base_url: str, pages: Pages) -> AbstractContextManager[Client]:
     page = {"type": "external-link", "data": {"url": f"{pages.address}/file"}}
     files = {
         "contexts": {**POLICIES["contexts"], "linked": {"resources": {"page": page}}},
         "agents": {**POLICIES["agents"], "linker": {"contexts": ["linked"]}},
     }
-    with running_gateway(
+    return running_gateway(
         thread,
         directory,
-        scripted.base_url,
+        base_url,
         files,
         auth={"keys": KEYS},
         links={"allow": ["127.0.0.1"]},
         store=f"sqlite:///{directory}/gateway.db",
-    ) as client:
+    )
+
+
+@pytest.fixture(scope="module")
+def linked(
+    thread: Thread, scripted: Upstream, pages: Pages, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Client]:
+    with running_linked(thread, tmp_path_factory.mktemp("linked"), scripted.base_url, pages) as client:
         yield client
+
+
+@pytest.fixture
+def unfetched(thread: Thread, scripted: Upstream, tmp_path: Path) -> Iterator[tuple[Client, Pages]]:
+    """A gateway that has not seen its page yet, and the web that will have it."""
+    with serving_pages() as pages, running_linked(thread, tmp_path, scripted.base_url, pages) as client:
+        yield client, pages
 
 
 async def call(
@@ -66,7 +77,10 @@ async def chat(client: Client, upstream: Upstream, agent: str) -> tuple[str, str
     return str(first["content"]) if first["role"] == "system" else "", answer.headers.get("x-context-degraded", "")
 
 
-async def test_a_refresh_on_demand_is_in_use_when_it_answers(linked: Client, pages: Pages, upstream: Upstream) -> None:
+async def test_a_refresh_on_demand_is_in_use_when_it_answers(
+    unfetched: tuple[Client, Pages], upstream: Upstream
+) -> None:
+    linked, pages = unfetched
     assert (await chat(linked, upstream, "linker"))[1] == "links"
     pages["/file"] = "Say please."
     told = await call(linked, "POST", "/contexts/linked/resources/page/refresh")

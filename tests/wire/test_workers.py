@@ -195,6 +195,8 @@ def is_refused(address: str) -> bool:
         socket.create_connection((host, int(port)), timeout=5).close()
     except ConnectionRefusedError:
         return True
+    except ConnectionResetError:
+        pass  # it is just about to close
     return False
 
 

@@ -137,7 +137,7 @@ async def test_it_stops_at_once_when_cancelled(tmp_path: Path) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - started < 0.2
+    assert time.monotonic() - started < 5  # of the 60 of its interval
 
 
 def test_a_dangling_link_is_part_of_the_state(tmp_path: Path) -> None:

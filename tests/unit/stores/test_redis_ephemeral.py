@@ -3,6 +3,7 @@
 import asyncio
 import random
 import ssl
+import statistics
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from gateway.errors import StoreError
 from gateway.stores.open import open_stores
 from gateway.stores.redis_connection import MAX_CONNECTIONS, RedisTimeouts, build_pool
 from gateway.stores.redis_ephemeral import RedisEphemeralStore
+from tests.support.limits import with_limits
 from tests.support.redis_server import RedisServer, free_port, running_redis, until_it_works
 
 PASSWORD = "correct-horse"
@@ -90,20 +92,20 @@ async def test_a_socket_file_and_a_database_may_be_named(shared: RedisServer) ->
         client.flushall()
 
 
-async def test_a_frozen_server_costs_a_chat_150_ms_at_most(server: RedisServer) -> None:
-    stores = [await RedisEphemeralStore.open(redis_address(server.url)) for _ in range(3)]
+@with_limits(loaded=1500, quiet=150)  # milliseconds
+async def test_a_frozen_server_costs_a_chat_150_ms_at_most(server: RedisServer, limits: float) -> None:
+    store = await RedisEphemeralStore.open(redis_address(server.url))
     server.freeze()
-    waits = [[await expect_failure(store.get_many(["a"])) for _ in range(2)] for store in stores]
-    for store in stores:
-        await store.close()
-    assert all("did not answer within" in message for pair in waits for message, _ in pair)
-    assert all(pair[0][1] > 95 for pair in waits)
-    # A busy machine may add to one of them.
-    assert min(sum(wait for _, wait in pair) for pair in waits) <= 150
+    waits = [await expect_failure(store.get_many(["a"])) for _ in range(2)]
+    await store.close()
+    assert all("did not answer within" in message for message, _ in waits)
+    assert waits[0][1] > 95
+    assert sum(wait for _, wait in waits) <= limits
 
 
+@with_limits(loaded=6, quiet=1.5)  # seconds until it is used again
 async def test_a_server_that_stays_silent_is_left_alone_until_it_answers(
-    store: RedisEphemeralStore, server: RedisServer
+    store: RedisEphemeralStore, server: RedisServer, limits: float
 ) -> None:
     await store.put("a", b"one")
     server.freeze()
@@ -114,19 +116,23 @@ async def test_a_server_that_stays_silent_is_left_alone_until_it_answers(
         message, wait = await expect_failure(store.put("a", b"two"))
         assert "does not answer; it will be used again" in message
         waits.append(wait)
-    assert sorted(waits)[98] < 5
+    assert statistics.median(waits) < 5
     server.thaw()
-    assert await until_it_works(lambda: store.get_many(["a"])) < 1.5
+    assert await until_it_works(lambda: store.get_many(["a"])) < limits
     assert await store.get_many(["a"]) == {"a": b"one"}
 
 
-async def test_a_killed_server_is_used_again_when_it_is_back(store: RedisEphemeralStore, server: RedisServer) -> None:
+@with_limits(loaded=(1500, 6), quiet=(125, 1.5))  # milliseconds of a call, seconds until it is used again
+async def test_a_killed_server_is_used_again_when_it_is_back(
+    store: RedisEphemeralStore, server: RedisServer, limits: tuple[float, float]
+) -> None:
+    wait, recovery = limits
     await store.put("a", b"one")
     server.kill()
     for _ in range(4):
-        assert (await expect_failure(store.put_new("secret", b"s")))[1] < 125
+        assert (await expect_failure(store.put_new("secret", b"s")))[1] < wait
     server.start()
-    assert await until_it_works(lambda: store.get_many(["a"])) < 1.5
+    assert await until_it_works(lambda: store.get_many(["a"])) < recovery
     assert await store.get_many(["a"]) == {}
     assert await store.put_new("secret", b"s") == b"s"
 
@@ -203,15 +209,16 @@ async def test_nobody_listening_is_no_reason_not_to_open(caplog: pytest.LogCaptu
     await store.close()
 
 
+@with_limits(loaded=3, quiet=0.5)  # seconds
 async def test_closing_while_the_server_is_frozen_takes_no_time(
-    store: RedisEphemeralStore, server: RedisServer
+    store: RedisEphemeralStore, server: RedisServer, limits: float
 ) -> None:
     server.freeze()
     for _ in range(3):
         await expect_failure(store.get_many(["a"]))
     begin = time.perf_counter()
     await store.close()
-    assert time.perf_counter() - begin < 0.5
+    assert time.perf_counter() - begin < limits
 
 
 def test_tls_checks_the_server_s_certificate_and_name() -> None:

@@ -15,6 +15,7 @@ from gateway.stores.open import Stores, open_stores
 from gateway.stores.protocols import AuditFilter
 from gateway.stores.redis_connection import DEFAULT_TIMEOUTS, RedisConnection, RedisTimeouts
 from gateway.stores.redis_records import RedisRecordStore
+from tests.support.limits import with_limits
 from tests.support.redis_server import RedisServer, running_redis, until_it_works
 
 ADA = Author("ada", "update")
@@ -98,20 +99,24 @@ def calls(stores: Stores) -> list[Callable[[], Awaitable[object]]]:
     ]
 
 
+@with_limits(loaded=3, quiet=0.3)  # seconds beyond the timeouts
 @pytest.mark.parametrize("number", range(8))
 async def test_a_frozen_server_ends_every_call_within_its_timeout(
-    stores: Stores, server: RedisServer, number: int
+    stores: Stores, server: RedisServer, number: int, limits: float
 ) -> None:
     await stores.records.commit([RecordWrite(STYLE, b"{}")], ADA)
     server.freeze()
     begin = time.perf_counter()
     with pytest.raises(StoreError, match="did not answer within"):
         await calls(stores)[number]()
-    # A busy machine may add to it.
-    assert time.perf_counter() - begin < DEFAULT_TIMEOUTS.body + DEFAULT_TIMEOUTS.call + 0.3
+    assert time.perf_counter() - begin < DEFAULT_TIMEOUTS.body + DEFAULT_TIMEOUTS.call + limits
 
 
-async def test_a_server_that_stays_silent_is_left_alone_until_it_answers(stores: Stores, server: RedisServer) -> None:
+@with_limits(loaded=(3, 6), quiet=(0.5, 2))  # seconds of all calls, seconds until it is used again
+async def test_a_server_that_stays_silent_is_left_alone_until_it_answers(
+    stores: Stores, server: RedisServer, limits: tuple[float, float]
+) -> None:
+    calls_time, recovery = limits
     (kept,) = await stores.records.commit([RecordWrite(STYLE, b"{}")], ADA)
     assert not stores.breaker_open
     server.freeze()
@@ -125,9 +130,9 @@ async def test_a_server_that_stays_silent_is_left_alone_until_it_answers(stores:
             await call()
     with pytest.raises(StoreError, match="will be used again"):
         await stores.ephemeral.get_many(["a"])  # one server, one breaker
-    assert time.perf_counter() - begin < 0.5
+    assert time.perf_counter() - begin < calls_time
     server.thaw()
-    assert await until_it_works(stores.records.load) < 2
+    assert await until_it_works(stores.records.load) < recovery
     assert not stores.breaker_open
     assert (await stores.records.load()).records == (kept,)
 
@@ -290,8 +295,9 @@ async def test_asking_for_changes_when_there_are_none_is_one_call(
     assert len(connection.seconds) == 1
 
 
+@with_limits(loaded=2, quiet=DEFAULT_TIMEOUTS.call / 2)  # seconds of nine calls in ten
 async def test_a_large_load_is_many_calls_that_each_fit_their_timeout(
-    calm: RedisRecordStore, connection: RecordingConnection
+    calm: RedisRecordStore, connection: RecordingConnection, limits: float
 ) -> None:
     for start in range(0, 1000, 200):
         keys = [RecordKey("default", "contexts", f"c{n}") for n in range(start, start + 200)]
@@ -299,8 +305,7 @@ async def test_a_large_load_is_many_calls_that_each_fit_their_timeout(
     connection.forget()
     assert len((await calm.load()).records) == 1000
     assert len(connection.seconds) >= 1000 * 20_000 / 500_000
-    # A busy machine may add to some of them.
-    assert sorted(connection.seconds)[len(connection.seconds) * 9 // 10] < DEFAULT_TIMEOUTS.call / 2
+    assert sorted(connection.seconds)[len(connection.seconds) * 9 // 10] < limits
 
 
 async def test_a_large_commit_gets_more_time(server: RedisServer) -> None:

@@ -223,7 +223,7 @@ async def test_a_late_question_is_given_up_in_time_and_says_so(obeys: bool) -> N
         assert found == SearchResult(reason="late")
         assert await search.engine.rank("w", "reset password", search.names) is None
         assert await search.engine.find_passages("w", "reset password", "help/password") == []
-        assert 0.04 <= time.monotonic() - began < 1
+        assert 0.04 <= time.monotonic() - began < 4
         search.embedder.gate.set()
         assert await search.picks("reset forgotten account password") == ["help/password"]
 
@@ -293,7 +293,7 @@ async def test_the_former_index_serves_while_a_new_one_is_read(monkeypatch: pyte
         found = await search.find("reset forgotten account password")
         assert [pick.resource for pick in found.picks] == ["help/password"]
         assert (found.pending, search.engine.generation) == (frozenset({"help/new"}), 1)
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 4  # of the five that reading may take
         passed.set()
         await search.wait_until_indexed()
         assert search.engine.generation == 2
