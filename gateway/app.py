@@ -8,7 +8,7 @@ import logging
 import secrets
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from gateway.domain.upstream import Upstream
 from gateway.edge.access import AccessControl, HostCheck
 from gateway.edge.app import EdgeApp
 from gateway.edge.auth import Authenticator, Freshness
+from gateway.edge.background import BackgroundJobs
 from gateway.edge.chat import ChatEndpoint
 from gateway.edge.health import HealthEndpoint
 from gateway.edge.limits import RateLimiter
@@ -33,6 +34,7 @@ from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
 from gateway.edge.site import build_site
+from gateway.edge.watchdog import LoopWatchdog
 from gateway.errors import Fault, Faults
 from gateway.extraction.extract import DocumentCache
 from gateway.links.cache import LinkCache
@@ -41,7 +43,7 @@ from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import load_policies
 from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
-from gateway.policies.watch import compute_fingerprint, watch
+from gateway.policies.watch import Fingerprint, compute_fingerprint, watch
 from gateway.resources.registry import ResourceRegistry, load_registry
 from gateway.semantic.factory import open_vectors
 from gateway.semantic.service import SemanticService
@@ -84,6 +86,8 @@ class Gateway:
     pipeline: Pipeline
     metrics: Metrics = field(default_factory=Metrics)
     exchanges: ExchangeLog = field(default_factory=ExchangeLog)
+    jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
+    watchdog: LoopWatchdog = field(default_factory=LoopWatchdog)
     auth: Authenticator = field(init=False)
     access: AccessControl = field(init=False)
 
@@ -141,6 +145,8 @@ class Gateway:
         self.auth.require_keys()
         limiter = RateLimiter(self.store)
         metrics.watch_counts("limited", lambda: limiter.refused)
+        metrics.watch_counts("job_restarts", lambda: self.jobs.restarts)
+        metrics.watch_counts("loop_stalls", lambda: {(): self.watchdog.stalls})
         metrics.watch_generation(lambda: self.policies.generation)
         metrics.watch_breakers(self.routes.breakers)
         metrics.watch_gauge("store_breaker", lambda: {(): float(self.stores.breaker_open)})
@@ -151,7 +157,7 @@ class Gateway:
         exchanges = self.exchanges if self.settings.log.exchanges else None
         site = build_site(
             access=self.access,
-            health=HealthEndpoint(self.policies, lambda: self.store.ok, draining),
+            health=HealthEndpoint(self.policies, lambda: self.store.ok, draining, self.jobs.describe),
             metrics=metrics,
             models=ModelsEndpoint(self._list_enabled(), self.policies),
             passthrough=PassthroughEndpoint(self.routes, PassthroughPaths(self.settings.passthrough), limiter, limits),
@@ -191,29 +197,43 @@ class Gateway:
         loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_SECONDS)
         directory = Path(self.settings.policies)
-        jobs = [
-            watch(directory, self.reload, since=compute_fingerprint(directory)),
-            self.policies.follow(),
-            prune_periodically(self.stores.records, self.store, self.settings.versions),
-            self.links.run(self.reload),
-            self.exchanges.run(),
-            asyncio.to_thread(self.counter.count, "warm up", self.settings.defaults.model or ""),
-            *([self.semantic.run()] if self.semantic is not None else []),
-            *(up.prepare() for up in self._list_enabled().values() if isinstance(up, LitellmUpstream)),
-        ]
-        tasks = [loop.create_task(job) for job in jobs]
-        for task in tasks:
-            task.add_done_callback(log_failure)
+        self._add_jobs(compute_fingerprint(directory))
         reloads: set[asyncio.Task[None]] = set()
         loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(self.reload())))
         try:
-            yield
+            with self.watchdog.watching():
+                async with self.jobs.running():
+                    yield
         finally:
             loop.remove_signal_handler(signal.SIGHUP)
-            for task in (*tasks, *reloads):
+            for task in reloads:
                 task.cancel()
-            await asyncio.gather(*tasks, *reloads, return_exceptions=True)
+            await asyncio.gather(*reloads, return_exceptions=True)
             await self.close()
+
+    def _add_jobs(self, loaded: Fingerprint | None) -> None:
+        """The background work; `loaded` is the state of the policy files that are in use."""
+        jobs, directory, settings = self.jobs, Path(self.settings.policies), self.settings
+        known = [loaded]
+
+        def watch_files() -> Coroutine[Any, Any, None]:
+            # A second watch cannot know what the first one missed: it begins with a reload.
+            since = known.pop() if known else frozenset()
+            return watch(directory, self.reload, since=since)
+
+        jobs.add("policy files", watch_files)
+        jobs.add("stored policies", self.policies.follow)
+        jobs.add("retention", lambda: prune_periodically(self.stores.records, self.store, settings.versions))
+        jobs.add("links", lambda: self.links.run(self.reload))
+        jobs.add("exchange log", self.exchanges.run)
+        if self.semantic is not None:
+            jobs.add("semantic search", self.semantic.run)
+        jobs.add_once(
+            "token counter", lambda: asyncio.to_thread(self.counter.count, "-", settings.defaults.model or "")
+        )
+        for name, upstream in self._list_enabled().items():
+            if isinstance(upstream, LitellmUpstream):
+                jobs.add_once(f"upstream {name}", upstream.prepare)
 
     async def close(self) -> None:
         for upstream in self.upstreams.values():
@@ -221,12 +241,6 @@ class Gateway:
         if self.semantic is not None:
             await self.semantic.close()
         await self.stores.close()
-
-
-def log_failure(task: asyncio.Task[Any]) -> None:
-    """Background work does not end by itself; if it breaks, somebody has to know."""
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("background work has ended: %r", error, exc_info=error)
 
 
 def load_type_registry(settings: Settings) -> ResourceRegistry:

@@ -11,6 +11,8 @@ from pydantic_core import ErrorDetails
 from gateway.errors import Fault, find_similar
 from gateway.strict_yaml import Keys, YamlDocument
 
+MOST_SUGGESTIONS = 20  # of one set of faults: finding them takes longer than anything else
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -19,7 +21,9 @@ def validate(model: type[Model], data: Any, document: YamlDocument, keys: Keys) 
     try:
         return model.model_validate(data), []
     except ValidationError as error:
-        return None, [_make_fault(model, detail, document, keys) for detail in error.errors(include_url=False)]
+        details = error.errors(include_url=False, include_input=False)
+        hinted = [_make_fault(model, detail, document, keys, True) for detail in details[:MOST_SUGGESTIONS]]
+        return None, hinted + [_make_fault(model, one, document, keys, False) for one in details[MOST_SUGGESTIONS:]]
 
 
 def format_suggestion(word: str, known: Iterable[str]) -> str:
@@ -33,16 +37,19 @@ def format_pointer(keys: Sequence[str | int]) -> str:
     return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
 
 
-def _make_fault(model: type[BaseModel], detail: ErrorDetails, document: YamlDocument, keys: Keys) -> Fault:
+def _make_fault(
+    model: type[BaseModel], detail: ErrorDetails, document: YamlDocument, keys: Keys, suggests: bool
+) -> Fault:
     # pydantic marks a fault in a mapping's key with an extra last element.
     loc = tuple(part for part in detail["loc"] if part != "[key]")
-    return document.fault((*keys, *loc), _describe(model, detail, loc))
+    return document.fault((*keys, *loc), _describe(model, detail, loc, suggests))
 
 
-def _describe(model: type[BaseModel], detail: ErrorDetails, loc: Keys) -> str:
+def _describe(model: type[BaseModel], detail: ErrorDetails, loc: Keys, suggests: bool) -> str:
     match detail["type"]:
         case "extra_forbidden":
-            return f"is not a known key{format_suggestion(str(loc[-1]), _known_keys(model, loc[:-1]))}"
+            known = _known_keys(model, loc[:-1]) if suggests else []
+            return f"is not a known key{format_suggestion(str(loc[-1]), known)}"
         case "missing":
             return "is required"
         case "model_type" | "dict_type" | "model_attributes_type":

@@ -47,7 +47,8 @@ def _walk(before: Any, after: Any, keys: Keys) -> Iterator[dict[str, Any]]:
 
 def _compare_order(before: list[str], after: list[str]) -> Iterator[dict[str, Any]]:
     """Reports the order unless it is the expected one: the former order with new items at the end."""
-    expected = [*(key for key in before if key in after), *(key for key in after if key not in before)]
+    known, kept = set(before), set(after)
+    expected = [*(key for key in before if key in kept), *(key for key in after if key not in known)]
     if after != expected:
         yield _make_difference((ORDERED, "order"), before, after)
 

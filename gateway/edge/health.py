@@ -1,7 +1,7 @@
 """Liveness and readiness, for supervisors and load balancers."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -39,10 +39,17 @@ class SnapshotSource(Protocol):
 class HealthEndpoint:
     """`/livez` and `/readyz`; neither waits for anything."""
 
-    def __init__(self, policies: SnapshotSource, store_ok: Callable[[], bool], draining: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        policies: SnapshotSource,
+        store_ok: Callable[[], bool],
+        draining: Callable[[], bool],
+        describe_jobs: Callable[[], Mapping[str, Any]] | None = None,
+    ) -> None:
         self._policies = policies
         self._store_ok = store_ok
         self._draining = draining
+        self._describe_jobs = describe_jobs
 
     async def livez(self, request: Request) -> JSONResponse:
         """Alive as long as the loop runs."""
@@ -53,7 +60,7 @@ class HealthEndpoint:
         draining = self._draining()
         loaded = self._policies.loaded
         ready = loaded and not draining
-        detail = {
+        detail: dict[str, Any] = {
             "status": "ready" if ready else "not ready",
             "draining": draining,
             "policies": {
@@ -64,6 +71,8 @@ class HealthEndpoint:
             },
             "store": {"ok": self._store_ok()},
         }
+        if self._describe_jobs is not None:
+            detail["jobs"] = self._describe_jobs()
         return JSONResponse(detail, 200 if ready else 503)
 
     def _snapshot(self) -> Snapshot:

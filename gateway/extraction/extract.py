@@ -90,10 +90,10 @@ def _parse(
         raise ValueError(f"it took longer than {limits.seconds:g} seconds to read") from None
     except OSError as error:
         raise ValueError(f"the parser cannot be started: {error.strerror}") from error
-    text = process.stdout.decode()
-    if process.returncode == 0:
-        return text
-    if process.returncode == REFUSED:
+    if process.returncode in (0, REFUSED):
+        text = process.stdout.decode("utf-8", "replace")
+        if process.returncode == 0:
+            return text
         raise ValueError(text)
     if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         raise ValueError(f"it took more than {limits.cpu_seconds} seconds of CPU time to read")

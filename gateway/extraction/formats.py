@@ -1,5 +1,6 @@
 """The format of a document, by its name or else by its first bytes; and how its bytes become text."""
 
+import codecs
 import re
 from enum import StrEnum
 from pathlib import PurePath
@@ -84,6 +85,10 @@ def normalize_charset(charset: str | None) -> str | None:
     """Python's name for a declared charset; None if it is absent, unknown or UTF-8."""
     name = (charset or "").strip().strip("\"'").lower()
     if not CHARSETS.fullmatch(name) or name in ("utf-8", "utf8"):
+        return None
+    try:
+        codecs.lookup(name)
+    except LookupError:  # iso-8859-99
         return None
     # Pages that declare Latin-1 mean Windows-1252 (WHATWG Encoding §4.2).
     return "windows-1252" if name in ("iso-8859-1", "us-ascii") else name

@@ -1,7 +1,8 @@
 """Turns HTML into the text that a reader would see, with its headings, lists and paragraph breaks."""
 
 import re
-from html.parser import HTMLParser
+
+from gateway.extraction.html_tokens import HtmlEndTag, HtmlStartTag, HtmlText, HtmlToken, tokenize_html, unescape
 
 HIDDEN_TAGS = frozenset(
     {"title", "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "select"}
@@ -28,59 +29,66 @@ CLEANUPS = (
 PRE_SPACE = "\ue000"  # stands for a space or a line break in <pre> until the rest has been cleaned up
 PRE_BREAK = "\ue001"
 
-Attributes = list[tuple[str, str | None]]
-
 
 def html_to_text(markup: str) -> str:
-    """The visible text of a page."""
+    """The visible text of a page, in linear time; raises MarkupError for what is no HTML."""
     extractor = _TextExtractor()
-    extractor.feed(markup.replace(PRE_SPACE, "").replace(PRE_BREAK, ""))
-    extractor.close()
+    for token in tokenize_html(markup.replace(PRE_SPACE, "").replace(PRE_BREAK, "")):
+        extractor.take(token)
     text = "".join(extractor.pieces)
     for pattern, replacement in CLEANUPS:
         text = pattern.sub(replacement, text)
     return text.strip().replace(PRE_BREAK, "\n").replace(PRE_SPACE, " ")
 
 
-class _TextExtractor(HTMLParser):
+class _TextExtractor:
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self.pieces: list[str] = []
         self._hidden_tag: str | None = None  # the outermost element that is not shown
         self._depth = 0  # of elements of that name within it
         self._pre = 0
 
-    def handle_starttag(self, tag: str, attrs: Attributes) -> None:
-        if self._hidden_tag is not None:
-            self._depth += tag == self._hidden_tag
-        elif tag not in VOID_TAGS and (tag in HIDDEN_TAGS or _is_hidden(attrs)):
-            self._hidden_tag, self._depth = tag, 1
-        else:
-            self._pre += tag == "pre"
-            self.pieces.append(_render_opening(tag))
+    def take(self, token: HtmlToken) -> None:
+        match token:
+            case HtmlText():
+                self._add_text(token.text)
+            case HtmlStartTag():
+                self._open(token)
+                if token.closed:
+                    self._close(token.name)
+            case HtmlEndTag():
+                self._close(token.name)
 
-    def handle_endtag(self, tag: str) -> None:
+    def _open(self, tag: HtmlStartTag) -> None:
         if self._hidden_tag is not None:
-            self._depth -= tag == self._hidden_tag
+            self._depth += tag.name == self._hidden_tag
+        elif tag.name not in VOID_TAGS and (tag.name in HIDDEN_TAGS or _is_hidden(tag)):
+            self._hidden_tag, self._depth = tag.name, 1
+        else:
+            self._pre += tag.name == "pre"
+            self.pieces.append(_render_opening(tag.name))
+
+    def _close(self, name: str) -> None:
+        if self._hidden_tag is not None:
+            self._depth -= name == self._hidden_tag
             if self._depth == 0:
                 self._hidden_tag = None
             return
-        self._pre -= tag == "pre" and self._pre > 0
-        if tag in BLOCK_TAGS or tag in HEADINGS:
+        self._pre -= name == "pre" and self._pre > 0
+        if name in BLOCK_TAGS or name in HEADINGS:
             self.pieces.append("\n\n")
 
-    def handle_data(self, data: str) -> None:
+    def _add_text(self, text: str) -> None:
         if self._hidden_tag is not None:
             return
         if self._pre:
-            self.pieces.append(data.replace("\r\n", "\n").replace("\n", PRE_BREAK).replace(" ", PRE_SPACE))
+            self.pieces.append(text.replace("\r\n", "\n").replace("\n", PRE_BREAK).replace(" ", PRE_SPACE))
         else:
-            self.pieces.append(SPACES.sub(" ", data))
+            self.pieces.append(SPACES.sub(" ", text))
 
 
-def _is_hidden(attrs: Attributes) -> bool:
-    attributes = dict(attrs)
-    return "hidden" in attributes or bool(HIDDEN_STYLE.search(attributes.get("style") or ""))
+def _is_hidden(tag: HtmlStartTag) -> bool:
+    return "hidden" in tag.attributes or bool(HIDDEN_STYLE.search(unescape(tag.attributes.get("style", ""))))
 
 
 def _render_opening(tag: str) -> str:

@@ -12,6 +12,7 @@ from typing import IO
 from gateway.extraction.docx import UnsafeDocument, docx_to_text
 from gateway.extraction.formats import DocumentFormat, decode_html
 from gateway.extraction.html import html_to_text
+from gateway.extraction.html_tokens import MarkupError
 
 REFUSED = 3
 
@@ -22,7 +23,7 @@ def main(arguments: list[str]) -> int:
     _limit_resources(int(cpu_seconds), int(memory_mb) * 1024 * 1024, int(output_bytes))
     try:
         status, text = 0, _extract(DocumentFormat(name), sys.stdin.buffer.read(), *charset)
-    except UnsafeDocument as refusal:
+    except (UnsafeDocument, MarkupError) as refusal:
         status, text = REFUSED, str(refusal)
     except MemoryError:
         status, text = REFUSED, f"it needs more than {memory_mb} MB of memory to read"

@@ -15,7 +15,7 @@ import msgspec
 from gateway.domain.material import LinkMaterial
 from gateway.errors import StoreError
 from gateway.links.announcements import LinkAnnouncements
-from gateway.links.fetch import FetchedPage, fetch_page
+from gateway.links.fetch import FetchedPage, FetchError, fetch_page
 from gateway.links.guard import LinkGuard
 from gateway.links.record import (
     LinkCopy,
@@ -157,10 +157,11 @@ class LinkCache:
 
     async def _attempt(self, url: str) -> bool:
         previous = self._records.get(url, LinkRecord())
+        # Whatever a page makes a parser raise is recorded on its link; the others are refreshed nevertheless.
+        (page,) = await asyncio.gather(self._fetch(url, previous.etag, previous.last_modified), return_exceptions=True)
         try:
-            page = await self._fetch(url, previous.etag, previous.last_modified)
-            record = previous.apply_success(page, self._clock())
-        except ValueError as error:  # LinkError, or whatever a parser raises on a hostile reply
+            record = previous.apply_success(unwrap_page(page), self._clock())
+        except ValueError as error:
             log.warning("link %s was not refreshed: %s", url.partition("?")[0], error)
             record = previous.apply_failure(error, self._clock())
         self._records[url] = record
@@ -261,6 +262,16 @@ class LinkCache:
                 await self._wake.wait()
         except TimeoutError:
             return
+
+
+def unwrap_page(page: FetchedPage | BaseException) -> FetchedPage:
+    """The page; raises ValueError (FetchError among others) for what was raised in its place."""
+    if isinstance(page, FetchedPage):
+        return page
+    if isinstance(page, ValueError) or not isinstance(page, Exception):
+        raise page
+    log.error("a page could not be read: %r", page, exc_info=page)
+    raise FetchError(f"its text cannot be read: {type(page).__name__}: {page}") from page
 
 
 def make_guarded_fetch(limits: LinkSettings) -> Fetch:

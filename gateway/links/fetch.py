@@ -143,7 +143,13 @@ async def _extract_page(reply: PageReply) -> FetchedPage:
             text = formats.decode_text(reply.body, charset)
     except ValueError as error:
         raise FetchError(f"its text cannot be read: {error}") from error
-    return FetchedPage(200, text, media_type, reply.headers.get("ETag"), reply.headers.get("Last-Modified"))
+    return FetchedPage(200, text, media_type, _read_header(reply, "ETag"), _read_header(reply, "Last-Modified"))
+
+
+def _read_header(reply: PageReply, name: str) -> str | None:
+    """A header that is stored and sent back; bytes that are no text could not be."""
+    value = reply.headers.get(name)
+    return value if value is not None and value.isascii() and value.isprintable() else None
 
 
 def _is_text(media_type: str) -> bool:

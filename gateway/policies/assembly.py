@@ -1,7 +1,7 @@
 """Assembles compiled entries into a snapshot: references are checked, what is not valid now is left out."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -9,11 +9,11 @@ from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
 from gateway.domain.resource import Resource
 from gateway.domain.snapshot import Snapshot
-from gateway.errors import Fault, Faults
+from gateway.errors import Fault, Faults, quote
 from gateway.policies.compiled_entry import CompiledEntries, CompiledEntry, compute_digest
 from gateway.policies.content_tree import ContentTree
 from gateway.policies.files import EntryLocation, PolicyEntry
-from gateway.validation import format_suggestion
+from gateway.validation import MOST_SUGGESTIONS, format_suggestion
 
 Result = TypeVar("Result")
 
@@ -131,6 +131,12 @@ def _list_reference_faults(policies: PolicySet) -> Iterator[Fault]:
 
     An object that could not be compiled still counts as known, so that one mistake is not reported twice.
     """
+    for number, (noun, alias, location) in enumerate(_list_unknown_names(policies)):
+        known = policies.compiled[f"{noun}s"] if number < MOST_SUGGESTIONS else ()
+        yield location.fault(f"there is no {noun} {quote(alias)}{format_suggestion(alias, known)}")
+
+
+def _list_unknown_names(policies: PolicySet) -> Iterator[tuple[str, str, EntryLocation]]:
     contexts, profiles = policies.compiled["contexts"], policies.compiled["profiles"]
     for entry in policies.entries():
         if not isinstance(entry.data, dict):
@@ -138,15 +144,11 @@ def _list_reference_faults(policies: PolicySet) -> Iterator[Fault]:
         named, profile = entry.data.get("contexts"), entry.data.get("profile")
         for position, alias in enumerate(named if isinstance(named, list) else ()):
             if isinstance(alias, str) and alias not in contexts:
-                yield _make_unknown_fault("context", alias, contexts, entry.location / "contexts" / position)
+                yield "context", alias, entry.location / "contexts" / position
         if isinstance(named, str) and named not in contexts:
-            yield _make_unknown_fault("context", named, contexts, entry.location / "contexts")
+            yield "context", named, entry.location / "contexts"
         if isinstance(profile, str) and profile not in profiles:
-            yield _make_unknown_fault("profile", profile, profiles, entry.location / "profile")
-
-
-def _make_unknown_fault(noun: str, alias: str, known: Iterable[str], location: EntryLocation) -> Fault:
-    return location.fault(f"there is no {noun} {alias!r}{format_suggestion(alias, known)}")
+            yield "profile", profile, entry.location / "profile"
 
 
 def _list_default_faults(policies: PolicySet) -> Iterator[Fault]:

@@ -9,13 +9,16 @@ from typing import Any
 from gateway.domain.context import Context
 from gateway.domain.material import BlobMaterial, FileMaterial, LinkMaterial
 from gateway.domain.resource import Mode, Resource, ResourceKind
-from gateway.errors import Fault
+from gateway.errors import Fault, shorten
 from gateway.policies.files import PolicyEntry, split_entries
 from gateway.policies.materials import Materials
 from gateway.policies.shapes import ContextShape, ResourceShape, find_alias_fault
 from gateway.resources.base import ResourceType
 from gateway.resources.registry import ResourceRegistry
 from gateway.validation import format_suggestion
+
+# What the code of a resource type may raise besides ValueError; it must not end a reload of everything else.
+UNEXPECTED = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,9 @@ class ContextCompiler:
             text = self._render(identity, kind, data, entry)
         except ValueError as error:
             self.faults.append(location.fault(str(error)))
+            return None
+        except UNEXPECTED as error:
+            self.faults.append(location.fault(f"cannot be rendered: {type(error).__name__}: {shorten(str(error))}"))
             return None
         return _make_resource(identity, shape, kind, data, text)
 
@@ -153,7 +159,10 @@ def resolve_document_path(directory: Path, folder: Path, written: str) -> Path:
     """The file that a policy in `folder` refers to; raises ValueError if it is outside the policy directory."""
     if "\0" in written or Path(written).is_absolute():
         raise ValueError(f"{written!r} must be relative to the policy file")
-    path = (folder / written).resolve()
+    try:
+        path = (folder / written).resolve()
+    except (OSError, RuntimeError) as error:  # links that lead to each other
+        raise ValueError(f"{written!r} cannot be followed") from error
     if not path.is_relative_to(directory.resolve()):
         raise ValueError(f"{written!r} is outside the policy directory")
     return path

@@ -93,7 +93,8 @@ class PolicyFiles:
         except OSError as error:
             where = str(error.filename or self._directory)
             return sections, [Fault(where, 1, "(file)", f"cannot be read: {error.strerror}")]
-        self._parsed = {name: known for name, known in self._parsed.items() if Path(name) in set(paths)}
+        names = {str(path) for path in paths}
+        self._parsed = {name: known for name, known in self._parsed.items() if name in names}
         for path in paths:
             try:
                 faults += _add_document(sections, self._parse(path))

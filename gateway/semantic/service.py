@@ -82,7 +82,8 @@ class SemanticService:
     async def run(self) -> None:
         """Build the engine once something can be found, then keep its index up to date, until cancelled."""
         await self._needed.wait()
-        await self._build_until_it_works()
+        if self.engine is None:
+            await self._build_until_it_works()
         assert self.indexer is not None
         assert self.engine is not None
         async with asyncio.TaskGroup() as jobs:

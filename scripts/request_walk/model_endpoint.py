@@ -19,6 +19,7 @@ class ModelEndpoint:
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
         self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "ModelEndpoint":
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -29,6 +30,9 @@ class ModelEndpoint:
     ) -> None:
         if self._server is not None:
             self._server.close()
+        for connection in self._open:
+            connection.cancel()
+        await asyncio.gather(*self._open)
 
     @property
     def base_url(self) -> str:
@@ -36,6 +40,9 @@ class ModelEndpoint:
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
         try:
             while True:
                 request = await read_request(reader)
@@ -44,9 +51,10 @@ class ModelEndpoint:
                     await send_stream(writer, build_mixed_turn())
                 else:
                     send_answer(writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the gateway has closed the connection
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the gateway has closed the connection, or it is about to
         finally:
+            self._open.discard(task)
             writer.close()
 
 

@@ -110,7 +110,7 @@ async def test_the_background_task_writes_by_itself_and_once_more_at_the_end():
     log = ExchangeLog(write)
     task = asyncio.create_task(log.run())
     log.record({"n": 1})
-    await asyncio.wait_for(first.wait(), 2)
+    await asyncio.wait_for(first.wait(), 10)
     log.record({"n": 2})
     task.cancel()
     with suppress(asyncio.CancelledError):

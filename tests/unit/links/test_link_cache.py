@@ -201,7 +201,7 @@ class Changes:
         self._news.set()
 
     async def wait(self) -> None:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(10):
             await self._news.wait()
         self._news.clear()
 

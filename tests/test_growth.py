@@ -1,0 +1,410 @@
+"""Nothing that a caller, a tenant or an upstream sends may cost more than linear time.
+
+Every surface that takes text is fed the families of text that make careless code slow, at n, 2n, 4n and 8n.
+"""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from msgspec import Raw
+
+from gateway import sse
+from gateway.collectors.contexts import build_merge, settle_conflicts
+from gateway.control.diff import list_differences
+from gateway.control.search import search
+from gateway.control.yaml_writer import format_yaml
+from gateway.conversation.calls import CallTracker
+from gateway.conversation.loop import LoopPlan
+from gateway.conversation.reply_loop import ReplyLoop
+from gateway.conversation.stream_loop import StreamLoop
+from gateway.domain.candidate import Candidate, Level
+from gateway.domain.node import Node
+from gateway.domain.resource import Mode, Resource, ResourceKind
+from gateway.domain.scope import RequestItem
+from gateway.domain.search import Question
+from gateway.domain.snapshot import EMPTY_SNAPSHOT
+from gateway.domain.template import fill_parts, parse_template
+from gateway.edge.logs import redact
+from gateway.edge.manage.routes import decode_json
+from gateway.edge.paths import normalize_path
+from gateway.edge.routed_model import read_model
+from gateway.errors import Faults, GatewayError, UnknownAlias
+from gateway.extraction.extract import extract_content
+from gateway.extraction.formats import DocumentFormat, decode_html
+from gateway.extraction.html import html_to_text
+from gateway.injection.blocks import build_volatile_block, flatten
+from gateway.injection.compose import replace_user_text
+from gateway.injection.place import escape_json
+from gateway.interpolation import interpolate
+from gateway.links.guard import LinkError, parse_url
+from gateway.policies.content_tree import ContentTree, add_stored_nodes
+from gateway.policies.file_policies import load_policies
+from gateway.policies.files import EntryLocation, PolicyEntry
+from gateway.resources.brand_voice import BrandVoiceData
+from gateway.resources.registry import load_registry
+from gateway.retrieval.tool_runner import GetArguments as ToolArguments
+from gateway.retrieval.tool_runner import ToolCallError, decode_arguments, rank_by_words, select_passages
+from gateway.scopes.chat_body import decode_chat, find_question
+from gateway.scopes.context_request import read_context_request
+from gateway.scopes.scope import find_node
+from gateway.selection.truncate import truncate
+from gateway.semantic.index.lexical import LexicalIndex, extract_terms
+from gateway.semantic.index.passages import split_text
+from gateway.semantic.search.sentences import split_question
+from gateway.settings import DocumentSettings
+from gateway.strict_yaml import YamlDocument, parse_yaml
+from gateway.tokens import BpeCounter
+from gateway.upstreams.demo.request import read_blocks
+from gateway.upstreams.routes import matches_pattern
+from tests.support.growth import Growth, measure_growth
+
+SIZE = 1000  # characters at the beginning; eight times as many in the end
+OWN = "get_context_resource"
+
+FAMILIES = {
+    "letters": "a",
+    "dashes": "-",
+    "brackets": "[",
+    "braces": "{",
+    "closing": "]}",
+    "dots": ".",
+    "newlines": "\n",
+    "spaces": " ",
+    "digits": "1",
+    "wide": "漢",
+    "marks": "\u0315\u0300",
+    "short lines": "a\n",
+    "sentences": "a. ",
+    "csv": "a,1.5;\n",
+    "tags": "<a ",
+    "quoted tags": '<a q="><a " ',
+    "sections": "<![",
+    "closed sections": "<![>",
+    "cdata": "<![CDATA[",
+    "comments": "<!--",
+    "references": "&#1",
+    "quotes": "\"'",
+    "backslashes": "\\",
+    "slashes": "a/",
+    "escapes": "%2",
+    "markers": "--- End ",
+    "paragraphs": "a\n\n",
+    "commas": "a, ",
+    "colons": "a: ",
+}
+
+pytestmark = pytest.mark.timing  # exponents of CPU time: a loaded machine can bend them
+
+
+class NoMaterials:
+    """No document and no page."""
+
+    def file(self, path: Path) -> str:
+        raise ValueError(path.name)
+
+    def link(self, url: str) -> str | None:
+        return url
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """Something that takes text; a `factor` makes inputs longer where each character costs little."""
+
+    work: Callable[[Any], object]
+    factor: float = 1
+    families: tuple[str, ...] = tuple(FAMILIES)
+
+
+FEW = ("letters", "newlines", "spaces")  # where the number of pieces counts more than what they are
+
+
+def resource(number: int = 0, **changes: Any) -> Resource:
+    made = Resource(
+        f"c/r{number}", "c", "text", "R", Mode.SEMANTIC, ResourceKind.REFERENCE, "", (), None, 0, False, False, (), (),
+        "extractive", None, "text",
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+def read_message(text: str) -> object:
+    parts = [{"type": "text", "text": text[at : at + 8]} for at in range(0, len(text), 8)]
+    messages = [{"role": "user", "content": content} for content in (text, parts, text)]
+    chat = decode_chat(orjson.dumps({"model": text, "messages": messages}))
+    return find_question(chat.messages), replace_user_text(chat.messages, text)
+
+
+def read_context_object(text: str) -> object:
+    names = {"agent": text, "session": text, "content": text, "include": text.split(" "), "vars": {text: text}}
+    read_context_request((), Raw(orjson.dumps({**names, "items": [{"name": "n", "text": text}]})))
+    return read_context_request((), Raw(orjson.dumps({"language": text, text: 1})))
+
+
+def read_context_headers(text: str) -> object:
+    value = text.encode()
+    headers = [(b"x-context-include", value), (b"x-context-exclude", b"%2" + value), (b"x-context-budget", value)]
+    return [read_context_request([one], None) for one in headers]
+
+
+def find_unknown_node(text: str) -> object:
+    nodes = {
+        path: Node(path, path, path.rpartition("/")[0] or None, "page", "", "", (), False, ())
+        for path in ("a", "a/a", "a/a/a")
+    }
+    return find_node(text, frozenset(), replace(EMPTY_SNAPSHOT, nodes=nodes), "content")
+
+
+def load_policy(data: dict[str, Any], tmp_path: Path) -> object:
+    (tmp_path / "p.yaml").write_text(format_yaml(data))
+    return load_policies(tmp_path, load_registry(), NoMaterials(), 1)
+
+
+def in_policy(build: Callable[[str], dict[str, Any]], tmp_path: Path) -> Callable[[str], object]:
+    return lambda text: load_policy(build(text), tmp_path)
+
+
+def in_resource(kind: str, build: Callable[[str], Any], **fields: Any) -> Callable[[str], dict[str, Any]]:
+    return lambda text: {"contexts": {"c": {"resources": {"r": {"type": kind, "data": build(text), **fields}}}}}
+
+
+def stream(events: list[bytes], size: int) -> object:
+    loop = StreamLoop(LoopPlan({}, [], (), frozenset({OWN})))
+    loop.build_request()
+    whole = b"".join(events)
+    return [loop.feed(whole[at : at + size]) for at in range(0, len(whole), size)]
+
+
+def chunk(delta: dict[str, Any]) -> bytes:
+    return sse.encode_event(orjson.dumps({"id": "1", "choices": [{"index": 0, "delta": delta}]}))
+
+
+def stream_text(text: str) -> object:
+    deltas = [{"content": piece, "reasoning": piece} for piece in text]
+    calls = [{"index": 0, "id": "a", "function": {"name": OWN, "arguments": "{}"}}]
+    return stream([chunk({"tool_calls": calls}), *map(chunk, deltas)], 1000)
+
+
+def stream_arguments(text: str) -> object:
+    tracker = CallTracker(frozenset({OWN}))
+    tracker.take([{"index": 0, "function": {"name": OWN, "arguments": '{"a":"'}}])
+    return [tracker.take([{"index": 0, "function": {"name": OWN, "arguments": piece}}]) for piece in text]
+
+
+def stream_names(text: str) -> object:
+    tracker = CallTracker(frozenset({OWN}))
+    return [tracker.take([{"index": 0, "function": {"name": piece}}]) for piece in text]
+
+
+def make_calls(text: str) -> object:
+    calls = [{"function": {"name": OWN, "arguments": piece}} for piece in text]
+    tracker = CallTracker(frozenset({OWN}))
+    tracker.take([{**call, "id": f"c{number}"} for number, call in enumerate(calls)])
+    loop = ReplyLoop(LoopPlan({}, [], (), frozenset({OWN})))
+    loop.build_request()
+    message = {"role": "assistant", "content": text, "tool_calls": calls}
+    loop.take(orjson.dumps({"choices": [{"message": message, "finish_reason": "tool_calls"}]}))
+    return loop.resume(["" for _ in range(min(32, len(calls)))])
+
+
+def cut_events(text: str, buffer: Any = None) -> object:
+    events = buffer or sse.EventBuffer()
+    data = text.encode()
+    return [events.take(data[at : at + 2]) for at in range(0, len(data), 2)]
+
+
+def split_crlf(text: str) -> object:
+    return sse.split_events(text.replace("\n", "\r\n\r\n").encode() + b"\r\n")
+
+
+def run_tool(text: str) -> object:
+    select_passages(text, text, 8000)
+    rank_by_words([resource(number, text=text[:100]) for number in range(20)], text)
+    return decode_arguments(text, ToolArguments)
+
+
+def index_text(text: str) -> object:
+    return LexicalIndex.build([extract_terms(piece) for piece in split_text(text)])
+
+
+def search_text(text: str) -> object:
+    found = {"c/r": resource(text=text, description=text)}
+    return search("a", replace(EMPTY_SNAPSHOT, resources=found))
+
+
+def chain_nodes(text: str) -> object:
+    """A node below another, as many as there are characters."""
+    place = EntryLocation(YamlDocument("f", None, {}), ())
+    nodes = [
+        PolicyEntry(f"n{number}", place, {"key": f"n{number}", "parent": f"n{number + 1}"})
+        for number in range(len(text))
+    ]
+    return add_stored_nodes(ContentTree(), nodes)
+
+
+def merge_voices(text: str) -> object:
+    """One long voice and many short ones in conflict."""
+    registry = load_registry()
+    data = [BrandVoiceData(tone="x", audience=f"t{text}", style="y", avoid="z")]
+    data += [BrandVoiceData(tone=f"tone {number}") for number in range(len(text) // 8)]
+    voices = [resource(number, type="brand-voice", conflict_key="voice", data=one) for number, one in enumerate(data)]
+    return settle_conflicts([Candidate(one, Level.AGENT, "", "", "") for one in voices], build_merge(registry))
+
+
+def send_form(text: str) -> object:
+    return read_model(b"multipart/form-data; boundary=B", b"--B" + text.replace("a", "\r\n--B").encode() + b"\r\n\r\n")
+
+
+def cut_text(text: str) -> object:
+    return [truncate(text, 100, lambda part: len(part) // 4, how) for how in ("extractive", "keep_start", "keep_end")]
+
+
+def extract_plain_text(text: str) -> object:
+    return extract_content(text.encode(), DocumentFormat.TEXT, DocumentSettings())
+
+
+def compare_versions(text: str) -> object:
+    names = [f"r{number}" for number in range(len(text))]
+    return list_differences({"resources": dict.fromkeys(names)}, {"resources": dict.fromkeys(reversed(names))})
+
+
+def surfaces(tmp_path: Path) -> dict[str, Surface]:
+    counter = BpeCounter()
+    items = [RequestItem("n", "")]
+    known = [f"resource-{number}" for number in range(300)]
+    data = {name: in_policy(build, tmp_path) for name, build in POLICY_FIELDS.items()}
+    return {
+        "question": Surface(lambda text: split_question(Question(text, (text, text))), 8),
+        "message": Surface(read_message, 8),
+        "context object": Surface(read_context_object, 8),
+        "context headers": Surface(read_context_headers, 8),
+        "content path": Surface(find_unknown_node, 8),
+        "unknown alias": Surface(lambda text: UnknownAlias("agent", text, known, param="agent"), 8),
+        "many known": Surface(lambda text: UnknownAlias("agent", "resource", text.split(" "), param="agent"), 8),
+        "model pattern": Surface(lambda text: [matches_pattern(one, text) for one in ("a*a*-*b", "*", "x*", text)], 8),
+        "item": Surface(lambda text: build_volatile_block([], [replace(items[0], text=text, name=text)], "t"), 8),
+        "name": Surface(flatten, 8),
+        "template": Surface(lambda text: fill_parts(parse_template(text.replace("a", "{input}")), {"input": text[:9]})),
+        "escaped text": Surface(escape_json, 8),
+        "tokens": Surface(lambda text: counter.count(text, "gpt-4o"), 4),
+        "truncated": Surface(cut_text, 8),
+        "passages": Surface(index_text, 2),
+        "interpolation": Surface(lambda text: interpolate(text.replace("a", "${A:-"), {}), 8),
+        "yaml": Surface(lambda text: parse_yaml(text, "f"), 2),
+        "yaml in flow": Surface(lambda text: parse_yaml(f"a: [{text}", "f"), 2),
+        **{name: Surface(work, 4) for name, work in data.items()},
+        **{name: Surface(data[name], 1, FEW) for name in COUNTED},
+        "html": Surface(html_to_text, 4),
+        "html bytes": Surface(lambda text: decode_html(f"<meta {text}".encode(), None), 8),
+        "text document": Surface(extract_plain_text, 8),
+        "link": Surface(lambda text: parse_url(f"http://{text}"), 8),
+        "stored nodes": Surface(chain_nodes, 0.5, FEW[:1]),
+        "conflicts": Surface(merge_voices, 2, FEW[:1]),
+        "stream of texts": Surface(stream_text, 0.5, FEW),
+        "stream of small pieces": Surface(lambda text: stream([text.encode()], 1), 8, FEW),
+        "events in small pieces": Surface(cut_events, 32, FEW),
+        "events with CRLF": Surface(split_crlf, 8),
+        "tool arguments": Surface(stream_arguments, 4, (*FEW, "braces", "closing", "backslashes", "digits")),
+        "tool names": Surface(stream_names, 4, FEW),
+        "tool calls": Surface(make_calls, 0.5, FEW),
+        "tool run": Surface(run_tool, 4),
+        "demo model": Surface(lambda text: read_blocks("--- Context [00000000] ---\n" + text), 4),
+        "management body": Surface(lambda text: decode_json(text.encode()), 8),
+        "management object": Surface(lambda text: decode_json(orjson.dumps({text: [text, text.split(" ")]})), 8),
+        "differences": Surface(compare_versions, 1, FEW[:1]),
+        "search": Surface(search_text, 4),
+        "exported": Surface(lambda text: format_yaml({"a": text, "b": text.split(" ")}), 4),
+        "log line": Surface(lambda text: redact(text.replace("a", "api_key: Bearer ")), 2),
+        "path": Surface(lambda text: normalize_path(f"/{text}".encode()), 8),
+        "form": Surface(send_form, 4),
+    }  # fmt: skip
+
+
+COUNTED = ("unknown fields", "unknown contexts", "policy names", "glossary", "brand voice")
+POLICY_FIELDS = {
+    "policy text": in_resource("text", lambda text: {"content": f"x{text}"}, name="n", description="d"),
+    "policy names": lambda text: {"contexts": {"c": {"name": text, "resources": {f"r{n}": {} for n in range(9)}}}},
+    "inline html": in_resource("document", lambda text: {"content": f"x{text}", "mime_type": "text/html"}),
+    "inline markdown": in_resource("document", lambda text: {"content": f"x{text}", "mime_type": "text/markdown"}),
+    "external link": in_resource("external-link", lambda text: {"url": f"https://example.com/{text}"}),
+    "glossary": in_resource("glossary", lambda text: {"terms": {f"t{n}": f"x{w}" for n, w in enumerate(text.split())}}),
+    "brand voice": in_resource("brand-voice", lambda text: {"tone": [f"x{line}" for line in text.split("\n")]}),
+    "unknown type": in_resource("text", lambda text: {text: 1}),
+    "unknown fields": in_resource("text", lambda text: {f"k{number}": 1 for number in range(len(text) // 8)}),
+    "unknown contexts": lambda text: {"agents": {"a": {"contexts": [f"c{n}" for n in range(len(text) // 8)]}}},
+    "prompt": lambda text: {"prompts": {"p": {"template": f"x{text}"}}},
+    "instructions": lambda text: {"agents": {"a": {"instructions": f"x{text}"}}},
+    "node body": lambda text: {"content": {"n": {"body": f"x{text}"}}},
+}  # fmt: skip
+
+
+def call(work: Callable[[Any], object]) -> Callable[[Any], object]:
+    """The work; that something is refused is fine, if it does not take long."""
+
+    def run(text: Any) -> object:
+        with contextlib.suppress(GatewayError, Faults, LinkError, ToolCallError, ValueError):
+            return work(text)
+        return None
+
+    return run
+
+
+def repeat(unit: str) -> Callable[[int], str]:
+    return lambda size: unit * (size // len(unit))
+
+
+def measure_surface(surface: Surface) -> Iterator[tuple[str, Growth]]:
+    for family in surface.families:
+        yield family, measure_growth(call(surface.work), repeat(FAMILIES[family]), int(SIZE * surface.factor))
+
+
+@pytest.mark.parametrize("name", surfaces(Path()))
+def test_time_grows_with_the_length_of_the_text_and_not_faster(name: str, tmp_path: Path) -> None:
+    surface = surfaces(tmp_path)[name]
+    surface.work("warm up") if name == "tokens" else None
+    steep = {family: growth for family, growth in measure_surface(surface) if growth.is_steep}
+    assert steep == {}
+
+
+# What the guard is for: three functions that were slow once.
+
+OLD_MARKER = re.compile(r"-{3,}(?=\s*(?:Context|End)\s*(?:\[|-{3}))", re.IGNORECASE)
+ABBREVIATED = re.compile(r"\b[A-Za-z]\.$")
+
+
+def join_again_and_again(text: str) -> list[str]:
+    joined: list[str] = []
+    for piece in text.split(" "):
+        if joined and ABBREVIATED.search(joined[-1]):
+            joined[-1] = f"{joined[-1]} {piece}"
+        else:
+            joined.append(piece)
+    return joined
+
+
+class CopyingBuffer:
+    def __init__(self) -> None:
+        self.held = b""
+
+    def take(self, piece: bytes) -> bytes:
+        self.held += piece
+        end = sse.find_events_end(self.held)
+        events, self.held = self.held[:end], self.held[end:]
+        return events
+
+
+@pytest.mark.parametrize(
+    ("work", "unit", "size"),
+    [
+        (lambda text: OLD_MARKER.sub("", text), "-", SIZE // 4),
+        (join_again_and_again, "a. ", SIZE // 2),
+        (lambda text: cut_events(text, CopyingBuffer()), "a", 4 * SIZE),
+    ],
+    ids=["marker", "sentences", "buffer"],
+)
+def test_the_guard_finds_work_that_grows_faster(work: Callable[[str], object], unit: str, size: int) -> None:
+    assert measure_growth(call(work), repeat(unit), size).is_steep

@@ -1,0 +1,68 @@
+"""Jobs that end are started again."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+from gateway.app import Gateway
+from gateway.edge.background import BackgroundJobs
+from gateway.settings import Settings
+from tests.support.upstream import wait_for
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    await asyncio.to_thread(wait_for, condition, 10)
+
+
+async def test_a_job_that_raises_or_returns_is_started_again_and_shown() -> None:
+    jobs, starts = BackgroundJobs(first_delay=0.001), []
+
+    async def raising() -> None:
+        starts.append("raising")
+        if starts.count("raising") == 1:
+            raise LookupError("iso-8859-99")
+        await asyncio.sleep(60)
+
+    async def returning() -> None:
+        starts.append("returning")
+
+    jobs.add("raising", raising)
+    jobs.add("returning", returning)
+    async with jobs.running():
+        await until(lambda: jobs.states["raising"].restarts == 1 and jobs.states["returning"].restarts > 2)
+        await until(lambda: jobs.states["raising"].running)
+        assert jobs.describe()["raising"] == {"running": True, "restarts": 1, "error": "LookupError('iso-8859-99')"}
+        assert jobs.restarts[("raising",)] == 1
+
+
+async def test_the_delay_grows_while_a_job_keeps_failing() -> None:
+    jobs, starts = BackgroundJobs(first_delay=0.02), []
+
+    async def failing() -> None:
+        starts.append(asyncio.get_running_loop().time())
+        raise ValueError
+
+    jobs.add("failing", failing)
+    async with jobs.running():
+        await until(lambda: len(starts) == 4)
+    first, second, third = (after - before for before, after in pairwise(starts))
+    assert first >= 0.02
+    assert second >= 0.04
+    assert third >= 0.08
+
+
+async def test_every_job_of_a_gateway_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("contexts: {}\n")
+    given = {"policies": str(tmp_path), "store": "memory:", "upstreams": {"demo": {"kind": "demo"}}}
+    routes = [{"model": "*", "upstream": "demo"}]
+    gateway = await Gateway.open(Settings.model_validate({**given, "routes": routes}))
+    gateway.jobs = jobs = BackgroundJobs(first_delay=0.001)
+    async with gateway.running():
+        await until(lambda: all(state.running for state in jobs.states.values()))
+        assert {"policy files", "stored policies", "retention", "links", "exchange log"} <= jobs.states.keys()
+        for name, state in jobs.states.items():
+            jobs.cancel(name)
+            await until(lambda state=state: state.restarts == 1 and state.running)  # type: ignore[misc]
+        (tmp_path / "p.yaml").write_text("contexts: {late: {}}\n")
+        await until(lambda: "late" in gateway.policies.get_snapshot("default").contexts)
