@@ -20,7 +20,16 @@ from gateway.injection.blocks import StableBlock, add_items, compute_block_tag, 
 from gateway.injection.tools import PLAIN_TOOLS
 from gateway.scopes.chat_body import find_question
 from gateway.scopes.scope import resolve_assignments
-from gateway.selection.select import Pricing, Proposal, SelectionTerms, choose_budget, propose, select
+from gateway.selection.select import (
+    Pricing,
+    Proposal,
+    ScopeFills,
+    SelectionTerms,
+    choose_budget,
+    fill_scope,
+    propose,
+    select,
+)
 from gateway.semantic.search.sentences import split_question
 from gateway.tokens import TokenCounter
 
@@ -54,6 +63,7 @@ class ScopeContext:
     proposal: Proposal
     terms: SelectionTerms
     searchable: tuple[str, ...]
+    fills: ScopeFills | None = None
     stable: StableBlock | None = None
     injection: Injection | None = None  # of a request without a search
 
@@ -125,7 +135,9 @@ class ContextBuilder:
         return context.injection
 
     def _render(self, order: ContextOrder, context: ScopeContext, found: SearchResult | None) -> Injection:
-        selection = select(context.proposal, context.terms, found)
+        if context.fills is None:
+            context.fills = fill_scope(context.proposal, context.terms)
+        selection = select(context.proposal, context.terms, found, context.fills)
         tag, count = self._tag(order), self._counting(order)
         if context.stable is None:
             instructions = order.scope.agent.instructions if order.scope.agent is not None else ""

@@ -57,6 +57,8 @@ class ChatEndpoint:
                 raise MethodNotAllowed(f"{scope['path']} only accepts POST.")
         except GatewayError as error:
             return await send_error(send, error)
+        except Exception as error:
+            return await send_error(send, log_internal_error(error))
         principal, head = caller.principal, caller.head
         exchange = Exchange(make_id(), principal, EMPTY_SNAPSHOT, head.context, head.forward(caller.bearer))
         meter = None if principal.limits is UNLIMITED else Meter(exchange)

@@ -1,22 +1,26 @@
 """Everything but chat as a starlette app: health, metrics, models, the management API, pass-through."""
 
+from typing import Any
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp
 
 from gateway.edge.access import AccessControl, AccessMiddleware, HostMiddleware
-from gateway.edge.errors import ErrorBoundary, build_error_headers, render_error
+from gateway.edge.errors import BrokenResponse, ErrorBoundary, build_error_headers, log_internal_error, render_error
 from gateway.edge.health import HealthEndpoint
 from gateway.edge.manage.problems import send_problem
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
+from gateway.edge.request import ClientDisconnected
 from gateway.errors import GatewayError, MethodNotAllowed, UnknownEndpoint
 
-INTERNAL = GatewayError("Internal error. The gateway's log has the details.")
+PASSED_ON: dict[Any, Any] = {BrokenResponse: None, ClientDisconnected: None}  # nobody is left to answer
 
 
 def build_site(
@@ -41,11 +45,13 @@ def build_site(
             Route("/readyz", health.readyz),
             Route("/metrics", metrics.serve, middleware=[Middleware(HostMiddleware, access=access)]),
             Mount("/api/v1", management, middleware=[problems, admitted]),
-            Mount("/", api, middleware=[admitted]),
         ],
-        exception_handlers={GatewayError: answer_error, HTTPException: answer_http_error, Exception: answer_failure},
+        # Starlette raises again what its own handler for `Exception` has answered; the connection would be lost.
+        middleware=[Middleware(ExceptionMiddleware, handlers={**PASSED_ON, Exception: answer_failure})],
+        exception_handlers={GatewayError: answer_error, HTTPException: answer_http_error},
     )
     site.router.redirect_slashes = False
+    site.router.default = AccessMiddleware(api, access)
     return site
 
 
@@ -66,5 +72,5 @@ def answer_http_error(request: Request, error: Exception) -> Response:
 
 
 def answer_failure(request: Request, error: Exception) -> Response:
-    """A bug in the gateway: starlette raises the exception again, and the boundary around it logs it."""
-    return answer_error(request, INTERNAL)
+    """A bug in the gateway."""
+    return answer_error(request, log_internal_error(error))

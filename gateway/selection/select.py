@@ -90,19 +90,22 @@ def choose_budget(scope: Scope, default: int) -> int:
     return min([scope.request.budget, *maxima[:1]])
 
 
-def select(proposal: Proposal, terms: SelectionTerms, found: SearchResult | None = None) -> Selection:
+class ScopeFills(NamedTuple):
+    """What a scope places whatever is asked, and the tokens that are left for what a search finds."""
+
+    stable: CategoryFill
+    named: CategoryFill
+    room: int
+
+
+def select(
+    proposal: Proposal, terms: SelectionTerms, found: SearchResult | None = None, fills: ScopeFills | None = None
+) -> Selection:
     """Always resources first, then what the caller named, then what a search found; the rest is offered.
 
     Semantic resources stay in the catalogue whether they are picked or not, so that it is the same from turn to turn.
     """
-    ranked = proposal.candidates
-    always = [candidate for candidate in ranked if candidate.resource.mode is Mode.ALWAYS]
-    named = [candidate for candidate in ranked if candidate.resource.mode is not Mode.ALWAYS and candidate.named]
-    stable = fill(always, terms.budget, "always", terms.pricing)
-    # What one category could not use stays unused: with a larger budget it would need it again.
-    room = 0 if stable.left else max(0, terms.budget - stable.spent)
-    volatile = fill(named, room, "named", terms.pricing)
-    room = 0 if stable.left or volatile.left else max(0, room - volatile.spent)
+    stable, volatile, room = fills if fills is not None else fill_scope(proposal, terms)
     picks = fill_picks(proposal, found, room, terms) if found is not None else NO_PICKS
     offered = offer(proposal, (stable, volatile), terms.offers)
     return Selection(
@@ -115,6 +118,21 @@ def select(proposal: Proposal, terms: SelectionTerms, found: SearchResult | None
         warnings=(*stable.warnings, *volatile.warnings, *picks.fill.warnings),
         degraded=proposal.degraded | picks.degraded,
     )
+
+
+def fill_scope(proposal: Proposal, terms: SelectionTerms) -> ScopeFills:
+    """What is placed whatever is asked; truncating a long text takes time, so a scope does it once."""
+    ranked = proposal.candidates
+    always = [candidate for candidate in ranked if candidate.resource.mode is Mode.ALWAYS]
+    named = [candidate for candidate in ranked if candidate.resource.mode is not Mode.ALWAYS and candidate.named]
+    stable = fill(always, terms.budget, "always", terms.pricing)
+    # What one category could not use stays unused: with a larger budget it would need it again.
+    room = 0 if stable.left else max(0, terms.budget - stable.spent)
+    volatile = fill(named, room, "named", terms.pricing)
+    left = {one.candidate.resource.id for one in (*stable.left, *volatile.left)}
+    if not terms.offers:  # nothing more can be had of what was truncated, so it does not keep others out
+        left -= {one.candidate.resource.id for one in (*stable.placed, *volatile.placed)}
+    return ScopeFills(stable, volatile, 0 if left else max(0, terms.budget - stable.spent - volatile.spent))
 
 
 class Offer(NamedTuple):

@@ -124,7 +124,14 @@ async def test_what_is_not_built_yet_is_501(house: Client, upstream: Upstream, p
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("GET", "/v1/chat/completions"), ("DELETE", "/v1/chat/completions"), ("POST", "/v1/models")]
+    ("method", "path"),
+    [
+        ("GET", "/v1/chat/completions"),
+        ("DELETE", "/v1/chat/completions"),
+        ("POST", "/v1/models"),
+        ("POST", "/livez"),
+        ("PUT", "/metrics"),
+    ],
 )
 async def test_wrong_methods_are_405(house: Client, upstream: Upstream, method: str, path: str) -> None:
     check_shape(await ask(house, path=path, method=method), 405, "method_not_allowed")

@@ -12,7 +12,7 @@ from gateway.domain.candidate import Candidate, Level
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.search import Pick, SearchResult
 from gateway.domain.selection import Omission, PlacedResource, Selection
-from gateway.selection.select import Pricing, Proposal, SelectionTerms, propose, select
+from gateway.selection.select import Pricing, Proposal, SelectionTerms, fill_scope, propose, select
 
 
 def word_cost(name: str, text: str) -> int:
@@ -156,6 +156,32 @@ def test_without_tools_what_is_relevant_is_still_placed() -> None:
     chosen = after(before, picked("b"))
     assert names(chosen.volatile) == ["b"]
     assert (chosen.catalogue, reasons(chosen.dropped)) == ((), [("a", "no_tools")])
+
+
+def test_without_tools_a_truncated_text_does_not_keep_a_pick_out() -> None:
+    before = situation(
+        candidate("always", 200, Mode.ALWAYS, truncate="keep_start"), candidate("a", 1), budget=150, offers=False
+    )
+    chosen = after(before, picked("a"))
+    assert (names(chosen.stable), chosen.stable[0].truncated) == (["always"], True)
+    assert names(chosen.volatile) == (["a"] if chosen.stable[0].tokens < 150 else [])
+
+
+def test_what_a_scope_places_is_truncated_once_however_many_questions_come() -> None:
+    before = situation(candidate("always", 500, Mode.ALWAYS, truncate="keep_start"), candidate("a"), budget=100)
+    calls: list[str] = []
+
+    def counted(name: str, text: str) -> int:
+        calls.append(name)
+        return len(text.split())
+
+    terms = SelectionTerms(100, True, Pricing(counted))
+    fills = fill_scope(before.proposal, terms)
+    spent = len(calls)
+    for found in (picked("a"), picked(), None):
+        assert select(before.proposal, terms, found, fills) == select(before.proposal, before.terms, found)
+    assert spent > 5
+    assert calls[spent:] in ([], ["a"])
 
 
 def test_only_what_the_caller_may_have_injected_is_placed() -> None:
