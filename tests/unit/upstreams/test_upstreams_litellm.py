@@ -335,7 +335,7 @@ async def test_closing_a_reply_closes_the_providers_connection(provider: Provide
     await reply.read()
     await reply.close()
     await reply.close()
-    await asyncio.wait_for(provider.left.wait(), 1)
+    await asyncio.wait_for(provider.left.wait(), 5)
     assert await reply.read() == b""
 
 
@@ -351,7 +351,7 @@ async def test_a_cancelled_call_closes_the_providers_connection(provider: Provid
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(provider.left.wait(), 1)
+    await asyncio.wait_for(provider.left.wait(), 5)
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -4,10 +4,7 @@ import asyncio
 import re
 import socket
 import ssl
-import struct
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -15,117 +12,17 @@ import pytest
 from gateway import errors
 from gateway.domain.upstream import UpstreamRequest
 from gateway.settings import LimitSettings, TimeoutSettings, UpstreamSettings
-from gateway.upstreams.openai import OpenAIUpstream
-
-Act = Callable[["Peer"], Awaitable[None]]
-CHAT = UpstreamRequest("/chat/completions", b'{"model":"m"}')
-SHORT = TimeoutSettings(connect=0.5, first_byte=0.3, idle=0.3)
-
-
-class Peer:
-    """One connection as the server sees it."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> None:
-        self.reader, self.writer, self.number = reader, writer, number
-
-    async def request(self) -> tuple[str, bytes]:
-        head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        length = re.search(r"content-length: (\d+)", head)
-        return head, await self.reader.readexactly(int(length[1])) if length else b""
-
-    async def send(self, data: bytes) -> None:
-        self.writer.write(data)
-        await self.writer.drain()
-
-    async def answer(self, body: bytes, *headers: str, status: str = "200 OK") -> None:
-        lines = "".join(f"{header}\r\n" for header in (*headers, f"Content-Length: {len(body)}"))
-        await self.send(f"HTTP/1.1 {status}\r\n{lines}\r\n".encode() + body)
-
-    def reset(self) -> None:
-        """Drop the connection with RST instead of FIN."""
-        sock = self.writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.writer.transport.abort()
-
-
-class Server:
-    def __init__(self, act: Act) -> None:
-        self._act, self.port = act, 0
-        self.peers: list[Peer] = []
-        self.came = asyncio.Event()
-        self.gone = asyncio.Event()  # a connection was seen to end
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = Peer(reader, writer, len(self.peers))
-        self.peers.append(peer)
-        self.came.set()
-        try:
-            await self._act(peer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            self.gone.set()
-        finally:
-            writer.close()
-
-
-@asynccontextmanager
-async def listening(act: Act) -> AsyncIterator[Server]:
-    server = Server(act)
-    listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    server.port = listener.sockets[0].getsockname()[1]
-    try:
-        yield server
-    finally:
-        listener.close()
-        for peer in server.peers:
-            peer.writer.transport.abort()
-        await listener.wait_closed()
-        await asyncio.sleep(0)
-
-
-@asynccontextmanager
-async def talking(
-    act: Act, limits: LimitSettings | None = None, **settings: Any
-) -> AsyncIterator[tuple[OpenAIUpstream, Server]]:
-    async with listening(act) as server, asyncio.timeout(30):
-        upstream = upstream_at(f"http://127.0.0.1:{server.port}/v1", limits, **settings)
-        try:
-            yield upstream, server
-        finally:
-            await upstream.close()
-
-
-def upstream_at(url: str, limits: LimitSettings | None = None, **settings: Any) -> OpenAIUpstream:
-    return OpenAIUpstream("prime", UpstreamSettings(kind="openai", base_url=url, **settings), limits or LimitSettings())
-
-
-async def whole(upstream: OpenAIUpstream, request: UpstreamRequest = CHAT) -> bytes:
-    reply = await upstream.send(request)
-    try:
-        return await reply.read_all()
-    finally:
-        await reply.close()
-
-
-def raw(*pieces: bytes, then: str = "hold") -> Act:
-    """Answer every request with these bytes, then hold, close or reset the connection."""
-
-    async def act(peer: Peer) -> None:
-        await peer.request()
-        for piece in pieces:
-            await peer.send(piece)
-            await asyncio.sleep(0.01)
-        if then == "hold":
-            await peer.reader.readexactly(1)
-        elif then == "reset":
-            peer.reset()
-
-    return act
-
-
-async def polite(peer: Peer) -> None:
-    while True:
-        head, body = await peer.request()
-        await peer.answer(head.encode() + body, "Content-Type: application/json", "X-Request-ID: r1")
+from tests.unit.upstreams.scripted_server import (
+    CHAT,
+    SHORT,
+    Peer,
+    listening,
+    polite,
+    raw,
+    talking,
+    upstream_at,
+    whole,
+)
 
 
 async def test_sends_the_allowed_headers_its_own_key_and_nothing_else() -> None:
@@ -333,7 +230,7 @@ async def test_a_handshake_that_hangs_is_unreachable_within_the_connect_timeout(
         with pytest.raises(errors.UpstreamUnreachable):
             await upstream.send(CHAT)
         await upstream.close()
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 4  # the next timeout is five seconds
 
 
 @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nContent-Ty"], ids=["silent", "half a head"])
@@ -341,7 +238,7 @@ async def test_no_head_in_time_is_a_timeout_and_drops_the_connection(start: byte
     async with talking(raw(start), timeouts=SHORT) as (upstream, server):
         with pytest.raises(errors.UpstreamTimeout, match=r"0\.3 s"):
             await upstream.send(CHAT)
-        await asyncio.wait_for(server.gone.wait(), 1)
+        await asyncio.wait_for(server.gone.wait(), 5)
 
 
 async def test_a_head_that_trickles_does_not_push_the_deadline() -> None:
@@ -372,7 +269,7 @@ async def test_an_upstream_that_does_not_take_the_body_is_a_timeout_and_gets_no_
         with pytest.raises(errors.UpstreamTimeout):
             await upstream.send(UpstreamRequest("/x", b"x" * 30_000_000))
         given_up.set()
-        await asyncio.wait_for(server.gone.wait(), 1)
+        await asyncio.wait_for(server.gone.wait(), 5)
     assert taken < 25_000_000
 
 
@@ -384,7 +281,7 @@ async def test_silence_in_the_middle_of_a_body_is_a_timeout() -> None:
         with pytest.raises(errors.UpstreamTimeout, match="silent"):
             await reply.read()
         await reply.close()
-        await asyncio.wait_for(server.gone.wait(), 1)
+        await asyncio.wait_for(server.gone.wait(), 5)
 
 
 async def test_waiting_for_the_head_may_take_longer_than_the_idle_timeout() -> None:
@@ -483,17 +380,17 @@ async def test_closing_a_reply_that_still_comes_drops_its_connection() -> None:
         await reply.read()
         await reply.close()
         await reply.close()
-        await asyncio.wait_for(server.gone.wait(), 1)
+        await asyncio.wait_for(server.gone.wait(), 5)
 
 
 async def test_a_cancelled_call_drops_its_connection() -> None:
     async with talking(raw()) as (upstream, server):
         call = asyncio.create_task(upstream.send(CHAT))
-        await asyncio.wait_for(server.came.wait(), 1)
+        await asyncio.wait_for(server.came.wait(), 5)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        await asyncio.wait_for(server.gone.wait(), 1)
+        await asyncio.wait_for(server.gone.wait(), 5)
 
 
 async def test_a_connection_whose_request_was_not_taken_is_not_used_again() -> None:
