@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gateway.background import BackgroundJobs
 from gateway.builder.context_builder import ContextBuilder
 from gateway.collectors.contexts import build_merge
 from gateway.collectors.semantic import SemanticCollector
@@ -24,7 +25,6 @@ from gateway.domain.upstream import Upstream
 from gateway.edge.access import AccessControl, HostCheck
 from gateway.edge.app import EdgeApp
 from gateway.edge.auth import Authenticator, Freshness
-from gateway.edge.background import BackgroundJobs
 from gateway.edge.chat import ChatEndpoint
 from gateway.edge.health import HealthEndpoint
 from gateway.edge.limits import RateLimiter
@@ -34,7 +34,6 @@ from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
 from gateway.edge.site import build_site
-from gateway.edge.watchdog import LoopWatchdog
 from gateway.errors import Fault, Faults
 from gateway.extraction.extract import DocumentCache
 from gateway.links.cache import LinkCache
@@ -57,6 +56,7 @@ from gateway.upstreams.demo.upstream import DemoUpstream
 from gateway.upstreams.litellm.upstream import LitellmUpstream
 from gateway.upstreams.openai import OpenAIUpstream
 from gateway.upstreams.routes import Routes
+from gateway.watchdog import LoopWatchdog
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

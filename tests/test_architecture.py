@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Imports point down. A part may import itself and whatever stands in an earlier row, never its own row.
 ROWS = (
     {"domain", "errors"},
-    {"ids", "sse", "strict_yaml", "tokens"},
+    {"background", "ids", "sse", "strict_yaml", "tokens", "watchdog"},
     {"interpolation", "validation"},
     {"settings"},
     {"extraction", "stores"},
@@ -44,7 +44,7 @@ READS_ENVIRONMENT = {
     "gateway.upstreams.litellm.upstream",
 }  # litellm is configured through it on import
 NAMES_LITELLM = {"gateway.upstreams.litellm.upstream"}
-CATCHES_EVERYTHING = ("gateway.edge", "gateway.receipts", "gateway.collectors.guard")
+CATCHES_EVERYTHING = ("gateway.background", "gateway.edge", "gateway.receipts", "gateway.collectors.guard")
 PRINTS = ("gateway.cli", "gateway.commands")
 CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft"}
 CHANGES |= {"remove", "reverse", "setdefault", "sort", "update"}

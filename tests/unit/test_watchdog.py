@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gateway.edge.watchdog import LoopWatchdog
+from gateway.watchdog import LoopWatchdog
 
 
 def stand_still(seconds: float) -> None:

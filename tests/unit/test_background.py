@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from gateway.app import Gateway
-from gateway.edge.background import BackgroundJobs
+from gateway.background import BackgroundJobs
 from gateway.settings import Settings
 from tests.support.upstream import wait_for
 
