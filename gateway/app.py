@@ -124,7 +124,8 @@ class Gateway:
         collector = SemanticCollector(semantic) if semantic is not None else None
         builder = ContextBuilder(counter, build_merge(registry), secret, settings.defaults.budget, collector)
         hidden_turns = HiddenTurns(store, timings.hidden_turns)
-        pipeline = Pipeline(routes, builder, hidden_turns, settings.defaults, semantic, timings)
+        limit = settings.limits.reply_bytes
+        pipeline = Pipeline(routes, builder, hidden_turns, settings.defaults, semantic, timings, limit)
         gateway = cls(
             settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline
         )

@@ -30,6 +30,7 @@ from gateway.domain.scope import RequestItem
 from gateway.domain.search import Question
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.domain.template import fill_parts, parse_template
+from gateway.domain.tool_result import ToolResult
 from gateway.edge.logs import redact
 from gateway.edge.manage.routes import decode_json
 from gateway.edge.paths import normalize_path
@@ -208,7 +209,7 @@ def make_calls(text: str) -> object:
     loop.build_request()
     message = {"role": "assistant", "content": text, "tool_calls": calls}
     loop.take(orjson.dumps({"choices": [{"message": message, "finish_reason": "tool_calls"}]}))
-    return loop.resume(["" for _ in range(min(32, len(calls)))])
+    return loop.resume([ToolResult("") for _ in range(min(32, len(calls)))])
 
 
 def cut_events(text: str, buffer: Any = None) -> object:

@@ -155,14 +155,6 @@ class CallTracker:
         return shown
 
     @property
-    def own_calls(self) -> list[ToolCall]:
-        return [call for call in self.calls if call.own]
-
-    @property
-    def client_calls(self) -> list[ToolCall]:
-        return [call for call in self.calls if not call.own]
-
-    @property
     def has_own_calls(self) -> bool:
         return self._own > 0
 

@@ -201,7 +201,8 @@ class Campaign:
             self.missing += [f"a chat of {caller.workspace} lacks {token}" for token in sorted(wanted - found)]
         library = ToolRunner(prepared.injection.selection, prepared.injection.tools or make_own_tools(()), neutralize)
         for name, arguments in tool_calls(dice, self.house.oracle):
-            self._look(caller, name, await library.run(name, orjson.dumps(arguments).decode()), str(arguments))
+            result = await library.run(name, orjson.dumps(arguments).decode())
+            self._look(caller, name, f"{result}", str(arguments))
 
     def _always(self, caller: Principal, agent: str) -> set[str]:
         """What has to be there: the readable texts of the agent's contexts."""

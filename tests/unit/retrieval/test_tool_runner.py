@@ -52,7 +52,7 @@ def runner(policies: Callable[[str], Snapshot]) -> ToolRunner:
 
 
 def run(runner: ToolRunner, name: str, arguments: str) -> str:
-    return asyncio.run(runner.run(name, arguments))
+    return asyncio.run(runner.run(name, arguments)).text
 
 
 def get(runner: ToolRunner, **arguments: object) -> str:
