@@ -19,7 +19,8 @@ from gateway.collectors.contexts import build_merge, settle_conflicts
 from gateway.control.diff import list_differences
 from gateway.control.search import search
 from gateway.control.yaml_writer import format_yaml
-from gateway.conversation.calls import CallTracker
+from gateway.conversation.calls import MAX_CALLS, CallTracker
+from gateway.conversation.history_hash import find_keys
 from gateway.conversation.loop import LoopPlan
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
@@ -202,7 +203,9 @@ def stream_names(text: str) -> object:
 
 
 def make_calls(text: str) -> object:
-    calls = [{"function": {"name": OWN, "arguments": piece}} for piece in text]
+    size = 1 + len(text) // MAX_CALLS
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    calls = [{"function": {"name": OWN, "arguments": piece}} for piece in pieces]
     tracker = CallTracker(frozenset({OWN}))
     tracker.take([{**call, "id": f"c{number}"} for number, call in enumerate(calls)])
     loop = ReplyLoop(LoopPlan({}, [], (), frozenset({OWN})))
@@ -210,6 +213,22 @@ def make_calls(text: str) -> object:
     message = {"role": "assistant", "content": text, "tool_calls": calls}
     loop.take(orjson.dumps({"choices": [{"message": message, "finish_reason": "tool_calls"}]}))
     return loop.resume([ToolResult("") for _ in range(min(32, len(calls)))])
+
+
+def hash_history(text: str) -> object:
+    """The text as every part of a history."""
+    call = {"id": text, "function": {"name": text, "arguments": text}}
+    messages = [
+        {"role": "system", "content": text},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": text}}],
+        },
+        {"role": "assistant", "content": text, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": text, "content": text},
+        *({"role": "assistant", "content": piece} for piece in text.split(" ")),
+    ]
+    return find_keys(text.encode(), [Raw(orjson.dumps(message)) for message in messages])
 
 
 def cut_events(text: str, buffer: Any = None) -> object:
@@ -312,6 +331,7 @@ def surfaces(tmp_path: Path) -> dict[str, Surface]:
         "tool arguments": Surface(stream_arguments, 4, (*FEW, "braces", "closing", "backslashes", "digits")),
         "tool names": Surface(stream_names, 4, FEW),
         "tool calls": Surface(make_calls, 0.5, FEW),
+        "history": Surface(hash_history, 4),
         "tool run": Surface(run_tool, 4),
         "demo model": Surface(lambda text: read_blocks("--- Context [00000000] ---\n" + text), 4),
         "management body": Surface(lambda text: decode_json(text.encode()), 8),

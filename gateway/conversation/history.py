@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
+import orjson
 from msgspec import Raw
 
 MAX_MESSAGES = 10_000  # of a history that is read
@@ -180,8 +181,12 @@ def canonicalize(text: str) -> bytes:
     """
     if len(text) <= LONGEST_JSON:
         try:
-            return json.dumps(json.loads(text, parse_int=float), sort_keys=True).encode()
-        except (ValueError, RecursionError):
+            return orjson.dumps(json.loads(text, parse_int=float), option=orjson.OPT_SORT_KEYS)
+        except (
+            ValueError,
+            TypeError,
+            RecursionError,
+        ):  # orjson refuses more than 254 levels, however deep the stack is
             pass
     return text.encode()
 

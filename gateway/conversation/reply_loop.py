@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.calls import ToolCall
+from gateway.conversation.calls import ToolCall, check_number
 from gateway.conversation.loop import JOINED_FIELDS, TEXT_SEPARATOR, NextTurnStep, Step, Turn, TurnLoop, has_value
 from gateway.domain.tool_result import ToolResult
 from gateway.errors import UpstreamInvalid
@@ -59,6 +59,7 @@ class ReplyLoop(TurnLoop):
     def _read_turn(self, reply: ChatCompletion) -> Turn:
         top, choice, message = reply.top, reply.choice, reply.message
         raws = _decode_raws(message["tool_calls"]) if has_value(message, "tool_calls") else []
+        check_number(len(raws))
         calls = [ToolCall(_decode(raw, type=dict)) for raw in raws]
         for call in calls:
             call.own = call.name in self.plan.own_names

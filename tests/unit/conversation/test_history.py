@@ -240,6 +240,7 @@ def test_long_histories_are_not_read() -> None:
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
+NESTED = "[" * 900 + "]" * 900  # what a shallow stack could just read
 
 
 @pytest.mark.parametrize(
@@ -252,6 +253,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
         ('{"a":', '{"a":', True),
         ('{"a":', '{"a": ', False),
         (DEEP, DEEP, True),
+        (NESTED, " " + NESTED, False),
         (DEEP, " " + DEEP, False),
         ("1" * 5000, "1" * 5000, True),
         (f'"{"x" * LONGEST_JSON}"', f' "{"x" * LONGEST_JSON}"', False),
