@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from gateway.conversation.calls import FunctionCall
-from gateway.conversation.history import CallMark, feed, mark_call, read_mark
+from gateway.conversation.history import CallMark, frame, mark_call, read_mark
 
 
 class OwnResult(msgspec.Struct, frozen=True, array_like=True):
@@ -66,12 +66,12 @@ class HiddenTurn(msgspec.Struct, frozen=True, array_like=True):
 
     def hash_meaning(self) -> str:
         """A hash of what it puts back in: two turns with the same one may stand for each other."""
-        made = hashlib.sha256()
-        feed(made, b"c", sorted(mark.meaning for mark in self.marks))
+        made = hashlib.sha256(frame(b"c", sorted(mark.meaning for mark in self.marks)))
         for message in self.messages:
             calls = decode_calls(message.message)
             for result in message.reachable_results:
-                feed(made, b"r", [read_mark(calls[result.position]).meaning, (result.text or "").encode()])
+                text = (result.text or "").encode()
+                made.update(frame(b"r", (read_mark(calls[result.position]).meaning, text)))
         return made.hexdigest()
 
 

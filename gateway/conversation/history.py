@@ -10,7 +10,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import orjson
@@ -59,28 +59,29 @@ class HistoryMessage:
     @property
     def text(self) -> str:
         """What it says, as texts are compared."""
-        return strip_spaces(b"".join(piece[1:] for piece in self.content if piece[:1] == b"t").decode())
+        return strip_spaces(join_texts(self.content)) if self.content else ""
 
 
-class _Function(msgspec.Struct):
+class _ReadFunction(msgspec.Struct):
     name: Any = None
     arguments: Raw = NULL
 
 
-class _Call(msgspec.Struct):
+class _ReadCall(msgspec.Struct):
     id: Any = None
-    function: _Function | None = None
+    function: _ReadFunction | None = None
 
 
-class _Message(msgspec.Struct):
+class _ReadMessage(msgspec.Struct):
     role: str | None = None
     content: Raw = NULL
     tool_calls: list[Raw] | None = None
     tool_call_id: str | None = None
 
 
-_decode_call = msgspec.json.Decoder(_Call).decode
-_decode_message = msgspec.json.Decoder(_Message).decode
+_decode_json = json.JSONDecoder(parse_int=float).decode
+_decode_call = msgspec.json.Decoder(_ReadCall).decode
+_decode_message = msgspec.json.Decoder(_ReadMessage).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_raws: Callable[[bytes], list[Raw]] = msgspec.json.Decoder(list[Raw]).decode
 
@@ -109,7 +110,7 @@ class HistoryReader:
             seen = _decode_message(raw)
             marks = [read_mark(call) for call in seen.tool_calls or ()]
         except UNREADABLE:
-            seen, marks = _Message("", raw), []  # nothing that we ever sent: it counts as it is
+            seen, marks = _ReadMessage("", raw), []  # nothing that we ever sent: it counts as it is
         role = seen.role or ""
         if role not in (ASSISTANT, RESULT, *INSTRUCTIONS):
             self._run += 1
@@ -139,31 +140,19 @@ class HistoryReader:
 def read_mark(raw: Raw) -> CallMark:
     """The mark of a call as a message carries it; raises UNREADABLE if it is none."""
     seen = _decode_call(raw)
-    function = seen.function or _Function()
+    function = seen.function or _ReadFunction()
     return mark_call(str(seen.id or ""), str(function.name or ""), read_arguments(function.arguments))
 
 
 def mark_call(identity: str, name: str, arguments: str) -> CallMark:
     """The meaning is the same for the same function and arguments, however they are written."""
-    made = hashlib.sha256()
-    feed(made, b"f", [name.encode(), canonicalize(arguments.strip() or "{}")])
-    return CallMark(identity, made.digest())
+    written = frame(b"f", (name.encode(), canonicalize(arguments.strip() or "{}")))
+    return CallMark(identity, hashlib.sha256(written).digest())
 
 
-class Hash(Protocol):
-    """A hash of hashlib."""
-
-    def update(self, data: bytes, /) -> None:
-        """Add bytes."""
-        ...
-
-
-def feed(target: Hash, tag: bytes, parts: Sequence[bytes]) -> None:
-    """Add parts to a hash so that no other parts feed the same bytes."""
-    target.update(b"%b%d;" % (tag, len(parts)))
-    for part in parts:
-        target.update(b"%d:" % len(part))
-        target.update(part)
+def frame(tag: bytes, parts: Sequence[bytes]) -> bytes:
+    """Parts as bytes that no other parts make."""
+    return tag + b"".join([b"%d:%b" % (len(part), part) for part in parts]) + b";"
 
 
 def read_arguments(raw: Raw) -> str:
@@ -181,7 +170,7 @@ def canonicalize(text: str) -> bytes:
     """
     if len(text) <= LONGEST_JSON:
         try:
-            return orjson.dumps(json.loads(text, parse_int=float), option=orjson.OPT_SORT_KEYS)
+            return orjson.dumps(_decode_json(text), option=orjson.OPT_SORT_KEYS)
         except (
             ValueError,
             TypeError,
@@ -215,12 +204,12 @@ def read_content(raw: Raw) -> list[bytes]:
     return joined[:-1]
 
 
-class _Part(msgspec.Struct):
+class _ReadPart(msgspec.Struct):
     type: str | None = None
     text: str | None = None
 
 
-_decode_part = msgspec.json.Decoder(_Part).decode
+_decode_part = msgspec.json.Decoder(_ReadPart).decode
 
 
 def read_part(raw: Raw) -> bytes:
@@ -228,7 +217,7 @@ def read_part(raw: Raw) -> bytes:
     try:
         part = _decode_part(raw)
     except UNREADABLE:
-        part = _Part()
+        part = _ReadPart()
     if part.type == "text" and part.text is not None:
         return b"t" + part.text.encode()
     fields = bytes(raw)
@@ -241,7 +230,11 @@ def read_part(raw: Raw) -> bytes:
 
 def read_text(content: Raw) -> str:
     """The text of a content: a string, or the texts among its parts."""
-    return b"".join(piece[1:] for piece in read_content(content) if piece[:1] == b"t").decode()
+    return join_texts(read_content(content))
+
+
+def join_texts(pieces: Sequence[bytes]) -> str:
+    return b"".join([piece[1:] for piece in pieces if piece[:1] == b"t"]).decode()
 
 
 def read_spoken_text(message: bytes) -> str:

@@ -14,9 +14,10 @@ from gateway.conversation.history import (
     HistoryCall,
     HistoryMessage,
     HistoryReader,
-    feed,
+    frame,
 )
 
+LONG_RESULT = 1024  # bytes from which a result is hashed by itself
 PREFIX = "turn:"  # of keys; those of an earlier format begin with "hidden:"
 
 
@@ -37,7 +38,7 @@ class HistoryHash:
         if message.role == ASSISTANT:
             self.add_text(message.text)
         elif message.role in INSTRUCTIONS:
-            feed(self._exact, b"s", message.content)
+            self._exact.update(frame(b"s", message.content))
         elif message.role != RESULT:
             self._end_answer()
             self._feed_both(b"m" + message.role.encode(), message.content)
@@ -51,26 +52,30 @@ class HistoryHash:
 
     def add_call(self, call: HistoryCall) -> None:
         """Add a call with its result."""
-        result = [b"-"] if call.result is None else [b"+", *call.result]
-        feed(self._exact, b"c", [self._text, call.mark.id.encode(), call.mark.meaning, *result])
-        feed(self._lenient, b"c", [call.mark.meaning, *result])
+        result = b"-" if call.result is None else frame(b"r", call.result)
+        if len(result) > LONG_RESULT:
+            result = hashlib.sha256(result).digest()  # rather than twice
+        meaning = call.mark.meaning
+        self._exact.update(frame(b"c", (self._text, call.mark.id.encode(), meaning, result)))
+        self._lenient.update(frame(b"c", (meaning, result)))
         self._spoken.clear()
 
     def make_exact_key(self, calls: Sequence[CallMark]) -> str:
         """The key of an assistant's message with these calls at this point, in whatever order they are."""
         made = self._exact.copy()
-        feed(made, b"k", [self._text, *sorted(call.meaning + call.id.encode() for call in calls)])
+        marks = sorted([call.meaning + call.id.encode() for call in calls])
+        made.update(frame(b"k", (self._text, *marks)))
         return PREFIX + made.hexdigest()
 
     def make_lenient_key(self, first: CallMark) -> str:
         """The key of whatever was said at this point and has this call as its first."""
         made = self._lenient.copy()
-        feed(made, b"k", [first.meaning])
+        made.update(b"k" + first.meaning)
         return PREFIX + made.hexdigest()
 
     @property
     def _text(self) -> bytes:
-        return "".join(self._spoken).encode()
+        return "".join(self._spoken).encode() if self._spoken else b""
 
     def _end_answer(self) -> None:
         """A text that no call followed was an answer."""
@@ -79,8 +84,9 @@ class HistoryHash:
             self._spoken.clear()
 
     def _feed_both(self, tag: bytes, parts: Sequence[bytes]) -> None:
-        feed(self._exact, tag, parts)
-        feed(self._lenient, tag, parts)
+        data = frame(tag, parts)
+        self._exact.update(data)
+        self._lenient.update(data)
 
 
 @dataclass(frozen=True, slots=True)

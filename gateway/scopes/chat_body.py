@@ -22,11 +22,11 @@ ROLE_FIRST, ROLE_AFTER_SPACE = b'{"role":"', b'{"role": "'
 MARGIN = 12  # frames; the interpreter's depth limit counts Python calls and JSON nesting together
 
 
-class _Head(msgspec.Struct):
+class _RoleField(msgspec.Struct):
     role: str | None = None
 
 
-_role = msgspec.json.Decoder(_Head)
+_role = msgspec.json.Decoder(_RoleField)
 
 
 def decode_chat(body: bytes) -> ChatRequest:

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.conversation.conversation import ConversationTimings
 from tests.support.gateway import STYLE, STYLE_RESULT, WEATHER, Client, ClientReply, Start
-from tests.support.upstream import Upstream, call, chunks, mixed, raw_events, say, tool_call
+from tests.support.upstream import Gate, Upstream, call, chunks, mixed, raw_events, say, tool_call
 
 GET, LIST = "get_context_resource", "list_context_resources"
 OWN = tool_call(GET, "own_1", resource_id=STYLE)
@@ -256,12 +256,15 @@ async def test_all_turns_count_together(start: Start, upstream: Upstream, stream
 
 async def test_an_endless_stream_is_cut_and_left(start: Start, upstream: Upstream):
     gateway = start(limits=LIMITS)
-    endless = [chunk for _ in range(5_000) for chunk in chunks({"content": "x" * 1_000})]
-    upstream.will(raw_events(endless))
+    gate = Gate()  # the upstream would go on
+    too_much = [chunk for _ in range(500) for chunk in chunks({"content": "x" * 1_000})]
+    upstream.will(raw_events([*too_much, gate]))
     reply = await gateway.chat(agent="editor", stream=True)
     failed_with(reply, True, "upstream_invalid")
     assert len(reply.raw) <= 501_000
-    assert upstream.seen[0].gone.wait(5)
+    gone = await asyncio.to_thread(upstream.seen[0].gone.wait, 5)
+    gate.open()
+    assert gone
 
 
 async def test_a_stream_that_goes_on_after_its_end_is_complete(start: Start, upstream: Upstream):

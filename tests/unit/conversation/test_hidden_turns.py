@@ -62,8 +62,8 @@ def hide(*messages: dict[str, Any], text: str = "") -> HiddenTurn:
         ]
         hidden.append(HiddenMessage(Raw(orjson.dumps(message)), tuple(results)))
     theirs = [one for one in messages[-1]["tool_calls"] if one["function"]["name"] != GET]
-    calls = tuple(FunctionCall(one["id"], one["function"]["name"], one["function"]["arguments"]) for one in theirs)
-    return HiddenTurn(calls, text, tuple(hidden))
+    seen = tuple(FunctionCall(one["id"], one["function"]["name"], one["function"]["arguments"]) for one in theirs)
+    return HiddenTurn(seen, text, tuple(hidden))
 
 
 QUESTION = {"role": "user", "content": "Hi"}

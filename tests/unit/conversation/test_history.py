@@ -188,9 +188,9 @@ def test_a_turn_is_found_where_it_was_kept() -> None:
 
 
 def test_a_text_that_the_assistant_was_to_continue_is_no_answer_yet() -> None:
-    begun = [{"role": "user", "content": "Go on"}, {"role": "assistant", "content": "So"}]
+    begun: Messages = [{"role": "user", "content": "Go on"}, {"role": "assistant", "content": "So"}]
     kept = make_turn_keys(OWNER, encode(begun), "then", [mark_call("a", "f", "{}")])
-    whole = [*begun, {"role": "assistant", "content": "then", "tool_calls": [make_call("a", arguments="")]}]
+    whole: Messages = [*begun, {"role": "assistant", "content": "then", "tool_calls": [make_call("a", arguments="")]}]
     assert kept is not None
     assert (kept.exact, kept.lenient) == (find(whole).exact[0], find(whole).lenient[0])
 
