@@ -221,13 +221,26 @@ class UpstreamTimeout(UpstreamError):
     status, code = 504, "upstream_timeout"
 
 
+INVALID_FAULT = "invalid"  # a value is wrong
+ALIAS_FAULT = "alias"  # the name that an object has is wrong
+
+
 class Fault(Exception):
     """One fault in a configuration or policy file, with its place."""
 
-    def __init__(self, file: str, line: int, path: str, message: str, keys: tuple[str | int, ...] = ()) -> None:
+    def __init__(
+        self,
+        file: str,
+        line: int,
+        path: str,
+        message: str,
+        keys: tuple[str | int, ...] = (),
+        code: str = INVALID_FAULT,
+    ) -> None:
         super().__init__(f"{file}:{line}: {path}: {message}")
         self.file, self.line, self.path, self.message = file, line, path, message
         self.keys = keys  # the path to the value in the file
+        self.code = code  # what kind of fault it is; messages are for people
 
 
 class Faults(Exception):

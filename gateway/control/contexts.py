@@ -9,7 +9,7 @@ from gateway.control.object_bodies import make_stored_body, read_resource_id, st
 from gateway.control.objects import Objects, PolicyObject
 from gateway.control.writer import Change, PolicyWriter, Tags
 from gateway.domain.principal import Principal
-from gateway.errors import Conflict, Fault, FieldError, InvalidObject, NotFound
+from gateway.errors import ALIAS_FAULT, Conflict, Fault, FieldError, InvalidObject, NotFound
 from gateway.validation import format_pointer
 
 KIND = "contexts"
@@ -111,7 +111,7 @@ class Contexts:
 
         def point(fault: Fault) -> FieldError:
             if fault.keys[:2] == ("resources", id):
-                inner = fault.keys[2:] or (("id",) if "alias" in fault.message else ())
+                inner = fault.keys[2:] or (("id",) if fault.code == ALIAS_FAULT else ())
                 return FieldError(format_pointer(inner), fault.message)
             return FieldError("", f"{fault.path}: {fault.message}")
 

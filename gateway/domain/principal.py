@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 ANY_GROUP = "*"  # belongs to every group
+USER, GROUP, KEY = "user:", "group:", "key:"  # what a name in a reader list begins with
 
 
 class Role(StrEnum):
@@ -42,25 +43,33 @@ class Principal:
     agent: str | None = None  # used when the request names none; cannot be switched off
     rights: frozenset[str] = frozenset()  # "act_as_user", "admin"
     role: Role = Role.CHAT
-    groups: frozenset[str] = frozenset()  # for reader lists; "*" belongs to every group
+    groups: frozenset[str] = frozenset()  # `group:` in reader lists; "*" belongs to every group
     tier: str | None = None
     limits: KeyLimits = UNLIMITED
     key: str | None = None  # id of the key; None: anonymous
-    reader: str | None = None  # what reader lists call it; None: by its name
+    reader: str | None = None  # what reader lists call it after `key:`; None: its name
     expires: float | None = None  # seconds since 1970; None: never
 
     def may_use(self, agent: str) -> bool:
         return self.agents is None or agent in self.agents or agent == self.agent
 
     def readers(self, user: str | None = None) -> frozenset[str]:
-        """The identities that reader lists are checked against, with the user that it acts for."""
-        # Somebody who is called "*" is nobody special.
-        return self.groups.union({self.reader or self.name, user or ""} - {"", ANY_GROUP})
+        """The identities that reader lists are checked against, with the user that it acts for.
+
+        Users, groups and keys are different name spaces: nobody becomes a group by taking its name.
+        """
+        own = {ANY_GROUP if group == ANY_GROUP else GROUP + group for group in self.groups}
+        own.add(KEY + (self.reader or self.name))
+        if user:
+            own.add(USER + user)
+        return frozenset(own)
 
 
 def may_read(readers: frozenset[str], allowed: Collection[str]) -> bool:
     """Whether one of a caller's identities is on a reader list; an empty list is open to everyone."""
-    return not allowed or not readers.isdisjoint(allowed) or ANY_GROUP in readers
+    if not allowed or not readers.isdisjoint(allowed):
+        return True
+    return ANY_GROUP in readers and any(name.startswith(GROUP) for name in allowed)
 
 
 # Without keys only this machine can reach the gateway: whoever does may manage it, but not act for others.

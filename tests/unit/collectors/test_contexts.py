@@ -40,7 +40,7 @@ BASICS = f"""
 contexts:
   wide: {{resources: {{{text("one")}, {text("two")}, {text("by-hand", mode="manual")}}}}}
   narrow: {{resources: {{{text("three")}}}}}
-  other: {{resources: {{{text("four", readers="[hr]")}, {text("five", mode="on_demand")}}}}}
+  other: {{resources: {{{text("four", readers="['key:hr', 'user:hr']")}, {text("five", mode="on_demand")}}}}}
 profiles: {{writing: {{contexts: [wide]}}}}
 agents:
   editor: {{profile: writing, contexts: [narrow, wide]}}

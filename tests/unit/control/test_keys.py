@@ -167,7 +167,7 @@ async def test_a_name_is_given_once(keys: Keys, name: str) -> None:
 
 async def test_a_name_gives_nothing_to_read(keys: Keys) -> None:
     made = await keys.create(ADMIN, KeySpec(name="ann"))
-    assert made.info.principal.readers() == {made.info.id}
+    assert made.info.principal.readers() == {f"key:{made.info.id}"}
 
 
 async def test_a_key_that_has_ended_cannot_be_made(keys: Keys) -> None:

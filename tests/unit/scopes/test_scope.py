@@ -29,7 +29,7 @@ content:
   site:
     children:
       blog: {id: "77", children: {post: {}}}
-      hr: {readers: [hr, boss], children: {pay: {readers: [boss]}, plan: {}}}
+      hr: {readers: [key:hr, key:boss], children: {pay: {readers: [key:boss]}, plan: {}}}
 """
 
 
@@ -122,14 +122,14 @@ def test_acting_for_users_needs_the_right(snapshot: Snapshot) -> None:
     assert isinstance(fault, UserNotAllowed)
     assert (fault.status, fault.code, fault.param) == (403, "user_not_allowed", "x-context-user")
     trusted = Principal("site", rights=frozenset({"act_as_user"}))
-    listed = replace(snapshot, readers=frozenset({"site", "ann", "bob"}))
-    assert build_scope(said(user="ann"), None, trusted, listed).readers == {"site", "ann"}
+    listed = replace(snapshot, readers=frozenset({"key:site", "user:ann", "group:ann", "user:bob"}))
+    assert build_scope(said(user="ann"), None, trusted, listed).readers == {"key:site", "user:ann"}
 
 
 def test_only_identities_that_some_list_names_are_carried_along(snapshot: Snapshot) -> None:
     member = Principal("site", groups=frozenset({"hr", "sales"}))
-    listed = replace(snapshot, readers=frozenset({"sales"}))
-    assert build_scope(said(), None, member, listed).readers == {"sales"}
+    listed = replace(snapshot, readers=frozenset({"group:sales"}))
+    assert build_scope(said(), None, member, listed).readers == {"group:sales"}
     everyone = Principal("site", groups=frozenset({"*"}))
     assert build_scope(said(), None, everyone, listed).readers == {"*"}
 
