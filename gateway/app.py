@@ -33,6 +33,7 @@ from gateway.edge.manage.lazy_app import LazyManagementApp
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
+from gateway.edge.passthrough_rights import PassthroughRights
 from gateway.edge.site import build_site
 from gateway.errors import Fault, Faults
 from gateway.extraction.extract import DocumentCache
@@ -159,8 +160,14 @@ class Gateway:
             access=self.access,
             health=HealthEndpoint(self.policies, lambda: self.store.ok, draining, self.jobs.describe),
             metrics=metrics,
-            models=ModelsEndpoint(self._list_enabled(), self.policies),
-            passthrough=PassthroughEndpoint(self.routes, PassthroughPaths(self.settings.passthrough), limiter, limits),
+            models=ModelsEndpoint(self._list_enabled(), self.policies, default=self.settings.defaults.model),
+            passthrough=PassthroughEndpoint(
+                self.routes,
+                PassthroughPaths(self.settings.passthrough),
+                limiter,
+                limits,
+                PassthroughRights(self.policies, self.settings.passthrough),
+            ),
             management=LazyManagementApp(self.build_management),
         )
         chat = ChatEndpoint(self.access, self.pipeline, self.policies, limiter, metrics, exchanges, limits.body_bytes)

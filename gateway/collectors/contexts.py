@@ -17,6 +17,13 @@ VIA = "contexts"
 Merge = Callable[[Resource, Resource], Resource | None]  # two conflicting resources as one, None: the narrow one alone
 
 
+class ConflictKey(NamedTuple):
+    """The type and key of resources that exclude each other."""
+
+    type: str
+    key: str
+
+
 @dataclass(frozen=True, slots=True)
 class CollectedCandidates:
     """Candidates in the order in which they are placed, and what was dropped, with reasons."""
@@ -34,14 +41,15 @@ def collect_contexts(
     asked = scope.request
     if not asked.inject:
         proposed = [candidate for candidate in proposed if candidate.mandatory]
+    proposed = [candidate for candidate in proposed if is_available(candidate, scope)]
+    translated = find_translated(proposed, asked.language) if asked.language is not None else frozenset()
     dropped: list[Omission] = []
     kept: list[Candidate] = []
     missing: list[str] = []
     for candidate in proposed:
         resource = candidate.resource
-        if not may_read(scope.readers, resource.readers) or (resource.mode is Mode.MANUAL and not candidate.named):
-            continue
-        if not matches_language(resource.languages, asked.language):
+        filtered = not candidate.mandatory or get_conflict(resource) in translated
+        if filtered and not matches_language(resource.languages, asked.language):
             dropped.append(Omission(candidate, "language"))
         elif resource.id in asked.exclude and not candidate.mandatory:
             dropped.append(Omission(candidate, "excluded"))
@@ -67,7 +75,8 @@ def propose_assigned(scope: Scope, found: Iterable[Assignment], snapshot: Snapsh
                 VIA,
                 explain_assignment(assignment, snapshot),
                 named=resource.id in wanted,
-                mandatory=fixed or resource.mandatory,
+                # What the caller names itself holds no power over what is mandatory anyway.
+                mandatory=fixed or (resource.mandatory and assignment.level is not Level.REQUEST),
             )
 
 
@@ -91,6 +100,32 @@ def propose_named(scope: Scope, snapshot: Snapshot) -> Iterable[Candidate]:
             visible = (known.id for known in snapshot.resources.values() if may_read(scope.readers, known.readers))
             raise UnknownAlias("resource", identity, visible, param=scope.request.where("include"))
         yield Candidate(resource, Level.SESSION, "", "include", "named by the request", named=True)
+
+
+def is_available(candidate: Candidate, scope: Scope) -> bool:
+    """Whether the caller may read a resource and, if it is included by hand only, has asked for it."""
+    resource = candidate.resource
+    return may_read(scope.readers, resource.readers) and (resource.mode is not Mode.MANUAL or candidate.named)
+
+
+def find_translated(candidates: Iterable[Candidate], language: str) -> frozenset[ConflictKey]:
+    """The conflicts of which a mandatory resource is there in the language: it stands for its other forms.
+
+    A mandatory resource without such a form is placed in the language that it has, whatever language is asked for.
+    """
+    return frozenset(
+        conflict
+        for candidate in candidates
+        if candidate.mandatory
+        and candidate.resource.text is not None
+        and matches_language(candidate.resource.languages, language)
+        and (conflict := get_conflict(candidate.resource)) is not None
+    )
+
+
+def get_conflict(resource: Resource) -> ConflictKey | None:
+    """What a resource shares with those that exclude it."""
+    return None if resource.conflict_key is None else ConflictKey(resource.type, resource.conflict_key)
 
 
 def matches_language(languages: tuple[str, ...], asked: str | None) -> bool:
@@ -131,15 +166,19 @@ class ConflictWinner(NamedTuple):
 
 
 def settle_conflicts(candidates: list[Candidate], merge: Merge) -> Settlement:
-    """Of resources with the same type and key the narrowest wins, on the same level the later; types may merge them."""
-    groups: dict[tuple[str, str], list[Candidate]] = {}
+    """Of resources with the same type and key the narrowest wins, on the same level the later; types may merge them.
+
+    A mandatory one wins over all that are not: callers choose agents, prompts, content and what they include.
+    """
+    groups: dict[ConflictKey, list[Candidate]] = {}
     for candidate in candidates:
-        if candidate.resource.conflict_key is not None:
-            groups.setdefault((candidate.resource.type, candidate.resource.conflict_key), []).append(candidate)
+        if (conflict := get_conflict(candidate.resource)) is not None:
+            groups.setdefault(conflict, []).append(candidate)
     standing: dict[str, Candidate] = {}  # id of the resource whose position is taken → the winner
     losers: list[Omission] = []
     for group in groups.values():
-        ranked = sorted(group, key=breadth_of)  # stable: on one level the later is the narrower
+        # Stable: on one level the later is the narrower.
+        ranked = sorted(group, key=lambda candidate: (candidate.mandatory, breadth_of(candidate)))
         winner = merge_conflicting(ranked, merge)
         standing[winner.place] = winner.candidate
         losers += (Omission(beaten, "overridden") for beaten in ranked[:-1])
@@ -155,18 +194,18 @@ def settle_conflicts(candidates: list[Candidate], merge: Merge) -> Settlement:
 
 
 def merge_conflicting(ranked: list[Candidate], merge: Merge) -> ConflictWinner:
-    """The narrowest, merged with the broader ones if their type supports that.
+    """The last, merged with those before it if their type supports that.
 
     A merged resource stands where the broadest of them stood; one that merely wins keeps its own place.
     """
-    winner = ranked[-1]
-    resource, place = winner.resource, winner.resource.id
-    for broader in reversed(ranked[:-1]):
-        merged = merge(resource, broader.resource)
+    winner = broadest = ranked[-1]
+    resource = winner.resource
+    for weaker in reversed(ranked[:-1]):
+        merged = merge(resource, weaker.resource)
         if merged is not None:
-            resource, place = merged, broader.resource.id
-    fixed = any(candidate.mandatory for candidate in ranked)
-    return ConflictWinner(replace(winner, resource=resource, mandatory=fixed), place)
+            resource = merged
+            broadest = weaker if breadth_of(weaker) <= breadth_of(broadest) else broadest
+    return ConflictWinner(replace(winner, resource=resource), broadest.resource.id)
 
 
 def breadth_of(candidate: Candidate) -> int:
@@ -183,6 +222,8 @@ def explain_assignment(assignment: Assignment, snapshot: Snapshot) -> str:
         if assignment.context in snapshot.mandatory:
             return "mandatory for every request"
         return "global default, since nothing else applies"
+    if assignment.level is Level.REQUEST:
+        return "named by the request"
     return f"assigned to {assignment.level} {assignment.entity}"
 
 

@@ -163,6 +163,12 @@ def list_excesses(holder: Principal, wanted: Principal) -> Iterator[tuple[str, s
         yield "groups", f"your key is not in {', '.join(map(repr, more))}."
     if holder.tier is not None and wanted.tier != holder.tier:
         yield "tier", f"your key has the tier {holder.tier!r} and can grant no other."
+    if holder.models is not None:
+        if wanted.models is None:
+            yield "models", "your key may use only some models; list those that this one may use."
+        # A pattern that another one matches as it is written covers nothing more than that one.
+        elif more := sorted(model for model in wanted.models if not holder.may_call(model)):
+            yield "models", f"your key may not use {', '.join(map(repr, more))}."
     if limit_as_number(wanted.limits.requests) > limit_as_number(holder.limits.requests):
         yield "limits.requests", f"your key is limited to {holder.limits.requests} requests per minute."
     if limit_as_number(wanted.limits.tokens) > limit_as_number(holder.limits.tokens):
@@ -184,6 +190,8 @@ def _list_agent_excesses(holder: Principal, wanted: Principal) -> Iterator[tuple
             yield "agents", "your key may use only some agents; list those that this one may use."
         elif more := sorted(agent for agent in wanted.agents if not holder.may_use(agent)):
             yield "agents", f"your key may not use {', '.join(map(repr, more))}."
+        if wanted.agent_optional and holder.needs_agent:
+            yield "agent_optional", "your key may not send requests without an agent."
     # A bound agent cannot be dropped: a key without it would escape what the agent makes mandatory.
     if holder.agent is not None and wanted.agent != holder.agent:
         yield "agent", f"your key is bound to the agent {holder.agent!r}, and so is every key that it creates."
@@ -203,6 +211,8 @@ def fill_from_caller(caller: Principal, spec: KeySpec) -> KeySpec:
     }
     if "agents" not in given and caller.agents is not None:
         changes["agents"] = sorted(caller.agents)
+    if "models" not in given and caller.models is not None:
+        changes["models"] = sorted(caller.models)
     for field, value in (("agent", caller.agent), ("tier", caller.tier), ("expires_at", to_datetime(caller.expires))):
         if field not in given:
             changes[field] = value

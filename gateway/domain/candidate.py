@@ -15,6 +15,7 @@ class Level(StrEnum):
     PROMPT = "prompt"
     CONTENT = "content"
     SESSION = "session"
+    REQUEST = "request"
 
 
 BREADTH = {level: position for position, level in enumerate(Level)}

@@ -4,7 +4,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gateway.domain.name_pattern import matches_pattern
+
 ANY_GROUP = "*"  # belongs to every group
+MODEL_LENGTH = 1024  # no model has a longer name, and patterns are not tried on one
 USER, GROUP, KEY = "user:", "group:", "key:"  # what a name in a reader list begins with
 
 
@@ -40,7 +43,9 @@ class Principal:
     name: str
     workspace: str = "default"
     agents: frozenset[str] | None = None  # None: any agent of the workspace
-    agent: str | None = None  # used when the request names none; cannot be switched off
+    agent: str | None = None  # bound: this agent whatever the request says
+    agent_optional: bool = False  # may send requests without an agent although `agents` is limited
+    models: frozenset[str] | None = None  # names or patterns; None: any model
     rights: frozenset[str] = frozenset()  # "act_as_user", "admin"
     role: Role = Role.CHAT
     groups: frozenset[str] = frozenset()  # `group:` in reader lists; "*" belongs to every group
@@ -50,8 +55,18 @@ class Principal:
     reader: str | None = None  # what reader lists call it after `key:`; None: its name
     expires: float | None = None  # seconds since 1970; None: never
 
+    @property
+    def needs_agent(self) -> bool:
+        """Whether a request that names no agent is refused."""
+        return self.agents is not None and self.agent is None and not self.agent_optional
+
     def may_use(self, agent: str) -> bool:
         return self.agents is None or agent in self.agents or agent == self.agent
+
+    def may_call(self, model: str) -> bool:
+        if self.models is None:
+            return True
+        return len(model) <= MODEL_LENGTH and any(matches_pattern(pattern, model) for pattern in self.models)
 
     def readers(self, user: str | None = None) -> frozenset[str]:
         """The identities that reader lists are checked against, with the user that it acts for.

@@ -31,7 +31,7 @@ POLICIES: dict[str, Any] = {
 CONFIG: dict[str, Any] = {
     "policies": "policies",
     "store": "memory:",
-    "upstreams": {"demo": {"kind": "demo"}},
+    "upstreams": {"demo": {"kind": "demo", "model": "*"}},
     "routes": [{"model": "*", "upstream": "demo"}],
     "defaults": {"model": "demo"},
 }

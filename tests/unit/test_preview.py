@@ -54,7 +54,7 @@ async def previewed(directory: Path) -> dict[str, Any]:
             {
                 "policies": str(directory),
                 "store": "memory:",
-                "upstreams": {"demo": {"kind": "demo"}},
+                "upstreams": {"demo": {"kind": "demo", "model": "*"}},
                 "routes": [{"model": "*", "upstream": "demo"}],
             }
         )
