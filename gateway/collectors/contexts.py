@@ -42,13 +42,13 @@ def collect_contexts(
     if not asked.inject:
         proposed = [candidate for candidate in proposed if candidate.mandatory]
     proposed = [candidate for candidate in proposed if is_available(candidate, scope)]
-    translated = find_translated(proposed, asked.language) if asked.language is not None else frozenset()
+    translated = find_translated(proposed, asked.language) if asked.language is not None else NO_FORMS
     dropped: list[Omission] = []
     kept: list[Candidate] = []
     missing: list[str] = []
     for candidate in proposed:
         resource = candidate.resource
-        filtered = not candidate.mandatory or get_conflict(resource) in translated
+        filtered = not candidate.mandatory or translated.stand_for(candidate)
         if filtered and not matches_language(resource.languages, asked.language):
             dropped.append(Omission(candidate, "language"))
         elif resource.id in asked.exclude and not candidate.mandatory:
@@ -77,6 +77,7 @@ def propose_assigned(scope: Scope, found: Iterable[Assignment], snapshot: Snapsh
                 named=resource.id in wanted,
                 # What the caller names itself holds no power over what is mandatory anyway.
                 mandatory=fixed or (resource.mandatory and assignment.level is not Level.REQUEST),
+                imposed=fixed,
             )
 
 
@@ -108,18 +109,35 @@ def is_available(candidate: Candidate, scope: Scope) -> bool:
     return may_read(scope.readers, resource.readers) and (resource.mode is not Mode.MANUAL or candidate.named)
 
 
-def find_translated(candidates: Iterable[Candidate], language: str) -> frozenset[ConflictKey]:
-    """The conflicts of which a mandatory resource is there in the language: it stands for its other forms.
+@dataclass(frozen=True, slots=True)
+class MandatoryForms:
+    """The conflicts of which a mandatory resource is there in the language that is asked for."""
 
-    A mandatory resource without such a form is placed in the language that it has, whatever language is asked for.
-    """
-    return frozenset(
-        conflict
+    mandatory: frozenset[ConflictKey | None] = frozenset()
+    imposed: frozenset[ConflictKey | None] = frozenset()
+
+    def stand_for(self, candidate: Candidate) -> bool:
+        """Whether a mandatory resource in another language is not needed, since one of these takes its place."""
+        forms = self.imposed if candidate.imposed else self.mandatory
+        return get_conflict(candidate.resource) in forms
+
+
+NO_FORMS = MandatoryForms()
+
+
+def find_translated(candidates: Iterable[Candidate], language: str) -> MandatoryForms:
+    """What is mandatory and there in a language; what is not there in it is placed in the language that it has."""
+    usable = [
+        candidate
         for candidate in candidates
         if candidate.mandatory
         and candidate.resource.text is not None
+        and candidate.resource.conflict_key is not None
         and matches_language(candidate.resource.languages, language)
-        and (conflict := get_conflict(candidate.resource)) is not None
+    ]
+    return MandatoryForms(
+        frozenset(get_conflict(one.resource) for one in usable),
+        frozenset(get_conflict(one.resource) for one in usable if one.imposed),
     )
 
 
@@ -146,7 +164,10 @@ def deduplicate(candidates: Iterable[Candidate]) -> list[Candidate]:
             continue
         narrow = candidate if breadth_of(candidate) > breadth_of(known) else known
         taken[candidate.resource.id] = replace(
-            narrow, named=known.named or candidate.named, mandatory=known.mandatory or candidate.mandatory
+            narrow,
+            named=known.named or candidate.named,
+            mandatory=known.mandatory or candidate.mandatory,
+            imposed=known.imposed or candidate.imposed,
         )
     return list(taken.values())
 
@@ -168,7 +189,8 @@ class ConflictWinner(NamedTuple):
 def settle_conflicts(candidates: list[Candidate], merge: Merge) -> Settlement:
     """Of resources with the same type and key the narrowest wins, on the same level the later; types may merge them.
 
-    A mandatory one wins over all that are not: callers choose agents, prompts, content and what they include.
+    A mandatory one wins over all that are not, and what applies whatever the caller chooses wins over all the rest:
+    callers choose agents, prompts, content and what they include.
     """
     groups: dict[ConflictKey, list[Candidate]] = {}
     for candidate in candidates:
@@ -178,7 +200,7 @@ def settle_conflicts(candidates: list[Candidate], merge: Merge) -> Settlement:
     losers: list[Omission] = []
     for group in groups.values():
         # Stable: on one level the later is the narrower.
-        ranked = sorted(group, key=lambda candidate: (candidate.mandatory, breadth_of(candidate)))
+        ranked = sorted(group, key=lambda one: (one.imposed, one.mandatory, breadth_of(one)))
         winner = merge_conflicting(ranked, merge)
         standing[winner.place] = winner.candidate
         losers += (Omission(beaten, "overridden") for beaten in ranked[:-1])

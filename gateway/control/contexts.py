@@ -5,9 +5,10 @@ from typing import Any
 
 import orjson
 
+from gateway.control.authorship import Tags
 from gateway.control.object_bodies import make_stored_body, read_resource_id, strip_shown_fields
 from gateway.control.objects import Objects, PolicyObject
-from gateway.control.writer import Change, PolicyWriter, Tags
+from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
 from gateway.errors import ALIAS_FAULT, Conflict, Fault, FieldError, InvalidObject, NotFound
 from gateway.validation import format_pointer

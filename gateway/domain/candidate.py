@@ -42,3 +42,4 @@ class Candidate:
     score: float | None = None
     named: bool = False  # the caller asked for it by id
     mandatory: bool = False  # neither `inject: off` nor `exclude` removes it
+    imposed: bool = False  # mandatory, and it applies whatever the caller chooses

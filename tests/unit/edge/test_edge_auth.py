@@ -190,7 +190,9 @@ def test_a_stored_key_is_known_from_the_update_on_and_no_longer_than_it_is_there
     assert auth.keyed
     assert isinstance(refusal(auth), InvalidApiKey)
     auth.update([])
-    assert auth.authenticate(read_head([])) is ANONYMOUS
+    for headers in ([], [bearer("s")]):
+        assert isinstance(refusal(auth, *headers), InvalidApiKey)
+    assert auth.keyed
 
 
 def test_a_changed_record_changes_its_principal_and_leaves_the_others_as_they_are(world):
