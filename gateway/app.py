@@ -17,6 +17,7 @@ from gateway.background import BackgroundJobs
 from gateway.builder.context_builder import ContextBuilder
 from gateway.collectors.contexts import build_merge
 from gateway.collectors.semantic import SemanticCollector
+from gateway.control.key_history import CLOSER, has_had_keys, remember_keys
 from gateway.control.key_shape import KIND as KEYS
 from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
 from gateway.conversation.hidden_turns import HiddenTurns
@@ -33,8 +34,9 @@ from gateway.edge.manage.lazy_app import LazyManagementApp
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
+from gateway.edge.passthrough_rights import PassthroughRights
 from gateway.edge.site import build_site
-from gateway.errors import Fault, Faults
+from gateway.errors import Fault, Faults, StoreError
 from gateway.extraction.extract import DocumentCache
 from gateway.links.cache import LinkCache
 from gateway.pipeline import Pipeline
@@ -131,11 +133,19 @@ class Gateway:
         )
         policies.watch(gateway._follow_policies)
         gateway._follow_policies()
+        await gateway._remember_keys()
         return gateway
+
+    async def _remember_keys(self) -> None:
+        """Keys of the configuration, and those that an earlier release stored, are remembered too."""
+        known = bool(self.settings.auth.keys) or any(True for _ in self.policies.list_records(KEYS))
+        if known and self.policies.loaded and not has_had_keys(self.policies):
+            with contextlib.suppress(StoreError):
+                await self.policies.commit(remember_keys(self.policies), CLOSER)
 
     def _follow_policies(self) -> None:
         """Other policies serve from now on: what depends on them follows."""
-        self.auth.update(self.policies.list_records(KEYS))
+        self.auth.update(self.policies.list_records(KEYS), closed=has_had_keys(self.policies))
         self.links.track(one for uses in self.policies.links().values() for _, _, one in uses)
         if self.semantic is not None:
             self.semantic.submit(*self.policies.snapshots())
@@ -160,8 +170,14 @@ class Gateway:
             access=self.access,
             health=HealthEndpoint(self.policies, lambda: self.store.ok, draining, self.jobs.describe),
             metrics=metrics,
-            models=ModelsEndpoint(self._list_enabled(), self.policies),
-            passthrough=PassthroughEndpoint(self.routes, PassthroughPaths(self.settings.passthrough), limiter, limits),
+            models=ModelsEndpoint(self._list_enabled(), self.policies, default=self.settings.defaults.model),
+            passthrough=PassthroughEndpoint(
+                self.routes,
+                PassthroughPaths(self.settings.passthrough),
+                limiter,
+                limits,
+                PassthroughRights(self.policies, self.settings.passthrough),
+            ),
             management=LazyManagementApp(self.build_management),
         )
         chat = ChatEndpoint(self.access, self.pipeline, self.policies, limiter, metrics, exchanges, limits.body_bytes)

@@ -22,6 +22,7 @@ from gateway.injection.tools import choose_own_tools, read_client_tools
 from gateway.retrieval.tool_runner import ToolRunner
 from gateway.scopes.chat_body import check_messages, decode_chat
 from gateway.scopes.context_request import read_context_request
+from gateway.scopes.model_rights import require_model, require_one_model
 from gateway.scopes.scope import build_scope, choose_model
 from gateway.semantic.searcher import SemanticSearcher, WorkspaceSearcher
 from gateway.settings import DefaultSettings
@@ -65,6 +66,8 @@ class Pipeline:
         asked = read_context_request(exchange.context_headers, request.fields.get("context"))
         scope = build_scope(asked, request.model, exchange.principal, exchange.snapshot)
         model = choose_model(request.model, scope, self.defaults.model)
+        require_model(exchange.principal, model)
+        require_one_model(exchange.principal, body)
         exchange.note_scope(scope, model)
         upstreams = self.routes.get_candidates(model)
         can = intersect_capabilities(upstreams)

@@ -25,6 +25,7 @@ from gateway.conversation.loop import LoopPlan
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
 from gateway.domain.candidate import Candidate, Level
+from gateway.domain.name_pattern import matches_pattern
 from gateway.domain.node import Node
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.scope import RequestItem
@@ -63,7 +64,6 @@ from gateway.settings import DocumentSettings
 from gateway.strict_yaml import YamlDocument, parse_yaml
 from gateway.tokens import BpeCounter
 from gateway.upstreams.demo.request import read_blocks
-from gateway.upstreams.routes import matches_pattern
 from tests.support.growth import Growth, measure_growth
 
 SIZE = 1000  # characters at the beginning; eight times as many in the end

@@ -109,8 +109,7 @@ class AccessMiddleware:
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        caller = self._access.admit(scope["headers"])
-        state = {**scope.get("state", {}), "caller": caller, "principal": caller.principal}
+        state = {**scope.get("state", {}), "caller": self._access.admit(scope["headers"])}
         await self._app({**scope, "state": state}, receive, send)
 
 

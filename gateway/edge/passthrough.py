@@ -10,6 +10,7 @@ from gateway.domain.upstream import UpstreamAnswer, UpstreamReply, UpstreamReque
 from gateway.edge.access import Caller
 from gateway.edge.errors import BrokenResponse, render_error_event
 from gateway.edge.limits import RateLimiter
+from gateway.edge.passthrough_rights import PassthroughRights
 from gateway.edge.request import read_body
 from gateway.edge.response import select_client_headers
 from gateway.edge.routed_model import read_model
@@ -61,7 +62,15 @@ class PassthroughPaths:
 class PassthroughEndpoint:
     """Relays a request to the upstream of its model, and the reply back: an ASGI app below the access middleware."""
 
-    def __init__(self, routes: Routes, paths: PassthroughPaths, limiter: RateLimiter, limits: LimitSettings) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        paths: PassthroughPaths,
+        limiter: RateLimiter,
+        limits: LimitSettings,
+        rights: PassthroughRights,
+    ) -> None:
+        self._rights = rights
         self._routes = routes
         self._paths = paths
         self._limiter = limiter
@@ -73,8 +82,10 @@ class PassthroughEndpoint:
         if caller.principal.limits is not UNLIMITED:
             await self._limiter.admit(caller.principal, set(), tokens=False)
         self._paths.check(scope["method"], scope["path"])
+        self._rights.check_path(caller.principal, scope["path"])
         body = await read_body(caller.head, receive, self._limits.body_bytes)
         request = build_request(scope, caller, body)
+        self._rights.check_model(caller.principal, request.model, caller.head.content_type, body)
         answer = await self._routes.send(self._routes.get_candidates(request.model), request)
         try:
             check_reply(answer)

@@ -12,7 +12,10 @@ from gateway.errors import Faults
 from gateway.policies.assembly import assemble
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import FilePolicies
+from gateway.policies.shapes import find_reader_fault
 from gateway.policies.workspace import Changes, StoredPolicies, Workspace
+
+MOST_WARNINGS = 5  # reader lists that are named
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +38,7 @@ class PolicyGeneration:
     stored: StoredPolicies = field(default_factory=StoredPolicies)
     workspaces: Mapping[str, Workspace] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)  # workspace → why its latest policies are not used
+    warnings: Mapping[str, str] = field(default_factory=dict)  # workspace → what in its policies has no effect
 
     @property
     def loaded_files(self) -> FilePolicies:
@@ -91,16 +95,33 @@ class GenerationBuilder:
         return Workspace.build(entries, generation.loaded_files, self._source, generation.workspaces.get(name))
 
     def _build_workspaces(self, fresh: PolicyGeneration, names: Iterable[str]) -> PolicyGeneration:
-        workspaces, errors = dict(fresh.workspaces), dict(fresh.errors)
+        workspaces, errors, warnings = dict(fresh.workspaces), dict(fresh.errors), dict(fresh.warnings)
         for name in names:
             errors.pop(name, None)
+            known = warnings.pop(name, None)
             try:
                 workspace = self.build_workspace(fresh, name)
                 if workspace.is_empty:
                     workspaces.pop(name, None)
                 else:
                     workspaces[name] = workspace.assemble(fresh.number, self._clock())
+                    if warning := describe_bare_readers(workspaces[name].snapshot):
+                        warnings[name] = warning
+                        if warning != known:
+                            log.error("in the stored policies of workspace %r, %s", name, warning)
             except Faults as faults:
                 errors[name] = str(faults)
                 log.error("the stored policies of workspace %r are invalid and not in use:\n%s", name, faults)
-        return replace(fresh, workspaces=workspaces, errors=errors)
+        return replace(fresh, workspaces=workspaces, errors=errors, warnings=warnings)
+
+
+def describe_bare_readers(snapshot: Snapshot) -> str | None:
+    """The names in stored reader lists that earlier releases took for users, groups and keys alike; None: none."""
+    if not any(map(find_reader_fault, snapshot.readers)):
+        return None
+    lists = [(f"resource {one.id}", one.readers) for one in snapshot.resources.values()]
+    lists += [(f"node {one.path}", one.readers) for one in snapshot.nodes.values()]
+    faults = ((place, find_reader_fault(name)) for place, names in lists for name in names)
+    found = [f"{place}: {fault}" for place, fault in faults if fault is not None]
+    more = f" (and {len(found) - MOST_WARNINGS} more)" if len(found) > MOST_WARNINGS else ""
+    return f"bare names in `readers` name nobody: {'; '.join(found[:MOST_WARNINGS])}{more}"

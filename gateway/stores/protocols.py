@@ -51,10 +51,12 @@ class AuditFilter:
 
     kind: str | None = None
     alias: str | None = None
-    by: str | None = None
+    by: str | None = None  # the name of the author or the id of its key
 
     def matches(self, entry: AuditEntry) -> bool:
-        pairs = ((self.kind, entry.key.kind), (self.alias, entry.key.alias), (self.by, entry.by))
+        if self.by not in (None, entry.by, entry.author_key):
+            return False
+        pairs = ((self.kind, entry.key.kind), (self.alias, entry.key.alias))
         return all(wanted in (None, actual) for wanted, actual in pairs)
 
 

@@ -177,7 +177,7 @@ async def test_another_scope_is_worked_out_anew(walker: Walker, other: dict[str,
 async def test_callers_share_the_work_unless_a_reader_list_tells_them_apart(walker: Walker) -> None:
     somebody = Principal("somebody")
     assert (await walker.prepare(who=somebody)).injection is (await walker.prepare()).injection
-    walker.snapshot = replace(walker.snapshot, readers=frozenset({"somebody"}), memo=LruCache())
+    walker.snapshot = replace(walker.snapshot, readers=frozenset({"key:somebody"}), memo=LruCache())
     assert (await walker.prepare(who=somebody)).injection is not (await walker.prepare()).injection
 
 

@@ -34,7 +34,7 @@ contexts:
         type: text
         mode: on_demand
         data: {{content: {orjson.dumps(PARAGRAPHS + chr(10) * 2 + "Zebras have stripes.").decode()}}}
-      hidden: {{type: text, mode: on_demand, readers: [hr], data: {{content: Pay.}}}}
+      hidden: {{type: text, mode: on_demand, readers: [group:hr], data: {{content: Pay.}}}}
       by-hand: {{type: text, mode: manual, data: {{content: Manual.}}}}
   other: {{resources: {{far: {{type: text, mode: on_demand, data: {{content: Far.}}}}}}}}
 """
