@@ -31,6 +31,7 @@ ROWS = (
     {"edge"},
     {"app"},
     {"worker"},
+    {"worker_process"},
     {"supervisor"},
     {"commands"},
     {"cli"},

@@ -15,8 +15,8 @@ import msgspec
 from gateway.domain.material import LinkMaterial
 from gateway.errors import StoreError
 from gateway.links.announcements import LinkAnnouncements
-from gateway.links.fetch import FetchedPage, FetchError, fetch_page
 from gateway.links.guard import LinkGuard
+from gateway.links.page import FetchedPage, FetchError
 from gateway.links.record import (
     LinkCopy,
     LinkRecord,
@@ -279,6 +279,8 @@ def make_guarded_fetch(limits: LinkSettings) -> Fetch:
     guard = LinkGuard(limits.allow)
 
     async def fetch(url: str, etag: str | None, last_modified: str | None) -> FetchedPage:
+        from gateway.links.fetch import fetch_page  # with an HTTP client that only links need
+
         return await fetch_page(url, guard=guard, limits=limits, etag=etag, last_modified=last_modified)
 
     return fetch
