@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from gateway.app import Gateway
 from gateway.edge.logs import log_as_json
+from gateway.edge.redaction import build_redactor
 from gateway.edge.server import build_server
 from gateway.edge.worker_metrics import WorkerMetricsFiles
 from gateway.errors import Faults, GatewayError, StoreError
@@ -140,7 +141,7 @@ def main() -> int:
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as stdin:
         config = WorkerConfig.model_validate_json(stdin.readline())
     try:
-        with log_as_json(config.settings.log):
+        with log_as_json(config.settings.log, build_redactor(config.settings)):
             return uvloop.run(run_worker(config))
     except Faults as faults:
         sys.stderr.write(f"{faults}\n")

@@ -42,9 +42,10 @@ def parse_worker_count(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     from gateway.edge.logs import log_as_json
+    from gateway.edge.redaction import build_redactor
 
     settings = load_command_settings(arguments)
-    with log_as_json(settings.log):
+    with log_as_json(settings.log, build_redactor(settings)):
         if arguments.workers > 1:
             return run_workers(settings, arguments)
         from gateway.worker import serve_alone

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.domain.principal import Principal
 from gateway.edge.auth import Authenticator
+from gateway.edge.outcomes import get_outcome
 from gateway.edge.request import RequestHead, read_head
 from gateway.errors import ForbiddenHost, InvalidRequest
 
@@ -110,6 +111,7 @@ class AccessMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = self._access.admit(scope["headers"])
+        get_outcome(scope).principal = caller.principal
         state = {**scope.get("state", {}), "caller": caller, "principal": caller.principal}
         await self._app({**scope, "state": state}, receive, send)
 
