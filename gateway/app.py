@@ -161,7 +161,9 @@ class Gateway:
             metrics.watch_counts("lookups", lambda: semantic.lookup_counts)
         site = build_site(
             access=self.access,
-            health=HealthEndpoint(self.policies, lambda: self.store.ok, draining, self.jobs.describe),
+            health=HealthEndpoint(
+                self.policies, lambda: self.store.ok, draining, self.jobs.describe, self.access.is_from_admin
+            ),
             metrics=metrics,
             models=ModelsEndpoint(self._list_enabled(), self.policies),
             passthrough=PassthroughEndpoint(

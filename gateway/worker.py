@@ -19,10 +19,10 @@ from pydantic import BaseModel, ConfigDict
 
 from gateway.app import Gateway
 from gateway.edge.logs import log_as_json
-from gateway.edge.redaction import build_redactor
 from gateway.edge.server import build_server
 from gateway.edge.worker_metrics import WorkerMetricsFiles
 from gateway.errors import Faults, GatewayError, StoreError
+from gateway.redaction import build_redactor
 from gateway.settings import Settings
 
 OK, FAULT = 0, 1

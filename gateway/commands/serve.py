@@ -42,7 +42,7 @@ def parse_worker_count(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     from gateway.edge.logs import log_as_json
-    from gateway.edge.redaction import build_redactor
+    from gateway.redaction import build_redactor
 
     settings = load_command_settings(arguments)
     with log_as_json(settings.log, build_redactor(settings)):

@@ -15,7 +15,7 @@ from hashlib import sha256
 
 from gateway.domain.principal import Principal
 from gateway.edge.meter import Meter
-from gateway.edge.usage_window import SLICE, SLICES, Reservation, Settlement, UsageWindow
+from gateway.edge.usage_window import SLICE, SLICES, Reservation, UsageSettlement, UsageWindow
 from gateway.errors import RateLimited, StoreError
 from gateway.stores.protocols import EphemeralStore
 
@@ -113,7 +113,7 @@ class RateLimiter:
 
     async def _reserve(self, window: UsageWindow, limit: int, amount: int) -> bool:
         """Let the store say whether a request fits, together with all others that wait for it."""
-        answer = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         window.waiting.append(Reservation(limit, amount, answer))
         self._settle_soon(window)
         return await answer
@@ -159,7 +159,7 @@ class RateLimiter:
         finally:
             self._settling = None
 
-    async def _settle_batch(self, settlements: list[Settlement]) -> None:
+    async def _settle_batch(self, settlements: list[UsageSettlement]) -> None:
         """Settle some windows in one call of the store; nobody waits for ever."""
         additions = dict(pair for one in settlements for pair in one.list_additions())
         try:

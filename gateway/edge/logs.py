@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from gateway.edge.redaction import Redactor
+from gateway.redaction import Redactor, drop_first_word, drop_last_word
 from gateway.settings import LogSettings
 
 CAPACITY = 10_000  # queued lines; beyond that the oldest are dropped and counted
@@ -41,9 +41,9 @@ class JsonFormatter(logging.Formatter):
         if len(text) <= MAX_MESSAGE:
             return self._redactor.redact(text)
         # The end says what happened. No half of a word may be left at the cuts: it could be half of a secret.
-        head, tail = text[:MAX_MESSAGE].rsplit(None, 1)[0], text[-MAX_MESSAGE:].split(None, 1)[-1]
-        parts = (self._redactor.redact(head)[: MAX_MESSAGE // 2], self._redactor.redact(tail)[-MAX_MESSAGE // 2 :])
-        return " … ".join(parts)
+        head = self._redactor.redact(drop_last_word(text[:MAX_MESSAGE]))[: MAX_MESSAGE // 2]
+        tail = self._redactor.redact(drop_first_word(text[-MAX_MESSAGE:]))[-MAX_MESSAGE // 2 :]
+        return f"{head} … {tail}"
 
 
 def cut(text: str | None) -> str | None:

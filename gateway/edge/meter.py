@@ -1,9 +1,8 @@
 """The tokens of a request: as upstreams report them, or estimated if they do not."""
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -30,7 +29,7 @@ _decode = msgspec.json.Decoder(_Usage).decode
 
 @dataclass(slots=True)
 class Meter:
-    """Watches one exchange of a key whose tokens are limited."""
+    """Watches one exchange of a key whose tokens are limited; nobody else looks for the usage of what is relayed."""
 
     exchange: Exchange
     asked: int = 0  # bytes of the request
@@ -38,14 +37,12 @@ class Meter:
     reported: dict[str, Any] | None = None
     last: bytes = b""  # the latest part of a stream that has a usage object
 
-    def watch(self, reply: Reply, asked: int) -> Reply:
-        """The reply to a request of `asked` bytes, watched: nobody else looks for the usage of what is relayed."""
+    def note_reply(self, reply: Reply, asked: int) -> None:
+        """Note the reply to a request of `asked` bytes; the events of a stream follow one by one."""
         self.asked = asked
-        if reply.stream is not None:
-            return replace(reply, stream=self._watch_stream(reply.stream))
-        self._look(reply.body)
-        self.pieces += 0 if self.reported else len(reply.body) // BYTES_PER_TOKEN
-        return reply
+        if reply.stream is None:
+            self._look(reply.body)
+            self.pieces += 0 if self.reported else len(reply.body) // BYTES_PER_TOKEN
 
     def note_events(self, chunk: bytes) -> None:
         """Note whole events of a stream; they are parsed only if the tokens are needed, and then once."""
@@ -62,12 +59,6 @@ class Meter:
             self._look(sse.read_payload(event) or b"{}")
         usage = exchange.usage or self.reported
         return count_total(usage) or self.asked // BYTES_PER_TOKEN + self.pieces
-
-    async def _watch_stream(self, stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-        async with aclosing(stream) as chunks:
-            async for chunk in chunks:
-                self.note_events(chunk)
-                yield chunk
 
     def _look(self, document: bytes) -> None:
         try:

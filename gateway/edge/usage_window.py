@@ -22,7 +22,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
-class Settlement:
+class UsageSettlement:
     """What the store is told about one window."""
 
     window: "UsageWindow"
@@ -78,7 +78,7 @@ class UsageWindow:
     def name_slice(self, number: int) -> str:
         return f"{self.account}:{number}"
 
-    def begin_settlement(self) -> Settlement:
+    def begin_settlement(self) -> UsageSettlement:
         """What the store is told now: everything new, and the slices that others may have added to since the last time.
 
         The slice before the last one heard is read again, because another process may have been late with it.
@@ -89,9 +89,9 @@ class UsageWindow:
         amounts = {number: self._pending.get(number, 0) for number in range(first, self.number + 1)}
         reservations = [one for one in self.waiting if not one.answer.done()]  # clients may have left meanwhile
         self.waiting = []
-        return Settlement(self, self.number, amounts, reservations)
+        return UsageSettlement(self, self.number, amounts, reservations)
 
-    def finish_settlement(self, settlement: Settlement, sums: Mapping[str, int]) -> None:
+    def finish_settlement(self, settlement: UsageSettlement, sums: Mapping[str, int]) -> None:
         """Take over what the store said, and answer those who waited for it."""
         for number, amount in settlement.amounts.items():
             since = self._pending.pop(number, 0) - amount

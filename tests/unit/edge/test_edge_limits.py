@@ -306,7 +306,9 @@ def test_after_waiting_there_is_room_and_not_a_slice_earlier(counts: list[int], 
     assert left == 0 or sum(counts[left - 1 :]) > room
 
 
-EVENTS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["ask", "ask", "ask 9", "settle", "wait"])), max_size=120)
+EVENTS = st.lists(
+    st.tuples(st.integers(0, 2), st.sampled_from(["ask", "ask", "ask 9", "settle", "wait"])), max_size=120
+)
 
 
 async def let_through_by_several(limit: int, events: list[tuple[int, str]], nodes: int) -> list[float]:

@@ -1,5 +1,6 @@
 """What an exchange costs, reported or estimated."""
 
+import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from gateway.domain.exchange import Exchange, Reply, TurnReply
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
-from gateway.edge.meter import Meter, count_total
+from gateway.edge.meter import Meter, PassthroughMeter, count_total
 
 CHUNK = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
 
@@ -17,25 +18,14 @@ def exchange(status: int = 200, **said: Any) -> Exchange:
     return Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, [], replies=[TurnReply("up", status)], **said)
 
 
-class Stream:
-    """A stream of an upstream that notices whether it was closed."""
-
-    def __init__(self, *pieces: bytes) -> None:
-        self.pieces = pieces
-        self.closed = False
-
-    async def __call__(self) -> AsyncGenerator[bytes]:
-        try:
-            for piece in self.pieces:
-                yield piece
-        finally:
-            self.closed = True
+async def stream() -> AsyncGenerator[bytes]:
+    yield b""
 
 
-async def seen(meter: Meter, *pieces: bytes) -> list[bytes]:
-    stream = meter.watch(Reply(200, {}, stream=Stream(*pieces)()), 400).stream
-    assert stream is not None
-    return [piece async for piece in stream]
+def note(meter: Meter, *pieces: bytes) -> None:
+    meter.note_reply(Reply(200, {}, stream=stream()), 400)
+    for piece in pieces:
+        meter.note_events(piece)
 
 
 @pytest.mark.parametrize(
@@ -56,48 +46,86 @@ def test_usage_is_read_as_far_as_it_goes(usage: dict[str, Any] | None, expected:
 
 def test_what_the_turn_loop_summed_up_is_charged() -> None:
     meter = Meter(exchange(usage={"total_tokens": 70}))
-    meter.watch(Reply(200, {}, b'{"usage": {"total_tokens": 5}}'), 400)
+    meter.note_reply(Reply(200, {}, b'{"usage": {"total_tokens": 5}}'), 400)
     assert meter.count_spent() == 70
 
 
 def test_the_usage_of_a_relayed_reply_is_charged() -> None:
     meter = Meter(exchange())
     reply = Reply(200, {}, b'{"choices": [], "usage": {"total_tokens": 5, "details": {"cached": 1}}}')
-    assert meter.watch(reply, 400) is reply
+    meter.note_reply(reply, 400)
     assert meter.count_spent() == 5
 
 
-async def test_the_usage_of_a_relayed_stream_is_charged_and_no_byte_changes() -> None:
+def test_the_usage_of_a_relayed_stream_is_charged() -> None:
     meter = Meter(exchange())
-    pieces = [CHUNK, CHUNK + b'data: {"choices":[],"usage":{"total_tokens":9}}\n\ndata: [DONE]\n\n']
-    assert await seen(meter, *pieces) == pieces
+    note(meter, CHUNK, CHUNK + b'data: {"choices":[],"usage":{"total_tokens":9}}\n\ndata: [DONE]\n\n')
+    assert meter.count_spent() == 9
+
+
+def test_events_without_usage_do_not_hide_it() -> None:
+    meter = Meter(exchange())
+    note(meter, b'data: {"choices":[],"usage": {"total_tokens":9}}\n\n', b'data: {"usage":null}\n\n')
     assert meter.count_spent() == 9
 
 
 @pytest.mark.parametrize("last", [b"data: [DONE]\n\n", b'data: {"usage":null}\n\n', b'data: "usage"}\n\n'])
-async def test_a_stream_that_does_not_say_costs_an_estimate(last: bytes) -> None:
+def test_a_stream_that_does_not_say_costs_an_estimate(last: bytes) -> None:
     meter = Meter(exchange())
-    await seen(meter, CHUNK * 3, CHUNK, last)
+    note(meter, CHUNK * 3, CHUNK, last)
     assert meter.count_spent() == 400 // 4 + 5
 
 
 @pytest.mark.parametrize("body", [b"x" * 40, b'{"usage": null, "text": "' + b"x" * 13 + b'"}', b"[" * 40])
 def test_a_reply_that_does_not_say_costs_an_estimate(body: bytes) -> None:
     meter = Meter(exchange())
-    meter.watch(Reply(200, {}, body), 400)
+    meter.note_reply(Reply(200, {}, body), 400)
     assert meter.count_spent() == 400 // 4 + 10
 
 
-async def test_a_client_that_leaves_early_pays_for_what_it_saw() -> None:
-    meter, source = Meter(exchange()), Stream(CHUNK, CHUNK, CHUNK)
-    stream = meter.watch(Reply(200, {}, stream=source()), 400).stream
-    assert stream is not None
-    await anext(stream)
-    await stream.aclose()
-    assert source.closed
+def test_a_client_that_leaves_early_pays_for_what_it_saw() -> None:
+    meter = Meter(exchange())
+    note(meter, CHUNK)
     assert meter.count_spent() == 400 // 4 + 1
 
 
 @pytest.mark.parametrize("replies", [[], [TurnReply("up", 500)], [TurnReply("up", 429), TurnReply("other", 503)]])
 def test_what_no_upstream_answered_costs_nothing(replies: list[TurnReply]) -> None:
     assert Meter(Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, [], replies=replies), asked=400).count_spent() == 0
+
+
+def test_the_usage_of_what_is_passed_through_is_charged_wherever_it_stands() -> None:
+    for body in (
+        b'{"data":[' + b"0.5," * 5000 + b'0],"usage":{"prompt_tokens":8,"total_tokens":8,"details":{"cached":1}}}',
+        b'{"usage":{"total_tokens":8},"data":[' + b"0.5," * 5000 + b"0]}",
+        b'data: {"t":"\\"usage\\":{\\"total_tokens\\":5}"}\n\ndata: {"usage":{"total_tokens":8}}\n\ndata: [DONE]\n\n',
+    ):
+        meter = PassthroughMeter(400, "application/json", "application/json")
+        for start in range(0, len(body), 1000):
+            meter.note(body[start : start + 1000])
+        assert meter.count_spent() == 8
+
+
+@pytest.mark.parametrize(
+    ("asked_type", "reply_type", "expected"),
+    [
+        ("application/json; charset=utf-8", "application/json", 100 + 1000),
+        ("application/json", "audio/mpeg", 100 + 1),
+        ("multipart/form-data; boundary=x", "text/plain", 1 + 1000),
+    ],
+)
+def test_what_is_passed_through_without_usage_costs_an_estimate(
+    asked_type: str, reply_type: str, expected: int
+) -> None:
+    meter = PassthroughMeter(400, asked_type, reply_type)
+    meter.note(b"x" * 4000)
+    assert meter.count_spent() == expected
+
+
+def test_a_reply_full_of_usage_costs_little_to_look_through() -> None:
+    meter = PassthroughMeter(0, "", "application/json")
+    began = time.process_time()
+    for _ in range(200):
+        meter.note(b'"usage":{' * 500)
+        assert meter.count_spent() > 0
+    assert time.process_time() - began < 5

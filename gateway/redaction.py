@@ -43,18 +43,31 @@ class Redactor:
         kept: list[str] = []
         at = 0
         for found in known.finditer(text):
-            kept.append(_strip_word(text[at : found.start()]))
+            kept.append(drop_last_word(text[at : found.start()]))
             kept.append(REDACTED)
             at = found.end()
         return "".join([*kept, text[at:]])
 
 
-def _strip_word(text: str) -> str:
-    """The text without the beginning of the word that goes on behind it."""
+def drop_last_word(text: str) -> str:
+    """The text without the word at its end, which may go on behind it."""
     end = len(text)
-    while end and not (text[end - 1].isspace() or text[end - 1] in "\"'`<>"):
+    while end and not is_border(text[end - 1]):
         end -= 1
     return text[:end]
+
+
+def drop_first_word(text: str) -> str:
+    """The text without the word at its beginning, which may have begun before it."""
+    start = 0
+    while start < len(text) and not is_border(text[start]):
+        start += 1
+    return text[start:]
+
+
+def is_border(character: str) -> bool:
+    """Whether no word goes across a character."""
+    return character.isspace() or character in "\"'`<>"
 
 
 def _replace(found: re.Match[str]) -> str:
