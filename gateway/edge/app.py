@@ -7,9 +7,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.edge.chat import ChatEndpoint
 from gateway.edge.errors import ErrorBoundary
 from gateway.edge.metrics import Metrics
-from gateway.edge.outcomes import OutcomeMiddleware, get_outcome, name_route
+from gateway.edge.outcomes import OTHER, OutcomeMiddleware, get_outcome, name_route
 from gateway.edge.paths import normalize_path
-from gateway.edge.recorder import RequestRecorder
+from gateway.edge.recorder import RequestOutcome, RequestRecorder
+from gateway.errors import GatewayError
 
 CHAT = "/v1/chat/completions"
 CHAT_BYTES = CHAT.encode()
@@ -22,6 +23,7 @@ class EdgeApp:
         self._chat = chat
         self._site = site
         self._metrics = metrics
+        self._recorder = recorder
         self._serve_path = OutcomeMiddleware(ErrorBoundary(self._dispatch), recorder)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
@@ -31,6 +33,10 @@ class EdgeApp:
         if scope["raw_path"] == CHAT_BYTES:
             return self._chat.serve(scope, receive, send)
         return self._serve_path(scope, receive, send)
+
+    def record_refusal(self, error: GatewayError) -> None:
+        """Record a request that a connection refused before it could reach anybody here."""
+        self._recorder.record_outcome(RequestOutcome(OTHER, error.status, error.code))
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, outcome = normalize_path(scope["raw_path"]), get_outcome(scope)

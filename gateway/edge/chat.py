@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from starlette.types import Receive, Scope, Send
@@ -98,7 +99,7 @@ class ChatEndpoint:
             await send_body(send, reply.status, reply.body, build_reply_headers(reply, exchange))
             return reply.status
         try:
-            await self._stream(exchange, reply, send, meter)
+            await self._stream(exchange, reply, reply.stream, send)
         except Exception as error:  # only closing the connection can still tell the client
             log_internal_error(error)
             raise BrokenResponse from error
@@ -114,20 +115,15 @@ class ChatEndpoint:
         body = await read_body(caller.head, receive, self._max_body_bytes)
         prepared = await self._pipeline.prepare(exchange, body)
         reply = await self._pipeline.converse(exchange, prepared)
-        if meter is not None:
-            meter.note_reply(reply, len(body))
-        return reply
+        return reply if meter is None else meter.watch(reply, len(body))
 
-    async def _stream(self, exchange: Exchange, reply: Reply, send: Send, meter: Meter | None) -> None:
+    async def _stream(self, exchange: Exchange, reply: Reply, stream: AsyncGenerator[bytes], send: Send) -> None:
         headers = build_reply_headers(reply, exchange)
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         last = chunk = b""
-        assert reply.stream is not None
-        async with aclosing(reply.stream) as chunks:
+        async with aclosing(stream) as chunks:
             try:
                 async for chunk in chunks:
-                    if meter is not None:
-                        meter.note_events(chunk)
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
             except GatewayError as error:
                 exchange.status = classify_failure(error)

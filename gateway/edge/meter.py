@@ -1,8 +1,9 @@
 """The tokens of a request: as upstreams report them, or estimated if they do not."""
 
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -29,7 +30,7 @@ _decode = msgspec.json.Decoder(_Usage).decode
 
 @dataclass(slots=True)
 class Meter:
-    """Watches one exchange of a key whose tokens are limited; nobody else looks for the usage of what is relayed."""
+    """Watches one exchange of a key whose tokens are limited."""
 
     exchange: Exchange
     asked: int = 0  # bytes of the request
@@ -37,18 +38,20 @@ class Meter:
     reported: dict[str, Any] | None = None
     last: bytes = b""  # the latest part of a stream that has a usage object
 
-    def note_reply(self, reply: Reply, asked: int) -> None:
-        """Note the reply to a request of `asked` bytes; the events of a stream follow one by one."""
+    def watch(self, reply: Reply, asked: int) -> Reply:
+        """The reply to a request of `asked` bytes, watched: nobody else looks for the usage of what is relayed."""
         self.asked = asked
-        if reply.stream is None:
-            self._look(reply.body)
-            self.pieces += 0 if self.reported else len(reply.body) // BYTES_PER_TOKEN
+        if reply.stream is not None:
+            return replace(reply, stream=self._watch_stream(reply.stream))
+        self._look(reply.body)
+        self.pieces += 0 if self.reported else len(reply.body) // BYTES_PER_TOKEN
+        return reply
 
-    def note_events(self, chunk: bytes) -> None:
-        """Note whole events of a stream; they are parsed only if the tokens are needed, and then once."""
-        self.pieces += chunk.count(b"\n\n")
-        if b'"usage"' in chunk and _USAGE.search(chunk):  # many providers say `"usage":null` in every event
-            self.last = chunk
+    def look_at_events(self, events: bytes) -> None:
+        """Note what a part of a stream says about usage; it is parsed only when the tokens are counted."""
+        self.pieces += events.count(b"\n\n")
+        if b'"usage"' in events and _USAGE.search(events):  # many providers say `"usage":null` in every event
+            self.last = events
 
     def count_spent(self) -> int:
         """Tokens to charge; estimated if the client did not request usage, or disconnected early."""
@@ -59,6 +62,12 @@ class Meter:
             self._look(sse.read_payload(event) or b"{}")
         usage = exchange.usage or self.reported
         return count_total(usage) or self.asked // BYTES_PER_TOKEN + self.pieces
+
+    async def _watch_stream(self, stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+        async with aclosing(stream) as chunks:
+            async for chunk in chunks:
+                self.look_at_events(chunk)
+                yield chunk
 
     def _look(self, document: bytes) -> None:
         try:

@@ -29,8 +29,10 @@ HOMOGLYPHS = {
     "-": "‐‑‒–—―⁃−─━╌╍⸺⸻", "|": "│┃∣ǀ¦❘❙❚￨‖", "_": "▁‗ˍ", "[": "【〔⟦❲", "/": "⁄∕⧸╱",
     "<": "‹〈⟨❮❬˂ᐸ«", ">": "›〉⟩❯❭˃ᐳ»",
 }  # fmt: skip
-COMPATIBLE = ((0x2070, 0x209C), (0x2100, 0x218B), (0x2460, 0x24EA), (0xFE4D, 0xFE6B), (0xFF01, 0xFF5E))
-COMPATIBLE += ((0x1D400, 0x1D7FF), (0x1F110, 0x1F169))
+COMPATIBLE = (
+    (0x2070, 0x209C), (0x2100, 0x218B), (0x2460, 0x24EA), (0xFE4D, 0xFE6B), (0xFF01, 0xFF5E), (0x1D400, 0x1D7FF),
+    (0x1F110, 0x1F169),
+)  # fmt: skip
 LONG_DASHES = "—―⸺⸻━─"
 
 LABELS = ("Context", "Available Reference Materials", "End")

@@ -1,5 +1,6 @@
 """Every request leaves a line in the log and a count in the metrics, refused ones as well, and none tells too much."""
 
+import asyncio
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ class Logged:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.written: list[bytes] = []
-        client.app.log._write = self.written.append  # type: ignore[method-assign]
+        client.app.log._write = self.written.append
 
     async def ask(self, path: str, key: str | None = None, method: str = "GET", body: Any = None) -> int:
         headers = [("authorization", f"Bearer {key}")] if key else []
@@ -95,6 +96,22 @@ async def test_a_request_leaves_a_line_and_a_count(
     assert (line["key"] is None) == (code in (401, 405))
     assert await logged.count(route, code) == 1
     assert "secret" not in orjson.dumps({name: value for name, value in line.items() if name != "principal"}).decode()
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [(b"nonsense\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nhost: a\r\nx-long: " + b"x" * 70_000 + b"\r\n\r\n", 431)],
+)
+async def test_what_is_no_proper_request_leaves_a_line_and_a_count(
+    logged: Logged, upstream: Upstream, sent: bytes, code: int
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", logged.client.port)
+    writer.write(sent)
+    assert (await reader.readline()).split()[1] == b"%d" % code
+    writer.close()
+    line = logged.line()
+    assert (line["route"], line["http_status"]) == ("other", code)
+    assert await logged.count("other", code) == 1
 
 
 async def test_what_is_passed_through_leaves_a_line_and_a_count(logged: Logged, upstream: Upstream) -> None:

@@ -18,14 +18,25 @@ def exchange(status: int = 200, **said: Any) -> Exchange:
     return Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, [], replies=[TurnReply("up", status)], **said)
 
 
-async def stream() -> AsyncGenerator[bytes]:
-    yield b""
+class Stream:
+    """A stream of an upstream that notices whether it was closed."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = pieces
+        self.closed = False
+
+    async def __call__(self) -> AsyncGenerator[bytes]:
+        try:
+            for piece in self.pieces:
+                yield piece
+        finally:
+            self.closed = True
 
 
-def note(meter: Meter, *pieces: bytes) -> None:
-    meter.note_reply(Reply(200, {}, stream=stream()), 400)
-    for piece in pieces:
-        meter.note_events(piece)
+async def seen(meter: Meter, *pieces: bytes) -> list[bytes]:
+    stream = meter.watch(Reply(200, {}, stream=Stream(*pieces)()), 400).stream
+    assert stream is not None
+    return [piece async for piece in stream]
 
 
 @pytest.mark.parametrize(
@@ -46,46 +57,51 @@ def test_usage_is_read_as_far_as_it_goes(usage: dict[str, Any] | None, expected:
 
 def test_what_the_turn_loop_summed_up_is_charged() -> None:
     meter = Meter(exchange(usage={"total_tokens": 70}))
-    meter.note_reply(Reply(200, {}, b'{"usage": {"total_tokens": 5}}'), 400)
+    meter.watch(Reply(200, {}, b'{"usage": {"total_tokens": 5}}'), 400)
     assert meter.count_spent() == 70
 
 
 def test_the_usage_of_a_relayed_reply_is_charged() -> None:
     meter = Meter(exchange())
     reply = Reply(200, {}, b'{"choices": [], "usage": {"total_tokens": 5, "details": {"cached": 1}}}')
-    meter.note_reply(reply, 400)
+    assert meter.watch(reply, 400) is reply
     assert meter.count_spent() == 5
 
 
-def test_the_usage_of_a_relayed_stream_is_charged() -> None:
+async def test_the_usage_of_a_relayed_stream_is_charged_and_no_byte_changes() -> None:
     meter = Meter(exchange())
-    note(meter, CHUNK, CHUNK + b'data: {"choices":[],"usage":{"total_tokens":9}}\n\ndata: [DONE]\n\n')
+    pieces = [CHUNK, CHUNK + b'data: {"choices":[],"usage":{"total_tokens":9}}\n\ndata: [DONE]\n\n']
+    assert await seen(meter, *pieces) == pieces
     assert meter.count_spent() == 9
 
 
-def test_events_without_usage_do_not_hide_it() -> None:
+async def test_events_without_usage_do_not_hide_it() -> None:
     meter = Meter(exchange())
-    note(meter, b'data: {"choices":[],"usage": {"total_tokens":9}}\n\n', b'data: {"usage":null}\n\n')
+    await seen(meter, b'data: {"choices":[],"usage": {"total_tokens":9}}\n\n', b'data: {"usage":null}\n\n')
     assert meter.count_spent() == 9
 
 
 @pytest.mark.parametrize("last", [b"data: [DONE]\n\n", b'data: {"usage":null}\n\n', b'data: "usage"}\n\n'])
-def test_a_stream_that_does_not_say_costs_an_estimate(last: bytes) -> None:
+async def test_a_stream_that_does_not_say_costs_an_estimate(last: bytes) -> None:
     meter = Meter(exchange())
-    note(meter, CHUNK * 3, CHUNK, last)
+    await seen(meter, CHUNK * 3, CHUNK, last)
     assert meter.count_spent() == 400 // 4 + 5
 
 
 @pytest.mark.parametrize("body", [b"x" * 40, b'{"usage": null, "text": "' + b"x" * 13 + b'"}', b"[" * 40])
 def test_a_reply_that_does_not_say_costs_an_estimate(body: bytes) -> None:
     meter = Meter(exchange())
-    meter.note_reply(Reply(200, {}, body), 400)
+    meter.watch(Reply(200, {}, body), 400)
     assert meter.count_spent() == 400 // 4 + 10
 
 
-def test_a_client_that_leaves_early_pays_for_what_it_saw() -> None:
-    meter = Meter(exchange())
-    note(meter, CHUNK)
+async def test_a_client_that_leaves_early_pays_for_what_it_saw() -> None:
+    meter, source = Meter(exchange()), Stream(CHUNK, CHUNK, CHUNK)
+    stream = meter.watch(Reply(200, {}, stream=source()), 400).stream
+    assert stream is not None
+    await anext(stream)
+    await stream.aclose()
+    assert source.closed
     assert meter.count_spent() == 400 // 4 + 1
 
 
