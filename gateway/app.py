@@ -29,12 +29,13 @@ from gateway.edge.auth import Authenticator, Freshness
 from gateway.edge.chat import ChatEndpoint
 from gateway.edge.health import HealthEndpoint
 from gateway.edge.limits import RateLimiter
-from gateway.edge.logs import ExchangeLog
+from gateway.edge.logs import RequestLog
 from gateway.edge.manage.lazy_app import LazyManagementApp
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
 from gateway.edge.passthrough_rights import PassthroughRights
+from gateway.edge.recorder import RequestRecorder
 from gateway.edge.site import build_site
 from gateway.errors import Fault, Faults, StoreError
 from gateway.extraction.extract import DocumentCache
@@ -87,16 +88,20 @@ class Gateway:
     semantic: SemanticService | None
     pipeline: Pipeline
     metrics: Metrics = field(default_factory=Metrics)
-    exchanges: ExchangeLog = field(default_factory=ExchangeLog)
+    log: RequestLog = field(default_factory=RequestLog)
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     watchdog: LoopWatchdog = field(default_factory=LoopWatchdog)
     auth: Authenticator = field(init=False)
     access: AccessControl = field(init=False)
+    limiter: RateLimiter = field(init=False)
+    recorder: RequestRecorder = field(init=False)
 
     def __post_init__(self) -> None:
         fresh = Freshness(self.settings.auth.stale_seconds, lambda: self.policies.contact)
         self.auth = Authenticator(self.settings.auth, loopback=is_loopback(self.settings.listen.host), fresh=fresh)
         self.access = AccessControl(HostCheck(self.settings.hosts), self.auth)
+        self.limiter = RateLimiter(self.store)
+        self.recorder = RequestRecorder(self.metrics, self.log if self.settings.log.exchanges else None)
 
     @classmethod
     async def open(cls, settings: Settings, timings: ConversationTimings = DEFAULT_TIMINGS) -> Gateway:
@@ -154,8 +159,8 @@ class Gateway:
         """The ASGI app."""
         limits, metrics, semantic = self.settings.limits, self.metrics, self.semantic
         self.auth.require_keys()
-        limiter = RateLimiter(self.store)
-        metrics.watch_counts("limited", lambda: limiter.refused)
+        metrics.watch_counts("limited", lambda: self.limiter.refused)
+        metrics.watch_counts("log_lines_lost", lambda: {(): self.log.lost})
         metrics.watch_counts("job_restarts", lambda: self.jobs.restarts)
         metrics.watch_counts("loop_stalls", lambda: {(): self.watchdog.stalls})
         metrics.watch_generation(lambda: self.policies.generation)
@@ -165,23 +170,26 @@ class Gateway:
             metrics.watch_counts("selection_cache", lambda: self.pipeline.builder.lookups.by_outcome)
             metrics.watch_counts("vector_cache", lambda: semantic.cache_counts)
             metrics.watch_counts("lookups", lambda: semantic.lookup_counts)
-        exchanges = self.exchanges if self.settings.log.exchanges else None
         site = build_site(
             access=self.access,
-            health=HealthEndpoint(self.policies, lambda: self.store.ok, draining, self.jobs.describe),
+            health=HealthEndpoint(
+                self.policies, lambda: self.store.ok, draining, self.jobs.describe, self.access.is_from_admin
+            ),
             metrics=metrics,
             models=ModelsEndpoint(self._list_enabled(), self.policies, default=self.settings.defaults.model),
             passthrough=PassthroughEndpoint(
                 self.routes,
                 PassthroughPaths(self.settings.passthrough),
-                limiter,
+                self.limiter,
                 limits,
                 PassthroughRights(self.policies, self.settings.passthrough),
             ),
             management=LazyManagementApp(self.build_management),
         )
-        chat = ChatEndpoint(self.access, self.pipeline, self.policies, limiter, metrics, exchanges, limits.body_bytes)
-        return EdgeApp(chat, site, metrics)
+        chat = ChatEndpoint(
+            self.access, self.pipeline, self.policies, self.limiter, metrics, self.recorder, limits.body_bytes
+        )
+        return EdgeApp(chat, site, metrics, self.recorder)
 
     def build_management(self) -> Starlette:
         from gateway.edge.manage.composition import ManagementParts, build_management_app
@@ -242,7 +250,8 @@ class Gateway:
         jobs.add("stored policies", self.policies.follow)
         jobs.add("retention", lambda: prune_periodically(self.stores.records, self.store, settings.versions))
         jobs.add("links", lambda: self.links.run(self.reload))
-        jobs.add("exchange log", self.exchanges.run)
+        jobs.add("request log", self.recorder.run)
+        jobs.add("limits", self.limiter.run)
         if self.semantic is not None:
             jobs.add("semantic search", self.semantic.run)
         jobs.add_once(

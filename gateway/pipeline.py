@@ -16,8 +16,8 @@ from gateway.domain.injection import Injection
 from gateway.domain.scope import Scope
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import Upstream, intersect_capabilities
-from gateway.injection.blocks import neutralize
 from gateway.injection.compose import choose_target, compose, encode_body
+from gateway.injection.neutral import neutralize
 from gateway.injection.tools import choose_own_tools, read_client_tools
 from gateway.retrieval.tool_runner import ToolRunner
 from gateway.scopes.chat_body import check_messages, decode_chat

@@ -49,6 +49,7 @@ class UpstreamSettings(Section):
     model: OptionalText = None
     headers: dict[str, str] = {}  # sent with every call
     pass_bearer: bool = False  # forward the client's own Authorization; our key is then x-context-key
+    account_headers: bool = False  # clients get x-ratelimit-*, openai-organization and openai-project
     timeouts: TimeoutSettings = TimeoutSettings()
     retries: int = Field(2, ge=0, le=10)
     tools: bool = True

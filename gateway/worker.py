@@ -22,6 +22,7 @@ from gateway.edge.logs import log_as_json
 from gateway.edge.server import build_server
 from gateway.edge.worker_metrics import WorkerMetricsFiles
 from gateway.errors import Faults, GatewayError, StoreError
+from gateway.redaction import build_redactor
 from gateway.settings import Settings
 
 OK, FAULT = 0, 1
@@ -125,7 +126,7 @@ async def drain_on_end(channel: socket.socket, server: uvicorn.Server) -> None:
 def serve_as_worker(config: WorkerConfig, channel: socket.socket) -> int:
     """Run a worker until it has drained; returns an exit code. `channel` must not block."""
     try:
-        with log_as_json(config.settings.log):
+        with log_as_json(config.settings.log, build_redactor(config.settings)):
             return uvloop.run(run_worker(config, channel))
     except Faults as faults:
         sys.stderr.write(f"{faults}\n")

@@ -18,7 +18,7 @@ ROWS = (
     {"background", "ids", "sse", "strict_yaml", "tokens", "watchdog"},
     {"interpolation", "validation"},
     {"settings"},
-    {"extraction", "stores"},
+    {"extraction", "redaction", "stores"},
     {"links"},
     {"resources"},
     {"policies"},

@@ -33,7 +33,6 @@ from gateway.domain.search import Question
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.domain.template import fill_parts, parse_template
 from gateway.domain.tool_result import ToolResult
-from gateway.edge.logs import redact
 from gateway.edge.manage.routes import decode_json
 from gateway.edge.paths import normalize_path
 from gateway.edge.routed_model import read_model
@@ -49,6 +48,7 @@ from gateway.links.guard import LinkError, parse_url
 from gateway.policies.content_tree import ContentTree, add_stored_nodes
 from gateway.policies.file_policies import load_policies
 from gateway.policies.files import EntryLocation, PolicyEntry
+from gateway.redaction import Redactor
 from gateway.resources.brand_voice import BrandVoiceData
 from gateway.resources.registry import load_registry
 from gateway.retrieval.tool_runner import GetArguments as ToolArguments
@@ -339,7 +339,7 @@ def surfaces(tmp_path: Path) -> dict[str, Surface]:
         "differences": Surface(compare_versions, 1, FEW[:1]),
         "search": Surface(search_text, 4),
         "exported": Surface(lambda text: format_yaml({"a": text, "b": text.split(" ")}), 4),
-        "log line": Surface(lambda text: redact(text.replace("a", "api_key: Bearer ")), 2),
+        "log line": Surface(lambda text: Redactor(["known-secret"]).redact(text.replace("a", "api_key: Bearer ")), 2),
         "path": Surface(lambda text: normalize_path(f"/{text}".encode()), 8),
         "form": Surface(send_form, 4),
     }  # fmt: skip

@@ -51,9 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def run_gateway(arguments: argparse.Namespace) -> int:
     from gateway.edge.logs import log_as_json
+    from gateway.redaction import build_redactor
 
     settings = load_command_settings(arguments)
-    with log_as_json(settings.log):
+    with log_as_json(settings.log, build_redactor(settings)):
         if arguments.workers > 1:
             return run_workers(settings, arguments)
         from gateway.worker import serve_alone

@@ -36,6 +36,10 @@ class EphemeralStore(Protocol):
         """
         ...
 
+    async def add_many(self, amounts: Mapping[str, int], ttl: float) -> dict[str, int]:
+        """Add to several counters in one step, all or none; return the new sum of each. An amount of 0 only reads."""
+        ...
+
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
         """Acquire or renew a lease for `ttl` seconds; False while another owner has it."""
         ...

@@ -27,7 +27,7 @@ from gateway.edge.access import Caller
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.request import RequestHead
 from gateway.errors import GatewayError
-from gateway.injection.blocks import neutralize
+from gateway.injection.neutral import neutralize
 from gateway.injection.tools import make_own_tools
 from gateway.preview import preview_request
 from gateway.retrieval.tool_runner import ToolRunner

@@ -12,7 +12,7 @@ from gateway.collectors.contexts import build_merge, collect_contexts
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.scope import ContextRequest
 from gateway.domain.snapshot import Snapshot
-from gateway.injection.blocks import neutralize
+from gateway.injection.neutral import neutralize
 from gateway.injection.tools import make_own_tools
 from gateway.resources.registry import load_registry
 from gateway.retrieval.tool_runner import PAGE, ToolRunner, count_shared_words, select_passages
