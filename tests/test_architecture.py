@@ -233,6 +233,31 @@ def only_the_command_line_prints(module: Module) -> list[str]:
     return [f"prints in line {node.lineno}" for node in calls if called(node) == "print"]
 
 
+def nobody_branches_on_messages(module: Module) -> list[str]:
+    """Messages are for people; what kind of fault it is, its class or its code says."""
+    faults = []
+    for node in module.nodes():
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            if any(map(is_message, sides)) and any(isinstance(side, ast.Constant | ast.JoinedStr) for side in sides):
+                faults.append(f"line {node.lineno} compares a message")
+        elif isinstance(node, ast.Call) and called(node) in SEARCHES and isinstance(node.func, ast.Attribute):
+            faults += [f"line {node.lineno} searches a message"] if is_message(node.func.value) else []
+    return faults
+
+
+def is_message(node: ast.expr) -> bool:
+    """Whether it is `one.message`, `str(error)` or `error.args[0]`."""
+    if isinstance(node, ast.Call) and called(node) == "str" and len(node.args) == 1:
+        return isinstance(node.args[0], ast.Name) and node.args[0].id in ERROR_NAMES
+    if isinstance(node, ast.Subscript):
+        node = node.value
+    return isinstance(node, ast.Attribute) and node.attr in ("message", "args")
+
+
+SEARCHES = frozenset({"startswith", "endswith", "find", "index", "count", "partition", "removeprefix", "removesuffix"})
+ERROR_NAMES = frozenset({"e", "err", "error", "exc", "exception", "fault", "failure", "one"})
+
 IRREGULAR = re.compile(
     r"asked|begun|broken|brought|built|caught|chosen|done|drawn|driven|fallen|felt|forgotten|given|gone|grown|heard|held"
     r"|hidden|kept|known|left|lost|made|meant|met|paid|said|seen|sent|shown|spent|spoken|stood|taken|told|thrown|won|written"
@@ -287,6 +312,7 @@ CHECKS: tuple[Check, ...] = (
     nobody_swallows_every_error,
     modules_hold_no_mutable_state,
     only_the_command_line_prints,
+    nobody_branches_on_messages,
     names_say_what_things_are,
 )
 
@@ -429,6 +455,10 @@ CAUGHT: tuple[tuple[Check, str, str], ...] = (
     (modules_hold_no_mutable_state, "gateway.app", "SEEN = {}\ndef f(a):\n    SEEN[a] = 1"),
     (modules_hold_no_mutable_state, "gateway.app", "SEEN = defaultdict(list)\ndef f(a):\n    SEEN.update(a)"),
     (only_the_command_line_prints, "gateway.app", "def f():\n    print('here')"),
+    (nobody_branches_on_messages, "gateway.app", "if 'alias' in fault.message: pass"),
+    (nobody_branches_on_messages, "gateway.app", "x = 1 if error.message == f'{a} is gone' else 2"),
+    (nobody_branches_on_messages, "gateway.app", "if str(error).startswith('no such table'): pass"),
+    (nobody_branches_on_messages, "gateway.app", "found = 'locked' in error.args[0]"),
     (names_say_what_things_are, "gateway.app", "class Left: ..."),
     (names_say_what_things_are, "gateway.app", "class RequestAsked: ..."),
     (names_say_what_things_are, "gateway.app", "async def fetched(url): ..."),
@@ -451,6 +481,8 @@ ALLOWED: tuple[tuple[Check, str, str], ...] = (
     (modules_hold_no_mutable_state, "gateway.app", "NAMES = ['a']\ndef f():\n    mine = {}\n    mine['a'] = NAMES[0]"),
     (only_the_command_line_prints, "gateway.cli", "print('here')"),
     (only_the_command_line_prints, "gateway.commands.check", "print('here')"),
+    (nobody_branches_on_messages, "gateway.app", "if fault.code == 'alias' and str(fault) not in known: pass"),
+    (nobody_branches_on_messages, "gateway.app", "text = f'{one.path}: {one.message}'"),
     (names_say_what_things_are, "gateway.app", "class PlacedResource: ...\nclass ClientGone(GatewayError): ..."),
     (names_say_what_things_are, "gateway.app", "def embed(text): ...\ndef read(file): ...\ndef fetch_page(url): ..."),
     (names_say_what_things_are, "gateway.app", "class A:\n    @property\n    def closed(self): ..."),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
 
 MAX_WORKERS = 64
+DEMO = "demo"
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -81,7 +82,16 @@ def announce(settings: Settings, host: str, port: int) -> None:
     print(f"Context Gateway listens on {address}", flush=True)
     if not settings.auth.keys and is_loopback(settings.listen.host):
         print("No API keys are configured: only this machine can connect. Keys in the store apply too.", flush=True)
-    print(f"Try it:\n\n{format_example(address, settings.defaults.model or 'demo')}\n", flush=True)
+    print(f"Try it:\n\n{format_example(address, choose_example_model(settings))}\n", flush=True)
+
+
+def choose_example_model(settings: Settings) -> str:
+    """The default model if its upstream has a key, else the demo model."""
+    from gateway.domain.name_pattern import matches_pattern
+
+    model = settings.defaults.model or DEMO
+    route = next((route for route in settings.routes if matches_pattern(route.model, model)), None)
+    return model if route is not None and settings.upstreams[route.upstream].enabled else DEMO
 
 
 def format_example(address: str, model: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gateway.commands.serve import choose_example_model
 from gateway.settings import SettingsOverrides, load_settings
 from tests.support.contract_policies import BODY, ask
 from tests.support.gateway import Client, Start, Thread, running_gateway
@@ -35,6 +36,21 @@ async def test_the_example_without_keys_says_what_is_missing(example: Client, mo
 async def test_the_example_without_keys_answers_to_demo_and_its_agents(example: Client, model: str) -> None:
     answer = await ask(example, body=BODY | {"model": model})
     assert (answer.status, answer.json["object"]) == (200, "chat.completion")
+
+
+@pytest.mark.parametrize(
+    ("environ", "default", "model"),
+    [
+        ({}, "demo", "demo"),
+        ({}, "gpt-4o", "demo"),
+        ({"OPENAI_API_KEY": "sk"}, "gpt-4o", "gpt-4o"),
+        ({}, "none", "demo"),
+    ],
+)
+def test_the_line_that_is_printed_names_a_model_that_answers(environ: dict[str, str], default: str, model: str) -> None:
+    settings = load_settings(EXAMPLE, environ)
+    defaults = settings.defaults.model_copy(update={"model": default})
+    assert choose_example_model(settings.model_copy(update={"defaults": defaults})) == model
 
 
 async def test_models_of_a_disabled_upstream_do_not_reach_a_broader_route(start: Start, upstream: Upstream) -> None:

@@ -18,6 +18,7 @@ ACT = frozenset({"act_as_user"})
 ADMIN = Principal("root", role=Role.ADMIN)
 NARROW = Principal("root", role=Role.ADMIN, agents=frozenset({"a", "b"}), groups=frozenset({"g"}))
 BOUND = replace(NARROW, agent="c")
+SOME = replace(ADMIN, models=frozenset({"gpt-*", "o1"}))
 LIMITED = replace(ADMIN, limits=KeyLimits(10, 1000), tier="pro", expires=100.0)
 
 
@@ -44,6 +45,16 @@ def key(**said: Any) -> Principal:
         (BOUND, key(agents=frozenset({"c"}), agent="c"), []),
         (BOUND, key(agents=frozenset({"a"})), ["agent"]),
         (BOUND, key(agents=frozenset({"a"}), agent="a"), ["agent"]),
+        (NARROW, key(agents=frozenset({"a"}), agent_optional=True), ["agent_optional"]),
+        (replace(NARROW, agent_optional=True), key(agents=frozenset({"a"}), agent_optional=True), []),
+        (ADMIN, key(agents=frozenset({"a"}), agent_optional=True), []),
+        (ADMIN, key(models=frozenset({"m"})), []),
+        (SOME, key(models=frozenset({"gpt-4*", "o1"})), []),
+        (SOME, key(models=frozenset()), []),
+        (SOME, key(), ["models"]),
+        (SOME, key(models=frozenset({"*"})), ["models"]),
+        (SOME, key(models=frozenset({"gpt*"})), ["models"]),
+        (SOME, key(models=frozenset({"o1*"})), ["models"]),
         (NARROW, key(agents=frozenset(), groups=frozenset({"g"})), []),
         (NARROW, key(agents=frozenset(), groups=frozenset({"g", "h"})), ["groups"]),
         (NARROW, key(agents=frozenset(), groups=frozenset({"*"})), ["groups"]),
@@ -81,6 +92,8 @@ PRINCIPALS = st.builds(
     workspace=st.sampled_from(["default", "other"]),
     agents=st.none() | NAMES,
     agent=st.none() | st.sampled_from(["a", "b", "c"]),
+    agent_optional=st.booleans(),
+    models=st.none() | st.frozensets(st.sampled_from(["*", "m-*", "m-1", "*-1", "m-1*", "n"])),
     rights=st.sampled_from([frozenset(), ACT]),
     role=st.sampled_from(list(Role)),
     groups=st.frozensets(st.sampled_from(["g", "h", "*"])),
@@ -94,13 +107,14 @@ def powers(principal: Principal) -> set[tuple[str, object]]:
     """What a key can really do, told apart from how the rules are written: one entry for each single thing."""
     able: set[tuple[str, object]] = {("workspace", principal.workspace)}
     able |= {("role", role) for role in Role if principal.role.covers(role)}
-    for agent in ("a", "b", "c", "another"):
+    for agent in ("a", "b", "c", "another") if principal.agent is None else (principal.agent,):
         if principal.may_use(agent):
             able.add(("uses", agent))
             if agent != principal.agent:
                 able.add(("uses without what it makes mandatory", agent))
-    if principal.agent is None:
+    if principal.agent is None and not principal.needs_agent:
         able.add(("asks without an agent", True))
+    able |= {("calls", model) for model in ("m-1", "m-11", "m-2", "x-1", "n", "x") if principal.may_call(model)}
     able |= {("reads as", group) for group in ("g", "h", "another") if {group, "*"} & principal.groups}
     able |= {("tier", tier) for tier in ("free", "pro", None) if principal.tier in (tier, None)}
     able |= {("requests", n) for n in range(1, 5) if n <= limit_as_number(principal.limits.requests)}
@@ -129,12 +143,23 @@ def test_every_key_may_give_what_it_has(root: Principal) -> None:
     assert not list(list_excesses(root, root))
 
 
-WEAK = Principal("weak", agents=frozenset({"a"}), agent="a", tier="free", limits=KeyLimits(1, 1), expires=1.0)
+WEAK = Principal(
+    "weak",
+    agents=frozenset({"a"}),
+    agent="a",
+    models=frozenset({"m-1"}),
+    tier="free",
+    limits=KeyLimits(1, 1),
+    expires=1.0,
+)
+FREE = {"agent": None}  # without a bound agent
 STRONGER: dict[str, dict[str, Any]] = {
     "workspace": {"workspace": "other"},
     "role": {"role": Role.ADMIN},
-    "agents": {"agents": frozenset({"c"})},
+    "agents": FREE | {"agents": frozenset({"c"})},
     "agent": {"agent": None},
+    "agent_optional": FREE | {"agent_optional": True},
+    "models": {"models": frozenset({"m-*"})},
     "groups": {"groups": frozenset({"*"})},
     "tier": {"tier": "pro"},
     "limits.requests": {"limits": KeyLimits(None, 1)},
@@ -149,6 +174,7 @@ def test_a_rule_that_is_left_out_is_noticed(field: str) -> None:
     def forgetful(holder: Principal, wanted: Principal) -> Iterator[tuple[str, str]]:
         return (one for one in list_excesses(holder, wanted) if one[0] != field)
 
-    wish = replace(WEAK, **STRONGER[field])
-    assert reached(WEAK, [wish]) == [WEAK]
-    assert any(not powers(one) <= powers(WEAK) for one in reached(WEAK, [wish], forgetful))
+    weak = replace(WEAK, **FREE) if field in ("agents", "agent_optional") else WEAK
+    wish = replace(weak, **STRONGER[field])
+    assert reached(weak, [wish]) == [weak]
+    assert any(not powers(one) <= powers(weak) for one in reached(weak, [wish], forgetful))
