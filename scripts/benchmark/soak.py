@@ -22,6 +22,7 @@ REQUESTS = 100_000
 BLOCKS = 50
 WARM_UP = 0.3  # share of the blocks whose memory does not count: caches and pools fill
 LEAK_BYTES = 1.0  # per request
+LEAK_OBJECTS = 0.01
 
 INJECTED = Cell(Kind.INJECTED, SMALL, CONCURRENT)
 TOOLS = Cell(Kind.TOOLS, SMALL, CONCURRENT)
@@ -34,7 +35,16 @@ class MemoryPoint:
     """What a gateway held after so many requests."""
 
     requests: int
-    resident: int  # bytes
+    resident: int  # bytes, as the kernel counts them: in pages, with what the allocator keeps
+    blocks: int  # of Python's allocator: objects that are alive, in effect
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayState:
+    """What the process says of itself since it was asked last."""
+
+    lags: dict[str, float]  # milliseconds by which the loop was late, by percentile
+    blocks: int
 
 
 class SoakedGateway:
@@ -48,16 +58,14 @@ class SoakedGateway:
         }
         self.subject = Subject("gateway", int(read_line(process)), (process.pid,), routes)
 
-    def take_lags(self) -> dict[str, float]:
-        """Milliseconds by which the loop was late since the last call, by percentile."""
+    def take_state(self) -> GatewayState:
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        found: dict[str, float] = json.loads(read_line(self._process))
-        return found
+        return GatewayState(**json.loads(read_line(self._process)))
 
-    def read_memory(self, requests: int) -> MemoryPoint:
-        return MemoryPoint(requests, read_resident_bytes(self._process.pid))
+    def read_resident(self) -> int:
+        return read_resident_bytes(self._process.pid)
 
 
 @contextmanager
@@ -86,28 +94,34 @@ def soak(gateway: SoakedGateway, generator: LoadGenerator, block: int) -> list[F
     lags: list[dict[str, float]] = []
     answers: dict[str, list[float]] = {}
     for number, cell in zip(range(BLOCKS), itertools.cycle(MIXTURE), strict=False):
-        gateway.take_lags()
+        gateway.take_state()
         sample = generator.run(gateway.subject, cell, block)
-        lags.append(gateway.take_lags())
+        state = gateway.take_state()
+        lags.append(state.lags)
         answers.setdefault(cell.name, []).extend(sample.milliseconds)
-        points.append(gateway.read_memory((number + 1) * (block + CONCURRENT)))
+        requests = (number + 1) * (block + CONCURRENT)
+        points.append(MemoryPoint(requests, gateway.read_resident(), state.blocks))
     return [*describe_memory(points), *describe_lags(lags), *describe_answers(answers)]
 
 
 def describe_memory(points: Sequence[MemoryPoint]) -> list[Figure]:
     counted = points[round(len(points) * WARM_UP) :]
-    total = f"of {points[-1].requests:,} requests"
+    total, numbers = f"of {points[-1].requests:,} requests", [point.requests for point in counted]
+    blocks, resident = ([getattr(point, kind) for point in counted] for kind in ("blocks", "resident"))
     return [
-        Figure(f"memory that grows per request, {total}", compute_growth(counted), "bytes", target=LEAK_BYTES),
+        Figure(f"objects that stay per request, {total}", compute_growth(numbers, blocks), "", target=LEAK_OBJECTS),
+        Figure(
+            f"memory that stays per request, {total}", compute_growth(numbers, resident), "bytes", target=LEAK_BYTES
+        ),
         Figure("memory after the first block", points[0].resident / 2**20, "MB"),
         Figure("memory after the last block", points[-1].resident / 2**20, "MB"),
     ]
 
 
-def compute_growth(points: Sequence[MemoryPoint]) -> float:
-    """Bytes per request: the median of the slopes between all pairs (Theil–Sen), unmoved by a jump near an end."""
-    pairs = itertools.combinations(points, 2)
-    return statistics.median((b.resident - a.resident) / (b.requests - a.requests) for a, b in pairs)
+def compute_growth(requests: Sequence[int], held: Sequence[int]) -> float:
+    """What stays per request: the median slope between all pairs (Theil–Sen), unmoved by a jump near an end."""
+    points = itertools.combinations(zip(requests, held, strict=True), 2)
+    return statistics.median((later - former) / (b - a) for (a, former), (b, later) in points)
 
 
 def describe_lags(lags: Sequence[dict[str, float]]) -> list[Figure]:

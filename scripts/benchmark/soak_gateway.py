@@ -1,6 +1,7 @@
 """The gateway with a clock in its event loop: python -m scripts.benchmark.soak_gateway CONFIG
 
-Prints its port. For every line of its standard input it prints how late the loop was since the last one, as JSON.
+Prints its port. For every line of its standard input it prints as JSON how late the loop was since the last one, and how
+many blocks of memory Python holds.
 """
 
 import asyncio
@@ -39,9 +40,16 @@ class LagMeter:
 
     def take(self) -> dict[str, float]:
         """Percentiles since the last call; what was counted is given up, so that it is no leak."""
-        found, self._milliseconds = sorted(self._milliseconds) or [0.0], []
-        gc.collect()
+        found = sorted(self._milliseconds) or [0.0]
+        self._milliseconds.clear()
         return {f"{percent:g}": get_percentile(found, percent) for percent in PERCENTS}
+
+
+def describe_state(meter: LagMeter) -> dict[str, object]:
+    """The loop's lag, and how many blocks of memory Python's objects take."""
+    lags = meter.take()
+    gc.collect()
+    return {"lags": lags, "blocks": sys.getallocatedblocks()}
 
 
 @asynccontextmanager
@@ -50,7 +58,7 @@ async def measure_lag(_: Gateway, server: uvicorn.Server) -> AsyncGenerator[None
 
     async def answer() -> None:
         while await asyncio.to_thread(sys.stdin.readline):
-            print(json.dumps(meter.take()), flush=True)
+            print(json.dumps(describe_state(meter)), flush=True)
         server.should_exit = True
 
     def announce() -> None:
