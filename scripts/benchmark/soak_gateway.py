@@ -1,7 +1,7 @@
 """The gateway with a clock in its event loop: python -m scripts.benchmark.soak_gateway CONFIG
 
-Prints its port. For every line of its standard input it prints as JSON how late the loop was since the last one, and how
-many blocks of memory Python holds.
+Prints its port. For every line of its standard input it prints as JSON how late the loop was since the last one, and
+how many blocks of memory Python holds.
 """
 
 import asyncio
