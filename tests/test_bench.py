@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scripts.benchmark import peers, subjects
+from scripts.benchmark import peers, soak, subjects
 from scripts.benchmark.cells import CELLS, FEATURE_CELLS, PEER_CELLS, Kind
 from scripts.benchmark.installs import InstalledPeer, NotInstallable
 from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
@@ -186,6 +186,24 @@ def test_a_figure_is_judged_by_itself_or_by_what_stands_beside_it(
     ours: float, beside: float | None, target: float | None, sign: str, passed: bool
 ) -> None:
     assert Figure("line", ours, "ms", beside, "control", target, sign).passed is passed
+
+
+def test_memory_and_the_lag_of_the_loop_are_measured_over_many_requests(tmp_path: Path) -> None:
+    file = tmp_path / "soak.json"
+    done = bench("--soak", "--scale", "0.02", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    figures = {figure["name"]: figure["ours"] for figure in json.loads(file.read_text())}
+    assert 20 < figures["memory after the first block"] < 200
+    assert 0 < figures["event loop's lag at c=32, p50"] <= figures["event loop's lag at c=32, p99.9"]
+    assert {"1 KB, 4 KB injected, c=32, p99", "64-chunk stream, 4 KB injected, c=32, p99"} <= figures.keys()
+    assert any(name.startswith("memory that stays per request") for name in figures)
+
+
+@pytest.mark.parametrize(("leak", "growth"), [(0, 0.0), (3, 3.0)])
+def test_a_leak_is_found_and_a_late_jump_is_none(leak: int, growth: float) -> None:
+    requests = range(0, 100_000, 2000)
+    held = [60_000_000 + leak * done + (done > 90_000) * 400_000 for done in requests]
+    assert soak.compute_growth(requests, held) == pytest.approx(growth, abs=0.5)
 
 
 def test_changes_of_the_policies_are_measured_too(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from scripts.benchmark import control, peers_run, semantic, subjects
+from scripts.benchmark import control, peers_run, semantic, soak, subjects
 from scripts.benchmark.cells import CELLS
 from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
 from scripts.benchmark.report import build_document, compute_verdicts, render_text
@@ -22,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_semantic(given)
     if given.control:
         return run_control(given)
+    if given.soak:
+        return run_soak(given)
     if given.peers:
         return peers_run.run(given, show_progress)
     plan = build_plan(given)
@@ -74,6 +76,13 @@ def run_control(given: argparse.Namespace) -> int:
     return finish(figures, given)
 
 
+def run_soak(given: argparse.Namespace) -> int:
+    """The table of a long run."""
+    figures = soak.measure(given.scale or (0.1 if given.quick else 1.0))
+    print(soak.render_text(figures))
+    return finish(figures, given)
+
+
 def finish(figures: Sequence[Figure], given: argparse.Namespace) -> int:
     if given.json:
         given.json.write_text(json.dumps(list(map(asdict, figures)), indent=2, ensure_ascii=False) + "\n")
@@ -86,6 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
     root.add_argument("--semantic", action="store_true", help="measure semantic search instead")
     root.add_argument("--control", action="store_true", help="measure policy changes instead")
     root.add_argument("--peers", action="store_true", help="beside nginx, TensorZero, Portkey and litellm instead")
+    root.add_argument("--soak", action="store_true", help="look for leaks and late loops in 100,000 requests instead")
     root.add_argument("--subjects", default="", metavar="NAMES", help="with --peers: only these, separated by commas")
     root.add_argument("--before", type=Path, metavar="DIR", help="compare with another checkout that was set up")
     root.add_argument("--json", type=Path, metavar="FILE", help="write every sample there")

@@ -14,7 +14,7 @@ from typing import Any
 
 from scripts.benchmark import payloads
 from scripts.benchmark.cells import TOKENS, Cell, Kind, Shape
-from scripts.benchmark.processes import build_command, read_cpu_seconds, read_line, read_resident_mb, run_process
+from scripts.benchmark.processes import build_command, read_cpu_seconds, read_line, read_resident_bytes, run_process
 
 CHAT = "/v1/chat/completions"
 BEFORE = "before"  # the gateway of another checkout, measured in the same passes
@@ -153,7 +153,7 @@ def measure_start(upstream_port: int, directory: Path) -> GatewayStart:
         seconds, cpu = time.perf_counter() - began, read_cpu_seconds(subject.pids)
         probe(subject, Kind.TOOLS)
         time.sleep(1)  # what it does in the background after it is up belongs to it
-        return GatewayStart(seconds, cpu, read_resident_mb(subject.pids[0]))
+        return GatewayStart(seconds, cpu, read_resident_bytes(subject.pids[0]) / 2**20)
 
 
 def probe(subject: Subject, kind: Kind) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def list_imported(running: GatewayProcess) -> set[str]:
 
 
 @pytest.mark.parametrize("changes", [{}, {"semantic": {"enabled": True}}], ids=["no search", "nothing to search"])
-async def test_a_gateway_that_answers_has_loaded_only_what_it_uses(tmp_path: Path, changes: dict[str, object]) -> None:
+async def test_a_gateway_that_answers_has_loaded_only_what_it_uses(tmp_path: Path, changes: dict[str, Any]) -> None:
     with serving(configure(tmp_path, **changes)) as running:
         assert "Be kind." in await running.ask()
         assert list_imported(running) & HEAVY == set()
