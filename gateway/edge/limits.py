@@ -21,7 +21,7 @@ from gateway.stores.protocols import EphemeralStore
 
 KEPT = (SLICES + 4) * SLICE  # how long a slice is needed, plus a margin: clocks differ
 CREDIT_SHARE = 100
-SETTLE_SECONDS = 0.1  # how long the store does not know of a request, at most
+SETTLE_SECONDS = 0.25  # how long the store does not know of a request, at most
 RETRY_SECONDS = 0.5  # between attempts while the store fails
 BATCH = 50  # windows per call of the store
 REMEMBERED = 50_000  # windows in memory; those of idle keys are dropped beyond that

@@ -18,6 +18,7 @@ TEXT_TYPES = ("application/json", "text/")
 
 ReadPiece = Callable[[], Awaitable[bytes]]
 
+_BRACE = re.compile(rb"[{}]")
 _USAGE = re.compile(rb'(?<!\\)"usage"\s*:\s*(?=\{)')
 
 
@@ -125,10 +126,10 @@ def find_usage(text: bytes) -> dict[str, Any] | None:
 def _find_end(text: bytes, start: int) -> int:
     """Where the object that begins at `start` ends; usage objects hold no braces in strings."""
     depth = 0
-    for place in range(start, len(text)):
-        depth += {0x7B: 1, 0x7D: -1}.get(text[place], 0)
+    for brace in _BRACE.finditer(text, start):
+        depth += 1 if brace[0] == b"{" else -1
         if not depth:
-            return place + 1
+            return brace.end()
     return len(text)
 
 
