@@ -123,6 +123,7 @@ class LimitSettings(Section):
     body_bytes: int = Field(32 * 1024 * 1024, gt=0)
     header_bytes: int = Field(64 * 1024, gt=0)
     reply_bytes: int = Field(64 * 1024 * 1024, gt=0)
+    cache_bytes: int = Field(64 * 1024 * 1024, ge=0)  # for the blocks of scopes and questions, per process
     header_seconds: Seconds = 10  # to receive all request headers
     body_seconds: Seconds = 30  # to receive a whole request body
     write_seconds: Seconds = 30  # a client that reads nothing for so long is dropped
