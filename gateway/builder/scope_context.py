@@ -17,10 +17,10 @@ from gateway.selection.select import Proposal, ScopeFills, SelectionTerms
 CacheKey = tuple[Hashable, ...]
 
 # Bytes of one object with what only it holds, on 64-bit CPython; tests compare them with what is really allocated.
-CANDIDATE_BYTES = 360  # with its price, and its places in tuples
-OMISSION_BYTES = 72
-SCORED_BYTES = 240  # an omission whose candidate is its own, with a score
-PLACED_BYTES = 96
+CANDIDATE_BYTES = 140  # with its places in tuples
+OMISSION_BYTES = 60
+SCORED_BYTES = 200  # an omission whose candidate is its own, with a score
+PLACED_BYTES = 220  # with its price
 CONTEXT_BYTES = 2_400  # of a context without candidates: the objects themselves, and their key
 SCOPE_BYTES = 1_000  # of a scope besides what it shares: its key, sources, selection and injection
 
