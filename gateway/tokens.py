@@ -162,7 +162,7 @@ class BpeCounter:
         name = model.rsplit("/", 1)[-1].lower()
         if "claude" in name:
             return "claude"
-        if name in _ENCODINGS:
+        if name in ENCODINGS:
             return name
         return "cl100k" if name == "gpt-4" or name.startswith(_OLDER) else "o200k"
 

@@ -33,7 +33,7 @@ class ContextRequest:
     contexts: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     exclude: frozenset[str] = frozenset()
-    selection: SelectionSettings = field(default_factory=SelectionSettings)
+    selection: SelectionSettings = SelectionSettings()
     refs: dict[str, Any] = field(default_factory=dict)
     vars: dict[str, str] = field(default_factory=dict)
     hints: dict[str, Any] = field(default_factory=dict)
