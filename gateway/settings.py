@@ -189,6 +189,7 @@ class SemanticSettings(Section):
     top_n: int | None = Field(None, ge=0, le=100)
     kinds: dict[Literal["reference", "tool"], KindSettings] = {}
     index: Literal["auto", "local", "redis"] = "auto"  # where the nearest passages of large sets are looked up
+    cache_bytes: int = Field(128 * 1024 * 1024, gt=0)  # for vectors of questions and views of the index, per process
     calibration: OptionalText = None  # a file that `gateway eval --fit` wrote; absent: the bundled one
     expansion: ExpansionSettings = ExpansionSettings()
 

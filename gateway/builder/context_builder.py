@@ -99,7 +99,7 @@ class ContextBuilder:
             injection = known.injection
         if asked.items and asked.inject and order.scope.takes_part:
             tag, count = self._tag(order.workspace), self._counting(self.counter.family(order.model))
-            injection = await asyncio.to_thread(add_items, injection, asked.items, tag, count)
+            injection = await self._run(order.workspace, lambda: add_items(injection, asked.items, tag, count))
         return injection
 
     def _open_partition(self, order: ContextOrder) -> CachePartition:
@@ -137,7 +137,7 @@ class ContextBuilder:
             context = self._make_context(workspace, snapshot, terms)
             return SharedValue(key, context, weigh_context(context, snapshot))
 
-        return await self._run_once((partition, key), lambda: asyncio.to_thread(make))
+        return await self._run_once((partition, key), lambda: self._run(workspace, make))
 
     def _make_context(self, workspace: str, snapshot: Snapshot, asked: ContextTerms) -> ScopeContext:
         collected = collect_contexts(asked.scope, snapshot, self.merge)
@@ -183,10 +183,14 @@ class ContextBuilder:
             selection = select(context.proposal, context.terms, found, context.fills)
             return render(selection, context.stable, context.searchable, tag, count)
 
-        injection = await asyncio.to_thread(make)
+        injection = await self._run(order.workspace, make)
         if found.reason is None and not found.pending:
             partition.put(key, injection, weigh_question(injection), shared)
         return injection
+
+    async def _run(self, workspace: str, work: Callable[[], Result]) -> Result:
+        """Some work of a workspace, off the event loop: counting tokens takes time."""
+        return await asyncio.to_thread(work)
 
     async def _run_once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """The outcome of some work, which callers who need it at the same time share; it ends even if they leave."""

@@ -79,6 +79,11 @@ class CachePartition:
         self._add_weight(weight + brought)
         budget.make_room()
 
+    def drop(self, key: Hashable) -> None:
+        """Forget a value, if it is there."""
+        if key in self._entries:
+            self._remove(key)
+
     def shrink(self, size: int) -> None:
         """Drop the least recently used entries until no more than `size` bytes are left."""
         while self._entries and self.weight > size:
