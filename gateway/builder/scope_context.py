@@ -19,7 +19,6 @@ CacheKey = tuple[Hashable, ...]
 # Bytes of one object with what only it holds, on 64-bit CPython; tests compare them with what is really allocated.
 CANDIDATE_BYTES = 140  # with its places in tuples
 OMISSION_BYTES = 60
-SCORED_BYTES = 200  # an omission whose candidate is its own, with a score
 PLACED_BYTES = 220  # with its price
 CONTEXT_BYTES = 2_400  # of a context without candidates: the objects themselves, and their key
 SCOPE_BYTES = 1_000  # of a scope besides what it shares: its key, sources, selection and injection
@@ -90,7 +89,7 @@ def weigh_context(context: ScopeContext, snapshot: Snapshot) -> int:
         + CANDIDATE_BYTES * len(proposal.candidates)
         + (CANDIDATE_BYTES + OMISSION_BYTES) * len(proposal.dropped)
         + sum(CANDIDATE_BYTES + sys.getsizeof(resource.text) for resource in made)
-        + weigh_selection(context.injection.selection, OMISSION_BYTES)
+        + weigh_selection(context.injection.selection)
         + weigh_blocks(context.injection)
     )
 
@@ -102,14 +101,15 @@ def weigh_scope(instructions: bytes, include: tuple[str, ...], exclude: frozense
 def weigh_question(injection: Injection) -> int:
     """The bytes that the injection for a question takes besides its scope's context."""
     texts = sys.getsizeof(injection.volatile) + sys.getsizeof(injection.texts.volatile)
-    return SCOPE_BYTES + weigh_selection(injection.selection, SCORED_BYTES) + texts
+    return SCOPE_BYTES + weigh_selection(injection.selection) + texts
 
 
-def weigh_selection(selection: Selection, omission_bytes: int) -> int:
+def weigh_selection(selection: Selection) -> int:
     placed = (*selection.stable, *selection.volatile)
     cut = sum(sys.getsizeof(one.text) for one in placed if one.truncated)
-    left = len(selection.catalogue) + len(selection.dropped)
-    return PLACED_BYTES * len(placed) + cut + omission_bytes * left
+    left = (*selection.catalogue, *selection.dropped)
+    scored = sum(one.candidate.score is not None for one in left)
+    return PLACED_BYTES * len(placed) + cut + OMISSION_BYTES * len(left) + CANDIDATE_BYTES * scored
 
 
 def weigh_blocks(injection: Injection) -> int:
