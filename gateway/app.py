@@ -21,6 +21,7 @@ from gateway.control.key_history import CLOSER, has_had_keys, remember_keys
 from gateway.control.key_shape import KIND as KEYS
 from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
 from gateway.conversation.hidden_turns import HiddenTurns
+from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Upstream
 from gateway.edge.access import AccessControl, HostCheck
@@ -129,7 +130,8 @@ class Gateway:
         if settings.semantic.enabled:
             semantic = SemanticService(settings.semantic, lambda: open_vectors(settings.store), settings.store)
         collector = SemanticCollector(semantic) if semantic is not None else None
-        builder = ContextBuilder(counter, build_merge(registry), secret, settings.defaults.budget, collector)
+        memory = MemoryBudget(settings.limits.cache_bytes)
+        builder = ContextBuilder(counter, build_merge(registry), secret, settings.defaults.budget, collector, memory)
         hidden_turns = HiddenTurns(store, timings.hidden_turns)
         limit = settings.limits.reply_bytes
         pipeline = Pipeline(routes, builder, hidden_turns, settings.defaults, semantic, timings, limit)

@@ -24,9 +24,9 @@ async def preview_request(pipeline: Pipeline, exchange: Exchange, body: bytes) -
         "block": "\n\n".join(block for block in (injection.stable, injection.volatile) if block),
         "tools": [msgspec.json.decode(schema) for schema in injection.tools.schemas] if injection.tools else [],
         "selection": {
-            "injected": [describe_placed(one, position) for position, one in enumerate(placed)],
-            "catalogue": [describe_omission(left) for left in selection.catalogue],
-            "dropped": [describe_omission(left) for left in selection.dropped],
+            "injected": [describe_placed(selection, one, position) for position, one in enumerate(placed)],
+            "catalogue": [describe_omission(selection, left) for left in selection.catalogue],
+            "dropped": [describe_omission(selection, left) for left in selection.dropped],
         },
         "sources": [
             {"level": source.level, "entity": source.entity, "context": source.context} for source in selection.sources
@@ -77,16 +77,16 @@ def describe_candidate(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def describe_placed(placed: PlacedResource, position: int) -> dict[str, Any]:
-    return describe_candidate(placed.candidate) | {
+def describe_placed(selection: Selection, placed: PlacedResource, position: int) -> dict[str, Any]:
+    return describe_candidate(selection.attribute(placed.candidate)) | {
         "tokens": placed.tokens,
         "position": position,
         "truncated": placed.truncated,
     }
 
 
-def describe_omission(left: Omission) -> dict[str, Any]:
-    return describe_candidate(left.candidate) | {"reason": left.reason}
+def describe_omission(selection: Selection, left: Omission) -> dict[str, Any]:
+    return describe_candidate(selection.attribute(left.candidate)) | {"reason": left.reason}
 
 
 def format_preview(shown: dict[str, Any]) -> str:

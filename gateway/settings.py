@@ -123,6 +123,7 @@ class LimitSettings(Section):
     body_bytes: int = Field(32 * 1024 * 1024, gt=0)
     header_bytes: int = Field(64 * 1024, gt=0)
     reply_bytes: int = Field(64 * 1024 * 1024, gt=0)
+    cache_bytes: int = Field(64 * 1024 * 1024, ge=0)  # for the blocks of scopes and questions, per process
     header_seconds: Seconds = 10  # to receive all request headers
     body_seconds: Seconds = 30  # to receive a whole request body
     write_seconds: Seconds = 30  # a client that reads nothing for so long is dropped
@@ -188,6 +189,7 @@ class SemanticSettings(Section):
     top_n: int | None = Field(None, ge=0, le=100)
     kinds: dict[Literal["reference", "tool"], KindSettings] = {}
     index: Literal["auto", "local", "redis"] = "auto"  # where the nearest passages of large sets are looked up
+    cache_bytes: int = Field(128 * 1024 * 1024, gt=0)  # for vectors of questions and views of the index, per process
     calibration: OptionalText = None  # a file that `gateway eval --fit` wrote; absent: the bundled one
     expansion: ExpansionSettings = ExpansionSettings()
 

@@ -72,7 +72,7 @@ class TokenCounter(Protocol):
         ...
 
     def family(self, model: str) -> str:
-        """Models of one family count alike, so that counts can be cached by it."""
+        """Models of one family count alike, so that counts can be cached by it; its name counts like its models."""
         ...
 
 
@@ -162,6 +162,8 @@ class BpeCounter:
         name = model.rsplit("/", 1)[-1].lower()
         if "claude" in name:
             return "claude"
+        if name in ENCODINGS:
+            return name
         return "cl100k" if name == "gpt-4" or name.startswith(_OLDER) else "o200k"
 
     def count(self, text: str, model: str) -> int:

@@ -1,39 +1,45 @@
-"""Scope → contexts → candidates → search → selection → injection; once per snapshot, scope and question."""
+"""Scope → contexts → candidates → search → selection → injection; each made once and shared by all who get the same."""
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from msgspec import Raw
 
+from gateway.builder.scope_context import (
+    CacheKey,
+    KnownScope,
+    ScopeContext,
+    make_scope_key,
+    personalize,
+    weigh_context,
+    weigh_question,
+    weigh_scope,
+)
 from gateway.collectors.contexts import Merge, collect_contexts
+from gateway.collectors.effective import reduce_scope
 from gateway.collectors.semantic import SemanticCollector
 from gateway.domain.agent import SelectionSettings
+from gateway.domain.effective_scope import EffectiveScope
 from gateway.domain.exchange import Exchange
 from gateway.domain.injection import Injection, OwnTools
 from gateway.domain.lru import HitCounter
+from gateway.domain.memory_budget import CachePartition, MemoryBudget, SharedValue
 from gateway.domain.scope import Scope
 from gateway.domain.search import Query, SearchResult
 from gateway.domain.snapshot import Snapshot
-from gateway.injection.blocks import StableBlock, add_items, compute_block_tag, entry_cost, render, render_stable
+from gateway.injection.blocks import add_items, compute_block_tag, entry_cost, render, render_stable
+from gateway.injection.place import escape_json
 from gateway.injection.tools import PLAIN_TOOLS
 from gateway.scopes.chat_body import find_question
 from gateway.scopes.scope import resolve_assignments
-from gateway.selection.select import (
-    Pricing,
-    Proposal,
-    ScopeFills,
-    SelectionTerms,
-    choose_budget,
-    fill_scope,
-    propose,
-    select,
-)
+from gateway.selection.select import Pricing, SelectionTerms, choose_budget, fill_scope, propose, select
 from gateway.semantic.search.sentences import split_question
 from gateway.tokens import TokenCounter
 
-CacheKey = tuple[Hashable, ...]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,129 +61,164 @@ class ContextOrder:
         return self.exchange.principal.workspace
 
 
-@dataclass(slots=True)
-class ScopeContext:
-    """What does not depend on the question: a scope's proposal, terms and, once rendered, stable block."""
+@dataclass(frozen=True, slots=True)
+class ContextTerms:
+    """All that a ScopeContext is made of: known ids, so that no caller's words can enter what others get."""
 
-    key: CacheKey
-    proposal: Proposal
-    terms: SelectionTerms
-    searchable: tuple[str, ...]
-    fills: ScopeFills | None = None
-    stable: StableBlock | None = None
-    injection: Injection | None = None  # of a request without a search
+    tokenizer: str
+    tools: OwnTools | None
+    budget: int
+    scope: EffectiveScope
+
+    @property
+    def key(self) -> CacheKey:
+        return (self.tokenizer, self.tools and self.tools.names, self.budget, self.scope)
 
 
 @dataclass(frozen=True, slots=True)
 class ContextBuilder:
-    """Builds injections off the event loop and caches them in their snapshot."""
+    """Builds injections off the event loop and caches them as long as their snapshot is used."""
 
     counter: TokenCounter
     merge: Merge
     secret: bytes
     default_budget: int
     semantic: SemanticCollector | None = None  # None: semantic resources are only offered through the tools
+    memory: MemoryBudget = field(default_factory=MemoryBudget)
     lookups: HitCounter = field(default_factory=HitCounter)  # hits and misses of cached selections
+    _running: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)  # what several callers may wait for
 
     async def build(self, order: ContextOrder) -> Injection:
         """The injection for a scope and a question."""
-        context = await self._open_scope(order)
-        if self.semantic is not None and context.searchable and order.scope.request.inject:
-            injection = await self._search(order, context, self.semantic)
-        else:
-            injection = await self._inject(order, context)
+        partition = self._open_partition(order)
+        known = await self._open_scope(order, partition)
         asked = order.scope.request
+        if self.semantic is not None and known.context.searchable and asked.inject:
+            injection = await self._search(order, partition, known, self.semantic)
+        else:
+            injection = known.injection
         if asked.items and asked.inject and order.scope.takes_part:
-            tag, count = self._tag(order), self._counting(order)
-            injection = await asyncio.to_thread(add_items, injection, asked.items, tag, count)
+            tag, count = self._tag(order.workspace), self._counting(self.counter.family(order.model))
+            injection = await self._run(order.workspace, lambda: add_items(injection, asked.items, tag, count))
         return injection
 
-    async def _open_scope(self, order: ContextOrder) -> ScopeContext:
-        key = make_scope_key(order.workspace, order.scope, order.tools, self.counter.family(order.model))
-        context: ScopeContext | None = order.snapshot.memo.get(key)
-        if context is None:
-            context = await asyncio.to_thread(self._collect, order, key)
-            order.snapshot.memo.put(key, context, 1 + len(context.proposal.candidates) + len(context.proposal.dropped))
-        return context
+    def _open_partition(self, order: ContextOrder) -> CachePartition:
+        partitions, workspace = order.snapshot.partitions, order.workspace
+        partition = partitions.get(workspace)
+        if partition is None:
+            partition = partitions[workspace] = self.memory.open(workspace)
+        return partition
 
-    def _collect(self, order: ContextOrder, key: CacheKey) -> ScopeContext:
-        scope, snapshot = order.scope, order.snapshot
-        assignments = resolve_assignments(scope, snapshot)
-        collected = collect_contexts(scope, assignments, snapshot, self.merge)
+    async def _open_scope(self, order: ContextOrder, partition: CachePartition) -> KnownScope:
+        scope, snapshot, tools = order.scope, order.snapshot, order.tools
+        tokenizer, budget = self.counter.family(order.model), choose_budget(scope, self.default_budget)
+        key = make_scope_key(scope, snapshot, tools, tokenizer, budget)
+        known: KnownScope | None = partition.get(key)
+        if known is not None:
+            return known
+        sources = resolve_assignments(scope, snapshot)
+        terms = ContextTerms(tokenizer, tools, budget, reduce_scope(scope, sources, snapshot))
+        shared = await self._open_context(order, partition, terms)
+        context: ScopeContext = shared.value
+        instructions = escape_json(scope.agent.instructions) if scope.agent is not None else b""
+        injection = personalize(context.injection, sources, instructions)
+        known = KnownScope(shared, context, sources, instructions, injection)
+        partition.put(key, known, weigh_scope(instructions, terms.scope.include, terms.scope.exclude), shared)
+        return known
+
+    async def _open_context(self, order: ContextOrder, partition: CachePartition, terms: ContextTerms) -> SharedValue:
+        """What all scopes with these terms share."""
+        key, workspace, snapshot = terms.key, order.workspace, order.snapshot
+        shared = partition.get_shared(key)
+        if shared is not None:
+            return shared
+
+        def make() -> SharedValue:
+            context = self._make_context(workspace, snapshot, terms)
+            return SharedValue(key, context, weigh_context(context, snapshot))
+
+        return await self._run_once((partition, key), lambda: self._run(workspace, make))
+
+    def _make_context(self, workspace: str, snapshot: Snapshot, asked: ContextTerms) -> ScopeContext:
+        collected = collect_contexts(asked.scope, snapshot, self.merge)
         degraded = frozenset({"links"} if collected.missing else ())
-        proposal = propose(collected.candidates, collected.dropped, assignments, degraded)
-        pricing = Pricing(entry_cost(self._counting(order)))
-        terms = SelectionTerms(choose_budget(scope, self.default_budget), order.tools is not None, pricing)
-        return ScopeContext(key, proposal, terms, proposal.searchable)
+        proposal = propose(collected.candidates, collected.dropped, (), degraded)
+        tag, count = self._tag(workspace), self._counting(asked.tokenizer)
+        terms = SelectionTerms(asked.budget, asked.tools is not None, Pricing(entry_cost(count)))
+        fills = fill_scope(proposal, terms)
+        selection = select(proposal, terms, None, fills)
+        stable = render_stable(selection, asked.tools or PLAIN_TOOLS, tag, count)
+        searchable = proposal.searchable
+        injection = render(selection, stable, searchable, tag, count)
+        return ScopeContext(proposal, terms, searchable, fills, stable, injection)
 
-    async def _search(self, order: ContextOrder, context: ScopeContext, semantic: SemanticCollector) -> Injection:
+    async def _search(
+        self, order: ContextOrder, partition: CachePartition, known: KnownScope, semantic: SemanticCollector
+    ) -> Injection:
         """The injection with what is relevant to the question."""
         question = find_question(order.messages)
         if question is None:
-            return await self._inject(order, context)
-        query = split_question(question)
-        key = make_query_key(context.key, query, order.scope.selection)
-        known: Injection | None = order.snapshot.memo.get(key)
-        self.lookups.count(known is not None)
-        if known is not None:
-            return known
-        found = await semantic.collect(order.workspace, order.scope, query, context.searchable)
-        injection = await asyncio.to_thread(self._render, order, context, found)
+            return known.injection
+        query, settings = split_question(question), order.scope.selection
+        key = make_query_key(known.context, query, settings)
+        found: Injection | None = partition.get(key)
+        self.lookups.count(found is not None)
+        if found is None:
+
+            async def search() -> Injection:
+                result = await semantic.collect(order.workspace, order.scope, query, known.context.searchable)
+                return await self._place(order, partition, known.shared, key, result)
+
+            found = await self._run_once((partition, key), search)
+        return known.personalize(found)
+
+    async def _place(
+        self, order: ContextOrder, partition: CachePartition, shared: SharedValue, key: CacheKey, found: SearchResult
+    ) -> Injection:
+        """The injection with what a search has found, cached if the search was complete."""
+        context: ScopeContext = shared.value
+        tag, count = self._tag(order.workspace), self._counting(self.counter.family(order.model))
+
+        def make() -> Injection:
+            selection = select(context.proposal, context.terms, found, context.fills)
+            return render(selection, context.stable, context.searchable, tag, count)
+
+        injection = await self._run(order.workspace, make)
         if found.reason is None and not found.pending:
-            selection = injection.selection
-            order.snapshot.memo.put(key, injection, 1 + len(selection.catalogue) + len(selection.dropped))
+            partition.put(key, injection, weigh_question(injection), shared)
         return injection
 
-    async def _inject(self, order: ContextOrder, context: ScopeContext) -> Injection:
-        """The injection without a search."""
-        if context.injection is None:
-            context.injection = await asyncio.to_thread(self._render, order, context, None)
-        return context.injection
+    async def _run(self, workspace: str, work: Callable[[], Result]) -> Result:
+        """Some work of a workspace, off the event loop: counting tokens takes time."""
+        return await asyncio.to_thread(work)
 
-    def _render(self, order: ContextOrder, context: ScopeContext, found: SearchResult | None) -> Injection:
-        if context.fills is None:
-            context.fills = fill_scope(context.proposal, context.terms)
-        selection = select(context.proposal, context.terms, found, context.fills)
-        tag, count = self._tag(order), self._counting(order)
-        if context.stable is None:
-            instructions = order.scope.agent.instructions if order.scope.agent is not None else ""
-            context.stable = render_stable(selection, order.tools or PLAIN_TOOLS, instructions, tag, count)
-        return render(selection, context.stable, context.searchable, tag, count)
+    async def _run_once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """The outcome of some work, which callers who need it at the same time share; it ends even if they leave."""
+        running: asyncio.Task[Result] | None = self._running.get(key)
+        if running is None:
+            running = self._running[key] = asyncio.create_task(work())
+            running.add_done_callback(lambda done: self._forget(key, done))
+        return await asyncio.shield(running)
 
-    def _tag(self, order: ContextOrder) -> str:
-        return compute_block_tag(self.secret, order.workspace)
+    def _forget(self, key: Hashable, done: asyncio.Task[Any]) -> None:
+        """Nobody else joins; its error reaches everyone who waits, and nobody else misses it."""
+        del self._running[key]
+        if not done.cancelled():
+            done.exception()
 
-    def _counting(self, order: ContextOrder) -> Callable[[str], int]:
-        counter, model = self.counter, order.model
-        return lambda text: counter.count(text, model)
+    def _tag(self, workspace: str) -> str:
+        return compute_block_tag(self.secret, workspace)
 
-
-def make_scope_key(workspace: str, scope: Scope, tools: OwnTools | None, tokenizer: str) -> CacheKey:
-    """The key of what does not depend on the question; `tools` is None if they cannot be registered."""
-    asked = scope.request
-    return (
-        workspace,
-        tokenizer,
-        tools and (tools.get, tools.list),
-        scope.agent and scope.agent.alias,
-        scope.profile and scope.profile.alias,
-        scope.prompt and scope.prompt.alias,
-        scope.node and scope.node.path,
-        scope.readers,
-        scope.bound,
-        scope.contexts,
-        asked.language,
-        asked.inject,
-        asked.budget,
-        asked.include,
-        asked.exclude,
-    )
+    def _counting(self, tokenizer: str) -> Callable[[str], int]:
+        """Counts for one family of models; a client's own name for its model may be long, and this is kept."""
+        counter = self.counter
+        return lambda text: counter.count(text, tokenizer)
 
 
-def make_query_key(scope_key: CacheKey, query: Query, settings: SelectionSettings) -> CacheKey:
+def make_query_key(context: ScopeContext, query: Query, settings: SelectionSettings) -> CacheKey:
     """By what is searched for, not by the whole conversation: a question that stands alone is the same in each.
 
     A hash stands for the sentences: keys live as long as their snapshot, and texts of clients are not kept.
     """
     searched = hashlib.blake2b(repr(query.sentences).encode(), digest_size=16).digest()
-    return (*scope_key, searched, settings)
+    return (context, searched, settings)

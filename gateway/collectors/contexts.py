@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from gateway.domain.candidate import BREADTH, Assignment, Candidate, Level
+from gateway.domain.candidate import BREADTH, Candidate, Level
+from gateway.domain.effective_scope import AppliedContext, EffectiveScope
 from gateway.domain.principal import may_read
 from gateway.domain.resource import Mode, Resource
-from gateway.domain.scope import Scope
 from gateway.domain.selection import Omission
 from gateway.domain.snapshot import Snapshot
-from gateway.errors import UnknownAlias
 
 VIA = "contexts"
 
@@ -33,25 +32,22 @@ class CollectedCandidates:
     missing: tuple[str, ...] = ()  # ids of resources whose material was never fetched
 
 
-def collect_contexts(
-    scope: Scope, found: Iterable[Assignment], snapshot: Snapshot, merge: Merge
-) -> CollectedCandidates:
+def collect_contexts(scope: EffectiveScope, snapshot: Snapshot, merge: Merge) -> CollectedCandidates:
     """Filter by permission, language, exclusion; then take each id once; then settle conflicts."""
-    proposed = [*propose_assigned(scope, found, snapshot), *propose_named(scope, snapshot)]
-    asked = scope.request
-    if not asked.inject:
+    proposed = [*propose_assigned(scope, snapshot), *propose_named(scope, snapshot)]
+    if not scope.inject:
         proposed = [candidate for candidate in proposed if candidate.mandatory]
     proposed = [candidate for candidate in proposed if is_available(candidate, scope)]
-    translated = find_translated(proposed, asked.language) if asked.language is not None else NO_FORMS
+    translated = find_translated(proposed, scope.languages) if scope.languages is not None else NO_FORMS
     dropped: list[Omission] = []
     kept: list[Candidate] = []
     missing: list[str] = []
     for candidate in proposed:
         resource = candidate.resource
         filtered = not candidate.mandatory or translated.stand_for(candidate)
-        if filtered and not matches_language(resource.languages, asked.language):
+        if filtered and not matches_language(resource.languages, scope.languages):
             dropped.append(Omission(candidate, "language"))
-        elif resource.id in asked.exclude and not candidate.mandatory:
+        elif resource.id in scope.exclude and not candidate.mandatory:
             dropped.append(Omission(candidate, "excluded"))
         elif resource.text is None:
             missing.append(resource.id)
@@ -63,47 +59,32 @@ def collect_contexts(
     )
 
 
-def propose_assigned(scope: Scope, found: Iterable[Assignment], snapshot: Snapshot) -> Iterable[Candidate]:
-    wanted = set(scope.request.include)
-    for assignment in found:
-        fixed = is_mandatory(assignment, scope, snapshot)
-        for resource in snapshot.contexts[assignment.context].resources:
+def propose_assigned(scope: EffectiveScope, snapshot: Snapshot) -> Iterable[Candidate]:
+    wanted = set(scope.include)
+    for context in scope.contexts:
+        why = explain_context(context, snapshot)
+        for resource in snapshot.contexts[context.alias].resources:
             yield Candidate(
                 resource,
-                assignment.level,
-                assignment.entity,
+                context.level,
+                "",
                 VIA,
-                explain_assignment(assignment, snapshot),
+                why,
                 named=resource.id in wanted,
                 # What the caller names itself holds no power over what is mandatory anyway.
-                mandatory=fixed or (resource.mandatory and assignment.level is not Level.REQUEST),
-                imposed=fixed,
+                mandatory=context.mandatory or (resource.mandatory and context.level is not Level.REQUEST),
+                imposed=context.mandatory,
             )
 
 
-def is_mandatory(assignment: Assignment, scope: Scope, snapshot: Snapshot) -> bool:
-    """Whether a caller cannot switch a context off: it is mandatory, or comes with an agent bound to the key."""
-    if assignment.level is Level.GLOBAL:
-        return assignment.context in snapshot.mandatory
-    if not scope.bound or scope.agent is None:
-        return False
-    own = {Level.AGENT: scope.agent.alias, Level.PROFILE: scope.agent.profile}
-    return own.get(assignment.level) == assignment.entity
-
-
-def propose_named(scope: Scope, snapshot: Snapshot) -> Iterable[Candidate]:
-    """Resources that the request names by id; a forbidden id counts as unknown."""
-    if not scope.takes_part:
-        return
-    for identity in scope.request.include:
-        resource = snapshot.resources.get(identity)
-        if resource is None or not may_read(scope.readers, resource.readers):
-            visible = (known.id for known in snapshot.resources.values() if may_read(scope.readers, known.readers))
-            raise UnknownAlias("resource", identity, visible, param=scope.request.where("include"))
+def propose_named(scope: EffectiveScope, snapshot: Snapshot) -> Iterable[Candidate]:
+    """Resources that the request names by id."""
+    for identity in scope.include:
+        resource = snapshot.resources[identity]
         yield Candidate(resource, Level.SESSION, "", "include", "named by the request", named=True)
 
 
-def is_available(candidate: Candidate, scope: Scope) -> bool:
+def is_available(candidate: Candidate, scope: EffectiveScope) -> bool:
     """Whether the caller may read a resource and, if it is included by hand only, has asked for it."""
     resource = candidate.resource
     return may_read(scope.readers, resource.readers) and (resource.mode is not Mode.MANUAL or candidate.named)
@@ -125,15 +106,15 @@ class MandatoryForms:
 NO_FORMS = MandatoryForms()
 
 
-def find_translated(candidates: Iterable[Candidate], language: str) -> MandatoryForms:
-    """What is mandatory and there in a language; what is not there in it is placed in the language that it has."""
+def find_translated(candidates: Iterable[Candidate], wanted: frozenset[str]) -> MandatoryForms:
+    """What is mandatory and there in a wanted language; what is not there in it is placed in the language that it has."""
     usable = [
         candidate
         for candidate in candidates
         if candidate.mandatory
         and candidate.resource.text is not None
         and candidate.resource.conflict_key is not None
-        and matches_language(candidate.resource.languages, language)
+        and matches_language(candidate.resource.languages, wanted)
     ]
     return MandatoryForms(
         frozenset(get_conflict(one.resource) for one in usable),
@@ -146,12 +127,9 @@ def get_conflict(resource: Resource) -> ConflictKey | None:
     return None if resource.conflict_key is None else ConflictKey(resource.type, resource.conflict_key)
 
 
-def matches_language(languages: tuple[str, ...], asked: str | None) -> bool:
-    """Whether a resource is meant for a language: `de` also matches `de-AT`."""
-    if not languages or asked is None:
-        return True
-    wanted = asked.lower()
-    return any(wanted == known.lower() or wanted.startswith(known.lower() + "-") for known in languages)
+def matches_language(languages: tuple[str, ...], wanted: frozenset[str] | None) -> bool:
+    """Whether a resource in some languages suits somebody who wants one of others (in lower case)."""
+    return wanted is None or not languages or any(language.lower() in wanted for language in languages)
 
 
 def deduplicate(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -239,14 +217,15 @@ def deduplicate_omissions(dropped: Iterable[Omission]) -> Iterable[Omission]:
     return {(left.candidate.resource.id, left.reason): left for left in dropped}.values()
 
 
-def explain_assignment(assignment: Assignment, snapshot: Snapshot) -> str:
-    if assignment.level is Level.GLOBAL:
-        if assignment.context in snapshot.mandatory:
-            return "mandatory for every request"
-        return "global default, since nothing else applies"
-    if assignment.level is Level.REQUEST:
-        return "named by the request"
-    return f"assigned to {assignment.level} {assignment.entity}"
+def explain_context(context: AppliedContext, snapshot: Snapshot) -> str:
+    """Why a context applies; "" if it is assigned to something, which the selection of each scope names."""
+    match context.level:
+        case Level.GLOBAL:
+            mandatory = context.alias in snapshot.mandatory
+            return "mandatory for every request" if mandatory else "global default, since nothing else applies"
+        case Level.REQUEST:
+            return "named by the request"
+    return ""
 
 
 def build_merge(registry: Any) -> Merge:

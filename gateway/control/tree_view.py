@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from gateway.control.objects import PolicyObject
 from gateway.domain.candidate import Assignment
-from gateway.domain.lru import LruCache
 from gateway.domain.node import Node
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import NotFound
@@ -115,7 +114,7 @@ def build_unserved_view(served: Snapshot, entries: Mapping[str, PolicyEntry]) ->
     for path, node in nodes.items():
         if node.parent not in nodes:
             nodes[path] = replace(node, parent=None)
-    return TreeView(replace(served, nodes=nodes, node_ids=ids, memo=LruCache()), entries)
+    return TreeView(replace(served, nodes=nodes, node_ids=ids), entries)
 
 
 def _list_lineage(id: str, entries: Mapping[str, PolicyEntry]) -> list[str]:

@@ -74,6 +74,7 @@ class SelectionSettings:
 
 
 UNTUNED = Thresholds()
+UNTUNED_SELECTION = SelectionSettings()
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,9 @@ class Candidate:
 
     resource: Resource
     level: Level
-    entity: str
+    entity: str  # "" if the sources of the selection tell it (`Selection.attribute`)
     via: str  # the collector's name, shown in the receipt
-    why: str  # one sentence for a person: "assigned to agent editor"
+    why: str  # one sentence for a person; "" if the entity is the reason: "assigned to agent editor"
     score: float | None = None
     named: bool = False  # the caller asked for it by id
     mandatory: bool = False  # neither `inject: off` nor `exclude` removes it

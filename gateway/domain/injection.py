@@ -1,6 +1,6 @@
 """The exact text placed, and the tools registered."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec import Raw
 
@@ -23,10 +23,10 @@ class OwnTools:
     get: str
     list: str
     schemas: tuple[Raw, ...]
+    names: frozenset[str] = field(init=False)
 
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset((self.get, self.list))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", frozenset((self.get, self.list)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.domain.agent import Agent, Profile, Prompt, SelectionSettings
+from gateway.domain.agent import UNTUNED_SELECTION, Agent, Profile, Prompt, SelectionSettings
 from gateway.domain.node import Node
 
 
@@ -33,7 +33,7 @@ class ContextRequest:
     contexts: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     exclude: frozenset[str] = frozenset()
-    selection: SelectionSettings = field(default_factory=SelectionSettings)
+    selection: SelectionSettings = UNTUNED_SELECTION
     refs: dict[str, Any] = field(default_factory=dict)
     vars: dict[str, str] = field(default_factory=dict)
     hints: dict[str, Any] = field(default_factory=dict)

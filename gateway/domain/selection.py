@@ -1,6 +1,6 @@
 """What is injected, offered or dropped, each with its reason."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from gateway.domain.candidate import Assignment, Candidate
@@ -49,6 +49,14 @@ class Selection:
     budget: int = 0
     warnings: tuple[Notice, ...] = ()
     degraded: frozenset[str] = frozenset()
+
+    def attribute(self, candidate: Candidate) -> Candidate:
+        """The candidate with the entity that brought it; candidates themselves serve every scope with its contexts."""
+        for source in self.sources:
+            if source.level is candidate.level and source.context == candidate.resource.context:
+                why = candidate.why or f"assigned to {source.level} {source.entity}"
+                return replace(candidate, entity=candidate.entity or source.entity, why=why)
+        return candidate
 
     def list_reachable(self) -> frozenset[str]:
         """Ids of the resources that the caller may read in this scope, placed or not."""

@@ -1,14 +1,23 @@
 """The immutable form of all policies that a request works with."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
-from gateway.domain.lru import LruCache
+from gateway.domain.memory_budget import CachePartition
 from gateway.domain.node import Node
 from gateway.domain.resource import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class ContextTraits:
+    """What the filters of a scope can tell apart in a context."""
+
+    readers: frozenset[str]  # every identity that a reader list of its resources names
+    languages: frozenset[str]  # of its resources, in lower case
 
 
 @dataclass(frozen=True)
@@ -28,8 +37,23 @@ class Snapshot:
     mandatory: tuple[str, ...] = ()  # aliases of the contexts that always apply
     readers: frozenset[str] = frozenset()  # every identity that a reader list names
     valid_until: float | None = None  # when something begins or ends to be valid; None: never
-    # Work that depends on nothing but the snapshot and a scope; lives and dies with it.
-    memo: LruCache[Hashable, Any] = field(default_factory=LruCache, compare=False, repr=False)
+    # What was made of it for callers, by workspace; lives and dies with it.
+    partitions: dict[str, CachePartition] = field(init=False, default_factory=dict, compare=False, repr=False)
+    _traits: dict[str, ContextTraits] = field(init=False, default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def languages(self) -> frozenset[str]:
+        """Every language that a resource names, in lower case."""
+        return collect_languages(self.resources.values())
+
+    def get_traits(self, context: str) -> ContextTraits:
+        """The traits of a context, worked out once."""
+        known = self._traits.get(context)
+        if known is None:
+            resources = self.contexts[context].resources
+            readers = frozenset(name for resource in resources for name in resource.readers)
+            known = self._traits[context] = ContextTraits(readers, collect_languages(resources))
+        return known
 
     def ancestry(self, node: Node) -> list[Node]:
         """The node and its ancestors, nearest first."""
@@ -37,6 +61,10 @@ class Snapshot:
         while line[-1].parent is not None:
             line.append(self.nodes[line[-1].parent])
         return line
+
+
+def collect_languages(resources: Iterable[Resource]) -> frozenset[str]:
+    return frozenset(language.lower() for resource in resources for language in resource.languages)
 
 
 class ServedSnapshots(NamedTuple):

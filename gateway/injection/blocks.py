@@ -24,7 +24,7 @@ def compute_block_tag(secret: bytes, workspace: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StableBlock:
-    """What is the same for every question of a scope: instructions, always resources, catalogue, tools."""
+    """What is the same for every question of a scope: always resources, catalogue, tools."""
 
     text: str
     tools: OwnTools | None
@@ -37,13 +37,13 @@ def entry_cost(count: TokenCount) -> Callable[[str, str], int]:
     return lambda name, text: count(format_entry(name, text))
 
 
-def render_stable(selection: Selection, tools: OwnTools, instructions: str, tag: str, count: TokenCount) -> StableBlock:
+def render_stable(selection: Selection, tools: OwnTools, tag: str, count: TokenCount) -> StableBlock:
     """The stable block; the tools are registered only where there is something to fetch."""
     registered = tools if selection.catalogue else None
     text = build_stable_block(selection.stable, selection.catalogue, tag, tools)
     schemas = [bytes(schema).decode() for schema in registered.schemas] if registered else []
     tokens = sum(map(count, (text, *schemas)))
-    return StableBlock(text, registered, tokens, PlacedTexts(escape_json(instructions), escape_json(text)))
+    return StableBlock(text, registered, tokens, PlacedTexts(stable=escape_json(text)))
 
 
 def render(

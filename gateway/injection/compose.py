@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from gateway.domain.agent import ModelDefaults, Placement
+from gateway.domain.agent import Placement
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.injection import Injection, PlacedTexts
 from gateway.domain.scope import Scope
@@ -23,7 +23,7 @@ from gateway.injection.place import (
     replace_developer_role,
 )
 
-SAMPLING = ("temperature", "top_p")
+DEFAULTED = ("temperature", "top_p", "max_tokens")  # of agents and profiles, where the request says nothing
 
 _encode = msgspec.json.Encoder().encode
 _object = msgspec.json.Decoder(dict[str, Raw])
@@ -66,8 +66,8 @@ def compose(
 
 def choose_target(model: str, scope: Scope, can: Capabilities, default: Placement) -> PlacementTarget:
     """Where the texts go, so that every upstream that may serve the request accepts them."""
-    sources = (source for source in (scope.agent, scope.profile) if source is not None and source.placement)
-    placement = next((source.placement for source in sources), None) or default
+    agent, profile = scope.agent, scope.profile
+    placement = (agent and agent.placement) or (profile and profile.placement) or default
     if placement is Placement.TURN and not can.system_anywhere:
         placement = Placement.TURN_USER
     return PlacementTarget(model, placement, can.cache_marker, can.developer)
@@ -80,21 +80,17 @@ def encode_body(request: ChatRequest, outgoing: OutgoingBody) -> bytes:
 
 def find_missing_defaults(request: ChatRequest, scope: Scope) -> dict[str, Any]:
     """Defaults of the agent or profile that the request does not set."""
-    sources = [source.defaults for source in (scope.agent, scope.profile) if source is not None]
-    if not sources:
-        return {}
     given: dict[str, Any] = {}
-    for name in (*SAMPLING, "max_tokens"):
-        value = find_first_given(sources, name)
-        if value is not None and not request.has(name):
-            given[name] = value
+    for source in (scope.agent, scope.profile):
+        if source is not None:
+            defaults = source.defaults
+            for name in DEFAULTED:
+                value = getattr(defaults, name)
+                if value is not None and name not in given and not request.has(name):
+                    given[name] = value
     if "max_tokens" in given and request.has("max_completion_tokens"):
         del given["max_tokens"]
     return given
-
-
-def find_first_given(sources: list[ModelDefaults], name: str) -> Any:
-    return next((value for source in sources if (value := getattr(source, name)) is not None), None)
 
 
 class TemplatedHistory(NamedTuple):

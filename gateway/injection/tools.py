@@ -11,6 +11,7 @@ from gateway.errors import InvalidRequest
 
 GET_TOOL = "get_context_resource"
 LIST_TOOL = "list_context_resources"
+EXCLUSIVE = ("functions", "function_call", "prediction", "n")  # fields that may rule out tools of ours
 
 _tools = msgspec.json.Decoder(list[Raw])
 
@@ -45,6 +46,8 @@ def may_register(request: ChatRequest, client: ClientTools) -> bool:
     """Whether our tools would change nothing that the client relies on (CONTRACT §3.4)."""
     if client.choice is not None and (not client.tools or bytes(client.choice) not in (b'"auto"', b'"required"')):
         return False
+    if request.fields.keys().isdisjoint(EXCLUSIVE):
+        return True
     if any(request.has(name) for name in ("functions", "function_call", "prediction")):
         return False
     return not request.has("n") or request.get("n") == 1

@@ -66,7 +66,7 @@ def check_messages(messages: Sequence[Raw]) -> None:
 def decode_fields(body: bytes) -> dict[str, Raw]:
     """A JSON object as raw fields. Raw does not check UTF-8, so the whole body is checked first."""
     try:
-        body.decode()
+        body.isascii() or body.decode()
         fields = decode_deep(body, MARGIN)
     except UnicodeDecodeError as fault:
         raise InvalidJson("The body is not valid UTF-8.") from fault

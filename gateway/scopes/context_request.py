@@ -14,6 +14,7 @@ from gateway.errors import QUOTED, InvalidRequest, SessionRequired
 
 PREFIX = b"x-context-"
 TEXTS = ("session", "agent", "profile", "prompt", "content", "task", "user", "language", "type")
+PLAIN = frozenset(TEXTS)
 SESSION_LISTS = ("pin", "unpin")  # they change the session
 LISTS = ("contexts", "include", "exclude", *SESSION_LISTS)
 READ = frozenset({*TEXTS, *LISTS, "budget", "inject"})
@@ -86,7 +87,7 @@ def read_context_request(headers: Iterable[tuple[bytes, bytes]], context: Raw | 
     """The request that headers and body make together; a header overrides the body."""
     given = read_headers(headers)
     if context is None or bytes(context) == b"null":
-        return EMPTY_REQUEST if not given else build_context_request(given, EMPTY_OBJECT)
+        return build_plain_request(given) if given.keys() <= PLAIN else build_context_request(given, EMPTY_OBJECT)
     return build_context_request(given, read_context(context))
 
 
@@ -112,7 +113,7 @@ def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 def decode_value(raw: bytes, header: str) -> str:
     try:
-        return unquote_to_bytes(raw).decode().strip()
+        return (unquote_to_bytes(raw) if b"%" in raw else raw).decode().strip()
     except UnicodeDecodeError as fault:
         raise InvalidRequest(f"{header} is not percent-encoded UTF-8.", param=header) from fault
 
@@ -126,6 +127,13 @@ def read_context(raw: Raw) -> ContextObject:
         raise InvalidRequest(f"{path}: {first['msg']}.", param=path) from fault
     except (msgspec.MsgspecError, RecursionError) as fault:
         raise InvalidRequest("`context` could not be parsed.", param="context") from fault
+
+
+def build_plain_request(given: dict[str, str]) -> ContextRequest:
+    """The request of headers that hold one name each, as most do: there is nothing else to look at."""
+    if not given:
+        return EMPTY_REQUEST
+    return ContextRequest(**given, said_in={name: f"x-context-{name}" for name in given})  # type: ignore[arg-type]
 
 
 def build_context_request(given: dict[str, str], body: ContextObject) -> ContextRequest:

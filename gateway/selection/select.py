@@ -90,12 +90,20 @@ def choose_budget(scope: Scope, default: int) -> int:
     return min([scope.request.budget, *maxima[:1]])
 
 
+class Offer(NamedTuple):
+    """What the tools can reach, and what is dropped."""
+
+    catalogue: Sequence[Omission]
+    dropped: Sequence[Omission]
+
+
 class ScopeFills(NamedTuple):
-    """What a scope places whatever is asked, and the tokens that are left for what a search finds."""
+    """What a scope places and offers whatever is asked, and the tokens that are left for what a search finds."""
 
     stable: CategoryFill
     named: CategoryFill
     room: int
+    offered: Offer
 
 
 def select(
@@ -105,9 +113,8 @@ def select(
 
     Semantic resources stay in the catalogue whether they are picked or not, so that it is the same from turn to turn.
     """
-    stable, volatile, room = fills if fills is not None else fill_scope(proposal, terms)
+    stable, volatile, room, offered = fills if fills is not None else fill_scope(proposal, terms)
     picks = fill_picks(proposal, found, room, terms) if found is not None else NO_PICKS
-    offered = offer(proposal, (stable, volatile), terms.offers)
     return Selection(
         stable=stable.placed,
         volatile=(*volatile.placed, *picks.fill.placed),
@@ -132,14 +139,8 @@ def fill_scope(proposal: Proposal, terms: SelectionTerms) -> ScopeFills:
     left = {one.candidate.resource.id for one in (*stable.left, *volatile.left)}
     if not terms.offers:  # nothing more can be had of what was truncated, so it does not keep others out
         left -= {one.candidate.resource.id for one in (*stable.placed, *volatile.placed)}
-    return ScopeFills(stable, volatile, 0 if left else max(0, terms.budget - stable.spent - volatile.spent))
-
-
-class Offer(NamedTuple):
-    """What the tools can reach, and what is dropped."""
-
-    catalogue: Sequence[Omission]
-    dropped: Sequence[Omission]
+    room = 0 if left else max(0, terms.budget - stable.spent - volatile.spent)
+    return ScopeFills(stable, volatile, room, offer(proposal, (stable, volatile), terms.offers))
 
 
 def offer(proposal: Proposal, fills: Sequence[CategoryFill], offers: bool) -> Offer:
@@ -228,7 +229,9 @@ class PickOutcome:
         missed = "late" if found.reason == "late" or identity in found.pending else "below_threshold"
         searched = found.reason in (None, "late")
         reason = self.reasons.get(identity) or omission.reason or (missed if searched else None)
-        return Omission(replace(omission.candidate, score=self.scores.get(identity)), reason)
+        score = self.scores.get(identity)
+        candidate = omission.candidate if score is None else replace(omission.candidate, score=score)
+        return Omission(candidate, reason)
 
 
 def fill_picks(proposal: Proposal, found: SearchResult, room: int, terms: SelectionTerms) -> PickOutcome:

@@ -11,13 +11,17 @@ SECONDS = 300
 
 
 def measure_parts(quick: bool, scale: float | None) -> Iterator[tuple[str, list[Figure]]]:
-    """The figures; in a process of their own, so that nothing else lies in its memory."""
-    contexts = round(1000 * (scale or 1.0))
-    command = build_command("control_snapshot", contexts, 5 if quick else 20)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    if done.returncode:
-        raise RuntimeError(f"snapshot: {done.stderr.strip()[-500:]}")
-    yield "snapshot", parse_figures(done.stdout)
+    """The figures of each part; in a process of its own, so that nothing else lies in its memory."""
+    share = scale or 1.0
+    commands = {
+        "snapshot": build_command("control_snapshot", round(1000 * share), 5 if quick else 20),
+        "scopes": build_command("control_scopes", round(10_000 * share), 3 if quick else 7),
+    }
+    for name, command in commands.items():
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{name}: {done.stderr.strip()[-500:]}")
+        yield name, parse_figures(done.stdout)
 
 
 def render_text(figures: Sequence[Figure]) -> str:

@@ -14,6 +14,7 @@ import uvloop
 
 from gateway.app import Gateway
 from gateway.collectors.contexts import build_merge, collect_contexts
+from gateway.collectors.effective import reduce_scope
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.record import Author, Record, RecordKey, RecordWrite
@@ -130,7 +131,7 @@ async def measure_scopes(gateway: Gateway, rounds: int) -> tuple[float, float]:
 
     def resolve() -> None:
         scope = build_scope(read_context_request(headers, None), "m", ANONYMOUS, snapshot)
-        collect_contexts(scope, resolve_assignments(scope, snapshot), snapshot, merge)
+        collect_contexts(reduce_scope(scope, resolve_assignments(scope, snapshot), snapshot), snapshot, merge)
 
     body = b'{"model":"m","messages":[{"role":"user","content":"Hello"}]}'
 

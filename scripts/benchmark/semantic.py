@@ -40,6 +40,7 @@ def list_parts(size: Size) -> dict[str, list[str]]:
     """The command of each part; each is a process of its own, so that none pays for another's memory."""
     return {
         "embedding": build_command("semantic_embed", size.rounds),
+        "stages": build_command("semantic_stages", size.rounds),
         "finding": build_command("semantic_select", size.rounds, *size.passages),
         "restart": build_command("semantic_restart", size.resources),
         "lag": build_command("semantic_lag", size.seconds),

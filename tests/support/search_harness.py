@@ -45,6 +45,9 @@ class FakeEmbedder:
         self.obeys = True  # whether it respects `within`
         self.closed = False
 
+    def normalise(self, text: str) -> str:
+        return text
+
     async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
         (self.passages if within is None else self.queries).extend(texts)
         if self.broken:

@@ -15,7 +15,6 @@ from gateway.conversation.hidden_turn import HiddenMessage, HiddenTurn, OwnResul
 from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
 from gateway.conversation.loop import LoopPlan
 from gateway.domain.exchange import Exchange
-from gateway.domain.lru import LruCache
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
@@ -36,6 +35,7 @@ contexts:
       voice: {type: text, name: Voice, data: {content: Write plainly.}}
       style: {type: text, name: House style, mode: on_demand, data: {content: Use commas.}}
       extra: {type: text, name: Extra, mode: manual, data: {content: By hand.}}
+  greetings: {resources: {hello: {type: text, languages: [en], data: {content: Hello.}}}}
   linked: {resources: {page: {type: external-link, data: {url: "https://example.com"}}}}
 profiles: {turning: {placement: turn}}
 agents:
@@ -177,7 +177,7 @@ async def test_another_scope_is_worked_out_anew(walker: Walker, other: dict[str,
 async def test_callers_share_the_work_unless_a_reader_list_tells_them_apart(walker: Walker) -> None:
     somebody = Principal("somebody")
     assert (await walker.prepare(who=somebody)).injection is (await walker.prepare()).injection
-    walker.snapshot = replace(walker.snapshot, readers=frozenset({"key:somebody"}), memo=LruCache())
+    walker.snapshot = replace(walker.snapshot, readers=frozenset({"key:somebody"}))
     assert (await walker.prepare(who=somebody)).injection is not (await walker.prepare()).injection
 
 

@@ -95,3 +95,10 @@ def test_what_would_take_long_is_left_to_tiktoken(text: str) -> None:
     assert counter.count(text, "gpt-4o") == len(load_core("o200k").encode_ordinary(text))
     assert counter._cores
     assert counter.count("hello world", "gpt-4o") == 2
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-4", "claude-3", "llama-2"])
+def test_the_name_of_a_family_counts_like_its_models(counter: BpeCounter, model: str) -> None:
+    family = counter.family(model)
+    assert counter.family(family) == family
+    assert counter.count("Hello, wörld 123!", family) == counter.count("Hello, wörld 123!", model)

@@ -19,7 +19,6 @@ from starlette.requests import Request
 
 from gateway.app import Gateway
 from gateway.domain.exchange import Exchange
-from gateway.domain.lru import LruCache
 from gateway.domain.principal import Principal, Role
 from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.domain.snapshot import Snapshot
@@ -281,6 +280,6 @@ async def test_the_policies_of_another_workspace_would_be_noticed(house: House) 
 async def test_a_forgotten_reader_list_would_be_noticed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.collectors.contexts.may_read", lambda readers, allowed: True)
     # What the former campaign left in memory was made with the lists.
-    fresh = {name: replace(house.snapshot(name), memo=LruCache()) for name in f"abc{EMPTY}"}
+    fresh = {name: replace(house.snapshot(name)) for name in f"abc{EMPTY}"}
     campaign = await Campaign(house, fresh.__getitem__).run(40)
     assert len(campaign.leaks) > 20

@@ -219,6 +219,9 @@ class Slow:
         self.seconds, self.fault = seconds, ""
         self.released = threading.Event()
 
+    def normalise(self, text: str) -> str:
+        return text
+
     def embed_text(self, text: str) -> NDArray[np.float32]:
         if self.fault == "raises":
             raise RuntimeError("out of memory")

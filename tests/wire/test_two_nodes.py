@@ -149,7 +149,7 @@ async def test_a_mixed_snapshot_would_be_noticed(nodes: list[Client], upstream: 
     old = one.app.policies.current
     await asyncio.to_thread(commit, one, 2)
     agents = {**old.agents, "a": one.app.policies.current.agents["a"]}
-    torn = replace(old, agents=agents, memo=type(old.memo)())
+    torn = replace(old, agents=agents)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(one.app.policies, "get_snapshot", lambda workspace: torn)
         assert await seen(one, upstream) == {"1", "2"}

@@ -30,6 +30,10 @@ class Embedder(Protocol):
         """Identifies the exact model: vectors of different ids are never compared."""
         ...
 
+    def normalise(self, text: str) -> str:
+        """The text without what makes no difference to its vector: texts with the same result have the same one."""
+        ...
+
     async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[float32]:
         """One row of length 1 per text; raises EmbedderUnavailable.
 

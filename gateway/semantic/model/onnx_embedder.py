@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 class EmbeddingModel(Protocol):
     """A model that is loaded."""
 
+    def normalise(self, text: str) -> str:
+        """The text without what its tokenizer does not look at."""
+        ...
+
     def embed_text(self, text: str) -> NDArray[np.float32]:
         """The text's vector, of length 1; blocks."""
         ...
@@ -59,6 +63,9 @@ class OnnxEmbedder:
     @property
     def id(self) -> str:
         return self._files.id
+
+    def normalise(self, text: str) -> str:
+        return self._model.normalise(text) if self._model is not None else text
 
     async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
         if within is None:

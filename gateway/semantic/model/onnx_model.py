@@ -26,6 +26,8 @@ class OnnxModel:
         self._inputs = {port.name for port in session.get_inputs()}
         self._output = session.get_outputs()[0].name
         self._pooling = files.pooling
+        self._normalizer = tokenizer.normalizer
+        self._added_tokens = [token.content.lower() for token in tokenizer.get_added_tokens_decoder().values()]
         self._max_characters = files.max_tokens * LONGEST_TOKEN
 
     @classmethod
@@ -43,6 +45,19 @@ class OnnxModel:
         tokenizer.no_padding()
         tokenizer.enable_truncation(files.max_tokens)
         return cls(session, tokenizer, files)
+
+    def normalise(self, text: str) -> str:
+        """The text as the tokenizer reads it: for an uncased model, in lower case and without accents.
+
+        Tokens such as `[SEP]` are found before that, so that a text with one of them stays as it is.
+        """
+        if self._normalizer is None or len(text) > self._max_characters:
+            return text
+        lower = text.lower()
+        if any(token in lower for token in self._added_tokens):
+            return text
+        normal: str = self._normalizer.normalize_str(text.encode("utf-8", "replace").decode())
+        return normal
 
     def embed_text(self, text: str) -> NDArray[np.float32]:
         """The text's vector, of length 1.

@@ -52,6 +52,9 @@ class RemoteEmbedder:
     def id(self) -> str:
         return self._endpoint.id
 
+    def normalise(self, text: str) -> str:
+        return text  # nothing is known of the model
+
     async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
         batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
         try:

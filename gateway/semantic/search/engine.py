@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from gateway.domain.agent import SelectionSettings
+from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.search import Query, SearchResult
 from gateway.semantic.index.indexer import Indexer
 from gateway.semantic.index.nearest import NearestLookup
@@ -53,12 +54,13 @@ class SemanticEngine:
         self._settings = settings
         self._configured = SelectionSettings.from_data(settings.model_dump())
         self._calibration = calibration
-        self._views = IndexViews(indexer)
+        memory = MemoryBudget(settings.cache_bytes)
+        self._views = IndexViews(indexer, memory)
         self._admission = Admission()
         self._relations = relations or RelationsBuilder()
         self._caught_up = asyncio.Event()
         self._logged = ""
-        self.cache = QueryCache()
+        self.cache = QueryCache(memory)
 
     @property
     def generation(self) -> int | None:
@@ -91,10 +93,14 @@ class SemanticEngine:
             stuck = self._indexer.current is None and self._indexer.progress.error is not None
             return SearchResult(reason="unavailable" if stuck else None, pending=frozenset(resources))
         pending = self._find_pending(words, resources)
+        if not query.sentences or len(pending) == len(resources):
+            return SearchResult(pending=pending)  # nothing to look for, or nothing that could be found yet
         domains = build_domains(resources, words.tools, settings.override(self._configured))
         try:
             async with self._admission.admit(self._within) as within:
                 queries = await self._build_queries(workspace, query, domains, words, within)
+                if not queries:
+                    return SearchResult(pending=pending)
                 find_neighbours = await self._make_neighbour_finder(words, tuple(resources), queries)
                 found = await asyncio.to_thread(select_picks, queries, self._calibration, find_neighbours)
                 return replace(found, pending=pending)
@@ -150,7 +156,7 @@ class SemanticEngine:
     ) -> list[DomainQuery]:
         """Every domain in which there is something to find, with the vectors of what is looked for."""
         began = time.monotonic()
-        views = [(await self._views.get_view(words, domain.resources), domain.rule) for domain in domains]
+        views = [(await self._views.get_view(words, domain.resources, workspace), domain.rule) for domain in domains]
         views = [(view, rule) for view, rule in views if len(view.rows)]
         if not query.sentences or not views:
             return []

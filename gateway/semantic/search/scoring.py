@@ -116,14 +116,14 @@ class ExampleCentres:
 
     examples: NDArray[np.bool_]  # by resource
     plain: Floats  # by resource with examples: where all its vectors point together
-    transform: Floats | None  # None: the vectors are too wide for one
+    transform: Floats | None  # None: there are no examples, or the vectors are too wide for one
     focused: Floats  # the same after the transform
 
     @classmethod
     def build(cls, vectors: Floats, owners: Rows, examples: NDArray[np.bool_]) -> Self:
         """From the vectors of the resources that have examples, and of those only."""
         plain = compute_centroids(vectors, owners)
-        if vectors.shape[1] > WIDEST:
+        if not len(owners) or vectors.shape[1] > WIDEST:
             return cls(examples, plain, None, plain)
         transform = compute_focus(vectors, np.unique(owners, return_inverse=True)[1])
         return cls(examples, plain, transform, normalise_rows(plain @ transform))

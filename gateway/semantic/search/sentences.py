@@ -52,7 +52,8 @@ def split_sentences(text: str) -> list[str]:
     joined = _join_fragments(piece for piece in pieces if any(map(str.isalnum, piece)))
     if len(joined) > MOST:
         joined = [*joined[: MOST - 1], " ".join(joined[MOST - 1 :])]
-    return [sentence[:LONGEST] for sentence in joined]
+    # Spacing makes no difference to what is found: the same question is then the same query, however it is spaced.
+    return [" ".join(sentence.split())[:LONGEST] for sentence in joined]
 
 
 def needs_context(text: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from gateway.domain.lru import LruCache
+from gateway.domain.memory_budget import ENTRY_BYTES, KEPT_SHARE, CachePartition, MemoryBudget
 from gateway.semantic.index.indexed_resources import get_resource_id
 from gateway.semantic.index.indexer import Indexer
 from gateway.semantic.index.lexical import LexicalIndex, LexicalMatch, LexicalView, extract_terms
@@ -18,8 +18,7 @@ from gateway.semantic.index.passage_index import IndexWords, PassageIndex
 from gateway.semantic.index.vector_index import Floats, Rows, take_best_per_owner
 from gateway.semantic.search.scoring import Evidence, ExampleCentres, measure_foreignness
 
-VIEWS = 256  # scopes whose view is kept, …
-NUMBERS = 64 * 2**20  # … and numbers (of 4 bytes) that they may take in all
+NAME_BYTES = 200  # of a resource's id, once in the view, once in the key, and in a dictionary for expansions
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +47,14 @@ class IndexView:
         vectors = index.vectors.get_vectors(rows[exemplified])
         centres = ExampleCentres.build(vectors, owners[exemplified], examples)
         return cls(index, tuple(map(get_resource_id, columns)), rows, owners, centres, words.restrict(columns))
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes besides the index."""
+        centres, words = self.centres, self.words
+        arrays = (self.rows, self.owners, centres.examples, centres.plain, centres.focused, words.places, words.damping)
+        transform = centres.transform.nbytes if centres.transform is not None else 0
+        return sum(array.nbytes for array in arrays) + transform + NAME_BYTES * len(self.resources)
 
     @cached_property
     def columns(self) -> dict[str, int]:
@@ -113,12 +120,12 @@ class IndexViews:
     Reading the words of a large index takes seconds; nobody waits for that, the former index serves meanwhile.
     """
 
-    def __init__(self, indexer: Indexer, views: int = VIEWS, numbers: int = NUMBERS) -> None:
+    def __init__(self, indexer: Indexer, memory: MemoryBudget | None = None) -> None:
         self._indexer = indexer
+        self._memory = memory or MemoryBudget()
         self._words: IndexWords | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._numbers = numbers
-        self._kept = LruCache[tuple[str, ...], asyncio.Task[IndexView]](views, numbers)
+        self._partitions: dict[str, CachePartition] = {}
 
     @property
     def current(self) -> IndexWords | None:
@@ -131,16 +138,29 @@ class IndexViews:
         while (reading := self._begin_reading()) is not None:
             await asyncio.shield(reading)
 
-    async def get_view(self, words: IndexWords, resources: tuple[str, ...]) -> IndexView:
+    async def get_view(self, words: IndexWords, resources: tuple[str, ...], workspace: str = "") -> IndexView:
         """What a scope sees; callers share one build, which goes on when they no longer wait for it."""
         if self._words is not words:  # a newer index serves meanwhile, and the views that are kept are of that one
             return await asyncio.to_thread(IndexView.build, words, resources)
-        task = self._kept.get(resources)
+        kept = self._partitions.get(workspace)
+        if kept is None:
+            kept = self._partitions[workspace] = self._memory.open(workspace)
+        task: asyncio.Task[IndexView] | None = kept.get(resources)
         if task is None:
             task = asyncio.create_task(asyncio.to_thread(IndexView.build, words, resources))
-            # A view too large for the bound is kept alone: building it for every question would be worse.
-            self._kept.put(resources, task, min(_estimate_size(words, resources), self._numbers))
+            kept.put(resources, task, 0)
+            task.add_done_callback(lambda built: self._weigh(kept, resources, built))
         return await asyncio.shield(task)
+
+    def _weigh(self, kept: CachePartition, resources: tuple[str, ...], built: asyncio.Task[IndexView]) -> None:
+        """Count what a view takes, now that it is there, or drop it if there is none."""
+        if kept.get(resources) is not built:
+            return
+        if built.cancelled() or built.exception() is not None:
+            kept.drop(resources)
+            return
+        # A view too large for the bound is kept alone: building it for every question would be worse.
+        kept.put(resources, built, min(built.result().nbytes, int(self._memory.max_bytes * KEPT_SHARE) - ENTRY_BYTES))
 
     def _begin_reading(self) -> asyncio.Task[None] | None:
         """Read the words of the newest index unless that is done; the task that does it."""
@@ -153,12 +173,6 @@ class IndexViews:
         assert self._indexer.current is not None
         try:
             self._words = await asyncio.to_thread(IndexWords.build, self._indexer.current, self._words)
-            self._kept.clear()
+            self._partitions.clear()
         finally:
             self._reading = None
-
-
-def _estimate_size(words: IndexWords, resources: Sequence[str]) -> int:
-    """The numbers of a view: it may hold a vector per resource, and a square of their dimensions."""
-    width = int(words.index.vectors.get_vectors(np.empty(0, np.intp)).shape[1])
-    return (len(resources) + width) * width

@@ -1,13 +1,16 @@
 """Resources of the contexts that apply: filtered, each once, clashes settled."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.collectors.contexts import CollectedCandidates, build_merge, collect_contexts, matches_language
+from gateway.collectors.effective import match_languages, reduce_scope
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.scope import ContextRequest
+from gateway.domain.selection import Selection
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import UnknownAlias
 from gateway.resources.registry import load_registry
@@ -19,7 +22,10 @@ Policies = Callable[[str], Snapshot]
 def collected(snapshot: Snapshot, who: Principal = ANONYMOUS, **said: Any) -> CollectedCandidates:
     said = {name: frozenset(value) if name == "exclude" else value for name, value in said.items()}
     scope = build_scope(ContextRequest(**said), None, who, snapshot)
-    return collect_contexts(scope, resolve_assignments(scope, snapshot), snapshot, build_merge(load_registry()))
+    sources = resolve_assignments(scope, snapshot)
+    found = collect_contexts(reduce_scope(scope, sources, snapshot), snapshot, build_merge(load_registry()))
+    attribute = Selection(sources=sources).attribute
+    return replace(found, candidates=tuple(map(attribute, found.candidates)))
 
 
 def ids(found: CollectedCandidates) -> list[str]:
@@ -126,7 +132,8 @@ def test_inject_off_leaves_nothing(policies: Policies) -> None:
     ],
 )
 def test_which_languages_a_resource_speaks(languages: tuple[str, ...], asked: str | None, expected: bool) -> None:
-    assert matches_language(languages, asked) is expected
+    known = {language.lower() for language in languages}
+    assert matches_language(languages, match_languages(known, asked)) is expected
 
 
 def test_other_languages_are_dropped_with_their_reason(policies: Policies) -> None:

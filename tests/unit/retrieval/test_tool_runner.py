@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.collectors.contexts import build_merge, collect_contexts
+from gateway.collectors.effective import reduce_scope
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.scope import ContextRequest
 from gateway.domain.snapshot import Snapshot
@@ -46,7 +47,7 @@ def runner(policies: Callable[[str], Snapshot]) -> ToolRunner:
     snapshot = policies(POLICIES)
     scope = build_scope(ContextRequest(), None, ANONYMOUS, snapshot)
     found = resolve_assignments(scope, snapshot)
-    collected = collect_contexts(scope, found, snapshot, build_merge(load_registry()))
+    collected = collect_contexts(reduce_scope(scope, found, snapshot), snapshot, build_merge(load_registry()))
     terms = SelectionTerms(4000, True, Pricing(lambda name, text: len(text) // 4))
     return ToolRunner(select(propose(collected.candidates, (), found), terms), TOOLS, neutralize)
 

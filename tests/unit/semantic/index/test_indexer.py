@@ -30,6 +30,9 @@ class Hashing:
         self.gate.set()
         self.broken = False
 
+    def normalise(self, text: str) -> str:
+        return text
+
     async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
         self.texts += texts
         await self.gate.wait()

@@ -29,6 +29,9 @@ class Gate:
         if open_:
             self.passed.set()
 
+    def normalise(self, text: str) -> str:
+        return text
+
     def embed_text(self, text: str) -> NDArray[np.float32]:
         self.started.append(text)
         self.passed.wait(5)
@@ -170,6 +173,9 @@ def test_what_has_no_direction_is_not_a_vector(garbage: float) -> None:
 
 async def test_a_model_that_fails_while_running_is_unavailable(make: Callable[..., OnnxEmbedder]) -> None:
     class Broken(Gate):
+        def normalise(self, text: str) -> str:
+            return text
+
         def embed_text(self, text: str) -> NDArray[np.float32]:
             raise RuntimeError("invalid input")
 

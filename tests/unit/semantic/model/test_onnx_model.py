@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from tokenizers.normalizers import BertNormalizer
 
 from gateway.semantic.model.embedder import EmbedderUnavailable
 from gateway.semantic.model.files import MANIFEST, MODEL, TOKENIZER, get_built_folder, locate_model
@@ -102,3 +104,45 @@ async def test_the_installed_model_knows_what_is_alike() -> None:
     )
     assert lost @ gone > 0.6 > 0.3 > lost @ weather
     await embedder.close()
+
+
+SPELLINGS = ["The Cat", "the CAT", "thé cat", "xpin cat", "Xpin cat", "cat pin", "日 cat", "the  cat", "cat"]
+
+
+def load_uncased(folder: Path) -> OnnxModel:
+    """The model with a tokenizer that reads everything in lower case, and knows a token of its own."""
+    files = locate_model(folder)
+    model = OnnxModel.load(files)
+    tokenizer = model._tokenizer
+    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.add_special_tokens(["pin"])  # found before anything is normalised, even within a word
+    return OnnxModel(model._session, tokenizer, files)
+
+
+def find_mismatches(model: OnnxModel) -> list[str]:
+    """Texts that are normalised like another one and have another vector."""
+    vectors: dict[str, NDArray[np.float32]] = {}
+    every = [*SPELLINGS, *map(str.upper, SPELLINGS), *map(str.lower, SPELLINGS)]
+    kept = {text: vectors.setdefault(model.normalise(text), model.embed_text(text)) for text in every}
+    assert len(vectors) < len(kept), "some spellings are the same to an uncased model"
+    return [text for text, vector in kept.items() if not np.array_equal(vector, model.embed_text(text))]
+
+
+def test_texts_that_are_normalised_alike_have_exactly_the_same_vector(folder: Path) -> None:
+    model = load_uncased(folder)
+    assert model.normalise("Thé CAT") == model.normalise("the cat")
+    assert find_mismatches(model) == []
+
+
+def test_a_forgotten_token_would_be_noticed(folder: Path) -> None:
+    model = load_uncased(folder)
+    model._added_tokens = []
+    assert find_mismatches(model)
+
+
+def test_a_text_beyond_what_is_read_stays_as_it_is(folder: Path) -> None:
+    assert load_uncased(folder).normalise("A" * 100_000) == "A" * 100_000
+
+
+def test_without_a_normalizer_every_spelling_counts(folder: Path) -> None:
+    assert OnnxModel.load(locate_model(folder)).normalise("The Cat") == "The Cat"

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.memory_budget import ENTRY_BYTES, KEPT_SHARE, MemoryBudget
 from gateway.domain.resource import ResourceKind
 from gateway.domain.search import SearchResult
 from gateway.semantic.index.passage_index import IndexWords, PassageIndex
 from gateway.semantic.search.view import IndexView, IndexViews
-from tests.support.search_harness import WIDTH, FakeEmbedder, SearchHarness, open_search, resource
+from tests.support.search_harness import FakeEmbedder, SearchHarness, open_search, resource
 
 PASSWORD = resource("help/password", "reset forgotten password account settings")
 INVOICE = resource("help/invoice", "download monthly invoice billing page")
@@ -317,14 +318,16 @@ async def test_questions_that_come_together_share_one_view(monkeypatch: pytest.M
         assert built == [tuple(search.names), tuple(search.names[:1])]
 
 
-@pytest.mark.parametrize(("bound", "value"), [("views", 2), ("numbers", (3 + 2 * WIDTH) * WIDTH)])
-async def test_views_are_forgotten_the_oldest_first(bound: str, value: int) -> None:
+async def test_views_are_forgotten_the_oldest_first() -> None:
     async with open_search(HELP) as search:
-        views = IndexViews(search.indexer, **{bound: value})
+        scopes = [tuple(names) for names in (search.names, search.names[:1], search.names[1:])]
+        words = search.engine._views.current
+        assert words is not None
+        sizes = [IndexView.build(words, scope).nbytes + ENTRY_BYTES for scope in scopes]
+        views = IndexViews(search.indexer, MemoryBudget(int((sizes[1] + sizes[2]) / KEPT_SHARE) + 1))
         await views.catch_up()
         words = views.current
         assert words is not None
-        scopes = [tuple(names) for names in (search.names, search.names[:1], search.names[1:])]
         first = [await views.get_view(words, scope) for scope in scopes]
         again = [await views.get_view(words, scope) for scope in reversed(scopes)][::-1]
         assert [one is other for one, other in zip(first, again, strict=True)] == [False, True, True]
@@ -332,7 +335,7 @@ async def test_views_are_forgotten_the_oldest_first(bound: str, value: int) -> N
 
 async def test_a_view_larger_than_the_bound_is_kept_until_another_comes() -> None:
     async with open_search(HELP) as search:
-        views = IndexViews(search.indexer, numbers=1)
+        views = IndexViews(search.indexer, MemoryBudget(1_000))
         await views.catch_up()
         words = views.current
         assert words is not None

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from gateway.domain.memory_budget import MemoryBudget
 from gateway.semantic.model.embedder import SearchTimeout
 from gateway.semantic.search.query_cache import QueryCache
 
@@ -17,6 +18,9 @@ class Counting:
         self.id = name
         self.asked: list[list[str]] = []
         self.late = False
+
+    def normalise(self, text: str) -> str:
+        return text.lower()
 
     async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
         if self.late:
@@ -60,10 +64,27 @@ async def test_workspaces_and_models_share_nothing() -> None:
 
 
 async def test_the_least_recently_used_is_forgotten() -> None:
-    cache, embedder = QueryCache(capacity=2), Counting()
-    for sentence in ("a", "b", "a", "c", "a", "b"):
+    cache, embedder = QueryCache(MemoryBudget(2_000)), Counting()
+    for sentence in ("a", "b", "a", "c", "a", "b", "d", "a", "c"):
         await cache.embed(embedder, "w", [sentence], 1)
-    assert embedder.asked == [["a"], ["b"], ["c"], ["b"]]
+    assert embedder.asked == [["a"], ["b"], ["c"], ["d"], ["c"]]
+
+
+async def test_what_the_embedder_cannot_tell_apart_is_embedded_once() -> None:
+    cache, embedder = QueryCache(), Counting()
+    await cache.embed(embedder, "w", ["How are you?"], 1)
+    assert len(await cache.embed(embedder, "w", ["how ARE you?", "HOW are you?"], 1)) == 2
+    assert embedder.asked == [["How are you?"]]
+
+
+async def test_a_flood_of_one_workspace_leaves_the_vectors_of_others() -> None:
+    cache, embedder = QueryCache(MemoryBudget(20_000)), Counting()
+    await cache.embed(embedder, "honest", ["mine"], 1)
+    for number in range(200):
+        await cache.embed(embedder, "hostile", [f"{number} " + "x" * 5_000], 1)
+    embedder.asked.clear()
+    await cache.embed(embedder, "honest", ["mine"], 1)
+    assert embedder.asked == []
 
 
 async def test_lateness_is_passed_on_and_not_kept() -> None:

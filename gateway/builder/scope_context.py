@@ -1,0 +1,117 @@
+"""What is kept of scopes: the part that many share, the part of each, and what both weigh."""
+
+import sys
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+from gateway.collectors.effective import NOTHING, find_excluded, find_included, match_languages
+from gateway.domain.candidate import Assignment
+from gateway.domain.injection import Injection, OwnTools
+from gateway.domain.memory_budget import SharedValue
+from gateway.domain.scope import Scope
+from gateway.domain.selection import Selection
+from gateway.domain.snapshot import Snapshot
+from gateway.injection.blocks import StableBlock
+from gateway.selection.select import Proposal, ScopeFills, SelectionTerms
+
+CacheKey = tuple[Hashable, ...]
+
+# Bytes of one object with what only it holds, on 64-bit CPython; tests compare them with what is really allocated.
+CANDIDATE_BYTES = 140  # with its places in tuples
+OMISSION_BYTES = 60
+PLACED_BYTES = 220  # with its price
+CONTEXT_BYTES = 2_400  # of a context without candidates: the objects themselves, and their key
+SCOPE_BYTES = 1_000  # of a scope besides what it shares: its key, sources, selection and injection
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScopeContext:
+    """What does not depend on the question, for all scopes that come down to the same."""
+
+    proposal: Proposal
+    terms: SelectionTerms
+    searchable: tuple[str, ...]
+    fills: ScopeFills
+    stable: StableBlock
+    injection: Injection  # of a request without a search
+
+
+@dataclass(frozen=True, slots=True)
+class KnownScope:
+    """One scope: what it shares with others, and its own names for it."""
+
+    shared: SharedValue  # holds the ScopeContext
+    context: ScopeContext
+    sources: tuple[Assignment, ...]
+    instructions: bytes  # as the inside of a JSON string
+    injection: Injection  # of a request without a search
+
+    def personalize(self, injection: Injection) -> Injection:
+        """An injection that many share, with this scope's sources and instructions."""
+        return personalize(injection, self.sources, self.instructions)
+
+
+def personalize(injection: Injection, sources: tuple[Assignment, ...], instructions: bytes) -> Injection:
+    selection = replace(injection.selection, sources=sources)
+    return replace(injection, selection=selection, texts=replace(injection.texts, instructions=instructions))
+
+
+def make_scope_key(scope: Scope, snapshot: Snapshot, tools: OwnTools | None, tokenizer: str, budget: int) -> CacheKey:
+    """The key of a scope in its workspace and snapshot: known ids and numbers, never what a client wrote.
+
+    `tools` is None if they cannot be registered. Raises UnknownAlias for a resource that the caller cannot name.
+    """
+    asked = scope.request
+    return (
+        tokenizer,
+        tools and tools.get,
+        tools and tools.list,
+        scope.agent and scope.agent.alias,
+        scope.profile and scope.profile.alias,
+        scope.prompt and scope.prompt.alias,
+        scope.node and scope.node.path,
+        scope.readers,
+        scope.bound,
+        asked.inject,
+        budget,
+        match_languages(snapshot.languages, asked.language) if asked.language is not None else None,
+        find_included(scope, snapshot) if asked.include else (),
+        find_excluded(scope, snapshot) if asked.exclude else NOTHING,
+    )
+
+
+def weigh_context(context: ScopeContext, snapshot: Snapshot) -> int:
+    """The bytes that a context takes besides what the snapshot holds anyway."""
+    proposal = context.proposal
+    made = (one.resource for one in proposal.candidates if snapshot.resources.get(one.resource.id) is not one.resource)
+    return (
+        CONTEXT_BYTES
+        + CANDIDATE_BYTES * len(proposal.candidates)
+        + (CANDIDATE_BYTES + OMISSION_BYTES) * len(proposal.dropped)
+        + sum(CANDIDATE_BYTES + sys.getsizeof(resource.text) for resource in made)
+        + weigh_selection(context.injection.selection)
+        + weigh_blocks(context.injection)
+    )
+
+
+def weigh_scope(instructions: bytes, include: tuple[str, ...], exclude: frozenset[str]) -> int:
+    return SCOPE_BYTES + sys.getsizeof(instructions) + 8 * len(include) + 32 * len(exclude)
+
+
+def weigh_question(injection: Injection) -> int:
+    """The bytes that the injection for a question takes besides its scope's context."""
+    texts = sys.getsizeof(injection.volatile) + sys.getsizeof(injection.texts.volatile)
+    return SCOPE_BYTES + weigh_selection(injection.selection) + texts
+
+
+def weigh_selection(selection: Selection) -> int:
+    placed = (*selection.stable, *selection.volatile)
+    cut = sum(sys.getsizeof(one.text) for one in placed if one.truncated)
+    left = (*selection.catalogue, *selection.dropped)
+    scored = sum(one.candidate.score is not None for one in left)
+    return PLACED_BYTES * len(placed) + cut + OMISSION_BYTES * len(left) + CANDIDATE_BYTES * scored
+
+
+def weigh_blocks(injection: Injection) -> int:
+    texts = injection.texts
+    return sum(map(sys.getsizeof, (injection.stable, injection.volatile, texts.stable, texts.volatile)))

@@ -1,0 +1,68 @@
+"""From a Scope to what it comes down to: known ids, and nothing that makes no difference."""
+
+from collections.abc import Iterable, Sequence
+
+from gateway.domain.candidate import Assignment, Level
+from gateway.domain.effective_scope import AppliedContext, EffectiveScope
+from gateway.domain.principal import ANY_GROUP, may_read
+from gateway.domain.scope import Scope
+from gateway.domain.snapshot import Snapshot
+from gateway.errors import UnknownAlias
+
+NOTHING: frozenset[str] = frozenset()
+
+
+def reduce_scope(scope: Scope, found: Sequence[Assignment], snapshot: Snapshot) -> EffectiveScope:
+    """What a scope comes down to, given the assignments that apply to it; raises UnknownAlias."""
+    include = find_included(scope, snapshot)
+    named = [snapshot.resources[identity] for identity in include]
+    aliases = dict.fromkeys([*(one.context for one in found), *(resource.context for resource in named)])
+    traits = [snapshot.get_traits(alias) for alias in aliases]
+    told_apart = NOTHING.union(*(one.readers for one in traits), {ANY_GROUP})
+    return EffectiveScope(
+        contexts=tuple(AppliedContext(one.level, one.context, is_mandatory(one, scope, snapshot)) for one in found),
+        include=include,
+        exclude=find_excluded(scope, snapshot),
+        languages=match_languages(NOTHING.union(*(one.languages for one in traits)), scope.request.language),
+        readers=scope.readers & told_apart,
+        inject=scope.request.inject,
+    )
+
+
+def find_included(scope: Scope, snapshot: Snapshot) -> tuple[str, ...]:
+    """The ids of the resources that a request names; raises UnknownAlias for others, and for those it may not read."""
+    if not scope.takes_part or not scope.request.include:
+        return ()
+    known = []
+    for identity in scope.request.include:
+        resource = snapshot.resources.get(identity)
+        if resource is None or not may_read(scope.readers, resource.readers):
+            visible = (known.id for known in snapshot.resources.values() if may_read(scope.readers, known.readers))
+            raise UnknownAlias("resource", identity, visible, param=scope.request.where("include"))
+        known.append(resource.id)
+    return tuple(known)
+
+
+def find_excluded(scope: Scope, snapshot: Snapshot) -> frozenset[str]:
+    """The ids among what a request excludes; with the snapshot's own strings, since the client's may be long."""
+    asked, resources = scope.request.exclude, snapshot.resources
+    return frozenset(resources[identity].id for identity in asked if identity in resources) if asked else NOTHING
+
+
+def match_languages(known: Iterable[str], asked: str | None) -> frozenset[str] | None:
+    """The known languages (in lower case) that cover a language: `de` covers `de-AT`. None: every resource fits."""
+    languages = list(known)
+    if asked is None or not languages:
+        return None
+    wanted = asked.lower()
+    return frozenset(one for one in languages if wanted == one or wanted.startswith(one + "-"))
+
+
+def is_mandatory(assignment: Assignment, scope: Scope, snapshot: Snapshot) -> bool:
+    """Whether a caller cannot switch a context off: it is mandatory, or comes with an agent bound to the key."""
+    if assignment.level is Level.GLOBAL:
+        return assignment.context in snapshot.mandatory
+    if not scope.bound or scope.agent is None:
+        return False
+    own = {Level.AGENT: scope.agent.alias, Level.PROFILE: scope.agent.profile}
+    return own.get(assignment.level) == assignment.entity

@@ -1,0 +1,26 @@
+"""What a scope comes down to: all that decides which resources it gets."""
+
+from dataclasses import dataclass
+
+from gateway.domain.candidate import Level
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedContext:
+    """A context that applies, whatever agent, node or prompt brought it."""
+
+    level: Level
+    alias: str
+    mandatory: bool  # the caller cannot switch it off
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveScope:
+    """Known ids and nothing that a caller wrote: scopes for which it is the same share all that is made of it."""
+
+    contexts: tuple[AppliedContext, ...]  # from broad to narrow
+    include: tuple[str, ...] = ()  # ids of resources that the request names
+    exclude: frozenset[str] = frozenset()  # ids of resources
+    languages: frozenset[str] | None = None  # of resources, in lower case; None: any
+    readers: frozenset[str] = frozenset()  # the caller's identities that a reader list of a resource names
+    inject: bool = True
