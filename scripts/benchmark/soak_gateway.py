@@ -18,6 +18,7 @@ import uvloop
 
 from gateway.app import Gateway
 from gateway.edge.logs import log_as_json
+from gateway.redaction import build_redactor
 from gateway.settings import SettingsOverrides, load_settings
 from gateway.worker import answer_requests, call_when_started
 from scripts.benchmark.semantic_figures import get_percentile
@@ -73,7 +74,7 @@ async def measure_lag(_: Gateway, server: uvicorn.Server) -> AsyncGenerator[None
 
 def main() -> None:
     settings = load_settings(Path(sys.argv[1]), overrides=SettingsOverrides(port=0))
-    with log_as_json(settings.log):
+    with log_as_json(settings.log, build_redactor(settings)):
         uvloop.run(answer_requests(settings, measure_lag))
 
 

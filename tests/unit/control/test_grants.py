@@ -152,7 +152,7 @@ WEAK = Principal(
     limits=KeyLimits(1, 1),
     expires=1.0,
 )
-FREE = {"agent": None}  # without a bound agent
+FREE: dict[str, Any] = {"agent": None}  # without a bound agent
 STRONGER: dict[str, dict[str, Any]] = {
     "workspace": {"workspace": "other"},
     "role": {"role": Role.ADMIN},
