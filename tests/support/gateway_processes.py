@@ -103,11 +103,12 @@ class GatewayProcess:
             return str((await response.json())["choices"][0]["message"]["content"])
 
     async def metric(self, name: str) -> float:
-        """The sum of a metric over its labels."""
+        """The sum of a metric over its labels; of routes only chat, since asking for metrics is a request itself."""
         async with aiohttp.ClientSession() as session, session.get(f"{self.address}/metrics") as response:
             text = await response.text()
-        families = text_string_to_metric_families(text)
-        return sum(sample.value for family in families for sample in family.samples if sample.name == name)
+        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        wanted = [sample for sample in samples if sample.name == name and sample.labels.get("route", "chat") == "chat"]
+        return sum(sample.value for sample in wanted)
 
 
 def is_alive(pid: int) -> bool:
