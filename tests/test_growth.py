@@ -19,7 +19,7 @@ from gateway.collectors.contexts import build_merge, settle_conflicts
 from gateway.control.diff import list_differences
 from gateway.control.search import search
 from gateway.control.yaml_writer import format_yaml
-from gateway.conversation.calls import MAX_CALLS, CallTracker
+from gateway.conversation.calls import MAX_TURN_CALLS, CallTracker
 from gateway.conversation.history_hash import find_keys
 from gateway.conversation.loop import LoopPlan
 from gateway.conversation.reply_loop import ReplyLoop
@@ -203,7 +203,7 @@ def stream_names(text: str) -> object:
 
 
 def make_calls(text: str) -> object:
-    size = 1 + len(text) // MAX_CALLS
+    size = 1 + len(text) // MAX_TURN_CALLS
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     calls = [{"function": {"name": OWN, "arguments": piece}} for piece in pieces]
     tracker = CallTracker(frozenset({OWN}))

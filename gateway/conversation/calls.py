@@ -9,7 +9,7 @@ import orjson
 from gateway.conversation.json_scan import JsonScan
 from gateway.errors import UpstreamInvalid
 
-MAX_CALLS = 1000  # of one turn
+MAX_TURN_CALLS = 1000  # of one turn
 MAX_WITHHELD = 1000  # deltas of a call whose name is not certain; models name a call at once
 
 
@@ -115,8 +115,8 @@ def read_function(call: dict[str, Any]) -> dict[str, Any]:
 
 def check_number(calls: int) -> None:
     """Raises UpstreamInvalid if a turn has more calls than any model makes."""
-    if calls > MAX_CALLS:
-        raise UpstreamInvalid(f"The upstream made more than {MAX_CALLS} tool calls in one turn.")
+    if calls > MAX_TURN_CALLS:
+        raise UpstreamInvalid(f"The upstream made more than {MAX_TURN_CALLS} tool calls in one turn.")
 
 
 class CallTracker:

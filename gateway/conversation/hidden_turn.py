@@ -28,8 +28,8 @@ class HiddenMessage(msgspec.Struct, frozen=True, array_like=True):
     results: tuple[OwnResult, ...] = ()
 
     @property
-    def own_positions(self) -> list[int]:
-        return [result.position for result in self.results]
+    def own_positions(self) -> frozenset[int]:
+        return frozenset(result.position for result in self.results)
 
     @property
     def reachable_results(self) -> list[OwnResult]:
@@ -102,7 +102,7 @@ def is_consistent(turn: HiddenTurn) -> bool:
     free = 0  # calls of a message that no result answers
     for message in turn.messages:
         count = len(decode_calls(message.message))
-        own = set(message.own_positions)
+        own = message.own_positions
         if len(own) < len(message.results) or not own <= set(range(count)):
             return False
         free = count - len(own)

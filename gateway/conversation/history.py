@@ -16,8 +16,8 @@ import msgspec
 import orjson
 from msgspec import Raw
 
-MAX_MESSAGES = 10_000  # of a history that is read
-MAX_CALLS = 2_000  # of a history that are looked up
+MAX_HISTORY_MESSAGES = 10_000  # of a history that is read
+MAX_HISTORY_CALLS = 2_000  # of a history that are looked up
 LONGEST_JSON = 1024 * 1024  # characters up to which JSON is compared as a value
 
 ASSISTANT, RESULT, INSTRUCTIONS = "assistant", "tool", ("system", "developer")
@@ -83,6 +83,7 @@ _decode_json = json.JSONDecoder(parse_int=float).decode
 _decode_call = msgspec.json.Decoder(_ReadCall).decode
 _decode_message = msgspec.json.Decoder(_ReadMessage).decode
 _decode_text = msgspec.json.Decoder(str).decode
+_decode_fields: Callable[[bytes], dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_raws: Callable[[bytes], list[Raw]] = msgspec.json.Decoder(list[Raw]).decode
 
 
@@ -97,11 +98,11 @@ class HistoryReader:
 
     def read(self, raws: Sequence[Raw]) -> bool:
         """Whether the history was read; very long ones are not."""
-        if len(raws) > MAX_MESSAGES:
+        if len(raws) > MAX_HISTORY_MESSAGES:
             return False
         for raw in raws:
             self._read_message(raw)
-            if len(self.calls) > MAX_CALLS:
+            if len(self.calls) > MAX_HISTORY_CALLS:
                 return False
         return True
 
@@ -168,16 +169,13 @@ def canonicalize(text: str) -> bytes:
 
     All numbers become floats, since that is what JavaScript makes of them.
     """
-    if len(text) <= LONGEST_JSON:
-        try:
-            return orjson.dumps(_decode_json(text), option=orjson.OPT_SORT_KEYS)
-        except (
-            ValueError,
-            TypeError,
-            RecursionError,
-        ):  # orjson refuses more than 254 levels, however deep the stack is
-            pass
-    return text.encode()
+    if len(text) > LONGEST_JSON:
+        return text.encode()
+    try:
+        # orjson writes 254 levels and not one more: whether that is too deep does not depend on the stack.
+        return orjson.dumps(_decode_json(text), option=orjson.OPT_SORT_KEYS)
+    except (ValueError, TypeError, RecursionError):
+        return text.encode()
 
 
 def read_content(raw: Raw) -> list[bytes]:
@@ -220,12 +218,12 @@ def read_part(raw: Raw) -> bytes:
         part = _ReadPart()
     if part.type == "text" and part.text is not None:
         return b"t" + part.text.encode()
-    fields = bytes(raw)
-    if b'"cache_control"' in fields and len(fields) <= LONGEST_JSON:
-        decoded = msgspec.json.decode(fields)
-        decoded.pop("cache_control", None) if isinstance(decoded, dict) else None
-        fields = msgspec.json.encode(decoded)
-    return b"p" + canonicalize(fields.decode())
+    data = bytes(raw)
+    if data[:1] == b"{" and b'"cache_control"' in data:
+        fields = _decode_fields(data)
+        fields.pop("cache_control", None)
+        data = msgspec.json.encode(fields)
+    return b"p" + canonicalize(data.decode())
 
 
 def read_text(content: Raw) -> str:

@@ -55,10 +55,9 @@ def find_groups(
     groups = []
     end = 0
     for number, turn in sorted(turns.items()):
-        seen = calls[number : number + len(turn.calls)]
-        if number < end or (matched := match_calls(turn, seen)) is None:
+        if number < end or (matched := match_calls(turn, calls[number : number + len(turn.calls)])) is None:
             continue
-        end = number + len(seen)
+        end = number + len(matched)
         permitted = turn.permit(reachable)
         if permitted.has_results:
             groups.append(CallGroup(permitted, matched))
@@ -134,7 +133,8 @@ class Replay:
             self._by_call |= {call.number: segment for call in calls}
 
     def _add_group(self, group: CallGroup) -> Segment:
-        seen = list({call.message.calls[0].number: call.message for call in group.calls}.values())
+        by_number = {call.message.calls[0].number: call.message for call in group.calls}
+        seen = [by_number[number] for number in sorted(by_number)]
         fresh = [message for message in seen if message.calls[0].number not in self._used]
         text = "".join(message.text for message in fresh)
         start = self._find_texts()
@@ -161,11 +161,11 @@ class Replay:
 
     def _take_fields(self, message: HistoryMessage) -> dict[str, Any]:
         """A message's fields without its calls; its content goes to whoever asks first."""
+        if message.calls[0].number in self._used:
+            return {"role": ASSISTANT, "content": NULL}
+        self._used.add(message.calls[0].number)
         fields = _decode(message.raw)
         del fields["tool_calls"]
-        if message.calls[0].number in self._used:
-            return {"role": fields["role"], "content": NULL}
-        self._used.add(message.calls[0].number)
         return fields
 
 
@@ -190,18 +190,19 @@ def write_into_message(group: CallGroup, fields: dict[str, Any]) -> list[Raw]:
     messages: list[Raw] = []
     for one in hidden:
         calls = decode_calls(one.message)
-        own = [calls[result.position] for result in one.reachable_results]
-        if own:
-            messages += [Raw(_encode({"role": ASSISTANT, "content": None, "tool_calls": own}))]
+        ours = [calls[result.position] for result in one.reachable_results]
+        if ours:
+            messages += [Raw(_encode({"role": ASSISTANT, "content": None, "tool_calls": ours}))]
             messages += write_results(one, calls)
     calls = decode_calls(last.message)
     avoid_ids(calls, last.own_positions, {call.mark.id for call in group.calls})
+    own = last.own_positions
     reachable = {result.position for result in last.reachable_results}
     theirs = iter(group.calls)
     merged = [
-        calls[position] if position in last.own_positions else next(theirs).raw
+        calls[position] if position in own else next(theirs).raw
         for position in range(len(calls))
-        if position in reachable or position not in last.own_positions
+        if position in reachable or position not in own
     ]
     return [*messages, Raw(_encode({**fields, "tool_calls": merged})), *write_results(last, calls)]
 
@@ -217,7 +218,7 @@ def write_results(message: HiddenMessage, calls: Sequence[Raw]) -> list[Raw]:
 def avoid_ids(calls: list[Raw], own: Collection[int], taken: Collection[str]) -> None:
     """Give calls of ours other ids where the client has given theirs to its own calls."""
     used = {read_mark(call).id for call in calls} | set(taken)
-    for position in own:
+    for position in sorted(own):
         identity = read_mark(calls[position]).id
         if identity in taken:
             fresh = next(name for number in count(1) if (name := f"{identity}_{number}") not in used)

@@ -345,6 +345,19 @@ async def test_hidden_results_are_for_whom_the_resource_is_offered(
     assert back or sent["messages"][-3:] == HISTORY["messages"]
 
 
+async def test_hidden_results_are_for_those_who_may_still_read(
+    walker: Walker, policies: Callable[[str], Snapshot]
+) -> None:
+    await keep(walker, ConversationOwner("default", "anonymous"))
+    assert HIDDEN in (await walker.sent(body=HISTORY))["messages"]
+    desk = Principal("desk")
+    (ann,) = desk.readers("ann") - desk.readers("ben")
+    walker.snapshot = policies(POLICIES.replace("mode: on_demand,", f'mode: on_demand, readers: ["{ann}"],'))
+    sent = await walker.sent(body=HISTORY)
+    assert sent["messages"][-3:] == HISTORY["messages"]
+    assert "kept" not in [message.get("content") for message in sent["messages"]]
+
+
 async def test_the_owner_is_found_out_once(walker: Walker) -> None:
     prepared = await walker.prepare(session="s")
     assert prepared.owner == ConversationOwner("default", "anonymous", session="s")

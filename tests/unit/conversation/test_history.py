@@ -10,8 +10,8 @@ from msgspec import Raw
 
 from gateway.conversation.history import (
     LONGEST_JSON,
-    MAX_CALLS,
-    MAX_MESSAGES,
+    MAX_HISTORY_CALLS,
+    MAX_HISTORY_MESSAGES,
     HistoryReader,
     canonicalize,
     mark_call,
@@ -232,10 +232,10 @@ def test_long_histories_are_not_read() -> None:
     user = {"role": "user", "content": "x"}
     call = {"role": "assistant", "tool_calls": [make_call("a")]}
     assert find_keys(OWNER, encode([user])) is None
-    assert find_keys(OWNER, encode([user] * (MAX_MESSAGES - 1) + [call])) is not None
-    assert find_keys(OWNER, encode([user] * MAX_MESSAGES + [call])) is None
-    assert make_turn_keys(OWNER, encode([user] * (MAX_MESSAGES + 1)), "", [mark_call("a", "f", "")]) is None
-    many = {"role": "assistant", "tool_calls": [make_call("a")] * (MAX_CALLS + 1)}
+    assert find_keys(OWNER, encode([user] * (MAX_HISTORY_MESSAGES - 1) + [call])) is not None
+    assert find_keys(OWNER, encode([user] * MAX_HISTORY_MESSAGES + [call])) is None
+    assert make_turn_keys(OWNER, encode([user] * (MAX_HISTORY_MESSAGES + 1)), "", [mark_call("a", "f", "")]) is None
+    many = {"role": "assistant", "tool_calls": [make_call("a")] * (MAX_HISTORY_CALLS + 1)}
     assert find_keys(OWNER, encode([user, many])) is None
 
 

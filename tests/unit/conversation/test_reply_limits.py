@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from gateway import sse
-from gateway.conversation.calls import MAX_CALLS
+from gateway.conversation.calls import MAX_TURN_CALLS
 from gateway.conversation.loop import LoopPlan, NextTurnStep, TurnLimits
 from gateway.conversation.merge import MAX_ITEMS, merge_deltas
 from gateway.conversation.reply_loop import ReplyLoop
@@ -93,9 +93,9 @@ def test_a_whole_reply_with_too_many_calls_is_refused() -> None:
     call = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
     loop = ReplyLoop(make_plan())
     loop.build_request()
-    loop.take(make_reply(*[call] * MAX_CALLS))
+    loop.take(make_reply(*[call] * MAX_TURN_CALLS))
     with pytest.raises(UpstreamInvalid, match="tool calls"):
-        loop.take(make_reply(*[call] * (MAX_CALLS + 1)))
+        loop.take(make_reply(*[call] * (MAX_TURN_CALLS + 1)))
 
 
 def test_a_list_of_too_many_items_is_refused() -> None:
