@@ -107,7 +107,7 @@ NO_FORMS = MandatoryForms()
 
 
 def find_translated(candidates: Iterable[Candidate], wanted: frozenset[str]) -> MandatoryForms:
-    """What is mandatory and there in a wanted language; what is not there in it is placed in the language that it has."""
+    """What is mandatory and there in a wanted language; what is not is placed in the language that it has."""
     usable = [
         candidate
         for candidate in candidates
