@@ -72,6 +72,7 @@ def make_scope_key(scope: Scope, snapshot: Snapshot, tools: OwnTools | None, tok
         scope.node and scope.node.path,
         scope.readers,
         scope.bound,
+        scope.contexts,
         asked.inject,
         budget,
         match_languages(snapshot.languages, asked.language) if asked.language is not None else None,
