@@ -360,3 +360,24 @@ def test_a_form_that_the_caller_may_not_read_stands_for_no_other(policies: Polic
     assert "legal/en" not in ids(
         collected(policies(hidden), Principal("x", groups=frozenset({"inner"})), language="de")
     )
+
+
+CHOSEN = f"""
+contexts:
+  legal: {{mandatory: true, resources: {{{text("en", key="terms", languages="[en]")}}}}}
+  own: {{resources: {{{text("rule", key="rule", mandatory="true")}}}}}
+  rival: {{resources: {{{text("de", key="terms", languages="[de]", mandatory="true")},
+    {text("rule", key="rule", mandatory="true")}}}}}
+agents: {{clerk: {{contexts: [own]}}}}
+content: {{site: {{contexts: [rival]}}}}
+"""
+
+
+def test_a_form_that_the_caller_chose_does_not_stand_for_what_applies_to_all(policies: Policies) -> None:
+    found = ids(collected(policies(CHOSEN), content="site", language="de"))
+    assert ("legal/en" in found, "rival/de" in found) == (True, False)
+
+
+def test_a_context_that_the_request_names_is_not_mandatory(policies: Policies) -> None:
+    found = ids(collected(policies(CHOSEN), agent="clerk", contexts=("rival",)))
+    assert ("own/rule" in found, "rival/rule" in found) == (True, False)
