@@ -160,7 +160,8 @@ def run_litellm(installed: InstalledPeer, around: Surroundings) -> Generator[Sub
     key = f"sk-{secrets.token_hex(32)}"  # it does not start without one
     said = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "LITELLM_MASTER_KEY": key}
     environ: Mapping[str, str] = {**os.environ, **said}
-    with run_process([*command, "--num_workers", "1"], environ) as process:
+    # On a busy machine a client may wait longer for the others than uvicorn's 5 s.
+    with run_process([*command, "--num_workers", "1", "--keepalive_timeout", "60"], environ) as process:
         wait_until_alive(port, "/health/liveliness", process)
         bearer = RequestRoute(headers=(("authorization", f"Bearer {key}"),))
         yield build_subject("litellm", port, process, bearer, 20)
