@@ -6,7 +6,7 @@ GatewayError
 ├── UnknownEndpoint 404    ├── NotFound 404           ├── MethodNotAllowed 405
 ├── RequestTimeout 408     ├── Conflict 409           ├── PreconditionFailed 412
 ├── BodyTooLarge 413       ├── UnsupportedMediaType 415   ├── InvalidObject 422
-├── RateLimited 429        ├── HeadersTooLarge 431    ├── EndpointUnavailable 501
+├── RateLimited 429 ── WorkspaceBusy   ├── HeadersTooLarge 431    ├── EndpointUnavailable 501
 ├── ServiceUnavailable 503 ── StoreUnavailable        ├── InsufficientStorage 507
 └── UpstreamError 502 ── UpstreamUnreachable, UpstreamInvalid, UpstreamAuth, LoopLimit, UpstreamTimeout (504)
 """
@@ -168,6 +168,13 @@ class InvalidObject(GatewayError):
 
 class RateLimited(GatewayError):
     status, code, kind = 429, "rate_limited", "rate_limit_error"
+
+
+class WorkspaceBusy(RateLimited):
+    """Too much work of one workspace is waiting; that of others is not affected."""
+
+    code = "workspace_busy"
+    retry_after = 1.0
 
 
 class HeadersTooLarge(GatewayError):

@@ -1,6 +1,5 @@
 """Scope → contexts → candidates → search → selection → injection; once per snapshot, scope and question."""
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from gateway.domain.lru import HitCounter
 from gateway.domain.scope import Scope
 from gateway.domain.search import Query, SearchResult
 from gateway.domain.snapshot import Snapshot
+from gateway.fair_queue import FairThreads
 from gateway.injection.blocks import StableBlock, add_items, compute_block_tag, entry_cost, render, render_stable
 from gateway.injection.tools import PLAIN_TOOLS
 from gateway.scopes.chat_body import find_question
@@ -77,6 +77,7 @@ class ContextBuilder:
     secret: bytes
     default_budget: int
     semantic: SemanticCollector | None = None  # None: semantic resources are only offered through the tools
+    threads: FairThreads = field(default_factory=lambda: FairThreads("builder"))
     lookups: HitCounter = field(default_factory=HitCounter)  # hits and misses of cached selections
 
     async def build(self, order: ContextOrder) -> Injection:
@@ -89,14 +90,14 @@ class ContextBuilder:
         asked = order.scope.request
         if asked.items and asked.inject and order.scope.takes_part:
             tag, count = self._tag(order), self._counting(order)
-            injection = await asyncio.to_thread(add_items, injection, asked.items, tag, count)
+            injection = await self.threads.run(order.workspace, add_items, injection, asked.items, tag, count)
         return injection
 
     async def _open_scope(self, order: ContextOrder) -> ScopeContext:
         key = make_scope_key(order.workspace, order.scope, order.tools, self.counter.family(order.model))
         context: ScopeContext | None = order.snapshot.memo.get(key)
         if context is None:
-            context = await asyncio.to_thread(self._collect, order, key)
+            context = await self.threads.run(order.workspace, self._collect, order, key)
             order.snapshot.memo.put(key, context, 1 + len(context.proposal.candidates) + len(context.proposal.dropped))
         return context
 
@@ -122,7 +123,7 @@ class ContextBuilder:
         if known is not None:
             return known
         found = await semantic.collect(order.workspace, order.scope, query, context.searchable)
-        injection = await asyncio.to_thread(self._render, order, context, found)
+        injection = await self.threads.run(order.workspace, self._render, order, context, found)
         if found.reason is None and not found.pending:
             selection = injection.selection
             order.snapshot.memo.put(key, injection, 1 + len(selection.catalogue) + len(selection.dropped))
@@ -131,7 +132,7 @@ class ContextBuilder:
     async def _inject(self, order: ContextOrder, context: ScopeContext) -> Injection:
         """The injection without a search."""
         if context.injection is None:
-            context.injection = await asyncio.to_thread(self._render, order, context, None)
+            context.injection = await self.threads.run(order.workspace, self._render, order, context, None)
         return context.injection
 
     def _render(self, order: ContextOrder, context: ScopeContext, found: SearchResult | None) -> Injection:

@@ -45,7 +45,9 @@ class FakeEmbedder:
         self.obeys = True  # whether it respects `within`
         self.closed = False
 
-    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
+    async def embed(
+        self, texts: Sequence[str], within: float | None = None, workspace: str = ""
+    ) -> NDArray[np.float32]:
         (self.passages if within is None else self.queries).extend(texts)
         if self.broken:
             raise EmbedderUnavailable("broken")

@@ -9,6 +9,8 @@ from functools import partial
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.search import Query, SearchResult
+from gateway.errors import WorkspaceBusy
+from gateway.fair_queue import FairThreads
 from gateway.semantic.index.indexer import Indexer
 from gateway.semantic.index.nearest import NearestLookup
 from gateway.semantic.index.passage_index import IndexWords
@@ -32,7 +34,7 @@ from gateway.settings import SemanticSettings
 
 LISTED = 50  # resources that a query of `list_context_resources` finds at most
 RELEVANT = 0.002  # probability of what a tool lists: its reader judges for itself, and noise is ten times below
-FAILURES = (EmbedderUnavailable, ValueError)  # the latter for vectors of different widths
+FAILURES = (EmbedderUnavailable, ValueError, WorkspaceBusy)  # the latter for vectors of different widths
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +55,8 @@ class SemanticEngine:
         self._settings = settings
         self._configured = SelectionSettings.from_data(settings.model_dump())
         self._calibration = calibration
-        self._views = IndexViews(indexer)
+        self._threads = FairThreads("search")
+        self._views = IndexViews(indexer, threads=self._threads)
         self._admission = Admission()
         self._relations = relations or RelationsBuilder()
         self._caught_up = asyncio.Event()
@@ -93,10 +96,10 @@ class SemanticEngine:
         pending = self._find_pending(words, resources)
         domains = build_domains(resources, words.tools, settings.override(self._configured))
         try:
-            async with self._admission.admit(self._within) as within:
+            async with self._admission.admit(workspace, self._within) as within:
                 queries = await self._build_queries(workspace, query, domains, words, within)
                 find_neighbours = await self._make_neighbour_finder(words, tuple(resources), queries)
-                found = await asyncio.to_thread(select_picks, queries, self._calibration, find_neighbours)
+                found = await self._threads.run(workspace, select_picks, queries, self._calibration, find_neighbours)
                 return replace(found, pending=pending)
         except SearchTimeout:
             return SearchResult(reason="late", pending=pending)
@@ -139,9 +142,9 @@ class SemanticEngine:
             return None
         everything = SearchDomain(tuple(resources), SelectionRule(top_k=self._settings.top_k))
         try:
-            async with self._admission.admit(self._within) as within:
+            async with self._admission.admit(workspace, self._within) as within:
                 queries = await self._build_queries(workspace, split_query(text), [everything], words, within)
-                return await asyncio.to_thread(answer, queries[0]) if queries else None
+                return await self._threads.run(workspace, answer, queries[0]) if queries else None
         except (SearchTimeout, *FAILURES):
             return None
 
@@ -150,7 +153,7 @@ class SemanticEngine:
     ) -> list[DomainQuery]:
         """Every domain in which there is something to find, with the vectors of what is looked for."""
         began = time.monotonic()
-        views = [(await self._views.get_view(words, domain.resources), domain.rule) for domain in domains]
+        views = [(await self._views.get_view(words, domain.resources, workspace), domain.rule) for domain in domains]
         views = [(view, rule) for view, rule in views if len(view.rows)]
         if not query.sentences or not views:
             return []

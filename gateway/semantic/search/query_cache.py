@@ -30,7 +30,7 @@ class QueryCache:
         self.lookups.hits += len(wanted) - len(missing)
         self.lookups.misses += len(missing)
         if missing:
-            rows = await embedder.embed([sentence for _, _, sentence in missing], within)
+            rows = await embedder.embed([sentence for _, _, sentence in missing], within, workspace)
             found.update(zip(missing, rows, strict=True))
         for key in wanted:
             self._kept.put(key, found[key])

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from gateway.domain.lru import LruCache
+from gateway.fair_queue import FairThreads
 from gateway.semantic.index.indexed_resources import get_resource_id
 from gateway.semantic.index.indexer import Indexer
 from gateway.semantic.index.lexical import LexicalIndex, LexicalMatch, LexicalView, extract_terms
@@ -113,8 +114,11 @@ class IndexViews:
     Reading the words of a large index takes seconds; nobody waits for that, the former index serves meanwhile.
     """
 
-    def __init__(self, indexer: Indexer, views: int = VIEWS, numbers: int = NUMBERS) -> None:
+    def __init__(
+        self, indexer: Indexer, views: int = VIEWS, numbers: int = NUMBERS, threads: FairThreads | None = None
+    ) -> None:
         self._indexer = indexer
+        self._threads = threads or FairThreads("views")
         self._words: IndexWords | None = None
         self._reading: asyncio.Task[None] | None = None
         self._numbers = numbers
@@ -131,13 +135,13 @@ class IndexViews:
         while (reading := self._begin_reading()) is not None:
             await asyncio.shield(reading)
 
-    async def get_view(self, words: IndexWords, resources: tuple[str, ...]) -> IndexView:
+    async def get_view(self, words: IndexWords, resources: tuple[str, ...], workspace: str = "") -> IndexView:
         """What a scope sees; callers share one build, which goes on when they no longer wait for it."""
         if self._words is not words:  # a newer index serves meanwhile, and the views that are kept are of that one
-            return await asyncio.to_thread(IndexView.build, words, resources)
+            return await self._threads.run(workspace, IndexView.build, words, resources)
         task = self._kept.get(resources)
         if task is None:
-            task = asyncio.create_task(asyncio.to_thread(IndexView.build, words, resources))
+            task = asyncio.create_task(self._threads.run(workspace, IndexView.build, words, resources))
             # A view too large for the bound is kept alone: building it for every question would be worse.
             self._kept.put(resources, task, min(_estimate_size(words, resources), self._numbers))
         return await asyncio.shield(task)

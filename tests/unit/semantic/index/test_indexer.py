@@ -30,7 +30,9 @@ class Hashing:
         self.gate.set()
         self.broken = False
 
-    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
+    async def embed(
+        self, texts: Sequence[str], within: float | None = None, workspace: str = ""
+    ) -> NDArray[np.float32]:
         self.texts += texts
         await self.gate.wait()
         if self.broken:

@@ -18,7 +18,9 @@ class Counting:
         self.asked: list[list[str]] = []
         self.late = False
 
-    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
+    async def embed(
+        self, texts: Sequence[str], within: float | None = None, workspace: str = ""
+    ) -> NDArray[np.float32]:
         if self.late:
             raise SearchTimeout("late")
         self.asked.append(list(texts))
