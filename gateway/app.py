@@ -8,7 +8,7 @@ import logging
 import secrets
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,9 @@ from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
 from gateway.edge.site import build_site
 from gateway.errors import Fault, Faults
 from gateway.extraction.extract import DocumentCache
-from gateway.links.cache import LinkCache
+from gateway.extraction.extractor import Extractor
+from gateway.fair_queue import FairThreads
+from gateway.links.cache import LinkCache, make_guarded_fetch
 from gateway.pipeline import Pipeline
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import load_policies
@@ -90,6 +92,9 @@ class Gateway:
     watchdog: LoopWatchdog = field(default_factory=LoopWatchdog)
     auth: Authenticator = field(init=False)
     access: AccessControl = field(init=False)
+    threads: FairThreads = field(init=False)
+    extractor: Extractor = field(init=False)
+    loaded_files: Fingerprint | None = field(init=False, default=None)  # the state of the policy files in use
 
     def __post_init__(self) -> None:
         fresh = Freshness(self.settings.auth.stale_seconds, lambda: self.policies.contact)
@@ -110,9 +115,12 @@ class Gateway:
     async def _build(cls, settings: Settings, stores: Stores, timings: ConversationTimings) -> Gateway:
         store = MonitoredStore(stores.ephemeral)
         registry = load_type_registry(settings)
-        links = LinkCache(store, settings.links)
+        threads, extractor = FairThreads("work"), Extractor(settings.documents)
+        links = LinkCache(store, settings.links, fetch=make_guarded_fetch(settings.links, extractor))
         materials = PolicyMaterials(DocumentCache(settings.documents), links)
         policies = PolicyRepository(PolicySource(Path(settings.policies), registry, materials), stores.records)
+        # Before they are read: what is saved meanwhile differs from this, and is noticed.
+        loaded = await asyncio.to_thread(compute_fingerprint, Path(settings.policies))
         await load_policies_and_links(policies, links)
         upstreams = build_upstreams(settings)
         routes = Routes(settings, upstreams)
@@ -120,22 +128,32 @@ class Gateway:
         secret = settings.secret.encode() if settings.secret else await store.put_new(SECRET, secrets.token_bytes(32))
         semantic = None
         if settings.semantic.enabled:
-            semantic = SemanticService(settings.semantic, lambda: open_vectors(settings.store), settings.store)
+            semantic = SemanticService(
+                settings.semantic, lambda: open_vectors(settings.store), settings.store, threads=threads
+            )
         collector = SemanticCollector(semantic) if semantic is not None else None
-        builder = ContextBuilder(counter, build_merge(registry), secret, settings.defaults.budget, collector)
+        builder = ContextBuilder(counter, build_merge(registry), secret, settings.defaults.budget, collector, threads)
         hidden_turns = HiddenTurns(store, timings.hidden_turns)
         pipeline = Pipeline(routes, builder, hidden_turns, settings.defaults, semantic, timings)
         gateway = cls(
             settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline
         )
+        gateway.threads, gateway.extractor, gateway.loaded_files = threads, extractor, loaded
         policies.watch(gateway._follow_policies)
+        policies.watch_records(gateway._follow_records)
+        gateway._follow_records()
         gateway._follow_policies()
         return gateway
 
+    def _follow_records(self) -> None:
+        """Other records are known: keys are valid or revoked at once."""
+        self.auth.update(self.policies.list_records(KEYS))
+
     def _follow_policies(self) -> None:
         """Other policies serve from now on: what depends on them follows."""
-        self.auth.update(self.policies.list_records(KEYS))
-        self.links.track(one for uses in self.policies.links().values() for _, _, one in uses)
+        links = self.policies.links()
+        users = {url: [use.workspace for use in uses] for url, uses in links.items()}
+        self.links.track((use.link for uses in links.values() for use in uses), users)
         if self.semantic is not None:
             self.semantic.submit(*self.policies.snapshots())
 
@@ -177,15 +195,20 @@ class Gateway:
             store=self.store,
             links=self.links,
             pipeline=self.pipeline,
+            threads=self.threads,
+            extractor=self.extractor,
         )
         return build_management_app(parts)
 
     def _list_enabled(self) -> dict[str, Upstream]:
         return {name: up for name, up in self.upstreams.items() if self.settings.upstreams[name].enabled}
 
-    async def reload(self) -> None:
-        """Read the policies again; a faulty set changes nothing and is reported."""
-        if await self.policies.reload():
+    async def reload(self, *, wait: bool = True) -> None:
+        """Read the policies again; a faulty set changes nothing and is reported.
+
+        Without `wait`, workspaces with policies of their own may follow later.
+        """
+        if await self.policies.reload(wait=wait):
             log.info("policies reloaded, generation %d", self.policies.generation)
         else:
             self.metrics.count_failed_reload()
@@ -196,8 +219,7 @@ class Gateway:
         """Watch the policies, refresh links, write logs, until the block ends."""
         loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_SECONDS)
-        directory = Path(self.settings.policies)
-        self._add_jobs(compute_fingerprint(directory))
+        self._add_jobs(self.loaded_files)
         reloads: set[asyncio.Task[None]] = set()
         loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(self.reload())))
         try:
@@ -219,12 +241,12 @@ class Gateway:
         def watch_files() -> Coroutine[Any, Any, None]:
             # A second watch cannot know what the first one missed: it begins with a reload.
             since = known.pop() if known else frozenset()
-            return watch(directory, self.reload, since=since)
+            return watch(directory, lambda: self.reload(wait=False), since=since)
 
         jobs.add("policy files", watch_files)
         jobs.add("stored policies", self.policies.follow)
         jobs.add("retention", lambda: prune_periodically(self.stores.records, self.store, settings.versions))
-        jobs.add("links", lambda: self.links.run(self.reload))
+        jobs.add("links", lambda: self.links.run(self._use_new_pages))
         jobs.add("exchange log", self.exchanges.run)
         if self.semantic is not None:
             jobs.add("semantic search", self.semantic.run)
@@ -235,7 +257,14 @@ class Gateway:
             if isinstance(upstream, LitellmUpstream):
                 jobs.add_once(f"upstream {name}", upstream.prepare)
 
+    async def _use_new_pages(self, urls: Collection[str]) -> None:
+        """Links have another text: whoever uses them follows."""
+        await self.policies.update_links(urls)
+
     async def close(self) -> None:
+        await self.policies.close()
+        self.threads.close()
+        self.extractor.threads.close()
         for upstream in self.upstreams.values():
             await upstream.close()
         if self.semantic is not None:

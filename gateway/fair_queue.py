@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -114,7 +115,9 @@ class FairQueue:
             self._ready.pop(workspace, None)
 
 
-REQUEST_BOUNDS = QueueBounds(places=4, each=3, waiting=1024)  # for what a request computes in a thread
+# For what requests compute: more threads than cores make nothing faster, and the event loop slower.
+CORES = max(2, os.cpu_count() or 1)
+REQUEST_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=1024)
 
 
 class FairThreads:

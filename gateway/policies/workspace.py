@@ -1,7 +1,7 @@
 """What workspaces have stored, compiled on top of the policy files."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -39,6 +39,10 @@ class StoredPolicies:
         """The records of a kind in all workspaces."""
         return self.by_kind.get(kind, {}).values()
 
+    def list_users(self) -> frozenset[str]:
+        """The workspaces that have stored policies."""
+        return frozenset(name for name, entries in self.parsed.items() if entries)
+
     def apply(self, changed: Iterable[Record]) -> "StoredPolicies":
         """The state after changes; kinds and workspaces that they do not touch are shared with this one."""
         by_kind: dict[str, dict[RecordKey, Record]] = {}
@@ -46,14 +50,17 @@ class StoredPolicies:
         for record in changed:
             workspace, kind, alias = record.key
             records = by_kind.setdefault(kind, dict(self.by_kind.get(kind, {})))
-            entries = parsed.setdefault(workspace, dict(self.parsed.get(workspace, {})))
             if record.body is None:
                 records.pop(record.key, None)
-                entries.pop(record.key, None)
             else:
                 records[record.key] = record
-                if kind in SECTIONS:
-                    entries[record.key] = make_stored_entry(kind, alias, orjson.loads(record.body), record)
+            if kind not in SECTIONS:
+                continue  # keys and drafts are no policies
+            entries = parsed.setdefault(workspace, dict(self.parsed.get(workspace, {})))
+            if record.body is None:
+                entries.pop(record.key, None)
+            else:
+                entries[record.key] = make_stored_entry(kind, alias, orjson.loads(record.body), record)
         return StoredPolicies({**self.by_kind, **by_kind}, {**self.parsed, **parsed})
 
     def entries(self, workspace: str) -> Sections:
@@ -107,6 +114,25 @@ class Workspace:
     def assemble(self, generation: int, now: float) -> "Workspace":
         """The same workspace with its snapshot; raises Faults."""
         return Workspace(self.contexts, self.own, self.policies, assemble(self.policies, generation, now))
+
+    def says_the_same(self, former: "Workspace") -> bool:
+        """Whether its snapshot would be the former's: nothing but documents that no context uses was changed."""
+        if former.policies.tree is not self.policies.tree:
+            return False
+        return all(
+            known.keys() == own.keys() and all(known[alias] is own[alias] for alias in own)
+            for known, own in (
+                (former.policies.compiled[kind], self.policies.compiled[kind]) for kind in COMPILED_KINDS
+            )
+        )
+
+    def replace_entries(self, own: Sections) -> "Workspace":
+        """The same policies and the same snapshot, with other entries that are no part of it."""
+        return replace(self, own=own)
+
+    def replace_generation(self, number: int) -> "Workspace":
+        """The same workspace as part of a generation."""
+        return replace(self, snapshot=replace(self.snapshot, generation=number))
 
     def entries(self, files: FilePolicies) -> "WorkspaceEntries":
         """Every object by kind and alias; nodes are listed one by one under their ids."""

@@ -49,13 +49,14 @@ class SemanticEngine:
         calibration: Calibration,
         lookup: NearestLookup | None = None,
         relations: RelationsBuilder | None = None,
+        threads: FairThreads | None = None,
     ) -> None:
         self._indexer = indexer
         self._lookup = lookup
         self._settings = settings
         self._configured = SelectionSettings.from_data(settings.model_dump())
         self._calibration = calibration
-        self._threads = FairThreads("search")
+        self._threads = threads or FairThreads("search")
         self._views = IndexViews(indexer, threads=self._threads)
         self._admission = Admission()
         self._relations = relations or RelationsBuilder()
