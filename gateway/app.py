@@ -118,7 +118,9 @@ class Gateway:
         threads, extractor = FairThreads("work"), Extractor(settings.documents)
         links = LinkCache(store, settings.links, fetch=make_guarded_fetch(settings.links, extractor))
         materials = PolicyMaterials(DocumentCache(settings.documents), links)
-        policies = PolicyRepository(PolicySource(Path(settings.policies), registry, materials), stores.records)
+        policies = PolicyRepository(
+            PolicySource(Path(settings.policies), registry, materials), stores.records, quotas=settings.quotas
+        )
         # Before they are read: what is saved meanwhile differs from this, and is noticed.
         loaded = await asyncio.to_thread(compute_fingerprint, Path(settings.policies))
         await load_policies_and_links(policies, links)

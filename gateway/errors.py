@@ -2,7 +2,7 @@
 
 GatewayError
 ├── InvalidRequest 400 ── InvalidJson, UnknownAlias, AgentConflict, ModelRequired, MissingVariable
-├── InvalidApiKey 401      ├── Forbidden 403 ── UserNotAllowed, ForbiddenHost
+├── InvalidApiKey 401      ├── Forbidden 403 ── UserNotAllowed, ForbiddenHost, QuotaExceeded
 ├── UnknownEndpoint 404    ├── NotFound 404           ├── MethodNotAllowed 405
 ├── RequestTimeout 408     ├── Conflict 409           ├── PreconditionFailed 412
 ├── BodyTooLarge 413       ├── UnsupportedMediaType 415   ├── InvalidObject 422
@@ -111,6 +111,20 @@ class UserNotAllowed(Forbidden):
 
 class ForbiddenHost(Forbidden):
     code = "forbidden_host"
+
+
+class QuotaExceeded(Forbidden):
+    """A workspace would have more of something than it may have."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, quota: str, limit: int, used: int, wanted: int) -> None:
+        super().__init__(
+            f"The quota {quota} of this workspace is {limit}; {used} are used, and this would make it {wanted}. "
+            "Delete something, or ask the operator for a higher quota.",
+            param=quota,
+        )
+        self.quota, self.limit, self.used = quota, limit, used
 
 
 class UnknownEndpoint(GatewayError):

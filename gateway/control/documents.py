@@ -89,6 +89,7 @@ class Documents:
         """Extract and store a document; also returns whether it is new. Raises InvalidObject if it has no text."""
         digest = upload.sha256
         if digest not in self._policies.entries(caller.workspace)[KIND]:
+            self._policies.check_upload(caller.workspace, len(upload.content))
             text = await self._extract(caller.workspace, upload)
             async with self._writer.lock(caller.workspace):
                 if digest not in self._policies.entries(caller.workspace)[KIND]:
@@ -133,6 +134,7 @@ class Documents:
 
     async def _save(self, caller: Principal, upload: Upload, text: str) -> tuple[DocumentInfo, bool]:
         digest, size = upload.sha256, len(upload.content)
+        self._policies.check_upload(caller.workspace, size)
         for position, piece in enumerate(_list_piece_keys(caller.workspace, digest, size)):
             await self._store.put(piece, upload.content[position * PIECE : (position + 1) * PIECE])
         name = upload.name or f"{digest[:12]}.{upload.form}"

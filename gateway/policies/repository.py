@@ -19,14 +19,18 @@ from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import FilePolicies, FilePolicyReader
 from gateway.policies.files import SECTIONS
 from gateway.policies.generation import GenerationBuilder, LinkUse, PolicyGeneration, WorkspaceBuild
+from gateway.policies.quotas import Quotas, QuotaUse
 from gateway.policies.workspace import Changes, StoredPolicies, WorkspaceEntries
 from gateway.policies.workspace_builds import WorkspaceBuilds
+from gateway.settings import QuotaSettings
 from gateway.stores.protocols import RecordStore
 
 POLL_SECONDS = 0.5
 START_PATIENCE = 60.0  # seconds that a start waits until the policies of all workspaces are compiled
 BUSY_SECONDS = 0.2  # until a build that found no room in the queue is tried again
 NOTIFY_SECONDS = 0.1  # between two announcements while many workspaces are built
+LARGE_BYTES = 64 * 1024  # of writes; more are not looked through on the event loop
+DEFAULT_QUOTAS = QuotaSettings()
 COMPILE_BOUNDS = QueueBounds(places=3, each=1, waiting=64)
 FULL_COLLECTION_SWAPS = 2048  # after so many swaps all objects are examined: the event loop stops for about 75 ms
 DEFAULT = "default"
@@ -49,12 +53,14 @@ class PolicyRepository:
         source: PolicySource,
         store: RecordStore,
         *,
+        quotas: QuotaSettings = DEFAULT_QUOTAS,
         clock: Callable[[], float] = time.time,
         full_collection_swaps: int = FULL_COLLECTION_SWAPS,
     ) -> None:
         self._reader = FilePolicyReader(source)
         self._builder = GenerationBuilder(source, clock)
         self._store = store
+        self._quotas = Quotas(quotas)
         self._clock = clock
         self._full_collection_swaps = full_collection_swaps
         self._now = PolicyGeneration()
@@ -191,7 +197,11 @@ class PolicyRepository:
         self._notify()
 
     async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
-        """Store all changes or none; they are in use on this replica on return. Raises VersionConflict, StoreError."""
+        """Store all changes or none; they are in use on this replica on return.
+
+        Raises QuotaExceeded, VersionConflict and StoreError.
+        """
+        await self._check_quotas(writes)
         prefix = make_id(ID_TIME_DIGITS, ID_RANDOM_BYTES)
         identified = [
             write if write.id is not None else replace(write, id=f"{prefix}{position:04x}")
@@ -202,11 +212,34 @@ class PolicyRepository:
             await self.refresh(*{write.key.workspace for write in writes})
         return records
 
+    def list_quotas(self, workspace: str) -> list[QuotaUse]:
+        """Every quota of a workspace, with what is used of it."""
+        return self._quotas.list_uses(workspace, self._now.stored, self._count_links(workspace))
+
+    def check_upload(self, workspace: str, size: int) -> None:
+        """Raise QuotaExceeded if a document of so many bytes could not be stored."""
+        self._quotas.check_document(workspace, size, self._now.stored)
+
     def trial(self, workspace: str, changes: Changes) -> Snapshot:
-        """The snapshot that changes would give; raises Faults. Takes milliseconds of CPU: not on the event loop."""
+        """The snapshot that changes would give; raises Faults, QuotaExceeded for too many links.
+
+        Takes milliseconds of CPU: not on the event loop.
+        """
         current = self._now
         changed = self._builder.build_workspace(current, workspace, changes)
+        self._quotas.check_links(workspace, self._count_links(workspace), changed.link_count)
         return changed.assemble(current.number, self._clock()).snapshot
+
+    async def _check_quotas(self, writes: Sequence[RecordWrite]) -> None:
+        stored = self._now.stored
+        if sum(len(write.body or b"") for write in writes) < LARGE_BYTES:
+            self._quotas.check_writes(writes, stored)
+        else:
+            await self.threads.run(writes[0].key.workspace, self._quotas.check_writes, writes, stored)
+
+    def _count_links(self, workspace: str) -> int:
+        known = self._now.faulty.get(workspace) or self._now.workspaces.get(workspace)
+        return 0 if known is None else known.link_count
 
     async def try_changes(self, workspace: str, changes: Changes) -> Snapshot:
         """As `trial`, in a thread; raises WorkspaceBusy if this workspace tries too much at once."""

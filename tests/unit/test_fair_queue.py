@@ -147,7 +147,8 @@ async def test_threads_run_work_of_others_beside_that_of_a_workspace_that_never_
 
 
 async def test_a_thread_whose_caller_has_left_keeps_its_place_until_it_ends() -> None:
-    threads, gate, running = FairThreads("test", QueueBounds(places=1, each=1, waiting=9)), threading.Event(), []
+    threads, gate = FairThreads("test", QueueBounds(places=1, each=1, waiting=9)), threading.Event()
+    running: list[int] = []
     first = asyncio.create_task(threads.run("a", gate.wait))
     await asyncio.sleep(0.02)
     first.cancel()

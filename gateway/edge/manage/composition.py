@@ -20,6 +20,7 @@ from gateway.edge.manage.drafts import DraftListRoutes
 from gateway.edge.manage.keys import KeyRoutes
 from gateway.edge.manage.links import LinkRoutes
 from gateway.edge.manage.objects import AGENT_MODELS, PROFILE_MODELS, PROMPT_MODELS, build_object_routes
+from gateway.edge.manage.quotas import QuotaRoutes
 from gateway.edge.manage.resolve import ResolveRoutes
 from gateway.edge.manage.resource_types import ResourceTypeRoutes
 from gateway.edge.manage.resources import ResourceRoutes
@@ -73,6 +74,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         SearchRoutes(parts.policies, parts.threads),
         BundleRoutes(parts.policies, BundleImporter(parts.policies, services.writer, files), files, parts.threads),
         AuditRoutes(parts.records),
+        QuotaRoutes(parts.policies),
         KeyRoutes(Keys(parts.policies, parts.settings.auth.keys)),
     )
     return build_api_app(groups, parts.settings.limits)

@@ -313,7 +313,7 @@ async def test_the_loop_wakes_by_itself_when_a_link_is_due(store, web):
 
 async def test_the_default_fetch_stands_behind_the_guard():
     with pytest.raises(LinkRefused, match="not on the public Internet"):
-        await make_guarded_fetch(LIMITS)("http://127.0.0.1:8080/", None, None)
+        await make_guarded_fetch(LIMITS)("http://127.0.0.1:8080/", None, None, "")
 
 
 class Cluster:

@@ -16,6 +16,7 @@ from gateway.domain.record import Author, FeedPosition, RecordBatch, RecordKey, 
 from gateway.errors import Faults, ServiceUnavailable, StoreError, VersionConflict
 from gateway.policies import repository
 from gateway.policies.context_compiler import PolicySource
+from gateway.policies.generation import WorkspaceBuild
 from gateway.policies.repository import PolicyRepository
 from gateway.resources.registry import load_registry
 from gateway.stores.memory_records import MemoryRecordStore
@@ -575,8 +576,11 @@ async def test_a_workspace_that_takes_long_to_compile_at_the_start_is_refused_al
 
 
 async def test_what_nobody_foresaw_in_a_compilation_is_recorded_on_its_workspace(house: House) -> None:
+    def fail(*_: Any) -> WorkspaceBuild:
+        raise LookupError("unforeseen")
+
     policies = await house.start()
-    policies._builder.build = lambda *_: {}["unforeseen"]  # type: ignore[method-assign]
+    policies._builder.build = fail  # type: ignore[method-assign]
     await policies.commit([write("contexts", "seo", text("x"), "hostile")], AUTHOR)
     assert "unforeseen" in str(policies.error)
     with pytest.raises(ServiceUnavailable):

@@ -318,7 +318,7 @@ async def test_questions_that_come_together_share_one_view(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("bound", "value"), [("views", 2), ("numbers", (3 + 2 * WIDTH) * WIDTH)])
-async def test_views_are_forgotten_the_oldest_first(bound: str, value: int) -> None:
+async def test_views_are_forgotten_the_oldest_first(bound: str, value: Any) -> None:
     async with open_search(HELP) as search:
         views = IndexViews(search.indexer, **{bound: value})
         await views.catch_up()
