@@ -19,6 +19,9 @@ from gateway.semantic.model.embedder import Embedder, SemanticError
 from gateway.stores.protocols import VectorStore
 
 CHUNK = 8  # passages embedded before the indexer checks for a newer request
+# After a build the indexer rests, so that policies that change all the time do not take all the CPU.
+REST_SHARE = 2.0  # of the time that the build took
+MOST_REST_SECONDS = 2.0
 MARKED_AT_ONCE = 1000  # vectors in memory only to be marked as used
 # A partial index is published when it has grown by so much: each time costs as much as the whole.
 PUBLISH_GROWTH, PUBLISH_PASSAGES = 1.25, 200
@@ -102,9 +105,11 @@ class Indexer:
             await self._changed.wait()
             self._changed.clear()
             assert self._newest is not None
+            began = time.monotonic()
             try:
                 if await self._build(self._newest):
                     self._done.set()
+                await asyncio.sleep(min((time.monotonic() - began) * REST_SHARE, MOST_REST_SECONDS))
             except SemanticError as error:
                 log.warning("indexing is paused until the embedder works: %s", error)
                 self.progress = replace(self.progress, error=str(error))

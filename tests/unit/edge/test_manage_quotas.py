@@ -64,9 +64,8 @@ async def test_a_workspace_can_have_quotas_of_its_own(gateway: ManagedGateway) -
 
 async def test_an_import_is_counted_as_a_whole(gateway: ManagedGateway) -> None:
     async def send(count: int, mode: str = "merge") -> Any:
-        bundle = {"contexts": {f"c{number}": {} for number in range(count)}}
-        headers = {"content_type": "application/json"}
-        return await gateway.ask("POST", f"/import?mode={mode}", orjson.dumps(bundle), **headers)
+        bundle: dict[str, Any] = {"contexts": {f"c{number}": {} for number in range(count)}}
+        return await gateway.ask("POST", f"/import?mode={mode}", orjson.dumps(bundle), content_type="application/json")
 
     require_refused("contexts", 3, 0, await send(4))
     assert {"name": "contexts", "limit": 3, "used": 0} in (await gateway.ask("GET", "/quotas")).json["items"]
@@ -85,12 +84,11 @@ async def test_keys_drafts_and_documents_have_quotas(gateway: ManagedGateway) ->
     for number in range(2):
         assert (await gateway.ask("POST", "/keys", {"name": f"k{number}"}, by=ADMIN)).status == 201
     require_refused("keys", 2, 2, await gateway.ask("POST", "/keys", {"name": "k2"}, by=ADMIN))
-    plain = {"content_type": "text/plain"}
-    answer = await gateway.ask("POST", "/documents", b"x" * 1001, **plain)
+    answer = await gateway.ask("POST", "/documents", b"x" * 1001, content_type="text/plain")
     require_refused("document_bytes", 1000, 0, answer)
     for content in (b"one", b"two"):
-        assert (await gateway.ask("POST", "/documents", content, **plain)).status == 201
-    require_refused("documents", 2, 2, await gateway.ask("POST", "/documents", b"three", **plain))
+        assert (await gateway.ask("POST", "/documents", content, content_type="text/plain")).status == 201
+    require_refused("documents", 2, 2, await gateway.ask("POST", "/documents", b"three", content_type="text/plain"))
     for alias in ("a", "b"):
         await gateway.ask("POST", "/contexts", {"alias": alias})
     assert (await gateway.ask("PUT", "/contexts/a/draft", {"name": "A"})).status in (200, 201)

@@ -580,7 +580,7 @@ async def test_what_nobody_foresaw_in_a_compilation_is_recorded_on_its_workspace
         raise LookupError("unforeseen")
 
     policies = await house.start()
-    policies._builder.build = fail  # type: ignore[method-assign]
+    policies._builder.build = fail  # type: ignore[method-assign, assignment]
     await policies.commit([write("contexts", "seo", text("x"), "hostile")], AUTHOR)
     assert "unforeseen" in str(policies.error)
     with pytest.raises(ServiceUnavailable):
