@@ -167,6 +167,7 @@ class Gateway:
         metrics.watch_counts("limited", lambda: limiter.refused)
         metrics.watch_counts("job_restarts", lambda: self.jobs.restarts)
         metrics.watch_counts("loop_stalls", lambda: {(): self.watchdog.stalls})
+        metrics.watch_counts("shed", self._count_shed)
         metrics.watch_generation(lambda: self.policies.generation)
         metrics.watch_breakers(self.routes.breakers)
         metrics.watch_gauge("store_breaker", lambda: {(): float(self.stores.breaker_open)})
@@ -185,6 +186,10 @@ class Gateway:
         )
         chat = ChatEndpoint(self.access, self.pipeline, self.policies, limiter, metrics, exchanges, limits.body_bytes)
         return EdgeApp(chat, site, metrics)
+
+    def _count_shed(self) -> dict[tuple[str, ...], float]:
+        queues = {"requests": self.threads, "policies": self.policies.threads, "documents": self.extractor.threads}
+        return {(name,): threads.queue.shed for name, threads in queues.items()}
 
     def build_management(self) -> Starlette:
         from gateway.edge.manage.composition import ManagementParts, build_management_app

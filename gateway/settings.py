@@ -213,7 +213,7 @@ class QuotaLimits(Section):
     links: int = Field(2_000, ge=0)  # URLs
     record_bytes: int = Field(512 * 1024 * 1024, ge=0)  # of all objects; every replica keeps them in memory
     document_bytes: int = Field(2 * 1024 * 1024 * 1024, ge=0)  # of uploads as they were sent
-    object_bytes: int = Field(16 * 1024 * 1024, ge=0)  # of one object
+    object_bytes: int = Field(8 * 1024 * 1024, ge=0)  # of one object
     list_items: int = Field(10_000, ge=0)  # of one list in an object
 
 
