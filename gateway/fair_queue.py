@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,9 @@ from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 from gateway.errors import WorkspaceBusy
+
+BACKGROUND = "\0background"  # work of nobody: it takes its turn, but no workspace gets less because of it
+ACTIVE_SECONDS = 1.0
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -22,16 +26,21 @@ class QueueBounds:
     """How much is done at once and how much may wait."""
 
     places: int  # for work of all workspaces at once
-    each: int  # of them, for one workspace: the others are there for whoever comes next
+    each: int  # of them, for a workspace that is alone: the others are there for whoever comes next
     waiting: int  # work of one workspace; beyond that it is shed
     newest_first: bool = False  # within a workspace, and the oldest is shed: for work that is useless when it is late
 
 
 class FairQueue:
-    """Hands out places, to one workspace after the other; taking and releasing one takes constant time."""
+    """Hands out places, to one workspace after the other; taking and releasing one takes constant time.
 
-    def __init__(self, bounds: QueueBounds) -> None:
+    Workspaces that have asked for places within the last second have equal shares of them, and at least one each.
+    """
+
+    def __init__(self, bounds: QueueBounds, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._bounds = bounds
+        self._clock = clock
+        self._active: OrderedDict[str, float] = OrderedDict()  # when workspaces asked last, the longest ago first
         self._free = bounds.places
         self._running: dict[str, int] = {}
         self._waiting: dict[str, Waiting] = {}
@@ -40,11 +49,13 @@ class FairQueue:
 
     async def acquire(self, workspace: str) -> None:
         """Return with a place; raises WorkspaceBusy if too much of this workspace's work is waiting."""
-        if self._free and self._running.get(workspace, 0) < self._bounds.each:
+        self._note_activity(workspace)
+        if self._free and workspace not in self._waiting and self._running.get(workspace, 0) < self._share:
             self._take(workspace)
             return
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._enqueue(workspace, place)
+        self._start_ready()
         try:
             await place
         except asyncio.CancelledError:
@@ -62,8 +73,7 @@ class FairQueue:
             del self._running[workspace]
         if workspace in self._waiting:
             self._ready.setdefault(workspace)
-        while self._free and self._ready:
-            self._start_next()
+        self._start_ready()
 
     @asynccontextmanager
     async def hold(self, workspace: str) -> AsyncGenerator[None]:
@@ -74,12 +84,31 @@ class FairQueue:
         finally:
             self.release(workspace)
 
+    @property
+    def _share(self) -> int:
+        """The places that a workspace may have now."""
+        return max(1, min(self._bounds.each, self._bounds.places // max(1, len(self._active))))
+
+    def _note_activity(self, workspace: str) -> None:
+        now = self._clock()
+        if workspace != BACKGROUND:
+            self._active[workspace] = now
+            self._active.move_to_end(workspace)
+        while self._active and next(iter(self._active.values())) < now - ACTIVE_SECONDS:
+            self._active.popitem(last=False)
+
     def _take(self, workspace: str) -> None:
         self._free -= 1
         self._running[workspace] = self._running.get(workspace, 0) + 1
 
+    def _start_ready(self) -> None:
+        while self._free and self._ready:
+            self._start_next()
+
     def _start_next(self) -> None:
         workspace, _ = self._ready.popitem(last=False)
+        if self._running.get(workspace, 0) >= self._share:
+            return  # its share has become smaller; it is ready again when its own work ends
         waiting = self._waiting[workspace]
         place, _ = waiting.popitem(last=self._bounds.newest_first)
         if not waiting:
@@ -87,7 +116,7 @@ class FairQueue:
         if not place.done():  # one that was cancelled is about to leave the queue by itself
             self._take(workspace)
             place.set_result(None)
-        if waiting and self._running.get(workspace, 0) < self._bounds.each:
+        if waiting and self._running.get(workspace, 0) < self._share:
             self._ready[workspace] = None
 
     def _enqueue(self, workspace: str, place: asyncio.Future[None]) -> None:
@@ -101,8 +130,8 @@ class FairQueue:
             if not oldest.done():
                 oldest.set_exception(busy)
         waiting[place] = None
-        # Not ready: either all places are taken, and the next release looks here, or the workspace has its share.
-        if self._running.get(workspace, 0) < self._bounds.each:
+        # If it has its share already, it is ready when its own work ends.
+        if self._running.get(workspace, 0) < self._share:
             self._ready.setdefault(workspace)
 
     def _dequeue(self, workspace: str, place: asyncio.Future[None]) -> None:

@@ -8,14 +8,15 @@ import time
 import pytest
 
 from gateway.errors import WorkspaceBusy
-from gateway.fair_queue import FairQueue, FairThreads, QueueBounds
+from gateway.fair_queue import BACKGROUND, FairQueue, FairThreads, QueueBounds
 
 
 class Work:
     """Work that goes on until it is told to end; its workspace is the letter before the number."""
 
     def __init__(self, bounds: QueueBounds) -> None:
-        self.queue = FairQueue(bounds)
+        self.now = 0.0
+        self.queue = FairQueue(bounds, clock=lambda: self.now)
         self.begun: list[str] = []
         self.ends: dict[str, asyncio.Event] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -59,7 +60,32 @@ async def test_a_workspace_never_holds_the_places_that_are_kept_for_others() -> 
     await work.end("b1")
     assert "a3" not in work.begun  # the place stays free for whoever comes next
     await work.end("a1")
-    assert work.begun[-1] == "a3"
+    assert "a3" not in work.begun  # b has asked just now: both have equal shares
+    work.now += 2
+    await work.ask("a5")
+    await work.end("a2")
+    assert work.begun[-2:] == ["a3", "a4"]
+
+
+async def test_who_is_alone_has_more_places_than_who_is_not() -> None:
+    work = Work(QueueBounds(places=4, each=4, waiting=100))
+    await work.ask(*(f"a{number}" for number in range(8)))
+    assert len(work.begun) == 4
+    await work.ask("b1", "b2", "b3")
+    for name in ("a0", "a1"):
+        await work.end(name)
+    assert work.begun[4:] == ["b1", "b2"]
+    await work.end("a2")
+    assert work.begun[6:] == ["a4"]
+    await work.end("b1")
+    assert work.begun[7:] == ["b3"]
+
+
+async def test_background_work_takes_turns_and_nobodys_share() -> None:
+    queue = FairQueue(QueueBounds(places=3, each=2, waiting=100))
+    await queue.acquire(BACKGROUND)
+    for _ in range(2):
+        await asyncio.wait_for(queue.acquire("a"), 5)
 
 
 async def test_only_the_workspace_with_too_much_work_is_told_to_retry() -> None:

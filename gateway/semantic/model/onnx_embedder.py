@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.fair_queue import FairThreads, QueueBounds
+from gateway.fair_queue import BACKGROUND, FairThreads, QueueBounds
 from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
 from gateway.semantic.model.files import ModelFiles
 from gateway.semantic.model.onnx_model import OnnxModel
@@ -20,7 +20,6 @@ from gateway.semantic.model.onnx_model import OnnxModel
 MAX_WAITING = 64  # texts of a workspace's queries; two threads embed about that many sentences in 150 ms
 # A workspace gets two threads. The third is there for another one: it need not wait for a text to be finished.
 BOUNDS = QueueBounds(places=3, each=2, waiting=10_000)
-BACKGROUND = "\0background"  # takes turns with the workspaces, but occurs among them under no name
 BACKGROUND_PATIENCE = 0.25  # seconds that a text of background work lets queries pass; without end it never came
 
 Argument = TypeVar("Argument")
