@@ -17,6 +17,7 @@ from gateway.background import BackgroundJobs
 from gateway.builder.context_builder import ContextBuilder
 from gateway.collectors.contexts import build_merge
 from gateway.collectors.semantic import SemanticCollector
+from gateway.control.key_history import CLOSER, has_had_keys, remember_keys
 from gateway.control.key_shape import KIND as KEYS
 from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
 from gateway.conversation.hidden_turns import HiddenTurns
@@ -28,13 +29,15 @@ from gateway.edge.auth import Authenticator, Freshness
 from gateway.edge.chat import ChatEndpoint
 from gateway.edge.health import HealthEndpoint
 from gateway.edge.limits import RateLimiter
-from gateway.edge.logs import ExchangeLog
+from gateway.edge.logs import RequestLog
 from gateway.edge.manage.lazy_app import LazyManagementApp
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
+from gateway.edge.passthrough_rights import PassthroughRights
+from gateway.edge.recorder import RequestRecorder
 from gateway.edge.site import build_site
-from gateway.errors import Fault, Faults
+from gateway.errors import Fault, Faults, StoreError
 from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
 from gateway.fair_queue import FairThreads
@@ -87,11 +90,13 @@ class Gateway:
     semantic: SemanticService | None
     pipeline: Pipeline
     metrics: Metrics = field(default_factory=Metrics)
-    exchanges: ExchangeLog = field(default_factory=ExchangeLog)
+    log: RequestLog = field(default_factory=RequestLog)
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     watchdog: LoopWatchdog = field(default_factory=LoopWatchdog)
     auth: Authenticator = field(init=False)
     access: AccessControl = field(init=False)
+    limiter: RateLimiter = field(init=False)
+    recorder: RequestRecorder = field(init=False)
     threads: FairThreads = field(init=False)
     extractor: Extractor = field(init=False)
     loaded_files: Fingerprint | None = field(init=False, default=None)  # the state of the policy files in use
@@ -100,6 +105,8 @@ class Gateway:
         fresh = Freshness(self.settings.auth.stale_seconds, lambda: self.policies.contact)
         self.auth = Authenticator(self.settings.auth, loopback=is_loopback(self.settings.listen.host), fresh=fresh)
         self.access = AccessControl(HostCheck(self.settings.hosts), self.auth)
+        self.limiter = RateLimiter(self.store)
+        self.recorder = RequestRecorder(self.metrics, self.log if self.settings.log.exchanges else None)
 
     @classmethod
     async def open(cls, settings: Settings, timings: ConversationTimings = DEFAULT_TIMINGS) -> Gateway:
@@ -136,7 +143,8 @@ class Gateway:
         collector = SemanticCollector(semantic) if semantic is not None else None
         builder = ContextBuilder(counter, build_merge(registry), secret, settings.defaults.budget, collector, threads)
         hidden_turns = HiddenTurns(store, timings.hidden_turns)
-        pipeline = Pipeline(routes, builder, hidden_turns, settings.defaults, semantic, timings)
+        limit = settings.limits.reply_bytes
+        pipeline = Pipeline(routes, builder, hidden_turns, settings.defaults, semantic, timings, limit)
         gateway = cls(
             settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline
         )
@@ -145,11 +153,19 @@ class Gateway:
         policies.watch_records(gateway._follow_records)
         gateway._follow_records()
         gateway._follow_policies()
+        await gateway._remember_keys()
         return gateway
+
+    async def _remember_keys(self) -> None:
+        """Keys of the configuration, and those that an earlier release stored, are remembered too."""
+        known = bool(self.settings.auth.keys) or any(True for _ in self.policies.list_records(KEYS))
+        if known and self.policies.loaded and not has_had_keys(self.policies):
+            with contextlib.suppress(StoreError):
+                await self.policies.commit(remember_keys(self.policies), CLOSER)
 
     def _follow_records(self) -> None:
         """Other records are known: keys are valid or revoked at once."""
-        self.auth.update(self.policies.list_records(KEYS))
+        self.auth.update(self.policies.list_records(KEYS), closed=has_had_keys(self.policies))
 
     def _follow_policies(self) -> None:
         """Other policies serve from now on: what depends on them follows."""
@@ -163,8 +179,8 @@ class Gateway:
         """The ASGI app."""
         limits, metrics, semantic = self.settings.limits, self.metrics, self.semantic
         self.auth.require_keys()
-        limiter = RateLimiter(self.store)
-        metrics.watch_counts("limited", lambda: limiter.refused)
+        metrics.watch_counts("limited", lambda: self.limiter.refused)
+        metrics.watch_counts("log_lines_lost", lambda: {(): self.log.lost})
         metrics.watch_counts("job_restarts", lambda: self.jobs.restarts)
         metrics.watch_counts("loop_stalls", lambda: {(): self.watchdog.stalls})
         metrics.watch_counts("shed", self._count_shed)
@@ -175,17 +191,26 @@ class Gateway:
             metrics.watch_counts("selection_cache", lambda: self.pipeline.builder.lookups.by_outcome)
             metrics.watch_counts("vector_cache", lambda: semantic.cache_counts)
             metrics.watch_counts("lookups", lambda: semantic.lookup_counts)
-        exchanges = self.exchanges if self.settings.log.exchanges else None
         site = build_site(
             access=self.access,
-            health=HealthEndpoint(self.policies, lambda: self.store.ok, draining, self.jobs.describe),
+            health=HealthEndpoint(
+                self.policies, lambda: self.store.ok, draining, self.jobs.describe, self.access.is_from_admin
+            ),
             metrics=metrics,
-            models=ModelsEndpoint(self._list_enabled(), self.policies),
-            passthrough=PassthroughEndpoint(self.routes, PassthroughPaths(self.settings.passthrough), limiter, limits),
+            models=ModelsEndpoint(self._list_enabled(), self.policies, default=self.settings.defaults.model),
+            passthrough=PassthroughEndpoint(
+                self.routes,
+                PassthroughPaths(self.settings.passthrough),
+                self.limiter,
+                limits,
+                PassthroughRights(self.policies, self.settings.passthrough),
+            ),
             management=LazyManagementApp(self.build_management),
         )
-        chat = ChatEndpoint(self.access, self.pipeline, self.policies, limiter, metrics, exchanges, limits.body_bytes)
-        return EdgeApp(chat, site, metrics)
+        chat = ChatEndpoint(
+            self.access, self.pipeline, self.policies, self.limiter, metrics, self.recorder, limits.body_bytes
+        )
+        return EdgeApp(chat, site, metrics, self.recorder)
 
     def _count_shed(self) -> dict[tuple[str, ...], float]:
         queues = {"requests": self.threads, "policies": self.policies.threads, "documents": self.extractor.threads}
@@ -254,7 +279,8 @@ class Gateway:
         jobs.add("stored policies", self.policies.follow)
         jobs.add("retention", lambda: prune_periodically(self.stores.records, self.store, settings.versions))
         jobs.add("links", lambda: self.links.run(self._use_new_pages))
-        jobs.add("exchange log", self.exchanges.run)
+        jobs.add("request log", self.recorder.run)
+        jobs.add("limits", self.limiter.run)
         if self.semantic is not None:
             jobs.add("semantic search", self.semantic.run)
         jobs.add_once(

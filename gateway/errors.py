@@ -1,13 +1,15 @@
 """The error tree. `status`, `code` and `kind` are class facts; edge/errors.py renders them.
 
 GatewayError
-├── InvalidRequest 400 ── InvalidJson, UnknownAlias, AgentConflict, ModelRequired, MissingVariable
-├── InvalidApiKey 401      ├── Forbidden 403 ── UserNotAllowed, ForbiddenHost, QuotaExceeded
+├── InvalidRequest 400 ── InvalidJson, UnknownAlias, AgentConflict, AgentRequired, ModelRequired, MissingVariable,
+│                         SessionRequired
+├── InvalidApiKey 401      ├── Forbidden 403 ── UserNotAllowed, ForbiddenHost, ModelNotAllowed, ContextRequired,
+│                                            QuotaExceeded
 ├── UnknownEndpoint 404    ├── NotFound 404           ├── MethodNotAllowed 405
 ├── RequestTimeout 408     ├── Conflict 409           ├── PreconditionFailed 412
 ├── BodyTooLarge 413       ├── UnsupportedMediaType 415   ├── InvalidObject 422
 ├── RateLimited 429 ── WorkspaceBusy   ├── HeadersTooLarge 431    ├── EndpointUnavailable 501
-├── ServiceUnavailable 503 ── StoreUnavailable        ├── InsufficientStorage 507
+├── ServiceUnavailable 503 ── StoreUnavailable, UpstreamDisabled   ├── InsufficientStorage 507
 └── UpstreamError 502 ── UpstreamUnreachable, UpstreamInvalid, UpstreamAuth, LoopLimit, UpstreamTimeout (504)
 """
 
@@ -87,12 +89,20 @@ class MissingVariable(InvalidRequest):
     code = "missing_variable"
 
 
+class AgentRequired(InvalidRequest):
+    code = "agent_required"
+
+
+class SessionRequired(InvalidRequest):
+    code = "session_required"
+
+
 class UnknownAlias(InvalidRequest):
     """An alias that does not exist; the message suggests similar ones that the caller may see."""
 
-    def __init__(self, noun: str, alias: str, known: Iterable[str], *, param: str) -> None:
+    def __init__(self, noun: str, alias: str, known: Iterable[str], *, param: str, hint: str = "") -> None:
         near = find_similar(alias, known, 3)
-        hint = f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+        hint = f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else hint
         super().__init__(f"There is no {noun} {quote(alias)}.{hint}", param=param)
         self.code = f"unknown_{noun}"
 
@@ -111,6 +121,16 @@ class UserNotAllowed(Forbidden):
 
 class ForbiddenHost(Forbidden):
     code = "forbidden_host"
+
+
+class ModelNotAllowed(Forbidden):
+    code = "model_not_allowed"
+
+
+class ContextRequired(Forbidden):
+    """The endpoint cannot carry the context that the caller must not go without."""
+
+    code = "context_required"
 
 
 class QuotaExceeded(Forbidden):
@@ -203,6 +223,12 @@ class ServiceUnavailable(GatewayError):
     status, code, kind = 503, "unavailable", "server_error"
 
 
+class UpstreamDisabled(ServiceUnavailable):
+    """The upstream of a model has no key."""
+
+    code = "upstream_disabled"
+
+
 class StoreUnavailable(ServiceUnavailable):
     code = "store_unavailable"
     retry_after = 1.0
@@ -242,13 +268,26 @@ class UpstreamTimeout(UpstreamError):
     status, code = 504, "upstream_timeout"
 
 
+INVALID_FAULT = "invalid"  # a value is wrong
+ALIAS_FAULT = "alias"  # the name that an object has is wrong
+
+
 class Fault(Exception):
     """One fault in a configuration or policy file, with its place."""
 
-    def __init__(self, file: str, line: int, path: str, message: str, keys: tuple[str | int, ...] = ()) -> None:
+    def __init__(
+        self,
+        file: str,
+        line: int,
+        path: str,
+        message: str,
+        keys: tuple[str | int, ...] = (),
+        code: str = INVALID_FAULT,
+    ) -> None:
         super().__init__(f"{file}:{line}: {path}: {message}")
         self.file, self.line, self.path, self.message = file, line, path, message
         self.keys = keys  # the path to the value in the file
+        self.code = code  # what kind of fault it is; messages are for people
 
 
 class Faults(Exception):

@@ -5,21 +5,24 @@ from dataclasses import dataclass
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
 from gateway.conversation.calls import FunctionCall
 from gateway.conversation.conversation import DEFAULT_TIMINGS, Conversation, ConversationTimings
-from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurn, HiddenTurns
-from gateway.conversation.loop import LoopPlan, plan_turns
+from gateway.conversation.hidden_turn import HiddenTurn
+from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
+from gateway.conversation.loop import REPLY_BYTES, LoopPlan, TurnLimits, plan_turns
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.injection import Injection
 from gateway.domain.scope import Scope
+from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import Upstream, intersect_capabilities
-from gateway.injection.blocks import neutralize
 from gateway.injection.compose import choose_target, compose, encode_body
+from gateway.injection.neutral import neutralize
 from gateway.injection.tools import choose_own_tools, read_client_tools
 from gateway.retrieval.tool_runner import ToolRunner
-from gateway.scopes.chat_body import decode_chat
+from gateway.scopes.chat_body import check_messages, decode_chat
 from gateway.scopes.context_request import read_context_request
+from gateway.scopes.model_rights import require_model, require_one_model
 from gateway.scopes.scope import build_scope, choose_model
 from gateway.semantic.searcher import SemanticSearcher, WorkspaceSearcher
 from gateway.settings import DefaultSettings
@@ -31,6 +34,7 @@ class PreparedRequest:
     """A request that only has to be sent."""
 
     request: ChatRequest
+    owner: ConversationOwner
     scope: Scope
     model: str
     upstreams: tuple[Upstream, ...]
@@ -54,6 +58,7 @@ class Pipeline:
     defaults: DefaultSettings
     searcher: SemanticSearcher | None = None  # for our tools; None: they search by words
     timings: ConversationTimings = DEFAULT_TIMINGS
+    reply_bytes: int = REPLY_BYTES  # of all turns of an exchange
 
     async def prepare(self, exchange: Exchange, body: bytes) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
@@ -61,6 +66,8 @@ class Pipeline:
         asked = read_context_request(exchange.context_headers, request.fields.get("context"))
         scope = build_scope(asked, request.model, exchange.principal, exchange.snapshot)
         model = choose_model(request.model, scope, self.defaults.model)
+        require_model(exchange.principal, model)
+        require_one_model(exchange.principal, body)
         exchange.note_scope(scope, model)
         upstreams = self.routes.get_candidates(model)
         can = intersect_capabilities(upstreams)
@@ -68,13 +75,15 @@ class Pipeline:
         tools = choose_own_tools(request, client) if can.tools else None
         injection = await self.builder.build(ContextOrder(exchange, scope, model, tools, request.messages))
         exchange.note_injection(injection)
-        owner = ConversationOwner.from_principal(exchange.principal, asked.session)
-        history = await self.hidden_turns.restore(owner, request, exchange.degraded)
+        if injection.texts or injection.tools is not None:
+            check_messages(request.messages)
+        owner = ConversationOwner.from_principal(exchange.principal, asked.user, asked.session)
+        history = await self.hidden_turns.restore(owner, request, injection.selection, exchange.degraded)
         target = choose_target(model, scope, can, self.defaults.placement)
         outgoing = compose(request, history, scope, injection, target)
         max_turns = scope.max_turns or self.defaults.max_turns
-        plan = plan_turns(request, outgoing, client, injection.tools, can, max_turns)
-        return PreparedRequest(request, scope, model, upstreams, injection, outgoing, plan)
+        plan = plan_turns(request, outgoing, client, injection.tools, can, TurnLimits(max_turns, self.reply_bytes))
+        return PreparedRequest(request, owner, scope, model, upstreams, injection, outgoing, plan)
 
     async def converse(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         """Send it, run our tools in between, and return the client's reply."""
@@ -82,14 +91,13 @@ class Pipeline:
         sender = ChatSender(self.routes, prepared.upstreams, prepared.model, stream, exchange.forwarded)
         if prepared.plan is None:
             return await Conversation(exchange, sender.send, timings=self.timings).relay(prepared.body)
-        owner = ConversationOwner.from_principal(exchange.principal, prepared.scope.request.session)
         runner = self._make_runner(exchange, prepared.injection)
 
-        async def run(call: FunctionCall) -> str:
+        async def run(call: FunctionCall) -> ToolResult:
             return await runner.run(call.name, call.arguments)
 
         async def keep(turn: HiddenTurn) -> None:
-            await self.hidden_turns.keep(owner, turn, exchange.degraded)
+            await self.hidden_turns.keep(prepared.owner, prepared.request, turn, exchange.degraded)
 
         conversation = Conversation(exchange, sender.send, run, keep, self.timings)
         if stream:

@@ -45,9 +45,11 @@ class UpstreamSettings(Section):
     kind: Literal["openai", "litellm", "demo"]
     base_url: OptionalText = None  # openai kind; optional for litellm
     api_key: str | None = None  # given but empty: the upstream is disabled
-    model: OptionalText = None  # litellm kind: "anthropic/*", the star is the client's model
+    # litellm kind: "anthropic/*", the star is the client's model. demo kind: the models it answers to; absent: demo*
+    model: OptionalText = None
     headers: dict[str, str] = {}  # sent with every call
     pass_bearer: bool = False  # forward the client's own Authorization; our key is then x-context-key
+    account_headers: bool = False  # clients get x-ratelimit-*, openai-organization and openai-project
     timeouts: TimeoutSettings = TimeoutSettings()
     retries: int = Field(2, ge=0, le=10)
     tools: bool = True
@@ -93,8 +95,10 @@ class KeySettings(Section):
     name: str | None = None
     sha256: str = Field(pattern=r"^[0-9a-fA-F]{64}$")
     workspace: str = "default"
-    agents: list[str] | None = None
-    agent: str | None = None
+    agents: list[str] | None = None  # absent: any
+    agent: str | None = None  # bound: that agent whatever the request says
+    agent_optional: bool = False  # with `agents`: requests without an agent are allowed too
+    models: list[str] | None = None  # names or patterns with *; absent: any
     rights: list[Literal["act_as_user", "admin"]] = []
     role: Role | None = None  # absent: admin for those with that right, else chat
     groups: list[str] = []  # for reader lists; "*" belongs to every group
@@ -290,7 +294,7 @@ def _build_demo_settings() -> dict[str, Any]:
     return {
         "policies": str(policies),
         "store": "memory:",
-        "upstreams": {"demo": {"kind": "demo"}},
+        "upstreams": {"demo": {"kind": "demo", "model": "*"}},
         "routes": [{"model": "*", "upstream": "demo"}],
         "defaults": {"model": "demo"},
     }

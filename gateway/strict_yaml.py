@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from gateway.errors import Fault, Faults
+from gateway.errors import INVALID_FAULT, Fault, Faults
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
@@ -46,8 +46,8 @@ class YamlDocument:
             keys = keys[:-1]
         return self.lines.get(keys, 1)
 
-    def fault(self, keys: Keys, message: str) -> Fault:
-        return Fault(self.name, self.line(keys), format_path(keys), message, keys)
+    def fault(self, keys: Keys, message: str, code: str = INVALID_FAULT) -> Fault:
+        return Fault(self.name, self.line(keys), format_path(keys), message, keys, code)
 
 
 def format_path(keys: Keys) -> str:

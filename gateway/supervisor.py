@@ -2,13 +2,12 @@
 
 import asyncio
 import fcntl
+import gc
 import logging
 import os
 import signal
 import socket
-import sys
 import tempfile
-from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -16,42 +15,15 @@ from pathlib import Path
 
 from gateway.edge.worker_metrics import WorkerMetricsFiles
 from gateway.settings import ListenSettings, Settings
-from gateway.worker import FAULT, OK, READY, Announce, WorkerConfig
+from gateway.worker import FAULT, OK, Announce, WorkerConfig
+from gateway.worker_process import WorkerProcess
 
 RESTART_SECONDS, MAX_RESTART_SECONDS = 0.2, 10.0  # before a dead worker is replaced; doubles while they die early
 STABLE_SECONDS = 10.0  # a worker that lived so long did not die early
 BACKLOG = 2048  # as uvicorn has it
 GRACE_SECONDS = 5.0  # beyond the drain, for closing stores
 
-# With our own search path, since a folder `gateway` in the working directory may be something else.
-WORKER_CODE = "from gateway.worker import main; sys.exit(main())"
-
 log = logging.getLogger(__name__)
-
-
-class WorkerProcess:
-    """A worker as the supervisor sees it."""
-
-    def __init__(self, number: int, process: Process) -> None:
-        self.number, self.process = number, process
-        self.ready = False
-
-    async def wait_until_ready(self) -> bool:
-        """Whether it got as far as answering requests; False if it exited before."""
-        assert self.process.stdout is not None
-        self.ready = await self.process.stdout.readline() == READY
-        return self.ready
-
-    def drain(self) -> None:
-        """Let it finish its requests; one that never served has nothing to finish."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        if not self.ready:
-            self.send_signal(signal.SIGTERM)
-
-    def send_signal(self, number: signal.Signals) -> None:
-        if self.process.returncode is None:
-            self.process.send_signal(number)
 
 
 class Supervisor:
@@ -70,8 +42,11 @@ class Supervisor:
             self._metrics_files = WorkerMetricsFiles(self._directory)
             self._sockets = [stack.enter_context(listener) for listener in open_listeners(self._settings.listen)]
             self._handle_signals()
+            gc.collect()
+            gc.freeze()  # a collection in a worker would write to every page that it shares with us
+            gc.enable()
             # The first starts alone: its errors are reported once, and only one process creates a new store.
-            first = await self._start_worker()
+            first = self._start_worker()
             if not await first.wait_until_ready():
                 await self._wait_for_exit(first)
                 return OK if self._stopping.is_set() else FAULT
@@ -97,7 +72,7 @@ class Supervisor:
         delay, clock = RESTART_SECONDS, asyncio.get_running_loop().time
         while not self._stopping.is_set():
             since = clock()
-            worker = worker or await self._start_worker()
+            worker = worker or self._start_worker()
             if not worker.ready:
                 await worker.wait_until_ready()
             status = await self._wait_for_exit(worker)
@@ -108,33 +83,21 @@ class Supervisor:
             worker = None
             await self._wait_before_restart(delay)
 
-    async def _start_worker(self) -> WorkerProcess:
-        number, descriptors = next(self._numbers), [listener.fileno() for listener in self._sockets]
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-c", f"import sys; sys.path[:] = {sys.path!r}; {WORKER_CODE}"),
-            stdin=PIPE,
-            stdout=PIPE,
-            pass_fds=descriptors,
-            process_group=0,  # Ctrl+C reaches the supervisor alone, which then lets the workers drain
-        )
-        worker = WorkerProcess(number, process)
+    def _start_worker(self) -> WorkerProcess:
+        config = WorkerConfig(next(self._numbers), self._settings, self._sockets, self._directory)
+        worker = WorkerProcess.start(config, self._workers)
         self._workers.add(worker)
-        config = WorkerConfig(
-            number=number, settings=self._settings, sockets=descriptors, metrics_directory=self._directory
-        )
-        assert process.stdin is not None
-        process.stdin.write(config.model_dump_json().encode() + b"\n")
-        log.info("worker %d started as process %d", number, process.pid)
+        log.info("worker %d started as process %d", worker.number, worker.pid)
         if self._stopping.is_set():
             worker.drain()
         return worker
 
     async def _wait_for_exit(self, worker: WorkerProcess) -> int:
         """Wait until it exits and keep its metrics; returns its exit status."""
-        status = await worker.process.wait()
+        status = await worker.wait_until_exited()
         self._workers.discard(worker)
         try:
-            await asyncio.to_thread(self._metrics_files.retire, worker.number)
+            self._metrics_files.retire(worker.number)  # not in a thread: this process forks
         except (OSError, ValueError) as error:
             log.warning("the metrics of worker %d are lost: %s", worker.number, error)
         return status
@@ -151,6 +114,11 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop, number)
         loop.add_signal_handler(signal.SIGHUP, self._send_signal, signal.SIGHUP)
+        loop.add_signal_handler(signal.SIGCHLD, self._check_exited)
+
+    def _check_exited(self) -> None:
+        for worker in self._workers:
+            worker.check_exited()
 
     def _stop(self, number: signal.Signals) -> None:
         if self._stopping.is_set() and number == signal.SIGINT:

@@ -1,27 +1,28 @@
 """One process that answers requests: the only one, or one of several below a supervisor.
 
-A supervisor configures its workers through standard input, so that settings with their secrets stand in no command line
-and no file. A worker drains and stops when that input ends, which also happens if the supervisor is killed.
+A worker is connected to its supervisor by a channel. It drains and stops when that ends, which also happens if the
+supervisor is killed.
 """
 
 import asyncio
-import os
+import gc
 import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
 import uvloop
-from pydantic import BaseModel, ConfigDict
 
 from gateway.app import Gateway
 from gateway.edge.logs import log_as_json
 from gateway.edge.server import build_server
 from gateway.edge.worker_metrics import WorkerMetricsFiles
 from gateway.errors import Faults, GatewayError, StoreError
+from gateway.redaction import build_redactor
 from gateway.settings import Settings
 
 OK, FAULT = 0, 1
@@ -31,14 +32,13 @@ START_POLL_SECONDS = 0.02
 Announce = Callable[[str, int], None]  # host and port
 
 
-class WorkerConfig(BaseModel):
-    """What a supervisor tells a worker, as one line of JSON."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """What a worker has from its supervisor."""
 
     number: int  # counts from 1 and is never used again
     settings: Settings
-    sockets: list[int]  # descriptors that are already listening
+    listeners: list[socket.socket]
     metrics_directory: Path
 
 
@@ -57,6 +57,7 @@ async def answer_requests(
         await gateway.close()
         raise
     server = build_server(app, settings)
+    gc.enable()  # a start has nothing to collect; it is switched off for that long
     # After its drain uvicorn raises the signal once more; by then it has done its work.
     signal.signal(signal.SIGTERM, lambda *_: None)
     async with gateway.running(), background(gateway, server):
@@ -65,7 +66,7 @@ async def answer_requests(
 
 
 @asynccontextmanager
-async def call_when_started(server: uvicorn.Server, callback: Callable[[], None]) -> AsyncGenerator[None]:
+async def call_when_started(server: uvicorn.Server, callback: Callable[[], object]) -> AsyncGenerator[None]:
     """Call `callback` when the server listens."""
 
     async def wait() -> None:
@@ -95,53 +96,38 @@ async def serve_alone(settings: Settings, announce: Announce) -> int:
     return await answer_requests(settings, announce_address)
 
 
-async def run_worker(config: WorkerConfig) -> int:
+async def run_worker(config: WorkerConfig, channel: socket.socket) -> int:
     """Serve as one worker of several; returns an exit code."""
     files = WorkerMetricsFiles(config.metrics_directory)
-    sockets = [socket.socket(fileno=descriptor) for descriptor in config.sockets]
 
     @asynccontextmanager
-    async def save_metrics_and_watch_stdin(gateway: Gateway, server: uvicorn.Server) -> AsyncGenerator[None]:
+    async def save_metrics_and_watch_channel(gateway: Gateway, server: uvicorn.Server) -> AsyncGenerator[None]:
         gateway.metrics.show_totals(files.read_totals)
         stopped = asyncio.Event()
         saving = asyncio.create_task(files.save_periodically(config.number, gateway.metrics.collect, stopped))
-        watching = asyncio.create_task(drain_on_stdin_eof(server))
+        watching = asyncio.create_task(drain_on_end(channel, server))
         try:
-            async with call_when_started(server, report_ready):
+            async with call_when_started(server, lambda: channel.send(READY)):
                 yield
         finally:
             watching.cancel()
             stopped.set()
             await asyncio.gather(saving, watching, return_exceptions=True)
 
-    return await answer_requests(config.settings, save_metrics_and_watch_stdin, sockets)
+    return await answer_requests(config.settings, save_metrics_and_watch_channel, config.listeners)
 
 
-def report_ready() -> None:
-    """Tell the supervisor that requests are answered, and close the pipe to it."""
-    os.write(sys.stdout.fileno(), READY)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+async def drain_on_end(channel: socket.socket, server: uvicorn.Server) -> None:
+    """Drain once the supervisor ends the channel."""
+    await asyncio.get_running_loop().sock_recv(channel, 1)
+    server.should_exit = True
 
 
-async def drain_on_stdin_eof(server: uvicorn.Server) -> None:
-    """Drain once standard input ends."""
-    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+def serve_as_worker(config: WorkerConfig, channel: socket.socket) -> int:
+    """Run a worker until it has drained; returns an exit code. `channel` must not block."""
     try:
-        await reader.read()
-        server.should_exit = True
-    finally:
-        transport.close()
-
-
-def main() -> int:
-    """Run a worker that a supervisor started; returns an exit code."""
-    # Unbuffered: nothing beyond the line may wait in a buffer when the event loop takes over the descriptor.
-    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as stdin:
-        config = WorkerConfig.model_validate_json(stdin.readline())
-    try:
-        with log_as_json(config.settings.log):
-            return uvloop.run(run_worker(config))
+        with log_as_json(config.settings.log, build_redactor(config.settings)):
+            return uvloop.run(run_worker(config, channel))
     except Faults as faults:
         sys.stderr.write(f"{faults}\n")
     except (StoreError, GatewayError, OSError) as error:

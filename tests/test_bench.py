@@ -1,16 +1,20 @@
 """The benchmark runs, measures what it says, and can fail."""
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scripts.benchmark import subjects
-from scripts.benchmark.cells import CELLS, Kind
-from scripts.benchmark.measure import CellSamples
+from scripts.benchmark import peers, subjects
+from scripts.benchmark.cells import CELLS, FEATURE_CELLS, PEER_CELLS, Kind
+from scripts.benchmark.installs import InstalledPeer, NotInstallable
+from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
+from scripts.benchmark.peers_report import BEGIN, END, PeersRun, list_goals, render_run, replace_part
 from scripts.benchmark.report import Verdict, compute_ratio
 from scripts.benchmark.semantic_figures import Figure
 
@@ -68,11 +72,84 @@ def test_a_missed_target_fails(sign: str, figure: float, passed: bool) -> None:
 @pytest.mark.usefixtures("importable")
 def test_a_server_that_does_not_inject_is_found_out() -> None:
     with subjects.run_upstream() as port:
-        plain = subjects.RequestRoute()
-        bare = subjects.Subject("gateway", port, (), {Kind.RELAY: plain, Kind.INJECTED: plain})
+        relay, inject = subjects.RequestRoute(), subjects.RequestRoute(context=True)
+        bare = subjects.Subject("gateway", port, (), {Kind.RELAY: relay, Kind.INJECTED: inject})
         subjects.probe(bare, Kind.RELAY)
         with pytest.raises(RuntimeError, match="should have seen context=True"):
             subjects.probe(bare, Kind.INJECTED)
+
+
+def test_the_gateway_is_measured_beside_the_bare_protocols_and_its_own_features(tmp_path: Path) -> None:
+    file = tmp_path / "peers.json"
+    few = ("--subjects", "bare,gateway,features", "--only", "1 KB", "--passes", "2", "--scale", "0.02", "--starts", "1")
+    done = bench("--peers", *few, "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(file.read_text())
+    assert [cell["concurrency"] for cell in document["cells"]] == [1, 32]
+    for cell in document["cells"]:
+        assert set(cell["cpu_us"]) == {"bare", "gateway", "gateway, tools registered"}
+        assert all(10 < figure < 20_000 for samples in cell["cpu_us"].values() for figure in samples)
+        assert all(0 < cell["p50_ms"][name] <= cell["p99_ms"][name] for name in cell["cpu_us"])
+    assert [one["name"] for one in document["verdicts"]] == [
+        f"{feature}: 1 KB, c=32" for feature in ("exchange log", "keys", "request limit", "token limit")
+    ]
+    assert "× bare" in done.stdout
+
+
+def test_a_server_that_is_not_known_is_refused() -> None:
+    done = bench("--peers", "--subjects", "apache")
+    assert (done.returncode, "There is no apache" in done.stderr) == (2, True)
+
+
+@pytest.mark.usefixtures("importable")
+def test_a_server_that_breaks_is_reported_and_the_others_are_measured() -> None:
+    cell = FEATURE_CELLS[0]
+    with subjects.run_upstream() as upstream, subjects.run_bare(upstream) as bare, run_load_generator() as generator:
+        broken = subjects.Subject("litellm", peers.find_free_port(), bare.pids, bare.doors)
+        lines = list(measuring := Progress(measure(generator, [bare, broken], MeasurementPlan((cell,), 2, 0.05))))
+    (measured,) = measuring.table
+    assert list(measured.failures) == ["litellm"]
+    assert any(line.startswith("litellm, 1 KB") for line in lines)
+    assert len(measured.samples["bare"]) == 2
+    text = render_run(PeersRun([measured], [], [], 2, 0.0, missing={"nginx": "apt-get is missing"}))
+    assert re.search(r"\| +failed \|", text)
+    assert "nginx could not be measured: apt-get is missing." in text
+    assert "litellm failed: " in text
+
+
+class Progress:
+    """The lines of a measurement, and in the end its table."""
+
+    def __init__(self, measuring: Generator[str, None, list[CellSamples]]) -> None:
+        self._measuring = measuring
+
+    def __iter__(self) -> Generator[str]:
+        self.table = yield from self._measuring
+
+
+def test_a_peer_that_cannot_be_installed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(_: Path) -> InstalledPeer:
+        raise NotInstallable("npm is missing")
+
+    monkeypatch.setattr(peers, "PEERS", [peers.Peer("portkey", refuse, peers.run_portkey)])
+    with peers.run_peers(peers.Surroundings(1, tmp_path), tmp_path, lambda name: True) as running:
+        assert (running.subjects, running.missing) == ([], {"portkey": "npm is missing"})
+
+
+def test_goals_are_judged_at_full_load_by_ratios_within_a_pass() -> None:
+    samples = {"nginx": [10.0, 90.0, 10.0], "gateway": [70.0, 720.0, 90.0], "litellm": [700.0, 7000.0, 9000.0]}
+    verdicts = [one for one, _ in list_goals([CellSamples(cell, samples) for cell in PEER_CELLS[:2]])]
+    assert [(one.name, one.figure, one.passed) for one in verdicts] == [
+        ("gateway / nginx: 1 KB", 8.0, True),
+        ("litellm / gateway: 1 KB", 10.0, False),
+    ]
+
+
+def test_a_run_replaces_its_part_of_the_document_only() -> None:
+    assert replace_part(f"a\n{BEGIN}\nold\n{END}\nz\n", "new") == f"a\n{BEGIN}\n\nnew\n\n{END}\nz\n"
+    with pytest.raises(ValueError, match="no marks"):
+        replace_part("a\n", "new")
+    replace_part((ROOT / "docs" / "BENCHMARK.md").read_text(), "new")
 
 
 @pytest.mark.parametrize(

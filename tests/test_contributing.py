@@ -42,7 +42,7 @@ contexts:
 content:
   start: {links: [news, board/minutes]}
   news: {contexts: [open]}
-  board: {readers: [board], children: {minutes: {contexts: [closed]}}}
+  board: {readers: [group:board], children: {minutes: {contexts: [closed]}}}
 """
 
 

@@ -27,8 +27,9 @@ from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.resource import Mode, ResourceKind
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
-from gateway.edge.chat import build_context_headers, describe_exchange
+from gateway.edge.chat import build_context_headers
 from gateway.edge.metrics import Metrics
+from gateway.edge.recorder import RequestOutcome, describe_exchange, describe_outcome
 from gateway.evaluation.cases import HEADERS, read_cases
 from gateway.policies import shapes
 from gateway.resources.base import ResourceType
@@ -234,7 +235,7 @@ def metrics_are_described(operations: Page) -> list[str]:
 
 
 def log_fields_are_described(operations: Page) -> list[str]:
-    return operations.section("Logs").lacks(describe_exchange(exchange(), 200, 0.1))
+    return operations.section("Logs").lacks(describe_exchange(exchange()) | describe_outcome(RequestOutcome("chat")))
 
 
 def commands_are_described(operations: Page) -> list[str]:

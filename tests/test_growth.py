@@ -19,18 +19,20 @@ from gateway.collectors.contexts import build_merge, settle_conflicts
 from gateway.control.diff import list_differences
 from gateway.control.search import search
 from gateway.control.yaml_writer import format_yaml
-from gateway.conversation.calls import CallTracker
+from gateway.conversation.calls import MAX_CALLS, CallTracker
+from gateway.conversation.history_hash import find_keys
 from gateway.conversation.loop import LoopPlan
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
 from gateway.domain.candidate import Candidate, Level
+from gateway.domain.name_pattern import matches_pattern
 from gateway.domain.node import Node
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.scope import RequestItem
 from gateway.domain.search import Question
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.domain.template import fill_parts, parse_template
-from gateway.edge.logs import redact
+from gateway.domain.tool_result import ToolResult
 from gateway.edge.manage.routes import decode_json
 from gateway.edge.paths import normalize_path
 from gateway.edge.routed_model import read_model
@@ -46,6 +48,7 @@ from gateway.links.guard import LinkError, parse_url
 from gateway.policies.content_tree import ContentTree, add_stored_nodes
 from gateway.policies.file_policies import load_policies
 from gateway.policies.files import EntryLocation, PolicyEntry
+from gateway.redaction import Redactor
 from gateway.resources.brand_voice import BrandVoiceData
 from gateway.resources.registry import load_registry
 from gateway.retrieval.tool_runner import GetArguments as ToolArguments
@@ -61,7 +64,6 @@ from gateway.settings import DocumentSettings
 from gateway.strict_yaml import YamlDocument, parse_yaml
 from gateway.tokens import BpeCounter
 from gateway.upstreams.demo.request import read_blocks
-from gateway.upstreams.routes import matches_pattern
 from tests.support.growth import Growth, measure_growth
 
 SIZE = 1000  # characters at the beginning; eight times as many in the end
@@ -201,14 +203,32 @@ def stream_names(text: str) -> object:
 
 
 def make_calls(text: str) -> object:
-    calls = [{"function": {"name": OWN, "arguments": piece}} for piece in text]
+    size = 1 + len(text) // MAX_CALLS
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    calls = [{"function": {"name": OWN, "arguments": piece}} for piece in pieces]
     tracker = CallTracker(frozenset({OWN}))
     tracker.take([{**call, "id": f"c{number}"} for number, call in enumerate(calls)])
     loop = ReplyLoop(LoopPlan({}, [], (), frozenset({OWN})))
     loop.build_request()
     message = {"role": "assistant", "content": text, "tool_calls": calls}
     loop.take(orjson.dumps({"choices": [{"message": message, "finish_reason": "tool_calls"}]}))
-    return loop.resume(["" for _ in range(min(32, len(calls)))])
+    return loop.resume([ToolResult("") for _ in range(min(32, len(calls)))])
+
+
+def hash_history(text: str) -> object:
+    """The text as every part of a history."""
+    call = {"id": text, "function": {"name": text, "arguments": text}}
+    messages = [
+        {"role": "system", "content": text},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": text}}],
+        },
+        {"role": "assistant", "content": text, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": text, "content": text},
+        *({"role": "assistant", "content": piece} for piece in text.split(" ")),
+    ]
+    return find_keys(text.encode(), [Raw(orjson.dumps(message)) for message in messages])
 
 
 def cut_events(text: str, buffer: Any = None) -> object:
@@ -311,6 +331,7 @@ def surfaces(tmp_path: Path) -> dict[str, Surface]:
         "tool arguments": Surface(stream_arguments, 4, (*FEW, "braces", "closing", "backslashes", "digits")),
         "tool names": Surface(stream_names, 4, FEW),
         "tool calls": Surface(make_calls, 0.5, FEW),
+        "history": Surface(hash_history, 4),
         "tool run": Surface(run_tool, 4),
         "demo model": Surface(lambda text: read_blocks("--- Context [00000000] ---\n" + text), 4),
         "management body": Surface(lambda text: decode_json(text.encode()), 8),
@@ -318,7 +339,7 @@ def surfaces(tmp_path: Path) -> dict[str, Surface]:
         "differences": Surface(compare_versions, 1, FEW[:1]),
         "search": Surface(search_text, 4),
         "exported": Surface(lambda text: format_yaml({"a": text, "b": text.split(" ")}), 4),
-        "log line": Surface(lambda text: redact(text.replace("a", "api_key: Bearer ")), 2),
+        "log line": Surface(lambda text: Redactor(["known-secret"]).redact(text.replace("a", "api_key: Bearer ")), 2),
         "path": Surface(lambda text: normalize_path(f"/{text}".encode()), 8),
         "form": Surface(send_form, 4),
     }  # fmt: skip

@@ -166,6 +166,7 @@ def make_scope_key(workspace: str, scope: Scope, tools: OwnTools | None, tokeniz
         scope.node and scope.node.path,
         scope.readers,
         scope.bound,
+        scope.contexts,
         asked.language,
         asked.inject,
         asked.budget,

@@ -17,6 +17,13 @@ VIA = "contexts"
 Merge = Callable[[Resource, Resource], Resource | None]  # two conflicting resources as one, None: the narrow one alone
 
 
+class ConflictKey(NamedTuple):
+    """The type and key of resources that exclude each other."""
+
+    type: str
+    key: str
+
+
 @dataclass(frozen=True, slots=True)
 class CollectedCandidates:
     """Candidates in the order in which they are placed, and what was dropped, with reasons."""
@@ -34,14 +41,15 @@ def collect_contexts(
     asked = scope.request
     if not asked.inject:
         proposed = [candidate for candidate in proposed if candidate.mandatory]
+    proposed = [candidate for candidate in proposed if is_available(candidate, scope)]
+    translated = find_translated(proposed, asked.language) if asked.language is not None else NO_FORMS
     dropped: list[Omission] = []
     kept: list[Candidate] = []
     missing: list[str] = []
     for candidate in proposed:
         resource = candidate.resource
-        if not may_read(scope.readers, resource.readers) or (resource.mode is Mode.MANUAL and not candidate.named):
-            continue
-        if not matches_language(resource.languages, asked.language):
+        filtered = not candidate.mandatory or translated.stand_for(candidate)
+        if filtered and not matches_language(resource.languages, asked.language):
             dropped.append(Omission(candidate, "language"))
         elif resource.id in asked.exclude and not candidate.mandatory:
             dropped.append(Omission(candidate, "excluded"))
@@ -67,7 +75,9 @@ def propose_assigned(scope: Scope, found: Iterable[Assignment], snapshot: Snapsh
                 VIA,
                 explain_assignment(assignment, snapshot),
                 named=resource.id in wanted,
-                mandatory=fixed or resource.mandatory,
+                # What the caller names itself holds no power over what is mandatory anyway.
+                mandatory=fixed or (resource.mandatory and assignment.level is not Level.REQUEST),
+                imposed=fixed,
             )
 
 
@@ -93,6 +103,49 @@ def propose_named(scope: Scope, snapshot: Snapshot) -> Iterable[Candidate]:
         yield Candidate(resource, Level.SESSION, "", "include", "named by the request", named=True)
 
 
+def is_available(candidate: Candidate, scope: Scope) -> bool:
+    """Whether the caller may read a resource and, if it is included by hand only, has asked for it."""
+    resource = candidate.resource
+    return may_read(scope.readers, resource.readers) and (resource.mode is not Mode.MANUAL or candidate.named)
+
+
+@dataclass(frozen=True, slots=True)
+class MandatoryForms:
+    """The conflicts of which a mandatory resource is there in the language that is asked for."""
+
+    mandatory: frozenset[ConflictKey | None] = frozenset()
+    imposed: frozenset[ConflictKey | None] = frozenset()
+
+    def stand_for(self, candidate: Candidate) -> bool:
+        """Whether a mandatory resource in another language is not needed, since one of these takes its place."""
+        forms = self.imposed if candidate.imposed else self.mandatory
+        return get_conflict(candidate.resource) in forms
+
+
+NO_FORMS = MandatoryForms()
+
+
+def find_translated(candidates: Iterable[Candidate], language: str) -> MandatoryForms:
+    """What is mandatory and there in a language; what is not there in it is placed in the language that it has."""
+    usable = [
+        candidate
+        for candidate in candidates
+        if candidate.mandatory
+        and candidate.resource.text is not None
+        and candidate.resource.conflict_key is not None
+        and matches_language(candidate.resource.languages, language)
+    ]
+    return MandatoryForms(
+        frozenset(get_conflict(one.resource) for one in usable),
+        frozenset(get_conflict(one.resource) for one in usable if one.imposed),
+    )
+
+
+def get_conflict(resource: Resource) -> ConflictKey | None:
+    """What a resource shares with those that exclude it."""
+    return None if resource.conflict_key is None else ConflictKey(resource.type, resource.conflict_key)
+
+
 def matches_language(languages: tuple[str, ...], asked: str | None) -> bool:
     """Whether a resource is meant for a language: `de` also matches `de-AT`."""
     if not languages or asked is None:
@@ -111,7 +164,10 @@ def deduplicate(candidates: Iterable[Candidate]) -> list[Candidate]:
             continue
         narrow = candidate if breadth_of(candidate) > breadth_of(known) else known
         taken[candidate.resource.id] = replace(
-            narrow, named=known.named or candidate.named, mandatory=known.mandatory or candidate.mandatory
+            narrow,
+            named=known.named or candidate.named,
+            mandatory=known.mandatory or candidate.mandatory,
+            imposed=known.imposed or candidate.imposed,
         )
     return list(taken.values())
 
@@ -131,15 +187,20 @@ class ConflictWinner(NamedTuple):
 
 
 def settle_conflicts(candidates: list[Candidate], merge: Merge) -> Settlement:
-    """Of resources with the same type and key the narrowest wins, on the same level the later; types may merge them."""
-    groups: dict[tuple[str, str], list[Candidate]] = {}
+    """Of resources with the same type and key the narrowest wins, on the same level the later; types may merge them.
+
+    A mandatory one wins over all that are not, and what applies whatever the caller chooses wins over all the rest:
+    callers choose agents, prompts, content and what they include.
+    """
+    groups: dict[ConflictKey, list[Candidate]] = {}
     for candidate in candidates:
-        if candidate.resource.conflict_key is not None:
-            groups.setdefault((candidate.resource.type, candidate.resource.conflict_key), []).append(candidate)
+        if (conflict := get_conflict(candidate.resource)) is not None:
+            groups.setdefault(conflict, []).append(candidate)
     standing: dict[str, Candidate] = {}  # id of the resource whose position is taken → the winner
     losers: list[Omission] = []
     for group in groups.values():
-        ranked = sorted(group, key=breadth_of)  # stable: on one level the later is the narrower
+        # Stable: on one level the later is the narrower.
+        ranked = sorted(group, key=lambda one: (one.imposed, one.mandatory, breadth_of(one)))
         winner = merge_conflicting(ranked, merge)
         standing[winner.place] = winner.candidate
         losers += (Omission(beaten, "overridden") for beaten in ranked[:-1])
@@ -155,18 +216,18 @@ def settle_conflicts(candidates: list[Candidate], merge: Merge) -> Settlement:
 
 
 def merge_conflicting(ranked: list[Candidate], merge: Merge) -> ConflictWinner:
-    """The narrowest, merged with the broader ones if their type supports that.
+    """The last, merged with those before it if their type supports that.
 
     A merged resource stands where the broadest of them stood; one that merely wins keeps its own place.
     """
-    winner = ranked[-1]
-    resource, place = winner.resource, winner.resource.id
-    for broader in reversed(ranked[:-1]):
-        merged = merge(resource, broader.resource)
+    winner = broadest = ranked[-1]
+    resource = winner.resource
+    for weaker in reversed(ranked[:-1]):
+        merged = merge(resource, weaker.resource)
         if merged is not None:
-            resource, place = merged, broader.resource.id
-    fixed = any(candidate.mandatory for candidate in ranked)
-    return ConflictWinner(replace(winner, resource=resource, mandatory=fixed), place)
+            resource = merged
+            broadest = weaker if breadth_of(weaker) <= breadth_of(broadest) else broadest
+    return ConflictWinner(replace(winner, resource=resource), broadest.resource.id)
 
 
 def breadth_of(candidate: Candidate) -> int:
@@ -183,6 +244,8 @@ def explain_assignment(assignment: Assignment, snapshot: Snapshot) -> str:
         if assignment.context in snapshot.mandatory:
             return "mandatory for every request"
         return "global default, since nothing else applies"
+    if assignment.level is Level.REQUEST:
+        return "named by the request"
     return f"assigned to {assignment.level} {assignment.entity}"
 
 

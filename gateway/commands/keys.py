@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DURATION = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
-COLUMNS = ("id", "name", "workspace", "role", "agents", "groups", "tier", "limits", "expires_at", "source")
+COLUMNS = ("id", "name", "workspace", "role", "agents", "models", "groups", "tier", "limits", "expires_at", "source")
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -50,7 +50,9 @@ def add_key_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workspace", type=parse_label, default="default", help="workspace of the key")
     parser.add_argument("--role", choices=[role.value for role in Role], default=Role.CHAT.value, help="default: chat")
     parser.add_argument("--agents", type=split_list, metavar="A,B", help="agents that the key may use; default: all")
-    parser.add_argument("--agent", help="default agent")
+    parser.add_argument("--agent", help="agent of all its requests, whatever they name")
+    parser.add_argument("--agent-optional", action="store_true", help="with --agents: allow requests without an agent")
+    parser.add_argument("--models", type=split_list, metavar="M,N*", help="models that the key may use; default: all")
     parser.add_argument("--groups", type=split_list, metavar="A,B", help='groups for reader lists; "*": every group')
     parser.add_argument("--tier", help="tier of the key")
     parser.add_argument("--requests", type=int, metavar="N", help="requests per minute; default: no limit")
@@ -119,7 +121,8 @@ def parse_key_spec(arguments: argparse.Namespace) -> KeySpec:
     from gateway.strict_yaml import YamlDocument
     from gateway.validation import validate
 
-    data = {name: getattr(arguments, name) for name in ("name", "role", "agents", "agent", "tier", "act_for_users")}
+    names = ("name", "role", "agents", "agent", "agent_optional", "models", "tier", "act_for_users")
+    data = {name: getattr(arguments, name) for name in names}
     data |= {"groups": arguments.groups or [], "expires_at": arguments.expires}
     data |= {"limits": {"requests": arguments.requests, "tokens": arguments.tokens}}
     spec, faults = validate(KeySpec, data, YamlDocument("(command line)", None, {}), ())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HEADERS = (
     *("session", "agent", "profile", "prompt", "content", "task", "user"),
-    *("language", "type", "budget", "include", "exclude", "inject"),
+    *("language", "type", "budget", "contexts", "include", "exclude", "inject"),
 )
 
 

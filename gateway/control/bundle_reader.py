@@ -32,7 +32,7 @@ class Bundle:
             return fault
         # The position of a node in the bundle stands for these fields.
         own = () if kind == "content" and fault.keys[:1] in (("key",), ("parent",), ("id",)) else fault.keys
-        return self.document.fault((*place, *own), fault.message)
+        return self.document.fault((*place, *own), fault.message, fault.code)
 
 
 def read_bundle(document: YamlDocument, known: Mapping[str, str]) -> Bundle:

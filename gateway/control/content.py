@@ -7,10 +7,11 @@ from typing import Any
 
 import orjson
 
+from gateway.control.authorship import Tags
 from gateway.control.object_bodies import NODE_DEFAULTS, make_node_body
 from gateway.control.objects import PolicyObject
 from gateway.control.tree_view import KIND, TreeNode, TreeView, build_unserved_view
-from gateway.control.writer import Change, PolicyWriter, Tags
+from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
 from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 from gateway.errors import Conflict, FieldError, InvalidObject, ServiceUnavailable

@@ -5,11 +5,12 @@ from typing import Any
 
 import orjson
 
+from gateway.control.authorship import Tags
 from gateway.control.object_bodies import make_stored_body, read_resource_id, strip_shown_fields
 from gateway.control.objects import Objects, PolicyObject
-from gateway.control.writer import Change, PolicyWriter, Tags
+from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
-from gateway.errors import Conflict, Fault, FieldError, InvalidObject, NotFound
+from gateway.errors import ALIAS_FAULT, Conflict, Fault, FieldError, InvalidObject, NotFound
 from gateway.validation import format_pointer
 
 KIND = "contexts"
@@ -111,7 +112,7 @@ class Contexts:
 
         def point(fault: Fault) -> FieldError:
             if fault.keys[:2] == ("resources", id):
-                inner = fault.keys[2:] or (("id",) if "alias" in fault.message else ())
+                inner = fault.keys[2:] or (("id",) if fault.code == ALIAS_FAULT else ())
                 return FieldError(format_pointer(inner), fault.message)
             return FieldError("", f"{fault.path}: {fault.message}")
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import orjson
 
+from gateway.control.authorship import make_author
 from gateway.control.writer import PolicyWriter
 from gateway.domain.principal import Principal
-from gateway.domain.record import Author, Record, RecordKey, RecordWrite
+from gateway.domain.record import Record, RecordKey, RecordWrite
 from gateway.errors import Conflict, FieldError, InvalidObject, NotFound, VersionConflict
 from gateway.extraction import formats
 from gateway.extraction.extractor import Extractor
@@ -115,7 +116,7 @@ class Documents:
                 raise Conflict(f"The document is used by {', '.join(info.used_by)}.")
             write = RecordWrite(info.record.key, None, info.record.version, changes=_encode_changes(info, None))
             try:
-                await self._policies.commit([write], Author(caller.name, "delete"))
+                await self._policies.commit([write], make_author(caller, "delete"))
             except VersionConflict as conflict:
                 raise Conflict("The document was changed by someone else in the meantime.") from conflict
             for key in _list_piece_keys(caller.workspace, digest, info.size):
@@ -143,7 +144,7 @@ class Documents:
         key = RecordKey(caller.workspace, KIND, digest)
         write = RecordWrite(key, orjson.dumps(body), 0, changes=_encode_changes(None, info))
         try:
-            (record,) = await self._policies.commit([write], Author(caller.name, "create"))
+            (record,) = await self._policies.commit([write], make_author(caller, "create"))
         except VersionConflict:
             await self._policies.refresh(caller.workspace)  # another replica was faster with the same bytes
             return self.get(caller.workspace, digest), False

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from gateway.control.authorship import Tags
 from gateway.control.object_bodies import (
     SHAPES,
     keep_resources,
@@ -14,7 +15,7 @@ from gateway.control.object_bodies import (
     require_same_alias,
 )
 from gateway.control.objects import Objects, PolicyObject
-from gateway.control.writer import Change, PolicyWriter, Tags
+from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
 from gateway.domain.record import Record
 from gateway.errors import NotFound, PreconditionFailed

@@ -32,6 +32,8 @@ def _check_text(value: Any) -> Any:
 
 
 Label = Annotated[str, StringConstraints(min_length=1, max_length=64), AfterValidator(_check_printable)]
+# Matched against a name that a client sends: few stars keep that cheap.
+ModelPattern = Annotated[str, StringConstraints(min_length=1, max_length=256), AfterValidator(_check_printable)]
 Groups = Annotated[list[Label], Field(max_length=100)]
 PerMinute = Annotated[int, Field(ge=1, le=MOST_PER_MINUTE, strict=True)]
 End = Annotated[Moment, BeforeValidator(_check_text)]
@@ -50,7 +52,9 @@ class KeySpec(Shape):
     name: Label | None = None  # default: its id
     role: Role = Role.CHAT
     agents: Annotated[list[Label], Field(max_length=1000)] | None = None  # null: any agent of the workspace
-    agent: Label | None = None  # for requests that name none
+    agent: Label | None = None  # bound: that agent whatever the request says
+    agent_optional: Annotated[bool, Field(strict=True)] = False  # requests without an agent are allowed too
+    models: Annotated[list[ModelPattern], Field(max_length=100)] | None = None  # null: any model
     groups: Groups = Field(default_factory=list)
     tier: Label | None = None
     limits: LimitsShape = LimitsShape()
@@ -90,6 +94,8 @@ class KeyInfo:
             "role": holder.role.value,
             "agents": None if holder.agents is None else sorted(holder.agents),
             "agent": holder.agent,
+            "agent_optional": holder.agent_optional,
+            "models": None if holder.models is None else sorted(holder.models),
             "groups": sorted(holder.groups),
             "tier": holder.tier,
             "limits": {"requests": holder.limits.requests, "tokens": holder.limits.tokens},
@@ -120,6 +126,8 @@ def make_stored_principal(id: str, workspace: str, spec: KeySpec) -> Principal:
         workspace=workspace,
         agents=None if spec.agents is None else frozenset(spec.agents),
         agent=spec.agent,
+        agent_optional=spec.agent_optional,
+        models=None if spec.models is None else frozenset(spec.models),
         rights=frozenset({ACT_AS_USER} if spec.act_for_users else ()),
         role=spec.role,
         groups=frozenset(spec.groups),
@@ -139,6 +147,8 @@ def make_configured_principal(key: KeySettings) -> Principal:
         workspace=key.workspace,
         agents=None if key.agents is None else frozenset(key.agents),
         agent=key.agent,
+        agent_optional=key.agent_optional,
+        models=None if key.models is None else frozenset(key.models),
         rights=frozenset(key.rights),
         role=key.role or (Role.ADMIN if "admin" in key.rights else Role.CHAT),
         groups=frozenset(key.groups),

@@ -2,14 +2,16 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
+from gateway.control.authorship import Tags, make_author
+from gateway.control.key_history import KeyRepository, remember_keys
 from gateway.control.key_shape import (
     ACT_AS_USER,
     KIND,
@@ -22,7 +24,6 @@ from gateway.control.key_shape import (
     parse_key_record,
     to_datetime,
 )
-from gateway.control.writer import Tags
 from gateway.domain.principal import ANONYMOUS, ANY_GROUP, Principal
 from gateway.domain.record import Author, Record, RecordKey, RecordWrite
 from gateway.errors import Conflict, FieldError, Forbidden, InvalidObject, NotFound, PreconditionFailed, VersionConflict
@@ -30,18 +31,6 @@ from gateway.settings import KeySettings
 
 KEY_PREFIX = "cgw_"
 SECRET_BYTES = 32  # 43 characters of base64
-
-
-class KeyRepository(Protocol):
-    """Where keys are stored."""
-
-    def list_records(self, kind: str) -> Iterable[Record]:
-        """The current records of a kind, of all workspaces."""
-        ...
-
-    async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
-        """Make all changes or none; raises VersionConflict."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +74,7 @@ class Keys:
         key = RecordKey(caller.workspace, KIND, f"key-{secrets.token_hex(6)}")
         body = _make_body(spec, sha256(secret.encode()).hexdigest())
         write = RecordWrite(key, _encode(body), expected=0, changes=_encode_changes(None, spec))
-        (record,) = await self._repository.commit([write], Author(caller.name, "create"))
+        (record,) = await self._commit(write, make_author(caller, "create"), None)
         return CreatedKey(KeyInfo.from_record(record, body), secret)
 
     async def update(self, caller: Principal, id: str, spec: KeySpec, tags: Tags = None) -> KeyInfo:
@@ -96,7 +85,7 @@ class Keys:
         former = parse_key_record(record)
         body = _make_body(spec, former.sha256)
         write = RecordWrite(record.key, _encode(body), expected=record.version, changes=_encode_changes(former, spec))
-        (record,) = await self._commit(write, Author(caller.name, "update"), tags)
+        (record,) = await self._commit(write, make_author(caller, "update"), tags)
         return KeyInfo.from_record(record, body)
 
     async def revoke(self, caller: Principal, id: str, tags: Tags = None) -> None:
@@ -104,7 +93,7 @@ class Keys:
         record = self._get_changeable(caller, id, tags)
         changes = _encode_changes(parse_key_record(record), None)
         write = RecordWrite(record.key, None, expected=record.version, changes=changes)
-        await self._commit(write, Author(caller.name, "delete"), tags)
+        await self._commit(write, make_author(caller, "delete"), tags)
 
     def _list_stored(self, workspace: str) -> Iterator[KeyInfo]:
         for record in self._repository.list_records(KIND):
@@ -139,8 +128,10 @@ class Keys:
             raise Conflict(f"Another key is named {name!r}.")
 
     async def _commit(self, write: RecordWrite, author: Author, tags: Tags) -> list[Record]:
+        """Store one key, and with it that there was one."""
+        writes = [write, *remember_keys(self._repository)]
         try:
-            return await self._repository.commit([write], author)
+            return (await self._repository.commit(writes, author))[:1]
         except VersionConflict as conflict:
             message = "The key was changed by someone else in the meantime. Read it again and retry."
             raise (Conflict if tags is None else PreconditionFailed)(message) from conflict
@@ -163,6 +154,12 @@ def list_excesses(holder: Principal, wanted: Principal) -> Iterator[tuple[str, s
         yield "groups", f"your key is not in {', '.join(map(repr, more))}."
     if holder.tier is not None and wanted.tier != holder.tier:
         yield "tier", f"your key has the tier {holder.tier!r} and can grant no other."
+    if holder.models is not None:
+        if wanted.models is None:
+            yield "models", "your key may use only some models; list those that this one may use."
+        # A pattern that another one matches as it is written covers nothing more than that one.
+        elif more := sorted(model for model in wanted.models if not holder.may_call(model)):
+            yield "models", f"your key may not use {', '.join(map(repr, more))}."
     if limit_as_number(wanted.limits.requests) > limit_as_number(holder.limits.requests):
         yield "limits.requests", f"your key is limited to {holder.limits.requests} requests per minute."
     if limit_as_number(wanted.limits.tokens) > limit_as_number(holder.limits.tokens):
@@ -184,6 +181,8 @@ def _list_agent_excesses(holder: Principal, wanted: Principal) -> Iterator[tuple
             yield "agents", "your key may use only some agents; list those that this one may use."
         elif more := sorted(agent for agent in wanted.agents if not holder.may_use(agent)):
             yield "agents", f"your key may not use {', '.join(map(repr, more))}."
+        if wanted.agent_optional and holder.needs_agent:
+            yield "agent_optional", "your key may not send requests without an agent."
     # A bound agent cannot be dropped: a key without it would escape what the agent makes mandatory.
     if holder.agent is not None and wanted.agent != holder.agent:
         yield "agent", f"your key is bound to the agent {holder.agent!r}, and so is every key that it creates."
@@ -203,6 +202,8 @@ def fill_from_caller(caller: Principal, spec: KeySpec) -> KeySpec:
     }
     if "agents" not in given and caller.agents is not None:
         changes["agents"] = sorted(caller.agents)
+    if "models" not in given and caller.models is not None:
+        changes["models"] = sorted(caller.models)
     for field, value in (("agent", caller.agent), ("tier", caller.tier), ("expires_at", to_datetime(caller.expires))):
         if field not in given:
             changes[field] = value

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from gateway.errors import Fault, FieldError, InvalidObject
+from gateway.errors import ALIAS_FAULT, Fault, FieldError, InvalidObject
 from gateway.policies.context_compiler import title_from_alias
 from gateway.policies.shapes import (
     AgentShape,
@@ -119,7 +119,7 @@ class ParsedBody:
     def point(self, fault: Fault) -> FieldError:
         """A fault by its place in the body that was sent."""
         keys = fault.keys
-        if not keys and "alias" in fault.message:
+        if not keys and fault.code == ALIAS_FAULT:
             keys = ("alias",)
         if self.listed is not None and keys[:1] == ("resources",) and len(keys) > 1:
             keys = ("resources", self.listed.index(str(keys[1])), *keys[2:])

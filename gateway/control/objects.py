@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from gateway.control.authorship import Tags
 from gateway.control.object_bodies import (
     SHAPES,
     ParsedBody,
@@ -19,7 +20,7 @@ from gateway.control.object_bodies import (
     require_same_alias,
 )
 from gateway.control.usage import list_referrers
-from gateway.control.writer import Change, PolicyWriter, Tags
+from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
 from gateway.domain.record import Record
 from gateway.errors import Conflict, FieldError, InvalidObject, NotFound, PreconditionFailed

@@ -4,10 +4,11 @@ from typing import Any, Protocol
 
 import orjson
 
+from gateway.control.authorship import Tags
 from gateway.control.diff import list_differences
 from gateway.control.object_bodies import kind_name
 from gateway.control.objects import PolicyObject
-from gateway.control.writer import Change, PolicyWriter, Tags
+from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
 from gateway.domain.record import Record, RecordKey
 from gateway.errors import FieldError, InvalidObject, NotFound, PreconditionFailed

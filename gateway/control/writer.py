@@ -10,9 +10,10 @@ from typing import Any
 
 import orjson
 
+from gateway.control.authorship import Tags, make_author
 from gateway.control.diff import encode_for_audit, list_differences
 from gateway.domain.principal import Principal
-from gateway.domain.record import Author, Record, RecordKey, RecordWrite
+from gateway.domain.record import Record, RecordKey, RecordWrite
 from gateway.errors import Conflict, Fault, Faults, FieldError, InvalidObject, PreconditionFailed, VersionConflict
 from gateway.policies.repository import PolicyRepository
 from gateway.policies.workspace import Changes
@@ -23,8 +24,6 @@ from gateway.validation import format_pointer
 LOCK_SECONDS = 10.0  # after which the lock of a replica that died expires
 PATIENCE_SECONDS = 12.0  # how long a change waits for the lock
 LOCK_NAME = "turn"  # in the store; all releases that run on one store must use the same
-
-Tags = frozenset[str] | None  # of which an object must have one; "*": any; None: not checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class PolicyWriter:
         """Store checked changes; all fail if another replica has changed one of the objects meanwhile."""
         writes = [change.to_write(caller.workspace) for change in changes]
         try:
-            return await self._policies.commit(writes, Author(caller.name, action))
+            return await self._policies.commit(writes, make_author(caller, action))
         except VersionConflict as conflict:
             kind, alias = conflict.key[1:]
             message = f"{kind}/{alias} was changed by someone else in the meantime. Read it again and retry."

@@ -7,6 +7,10 @@ import msgspec
 import orjson
 
 from gateway.conversation.json_scan import JsonScan
+from gateway.errors import UpstreamInvalid
+
+MAX_CALLS = 1000  # of one turn
+MAX_WITHHELD = 1000  # deltas of a call whose name is not certain; models name a call at once
 
 
 class FunctionCall(msgspec.Struct, frozen=True, array_like=True):
@@ -109,6 +113,12 @@ def read_function(call: dict[str, Any]) -> dict[str, Any]:
     return function if isinstance(function, dict) else {}
 
 
+def check_number(calls: int) -> None:
+    """Raises UpstreamInvalid if a turn has more calls than any model makes."""
+    if calls > MAX_CALLS:
+        raise UpstreamInvalid(f"The upstream made more than {MAX_CALLS} tool calls in one turn.")
+
+
 class CallTracker:
     """Sorts the deltas of one turn into calls: ours are withheld, the client's shown from index 0.
 
@@ -140,6 +150,8 @@ class CallTracker:
             if read_function(delta).get("name"):
                 named.add(id(call))
             call.withheld.append(delta)
+            if len(call.withheld) > MAX_WITHHELD:
+                raise UpstreamInvalid("The upstream sent a tool call without a name.")
             self._decide_owner(call)
             shown += self._release(call)
         return shown
@@ -155,14 +167,6 @@ class CallTracker:
         return shown
 
     @property
-    def own_calls(self) -> list[ToolCall]:
-        return [call for call in self.calls if call.own]
-
-    @property
-    def client_calls(self) -> list[ToolCall]:
-        return [call for call in self.calls if not call.own]
-
-    @property
     def has_own_calls(self) -> bool:
         return self._own > 0
 
@@ -171,6 +175,7 @@ class CallTracker:
         return self._own < len(self.calls)
 
     def _begin(self, delta: dict[str, Any]) -> ToolCall:
+        check_number(len(self.calls) + 1)
         call = ToolCall({"id": None, "type": "function", "function": {"name": "", "arguments": ""}})
         call.position = len(self.calls)
         self.calls.append(call)

@@ -9,12 +9,14 @@ from typing import Any, NoReturn
 import msgspec
 
 from gateway.conversation.calls import FunctionCall
-from gateway.conversation.hidden_turns import HIDDEN_TURN_SECONDS, HiddenTurn
+from gateway.conversation.hidden_turn import HiddenTurn
+from gateway.conversation.hidden_turns import HIDDEN_TURN_SECONDS
 from gateway.conversation.loop import FinishStep, RunToolsStep, Step, TurnLoop
-from gateway.conversation.relay import AFTER_DONE_SECONDS, check_reply, read_after_done, relay_events
+from gateway.conversation.relay import AFTER_DONE_SECONDS, check_reply, relay_events
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
 from gateway.domain.exchange import Exchange, ExchangeStatus, Reply, TurnReply
+from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import SendTurn, UpstreamReply, is_event_stream, is_json_reply
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
 
@@ -74,7 +76,7 @@ class Conversation:
 
     exchange: Exchange
     send: SendTurn
-    run: Callable[[FunctionCall], Awaitable[str]] = refuse_call
+    run: Callable[[FunctionCall], Awaitable[ToolResult]] = refuse_call
     keep: Callable[[HiddenTurn], Awaitable[None]] = refuse_call
     timings: ConversationTimings = DEFAULT_TIMINGS
 
@@ -140,20 +142,20 @@ class Conversation:
 
     async def _read_turn(self, loop: StreamLoop, reply: UpstreamReply, silence: SilenceTimer) -> AsyncGenerator[bytes]:
         """What the client sees of one turn, with comments while nothing of it may be shown."""
-        while True:
-            reading = read_after_done(reply, self.timings.after_done) if loop.turn_done else reply.read()
+        while not loop.turn_done:
             if loop.may_be_silent:
-                task = asyncio.ensure_future(reading)
+                task = asyncio.ensure_future(reply.read())
                 async for comment in send_comments_until(task, silence):
                     yield comment
                 chunk = task.result()
             else:
-                chunk = await reading
+                chunk = await reply.read()
             if not chunk:
                 return
             if shown := loop.feed(chunk):
                 yield shown
                 silence.restart()
+        await drain(reply, self.timings.after_done)
 
     async def _go_on(
         self, loop: StreamLoop, silence: SilenceTimer
@@ -231,6 +233,16 @@ async def read_first_bytes(reply: UpstreamReply) -> bytes:
     if not first:
         raise UpstreamTruncated("The upstream's stream ended before it began.")
     return first
+
+
+async def drain(reply: UpstreamReply, seconds: float) -> None:
+    """Read what comes after [DONE], so that the connection can be used again; whatever happens, nothing is missing."""
+    try:
+        async with asyncio.timeout(seconds):
+            while await reply.read():
+                pass
+    except (TimeoutError, UpstreamError):
+        pass
 
 
 async def read_whole_reply(reply: UpstreamReply) -> Reply:

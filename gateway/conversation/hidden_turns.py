@@ -1,141 +1,139 @@
-"""Hidden turns: what the client never saw of an exchange, stored until it returns its own tools' results."""
+"""The store of hidden turns: what the client never saw of an exchange, until it returns its own tools' results."""
 
-import hashlib
-from collections.abc import Iterable, Mapping, MutableSet, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, MutableSet
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self, TypeVar
 
 import msgspec
 import orjson
 from msgspec import Raw
 
-from gateway.conversation.calls import FunctionCall
+from gateway.conversation.hidden_turn import HiddenTurn, decode_turn
+from gateway.conversation.history import UNREADABLE
+from gateway.conversation.history_hash import HistoryKeys, find_keys, make_turn_keys
+from gateway.conversation.replay import Replay, find_groups
 from gateway.domain.chat import ChatRequest
 from gateway.domain.principal import Principal
+from gateway.domain.selection import Selection
 from gateway.errors import StoreError
 from gateway.stores.protocols import EphemeralStore
 
 HIDDEN_TURN_SECONDS = 3600.0  # that hidden turns are kept
+LARGE_BODY = 256 * 1024  # bytes from which a history is read off the event loop
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationOwner:
-    """Whose hidden turns: they are never visible across workspaces, callers or sessions."""
+    """Whose hidden turns: they are never visible across workspaces, keys, users or sessions."""
 
     workspace: str
     principal: str
-    session: str
+    user: str = ""
+    session: str = ""
 
     @classmethod
-    def from_principal(cls, principal: Principal, session: str | None) -> Self:
-        return cls(principal.workspace, principal.key or principal.name, session or "")
-
-    def make_key(self, call_ids: Iterable[str]) -> str:
-        parts = [self.workspace, self.principal, self.session, *sorted(call_ids)]
-        return "hidden:" + hashlib.sha256(orjson.dumps(parts)).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class HiddenTurn:
-    """The transcript that replaces the assistant message which the client saw."""
-
-    calls: tuple[FunctionCall, ...]  # the client's
-    messages: tuple[bytes, ...]  # JSON, ending with our own tools' results
+    def from_principal(cls, principal: Principal, user: str | None, session: str | None) -> Self:
+        return cls(principal.workspace, principal.key or principal.name, user or "", session or "")
 
     def encode(self) -> bytes:
-        return msgspec.json.encode({"calls": self.calls, "messages": [Raw(message) for message in self.messages]})
+        return orjson.dumps([self.workspace, self.principal, self.user, self.session])
+
+
+class TurnPointer(msgspec.Struct, frozen=True, array_like=True):
+    """Which hidden turn stands at a point of a history; no key: there are several, and nobody can tell which."""
+
+    key: str | None
+    meaning: str  # a hash of what it puts back in
+
+
+_decode_pointer = msgspec.json.Decoder(TurnPointer).decode
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenTurns:
-    """The store of hidden turns; `ttl` is how many seconds a client has to return its tools' results."""
+    """Keeps hidden turns for `ttl` seconds, in which a client has to return its tools' results."""
 
     store: EphemeralStore
     ttl: float = HIDDEN_TURN_SECONDS
 
-    async def keep(self, owner: ConversationOwner, turn: HiddenTurn, degraded: MutableSet[str]) -> None:
+    async def keep(
+        self, owner: ConversationOwner, request: ChatRequest, turn: HiddenTurn, degraded: MutableSet[str]
+    ) -> None:
         """Store a hidden turn; if that fails, the next request has the client's own history, complete by itself."""
         try:
-            await self.store.put(owner.make_key(call.id for call in turn.calls), turn.encode(), self.ttl)
+            keys = await run_beside(
+                request, lambda: make_turn_keys(owner.encode(), request.messages, turn.text, turn.marks)
+            )
+            pointer = TurnPointer(keys.exact, turn.hash_meaning()) if keys is not None else None
+        except UNREADABLE:
+            return  # no shape that could be put back in
+        if keys is None or pointer is None:
+            return
+        try:
+            await self.store.put(keys.exact, msgspec.json.encode(turn), self.ttl)
+            known = read_pointer((await self.store.get_many([keys.lenient])).get(keys.lenient))
+            if known is not None and known.meaning != pointer.meaning:
+                pointer = TurnPointer(None, "")
+            await self.store.put(keys.lenient, msgspec.json.encode(pointer), self.ttl)
         except StoreError:
             degraded.add("store")
 
-    async def restore(self, owner: ConversationOwner, request: ChatRequest, degraded: MutableSet[str]) -> list[Raw]:
-        """The client's messages with their hidden turns put back in, as far as they can be read."""
-        if b'"tool_calls"' not in request.raw or not (calls := find_client_calls(request.messages)):
+    async def restore(
+        self, owner: ConversationOwner, request: ChatRequest, selection: Selection, degraded: MutableSet[str]
+    ) -> list[Raw]:
+        """The client's messages with what was hidden put back in, as far as the caller can reach it now."""
+        if b'"tool_calls"' not in request.raw:
             return request.messages
-        keys = {position: owner.make_key(call.id for call in seen) for position, seen in calls.items()}
+        keys = await run_beside(request, lambda: find_keys(owner.encode(), request.messages))
+        if keys is None:
+            return request.messages
         try:
-            found = await self.store.get_many(list(keys.values()))
+            turns = await self._load(keys)
         except StoreError:
             degraded.add("store")
             return request.messages
-        stored = {position: found[key] for position, key in keys.items() if key in found}
-        return expand_history(request.messages, calls, stored) if stored else request.messages
+        return (replay_turns(keys, turns, selection) if turns else None) or request.messages
+
+    async def _load(self, keys: HistoryKeys) -> dict[int, HiddenTurn]:
+        """The hidden turns by the number of the call that they begin with."""
+        found = await self.store.get_many([*keys.exact.values(), *keys.lenient.values()])
+        turns = decode_turns(keys.exact, found)
+        wanted: dict[int, str] = {}
+        for call in keys.calls:
+            pointer = read_pointer(found.get(keys.lenient[call.number]))
+            if pointer is not None and pointer.key is not None and call.message.calls[0].number not in turns:
+                wanted[call.number] = pointer.key
+        if wanted:
+            turns |= decode_turns(wanted, await self.store.get_many(list(wanted.values())))
+        return turns
 
 
-class _StoredTurn(msgspec.Struct):
-    calls: list[FunctionCall]
-    messages: list[Raw]
+async def run_beside(request: ChatRequest, work: Callable[[], R]) -> R:
+    """Do what takes time that grows with the body: in a thread if that is large."""
+    return await asyncio.to_thread(work) if len(request.raw) > LARGE_BODY else work()
 
 
-class _SeenFunction(msgspec.Struct):
-    name: str = ""
-    arguments: str = ""
-
-
-class _SeenCall(msgspec.Struct):
-    id: str = ""
-    function: _SeenFunction = msgspec.field(default_factory=_SeenFunction)
-
-
-class _SeenMessage(msgspec.Struct):
-    role: str = ""
-    tool_calls: list[_SeenCall] | None = None
-
-
-_decode_seen = msgspec.json.Decoder(_SeenMessage).decode
-_decode_stored = msgspec.json.Decoder(_StoredTurn).decode
-
-CallsByPosition = Mapping[int, Sequence[_SeenCall]]  # by the position of their assistant message
-
-
-def find_client_calls(messages: Sequence[Raw]) -> CallsByPosition:
-    """The tool calls of each assistant message that has any."""
-    found = {}
-    for position, message in enumerate(messages):
-        if b'"tool_calls"' not in bytes(message):
-            continue
-        try:
-            seen = _decode_seen(message)
-        except msgspec.MsgspecError:
-            continue  # not a shape that we ever sent: the upstream decides about it
-        if seen.role == "assistant" and seen.tool_calls:
-            found[position] = seen.tool_calls
-    return found
-
-
-def expand_history(messages: Sequence[Raw], calls: CallsByPosition, stored: Mapping[int, bytes]) -> list[Raw]:
-    """The history with each stored transcript in place of the assistant message that the client saw."""
-    history: list[Raw] = []
-    for position, message in enumerate(messages):
-        turn = _decode_stored(stored[position]) if position in stored else None
-        if turn is not None and has_same_calls(turn.calls, calls[position]):
-            history += turn.messages
-        else:
-            history.append(message)
-    return history
-
-
-def has_same_calls(stored: Sequence[FunctionCall], seen: Sequence[_SeenCall]) -> bool:
-    """Whether these are the calls that we passed on: some providers reuse ids such as `call_0`."""
-    by_id = {call.id: (call.name, parse_arguments(call.arguments)) for call in stored}
-    return by_id == {call.id: (call.function.name, parse_arguments(call.function.arguments)) for call in seen}
-
-
-def parse_arguments(arguments: str) -> Any:
-    """Arguments as a value, since clients may write the same JSON differently; as text if they are no JSON."""
+def replay_turns(keys: HistoryKeys, turns: Mapping[int, HiddenTurn], selection: Selection) -> list[Raw] | None:
+    """The history with these turns; None if none of them can be put back in."""
     try:
-        return orjson.loads(arguments)
-    except orjson.JSONDecodeError:
-        return arguments
+        groups = find_groups(keys.calls, turns, selection.list_reachable())
+        return Replay(keys.messages, groups).build() if groups else None
+    except UNREADABLE:
+        return None
+
+
+def decode_turns(keys: Mapping[int, str], found: Mapping[str, bytes]) -> dict[int, HiddenTurn]:
+    decoded = {number: decode_turn(found[key]) for number, key in keys.items() if key in found}
+    return {number: turn for number, turn in decoded.items() if turn is not None}
+
+
+def read_pointer(data: bytes | None) -> TurnPointer | None:
+    if data is None:
+        return None
+    try:
+        return _decode_pointer(data)
+    except msgspec.MsgspecError:
+        return None

@@ -12,23 +12,36 @@ import msgspec
 from msgspec import Raw
 
 from gateway.conversation.calls import FunctionCall, ToolCall
-from gateway.conversation.hidden_turns import HiddenTurn
+from gateway.conversation.hidden_turn import HiddenMessage, HiddenTurn, OwnResult
+from gateway.conversation.history import read_spoken_text
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.injection import ClientTools, OwnTools
+from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import Capabilities
-from gateway.errors import LoopLimit
+from gateway.errors import LoopLimit, UpstreamInvalid
 
 TEXT_SEPARATOR = "\n\n"  # between the texts of several turns
 JOINED_FIELDS = ("content", "reasoning_content", "reasoning", "refusal")  # texts of a message that turns add to
 CUT_SHORT_REASONS = frozenset({"length", "content_filter"})  # the model did not finish what it was saying
 REWRITTEN = ("tools", "tool_choice")  # fields that differ from turn to turn
 MAX_OWN_CALLS = 32  # of one turn that are run; models rarely make more than a few
+REPLY_BYTES = 64 * 1024 * 1024
 MAX_USAGE_DEPTH = 8  # levels of a usage object that are added up
-NOT_RUN = f"Error: not run, since only {MAX_OWN_CALLS} calls are run at a time. Call again if you still need this."
+NOT_RUN = ToolResult(
+    f"Error: not run, since only {MAX_OWN_CALLS} calls are run at a time. Call again if you still need this."
+)
 
 _encode = msgspec.json.Encoder().encode
 _decode_message: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_list: Callable[[Raw], list[Raw]] = msgspec.json.Decoder(list[Raw]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    """How much one exchange may take."""
+
+    turns: int = 5  # upstream calls
+    reply_bytes: int = REPLY_BYTES  # of all turns: most of it has to be kept until we know what is hidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +54,7 @@ class LoopPlan:
     own_names: frozenset[str]
     client_tools: tuple[Raw, ...] = ()
     tool_choice: Raw | None = None
-    max_turns: int = 5
+    limits: TurnLimits = TurnLimits()
     wants_usage: bool = False  # the client asked for a usage chunk
     forces_usage: bool = False  # we ask for one to know what the hidden turns cost
     last_text_only: bool = False  # a JSON response_format: texts of several turns cannot be joined
@@ -53,7 +66,7 @@ def plan_turns(
     client: ClientTools,
     own: OwnTools | None,
     can: Capabilities,
-    max_turns: int,
+    limits: TurnLimits,
 ) -> LoopPlan | None:
     """The plan of an exchange in which our tools are registered; None: there is nothing to plan, it is a relay."""
     if own is None:
@@ -66,7 +79,7 @@ def plan_turns(
         own_names=own.names,
         client_tools=client.tools,
         tool_choice=client.choice,
-        max_turns=max_turns,
+        limits=limits,
         wants_usage=wants_usage,
         forces_usage=request.stream and can.stream_usage and not wants_usage,
         last_text_only=request.wants_json,
@@ -124,7 +137,9 @@ class TurnLoop:
     usages: list[dict[str, Any]] = field(default_factory=list)
     limited: bool = False  # the model went on calling our tools in the last turn
     _added: list[bytes] = field(default_factory=list)  # messages since the client's last one
+    _hidden: list[HiddenMessage] = field(default_factory=list)  # the same, as they are stored
     _turn: Turn | None = None
+    _received: int = 0  # bytes of the upstream's replies
 
     def build_request(self) -> bytes:
         """The body of the next upstream call."""
@@ -144,18 +159,25 @@ class TurnLoop:
             body["stream_options"] = request_usage(plan.fields.get("stream_options"))
         return _encode(body)
 
-    def resume(self, results: list[str]) -> Step:
+    def resume(self, results: list[ToolResult]) -> Step:
         """Take the results of the calls that `RunToolsStep` named; the model is told of those that were not run."""
         turn = self._turn
         assert turn is not None
-        self._added.append(turn.message)
-        own = turn.own_calls
+        own = [position for position, call in enumerate(turn.calls) if call.own]
         results = [*results, *[NOT_RUN] * len(own[MAX_OWN_CALLS:])]
-        for call, result in zip(own, results, strict=True):
-            self._added.append(_encode({"role": "tool", "tool_call_id": call.id, "content": result}))
-        if turn.client_calls:
-            return self._finish(turn, tuple(self._added))
-        return NextTurnStep()
+        answered = [OwnResult(at, one.text, one.resources) for at, one in zip(own, results, strict=True)]
+        self._hidden.append(HiddenMessage(Raw(turn.message), tuple(answered)))
+        self._added.append(turn.message)
+        for result in answered:
+            message = {"role": "tool", "tool_call_id": turn.calls[result.position].id, "content": result.text}
+            self._added.append(_encode(message))
+        return self._finish(turn, self._hidden) if turn.client_calls else NextTurnStep()
+
+    def _count(self, data: bytes) -> None:
+        self._received += len(data)
+        limit = self.plan.limits.reply_bytes
+        if self._received > limit:
+            raise UpstreamInvalid(f"The upstream sent more than {limit} bytes in {self.turns} turn(s).")
 
     @property
     def usage(self) -> dict[str, Any] | None:
@@ -167,7 +189,7 @@ class TurnLoop:
 
     @property
     def _is_last(self) -> bool:
-        return self.turns >= self.plan.max_turns
+        return self.turns >= self.plan.limits.turns
 
     def _decide(self, turn: Turn) -> Step:
         self._turn = turn
@@ -180,8 +202,7 @@ class TurnLoop:
             self._give_up(turn)
         if own:
             turn.message = remove_own_calls(turn)
-        hidden = (*self._added, turn.message) if self._added and turn.client_calls else ()
-        return self._finish(turn, hidden)
+        return self._finish(turn, [*self._hidden, HiddenMessage(Raw(turn.message))] if self._hidden else [])
 
     def _give_up(self, turn: Turn) -> None:
         """The model calls our tools although it must not: whatever else it said is the answer."""
@@ -194,10 +215,15 @@ class TurnLoop:
             )
         turn.finish_reason = "stop"
 
-    def _finish(self, turn: Turn, messages: tuple[bytes, ...]) -> FinishStep:
-        calls = tuple(call.make_function_call() for call in turn.client_calls)
-        hidden = HiddenTurn(calls, messages) if messages and calls else None
+    def _finish(self, turn: Turn, messages: list[HiddenMessage]) -> FinishStep:
+        hidden = self._hide(turn, messages) if messages and turn.client_calls else None
         return FinishStep(self._build_last_bytes(turn), hidden)
+
+    def _hide(self, turn: Turn, messages: list[HiddenMessage]) -> HiddenTurn:
+        calls = tuple(call.make_function_call() for call in turn.client_calls)
+        shown = messages[-1:] if self.plan.last_text_only else messages
+        text = "".join(read_spoken_text(one.message) for one in shown)
+        return HiddenTurn(calls, text, tuple(messages))
 
     def _build_last_bytes(self, turn: Turn) -> bytes:
         """What the client still has to be sent once nothing else is to be done."""

@@ -6,7 +6,10 @@ Fragments are joined once and not as they come: adding each to what is there wou
 from collections.abc import Hashable
 from typing import Any
 
+from gateway.errors import UpstreamInvalid
+
 FRAGMENTED_FIELDS = frozenset({"thinking", "text", "summary", "signature", "data"})  # of list items
+MAX_ITEMS = 10_000  # of one list
 SKIPPED_FIELDS = frozenset({"tool_calls", "role"})
 
 
@@ -102,6 +105,8 @@ class ItemMerger(FieldMerger):
         return [item.join() if isinstance(item, MergedItem) else item for item in self._items]
 
     def _append(self, item: Any) -> None:
+        if len(self._items) >= MAX_ITEMS:
+            raise UpstreamInvalid(f"The upstream sent a message with more than {MAX_ITEMS} items in one list.")
         if isinstance(item, dict):
             merged = MergedItem(item)
             self._items.append(merged)

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.calls import ToolCall
+from gateway.conversation.calls import ToolCall, check_number
 from gateway.conversation.loop import JOINED_FIELDS, TEXT_SEPARATOR, NextTurnStep, Step, Turn, TurnLoop, has_value
+from gateway.domain.tool_result import ToolResult
 from gateway.errors import UpstreamInvalid
 
 RawObject = dict[str, Any]  # a JSON object whose values are still raw
@@ -37,7 +38,8 @@ class ReplyLoop(TurnLoop):
     _logprobs: Any = None
 
     def take(self, body: bytes) -> Step:
-        """Take the whole reply of one upstream call; raises UpstreamInvalid if it is none."""
+        """Take the whole reply of one upstream call; raises UpstreamInvalid if it is none or too long."""
+        self._count(body)
         try:
             reply = decode_completion(body)
             turn = self._read_turn(reply)
@@ -48,7 +50,7 @@ class ReplyLoop(TurnLoop):
             self._logprobs = join_logprobs(self._logprobs, _decode(reply.choice["logprobs"]))
         return self._decide(turn)
 
-    def resume(self, results: list[str]) -> Step:
+    def resume(self, results: list[ToolResult]) -> Step:
         step = super().resume(results)
         if isinstance(step, NextTurnStep) and self.plan.last_text_only:
             self._replies[-1].message.pop("content", None)
@@ -57,6 +59,7 @@ class ReplyLoop(TurnLoop):
     def _read_turn(self, reply: ChatCompletion) -> Turn:
         top, choice, message = reply.top, reply.choice, reply.message
         raws = _decode_raws(message["tool_calls"]) if has_value(message, "tool_calls") else []
+        check_number(len(raws))
         calls = [ToolCall(_decode(raw, type=dict)) for raw in raws]
         for call in calls:
             call.own = call.name in self.plan.own_names

@@ -19,6 +19,7 @@ from gateway.conversation.loop import (
     has_value,
 )
 from gateway.conversation.stream_turn import UNREADABLE, StreamTurn, build_chunk_error, is_plain_text
+from gateway.domain.tool_result import ToolResult
 from gateway.errors import UpstreamInvalid, UpstreamTruncated
 
 MAX_UNREAD_BYTES = 256 * 1024  # raw events are assembled into the message beyond so many bytes
@@ -55,6 +56,7 @@ class StreamLoop(TurnLoop):
 
     def feed(self, chunk: bytes) -> bytes:
         """Take bytes of the upstream's stream; return what the client may see of them now."""
+        self._count(chunk)
         events = self._now.events
         data = events.take(chunk)
         if len(events) > sse.MAX_EVENT_BYTES:
@@ -95,7 +97,7 @@ class StreamLoop(TurnLoop):
             )
         )
 
-    def resume(self, results: list[str]) -> Step:
+    def resume(self, results: list[ToolResult]) -> Step:
         shown = (name for name in JOINED_FIELDS if name != "content" or not self.plan.last_text_only)
         self._spoken |= {name for name in shown if self._now.message.get(name)}
         if self._now.held:

@@ -15,6 +15,7 @@ class Level(StrEnum):
     PROMPT = "prompt"
     CONTENT = "content"
     SESSION = "session"
+    REQUEST = "request"
 
 
 BREADTH = {level: position for position, level in enumerate(Level)}
@@ -41,3 +42,4 @@ class Candidate:
     score: float | None = None
     named: bool = False  # the caller asked for it by id
     mandatory: bool = False  # neither `inject: off` nor `exclude` removes it
+    imposed: bool = False  # mandatory, and it applies whatever the caller chooses

@@ -61,6 +61,9 @@ class Exchange:
     usage: dict[str, Any] | None = None
     complete: bool = False  # the client had its whole reply before it left
     status: ExchangeStatus = ExchangeStatus.OK
+    http_status: int = 0  # of the reply; 0: the client left before it began
+    seconds: float = 0.0  # from the request's head to the end of the reply
+    ended: float = 0.0  # seconds since 1970
 
     def note_scope(self, scope: Scope, model: str) -> None:
         """Note who answers, with which model."""

@@ -4,7 +4,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gateway.domain.name_pattern import matches_pattern
+
 ANY_GROUP = "*"  # belongs to every group
+MODEL_LENGTH = 1024  # no model has a longer name, and patterns are not tried on one
+USER, GROUP, KEY = "user:", "group:", "key:"  # what a name in a reader list begins with
 
 
 class Role(StrEnum):
@@ -39,28 +43,48 @@ class Principal:
     name: str
     workspace: str = "default"
     agents: frozenset[str] | None = None  # None: any agent of the workspace
-    agent: str | None = None  # used when the request names none; cannot be switched off
+    agent: str | None = None  # bound: this agent whatever the request says
+    agent_optional: bool = False  # may send requests without an agent although `agents` is limited
+    models: frozenset[str] | None = None  # names or patterns; None: any model
     rights: frozenset[str] = frozenset()  # "act_as_user", "admin"
     role: Role = Role.CHAT
-    groups: frozenset[str] = frozenset()  # for reader lists; "*" belongs to every group
+    groups: frozenset[str] = frozenset()  # `group:` in reader lists; "*" belongs to every group
     tier: str | None = None
     limits: KeyLimits = UNLIMITED
     key: str | None = None  # id of the key; None: anonymous
-    reader: str | None = None  # what reader lists call it; None: by its name
+    reader: str | None = None  # what reader lists call it after `key:`; None: its name
     expires: float | None = None  # seconds since 1970; None: never
+
+    @property
+    def needs_agent(self) -> bool:
+        """Whether a request that names no agent is refused."""
+        return self.agents is not None and self.agent is None and not self.agent_optional
 
     def may_use(self, agent: str) -> bool:
         return self.agents is None or agent in self.agents or agent == self.agent
 
+    def may_call(self, model: str) -> bool:
+        if self.models is None:
+            return True
+        return len(model) <= MODEL_LENGTH and any(matches_pattern(pattern, model) for pattern in self.models)
+
     def readers(self, user: str | None = None) -> frozenset[str]:
-        """The identities that reader lists are checked against, with the user that it acts for."""
-        # Somebody who is called "*" is nobody special.
-        return self.groups.union({self.reader or self.name, user or ""} - {"", ANY_GROUP})
+        """The identities that reader lists are checked against, with the user that it acts for.
+
+        Users, groups and keys are different name spaces: nobody becomes a group by taking its name.
+        """
+        own = {ANY_GROUP if group == ANY_GROUP else GROUP + group for group in self.groups}
+        own.add(KEY + (self.reader or self.name))
+        if user:
+            own.add(USER + user)
+        return frozenset(own)
 
 
 def may_read(readers: frozenset[str], allowed: Collection[str]) -> bool:
     """Whether one of a caller's identities is on a reader list; an empty list is open to everyone."""
-    return not allowed or not readers.isdisjoint(allowed) or ANY_GROUP in readers
+    if not allowed or not readers.isdisjoint(allowed):
+        return True
+    return ANY_GROUP in readers and any(name.startswith(GROUP) for name in allowed)
 
 
 # Without keys only this machine can reach the gateway: whoever does may manage it, but not act for others.

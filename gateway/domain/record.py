@@ -42,6 +42,7 @@ class Author:
 
     by: str
     action: str
+    key: str | None = None  # the id of the author's key; None: it has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class AuditEntry:
     by: str
     action: str
     changes: bytes
+    author_key: str | None = None  # the id of the author's key
 
 
 class FeedPosition(NamedTuple):

@@ -30,6 +30,7 @@ class ContextRequest:
     type: str | None = None
     budget: int | None = None
     inject: bool = True
+    contexts: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     exclude: frozenset[str] = frozenset()
     selection: SelectionSettings = field(default_factory=SelectionSettings)
@@ -56,6 +57,7 @@ class Scope:
     takes_part: bool
     readers: frozenset[str]  # the identities that reader lists are checked against
     bound: bool  # the agent comes with the key and cannot be switched off
+    contexts: tuple[str, ...] = ()  # that the request names, for the level `request`
 
     @property
     def selection(self) -> SelectionSettings:

@@ -1,9 +1,12 @@
 """What is injected, offered or dropped, each with its reason."""
 
 from dataclasses import dataclass
+from itertools import chain
 
 from gateway.domain.candidate import Assignment, Candidate
 from gateway.domain.scope import RequestItem
+
+NOT_IN_SCOPE = frozenset({"language", "excluded", "overridden"})  # reasons to leave out what no budget would bring back
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +49,9 @@ class Selection:
     budget: int = 0
     warnings: tuple[Notice, ...] = ()
     degraded: frozenset[str] = frozenset()
+
+    def list_reachable(self) -> frozenset[str]:
+        """Ids of the resources that the caller may read in this scope, placed or not."""
+        placed = (one.candidate for one in (*self.stable, *self.volatile))
+        left = (one.candidate for one in (*self.catalogue, *self.dropped) if one.reason not in NOT_IN_SCOPE)
+        return frozenset(candidate.resource.id for candidate in chain(placed, left))

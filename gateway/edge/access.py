@@ -7,10 +7,11 @@ from ipaddress import ip_address
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.domain.principal import Principal
+from gateway.domain.principal import Principal, Role
 from gateway.edge.auth import Authenticator
+from gateway.edge.outcomes import get_outcome
 from gateway.edge.request import RequestHead, read_head
-from gateway.errors import ForbiddenHost, InvalidRequest
+from gateway.errors import ForbiddenHost, GatewayError, InvalidRequest
 
 REMEMBERED = 1024  # verdicts kept; clients could otherwise fill the memory with made-up names
 
@@ -100,6 +101,13 @@ class AccessControl:
         self.check_host(head)
         return Caller(head, self.auth.authenticate(head), self.auth.find_client_bearer(head))
 
+    def is_from_admin(self, request: Request) -> bool:
+        """Whether a request, to an endpoint that needs no key, comes from somebody who may manage the gateway."""
+        try:
+            return self.admit(request.scope["headers"]).principal.role.covers(Role.ADMIN)
+        except GatewayError:
+            return False
+
 
 class AccessMiddleware:
     """Admits requests before routing; endpoints find the caller with `get_caller`."""
@@ -110,7 +118,8 @@ class AccessMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = self._access.admit(scope["headers"])
-        state = {**scope.get("state", {}), "caller": caller, "principal": caller.principal}
+        get_outcome(scope).principal = caller.principal
+        state = {**scope.get("state", {}), "caller": caller}
         await self._app({**scope, "state": state}, receive, send)
 
 

@@ -7,7 +7,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.edge.chat import ChatEndpoint
 from gateway.edge.errors import ErrorBoundary
 from gateway.edge.metrics import Metrics
+from gateway.edge.outcomes import OTHER, OutcomeMiddleware, get_outcome, name_route
 from gateway.edge.paths import normalize_path
+from gateway.edge.recorder import RequestOutcome, RequestRecorder
+from gateway.errors import GatewayError
 
 CHAT = "/v1/chat/completions"
 CHAT_BYTES = CHAT.encode()
@@ -16,11 +19,12 @@ CHAT_BYTES = CHAT.encode()
 class EdgeApp:
     """Hands a request to its endpoint."""
 
-    def __init__(self, chat: ChatEndpoint, site: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, chat: ChatEndpoint, site: ASGIApp, metrics: Metrics, recorder: RequestRecorder) -> None:
         self._chat = chat
         self._site = site
         self._metrics = metrics
-        self._serve_path = ErrorBoundary(self._dispatch)
+        self._recorder = recorder
+        self._serve_path = OutcomeMiddleware(ErrorBoundary(self._dispatch), recorder)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """No coroutine of its own: a stream passes here with every chunk."""
@@ -30,9 +34,15 @@ class EdgeApp:
             return self._chat.serve(scope, receive, send)
         return self._serve_path(scope, receive, send)
 
+    def record_refusal(self, error: GatewayError) -> None:
+        """Record a request that a connection refused before it could reach anybody here."""
+        self._recorder.record_outcome(RequestOutcome(OTHER, error.status, error.code))
+
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = normalize_path(scope["raw_path"])
+        path, outcome = normalize_path(scope["raw_path"]), get_outcome(scope)
+        outcome.route = name_route(path)
         if path == CHAT:
+            outcome.recorded = True
             return await self._chat.serve(scope, receive, send)
         self._metrics.in_flight += 1
         try:

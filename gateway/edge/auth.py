@@ -18,6 +18,7 @@ from gateway.settings import AuthSettings
 Principals = dict[bytes, Principal]  # by the SHA-256 of the key
 
 RETRY_SECONDS = 5.0
+NO_KEY_LEFT = "An API key is needed, and there is none any more. Create one with `gateway keys create`."
 NO_KEYS = (
     "is reachable from other machines, but there is no key: "
     "create one with `gateway keys create`, add auth.keys, or listen on 127.0.0.1"
@@ -64,18 +65,23 @@ class Authenticator:
         self._compiled: dict[RecordKey, CompiledKey | None] = {}
         self._principals: Principals = {}
         self._had_stored = False
+        self._closed = False  # the store remembers that there was a key
         self._until = inf  # when the next key expires
         self._rebuild()
 
     @property
     def keyed(self) -> bool:
         """Whether callers need a key at all."""
-        # Neither expired keys nor a store that was never reached may open the gateway to everybody.
-        known = self._principals or self._configured or self._compiled
+        # Neither expired or revoked keys nor a store that was never reached may open the gateway to everybody.
+        known = self._principals or self._configured or self._had_stored or self._closed
         return bool(known) or not self._loopback or self._fresh.never
 
-    def update(self, records: Iterable[Record]) -> None:
-        """Use the stored keys of all workspaces; only those that changed are parsed."""
+    def update(self, records: Iterable[Record], *, closed: bool = False) -> None:
+        """Use the stored keys of all workspaces; only those that changed are parsed.
+
+        `closed`: there was a key once, so that nobody is let in without one ever after.
+        """
+        self._closed = self._closed or closed
         current = {record.key: record for record in records if record.body is not None}
         if current == self._records:  # most swaps are about policies; equal records are one and the same object
             return
@@ -99,6 +105,7 @@ class Authenticator:
         if not given:
             if not self._principals:
                 self._require_contact()
+                raise InvalidApiKey(NO_KEY_LEFT)
             raise InvalidApiKey("The API key is missing. Send it as 'Authorization: Bearer <key>'.")
         digest = sha256(given).digest()
         principal = self._principals.get(digest)

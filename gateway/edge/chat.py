@@ -14,17 +14,15 @@ from gateway.edge.access import AccessControl, Caller
 from gateway.edge.errors import BrokenResponse, log_internal_error, render_error_event, send_error
 from gateway.edge.health import SnapshotSource
 from gateway.edge.limits import RateLimiter
-from gateway.edge.logs import ExchangeLog
 from gateway.edge.meter import Meter
 from gateway.edge.metrics import Metrics
+from gateway.edge.recorder import CHAT, RequestOutcome, RequestRecorder
 from gateway.edge.request import ClientDisconnected, read_body, require_json
 from gateway.edge.response import select_client_headers, send_body
 from gateway.errors import GatewayError, LoopLimit, MethodNotAllowed, UpstreamTruncated
 from gateway.ids import make_id
 from gateway.pipeline import Pipeline
 from gateway.sse import DONE_EVENT
-
-ROUTE = "chat"
 
 
 class ChatEndpoint:
@@ -37,7 +35,7 @@ class ChatEndpoint:
         policies: SnapshotSource,
         limiter: RateLimiter,
         metrics: Metrics,
-        log: ExchangeLog | None,
+        recorder: RequestRecorder,
         max_body_bytes: int,
     ) -> None:
         self._access = access
@@ -45,23 +43,24 @@ class ChatEndpoint:
         self._policies = policies
         self._limiter = limiter
         self._metrics = metrics
-        self._log = log
+        self._recorder = recorder
         self._max_body_bytes = max_body_bytes
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; a caller who is not admitted leaves no exchange."""
+        """Answer one request; of a caller who is not admitted only the outcome is recorded."""
         began = time.perf_counter()
         try:
             caller = self._access.admit(scope["headers"])
             if scope["method"] != "POST":
                 raise MethodNotAllowed(f"{scope['path']} only accepts POST.")
-        except GatewayError as error:
-            return await send_error(send, error)
         except Exception as error:
-            return await send_error(send, log_internal_error(error))
+            failure = error if isinstance(error, GatewayError) else log_internal_error(error)
+            seconds = time.perf_counter() - began
+            self._recorder.record_outcome(RequestOutcome(CHAT, failure.status, failure.code, seconds=seconds))
+            return await send_error(send, failure)
         principal, head = caller.principal, caller.head
         exchange = Exchange(make_id(), principal, EMPTY_SNAPSHOT, head.context, head.forward(caller.bearer))
-        meter = None if principal.limits is UNLIMITED else Meter(exchange)
+        meter = None if principal.limits.tokens is None else Meter(exchange)
         status = 0
         self._metrics.in_flight += 1
         try:
@@ -73,9 +72,9 @@ class ChatEndpoint:
                 raise
         finally:
             self._metrics.in_flight -= 1
-            self._account(exchange, status, time.perf_counter() - began)
+            self._recorder.record_exchange(exchange, status, time.perf_counter() - began)
             if meter is not None:
-                await self._limiter.settle(meter)
+                self._limiter.charge(meter)
 
     async def _answer(
         self, exchange: Exchange, caller: Caller, receive: Receive, send: Send, meter: Meter | None
@@ -110,7 +109,7 @@ class ChatEndpoint:
         return reply.status
 
     async def _reply(self, exchange: Exchange, caller: Caller, receive: Receive, meter: Meter | None) -> Reply:
-        if meter is not None:
+        if exchange.principal.limits is not UNLIMITED:
             await self._limiter.admit(exchange.principal, exchange.degraded)
         require_json(caller.head)
         body = await read_body(caller.head, receive, self._max_body_bytes)
@@ -135,20 +134,6 @@ class ChatEndpoint:
                 raise
         await send({"type": "http.response.body", "body": last})
 
-    def _account(self, exchange: Exchange, status: int, seconds: float) -> None:
-        """Count and log an exchange, without any text of the conversation."""
-        metrics = self._metrics
-        metrics.count_request(ROUTE, status, seconds)
-        metrics.count_injection(exchange.injected, exchange.tokens)
-        for reply in exchange.replies:
-            metrics.count_turn(reply.upstream, reply.status)
-        for name in exchange.tools_run:
-            metrics.count_tool_run(name)
-        if exchange.degraded:
-            metrics.count_degraded(exchange.degraded)
-        if self._log is not None:
-            self._log.record(describe_exchange(exchange, status, seconds))
-
 
 def classify_failure(error: GatewayError) -> ExchangeStatus:
     if isinstance(error, LoopLimit):
@@ -171,27 +156,3 @@ def build_context_headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
 
 def build_reply_headers(reply: Reply, exchange: Exchange) -> list[tuple[bytes, bytes]]:
     return [*select_client_headers(reply.headers), *build_context_headers(exchange)]
-
-
-def describe_exchange(exchange: Exchange, status: int, seconds: float) -> dict[str, object]:
-    """The line of the exchange log."""
-    return {
-        "time": time.time(),
-        "event": "exchange",
-        "receipt": exchange.id,
-        "workspace": exchange.principal.workspace,
-        "principal": exchange.principal.name,
-        "agent": exchange.agent,
-        "model": exchange.model,
-        "upstream": exchange.upstream,
-        "status": exchange.status,
-        "http_status": status,
-        "seconds": round(seconds, 6),
-        "snapshot": exchange.snapshot.hash[:12],
-        "injected": exchange.injected,
-        "tokens": exchange.tokens,
-        "turns": exchange.turns,
-        "tools_run": exchange.tools_run,
-        "usage": exchange.usage,
-        "degraded": sorted(exchange.degraded),
-    }

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.edge.outcomes import get_outcome
 from gateway.edge.request import ClientDisconnected
 from gateway.edge.response import Headers, send_json
 from gateway.errors import GatewayError, InvalidApiKey
@@ -72,6 +73,7 @@ class ErrorBoundary:
             answer = error if isinstance(error, GatewayError) else log_internal_error(error)
             if outbox.started:
                 raise BrokenResponse from error
+            get_outcome(scope).code = answer.code
             await self._respond(outbox, answer)
 
 

@@ -44,9 +44,11 @@ class HealthEndpoint:
         policies: SnapshotSource,
         store_ok: Callable[[], bool],
         draining: Callable[[], bool],
-        describe_jobs: Callable[[], Mapping[str, Any]] | None = None,
+        describe_jobs: Callable[[], Mapping[str, Any]],
+        may_see_details: Callable[[Request], bool],
     ) -> None:
         self._policies = policies
+        self._may_see_details = may_see_details
         self._store_ok = store_ok
         self._draining = draining
         self._describe_jobs = describe_jobs
@@ -56,24 +58,38 @@ class HealthEndpoint:
         return JSONResponse({"status": "alive"})
 
     async def readyz(self, request: Request) -> JSONResponse:
-        """503 only while requests would be refused; a failed reload or a broken store does not prevent serving them."""
-        draining = self._draining()
-        loaded = self._policies.loaded
-        ready = loaded and not draining
-        detail: dict[str, Any] = {
-            "status": "ready" if ready else "not ready",
-            "draining": draining,
+        """503 only while requests would be refused; a failed reload or a broken store does not prevent serving them.
+
+        Everybody learns which part is not as it should be, and only an admin why.
+        """
+        ready = self._policies.loaded and not self._draining()
+        answer: dict[str, Any] = {"status": "ready" if ready else "not ready", "not_ready": self._list_faulty_parts()}
+        if self._may_see_details(request):
+            answer |= self._describe()
+        return JSONResponse(answer, 200 if ready else 503)
+
+    def _list_faulty_parts(self) -> list[str]:
+        policies = self._policies
+        parts = {
+            "draining": self._draining(),
+            "jobs": not all(state["running"] for state in self._describe_jobs().values()),
+            "policies": not policies.loaded or policies.error is not None,
+            "store": not self._store_ok(),
+        }
+        return [name for name, faulty in parts.items() if faulty]
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "draining": self._draining(),
             "policies": {
-                "loaded": loaded,
+                "loaded": self._policies.loaded,
                 "generation": self._policies.generation,
                 "snapshot": self._snapshot().hash[:12],
                 "error": self._policies.error,
             },
             "store": {"ok": self._store_ok()},
+            "jobs": self._describe_jobs(),
         }
-        if self._describe_jobs is not None:
-            detail["jobs"] = self._describe_jobs()
-        return JSONResponse(detail, 200 if ready else 503)
 
     def _snapshot(self) -> Snapshot:
         served = self._policies.snapshots()

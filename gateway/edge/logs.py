@@ -2,54 +2,61 @@
 
 import asyncio
 import logging
-import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
+from gateway.redaction import Redactor, drop_first_word, drop_last_word
 from gateway.settings import LogSettings
 
-FLUSH_SECONDS = 0.1
-CAPACITY = 10_000  # queued exchange lines; beyond that the oldest are dropped and counted
-
-_SECRET = re.compile(
-    r"(?P<kept>\bBearer\s+|\b(?:x-context-key|api[-_]?key|authorization)[\"']?\s*[:=]\s*[\"']?(?:Bearer\s+)?)[^\s\"',;]+"
-    r"|\bsk-[A-Za-z0-9_-]{6,}",
-    re.IGNORECASE,
-)
-
-
-def redact(text: str) -> str:
-    """The text with everything that looks like a credential replaced by [redacted]."""
-    return _SECRET.sub(lambda found: (found["kept"] or "") + "[redacted]", text)
+CAPACITY = 10_000  # queued lines; beyond that the oldest are dropped and counted
+MAX_VALUE = 200  # characters
+MAX_MESSAGE = 16_000  # characters, of a message or a traceback
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per record."""
+    """One JSON object per record, without secrets and of bounded length."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__()
+        self._redactor = redactor
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": redact(record.getMessage()),
+            "message": self._clean(record.getMessage()),
         }
         if record.exc_info:
-            line["exception"] = redact(self.formatException(record.exc_info))
-        return _encode_line(line).decode()
+            line["exception"] = self._clean(self.formatException(record.exc_info))
+        return encode_line(line).decode()
+
+    def _clean(self, text: str) -> str:
+        if len(text) <= MAX_MESSAGE:
+            return self._redactor.redact(text)
+        # The end says what happened. No half of a word may be left at the cuts: it could be half of a secret.
+        head = self._redactor.redact(drop_last_word(text[:MAX_MESSAGE]))[: MAX_MESSAGE // 2]
+        tail = self._redactor.redact(drop_first_word(text[-MAX_MESSAGE:]))[-MAX_MESSAGE // 2 :]
+        return f"{head} … {tail}"
+
+
+def cut(text: str | None) -> str | None:
+    """A value of a log line, which clients can make as long as they like."""
+    return text if text is None or len(text) <= MAX_VALUE else text[:MAX_VALUE] + "…"
 
 
 @contextmanager
-def log_as_json(settings: LogSettings) -> Iterator[None]:
+def log_as_json(settings: LogSettings, redactor: Redactor) -> Iterator[None]:
     """Send every logger of the process, uvicorn's too, through one handler; restores the former ones afterwards."""
     handlers, level = logging.root.handlers[:], logging.root.level
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
+    handler.setFormatter(JsonFormatter(redactor))
     logging.root.handlers[:] = [handler]
     logging.root.setLevel(settings.level.upper())
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
@@ -69,42 +76,38 @@ def write_stderr(data: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
-class ExchangeLog:
-    """One line per chat request. Recording only appends to a queue; a background task writes it."""
+class RequestLog:
+    """One line per request, queued and written in batches."""
 
     def __init__(self, write: Callable[[bytes], None] = write_stderr, capacity: int = CAPACITY) -> None:
         self._write = write
-        self._lines: deque[dict[str, Any]] = deque(maxlen=capacity)
-        self.dropped = 0  # lines lost since the start
+        self._lines: deque[bytes] = deque(maxlen=capacity)
+        self.lost = 0  # lines that were dropped since the start
 
-    def record(self, line: dict[str, Any]) -> None:
-        """Queue a line for the next flush; it must hold no secret and no text of a conversation."""
-        if len(self._lines) == self._lines.maxlen:
-            self.dropped += 1
-        self._lines.append(line)
+    def queue(self, lines: Iterable[bytes]) -> None:
+        """Queue encoded lines; they must hold no secret and no text of a conversation."""
+        for line in lines:
+            if len(self._lines) == self._lines.maxlen:
+                self.lost += 1
+            self._lines.append(line)
 
-    async def run(self) -> None:
-        """Flush periodically; once more when cancelled."""
-        try:
-            while True:
-                await asyncio.sleep(FLUSH_SECONDS)
-                if self._lines:
-                    # In a thread: the reader of stderr may be slow, and the loop must not wait for it.
-                    await asyncio.to_thread(self.flush)
-        finally:
-            self.flush()
+    async def write(self) -> None:
+        """Write what is queued, in a thread: the reader of stderr may be slow, and the loop must not wait for it."""
+        if self._lines:
+            await asyncio.to_thread(self.flush)
 
     def flush(self) -> None:
         """Write all queued lines at once."""
-        lines: list[dict[str, Any]] = []
+        lines: list[bytes] = []
         with suppress(IndexError):  # the last flush may meet one that still runs in its thread
             while True:
                 lines.append(self._lines.popleft())
         if lines:
-            self._write(b"".join(_encode_line(line) + b"\n" for line in lines))
+            self._write(b"\n".join([*lines, b""]))
 
 
-def _encode_line(line: dict[str, Any]) -> bytes:
+def encode_line(line: dict[str, Any]) -> bytes:
+    """A line of the log without its line end."""
     try:
         return orjson.dumps(line, default=str)
     except TypeError:

@@ -1,6 +1,7 @@
-"""The tokens of one exchange: as upstreams report them, or estimated if they do not."""
+"""The tokens of a request: as upstreams report them, or estimated if they do not."""
 
-from collections.abc import AsyncGenerator
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,13 @@ from gateway import sse
 from gateway.domain.exchange import Exchange, Reply
 
 BYTES_PER_TOKEN = 4
+BYTES_PER_MEDIA_TOKEN = 4096  # of images and sound: a minute of speech has some 200 words and 1 MB
+SCANNED_BYTES = 4096  # at either end of a reply that is not kept whole
+TEXT_TYPES = ("application/json", "text/")
+
+ReadPiece = Callable[[], Awaitable[bytes]]
+
+_USAGE = re.compile(rb'(?<!\\)"usage"\s*:\s*(?=\{)')
 
 
 class _Usage(msgspec.Struct):
@@ -28,6 +36,7 @@ class Meter:
     asked: int = 0  # bytes of the request
     pieces: int = 0  # events of a stream, about one token each
     reported: dict[str, Any] | None = None
+    last: bytes = b""  # the latest part of a stream that has a usage object
 
     def watch(self, reply: Reply, asked: int) -> Reply:
         """The reply to a request of `asked` bytes, watched: nobody else looks for the usage of what is relayed."""
@@ -38,21 +47,26 @@ class Meter:
         self.pieces += 0 if self.reported else len(reply.body) // BYTES_PER_TOKEN
         return reply
 
+    def look_at_events(self, events: bytes) -> None:
+        """Note what a part of a stream says about usage; it is parsed only when the tokens are counted."""
+        self.pieces += events.count(b"\n\n")
+        if b'"usage"' in events and _USAGE.search(events):  # many providers say `"usage":null` in every event
+            self.last = events
+
     def count_spent(self) -> int:
         """Tokens to charge; estimated if the client did not request usage, or disconnected early."""
         exchange = self.exchange
         if not any(reply.status < 400 for reply in exchange.replies):
             return 0
+        for event in sse.split_events(self.last):
+            self._look(sse.read_payload(event) or b"{}")
         usage = exchange.usage or self.reported
         return count_total(usage) or self.asked // BYTES_PER_TOKEN + self.pieces
 
     async def _watch_stream(self, stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
         async with aclosing(stream) as chunks:
             async for chunk in chunks:
-                self.pieces += chunk.count(b"\n\n")
-                if b'"usage"' in chunk:
-                    for event in sse.split_events(chunk):
-                        self._look(sse.read_payload(event) or b"{}")
+                self.look_at_events(chunk)
                 yield chunk
 
     def _look(self, document: bytes) -> None:
@@ -61,6 +75,67 @@ class Meter:
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return
         self.reported = usage or self.reported
+
+
+class PassthroughMeter:
+    """Watches a reply that is passed through in pieces; only its beginning and its end are kept."""
+
+    def __init__(self, asked: int, asked_type: str, reply_type: str) -> None:
+        self._estimate = estimate_tokens(asked, asked_type)
+        self._reply_type = reply_type
+        self._size = 0
+        self._head = self._tail = b""
+
+    def watch(self, read: ReadPiece) -> ReadPiece:
+        """`read` that notes every piece."""
+
+        async def read_and_note() -> bytes:
+            piece = await read()
+            self.note(piece)
+            return piece
+
+        return read_and_note
+
+    def note(self, piece: bytes) -> None:
+        """Note a part of the reply, in order."""
+        self._size += len(piece)
+        if len(self._head) < SCANNED_BYTES:
+            self._head += piece[: SCANNED_BYTES - len(self._head)]
+        self._tail = (self._tail + piece[-SCANNED_BYTES:])[-SCANNED_BYTES:]
+
+    def count_spent(self) -> int:
+        """Tokens to charge: of the usage object, else an estimate by the size of request and reply."""
+        reported = find_usage(self._tail) or find_usage(self._head)
+        return count_total(reported) or self._estimate + estimate_tokens(self._size, self._reply_type)
+
+
+def find_usage(text: bytes) -> dict[str, Any] | None:
+    """The last usage object in a part of a JSON document or stream, if it is there as a whole."""
+    for found in list(_USAGE.finditer(text))[:-9:-1]:
+        end = _find_end(text, found.end())
+        try:
+            usage = msgspec.json.decode(text[found.end() : end], type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            continue
+        if usage:
+            return usage
+    return None
+
+
+def _find_end(text: bytes, start: int) -> int:
+    """Where the object that begins at `start` ends; usage objects hold no braces in strings."""
+    depth = 0
+    for place in range(start, len(text)):
+        depth += {0x7B: 1, 0x7D: -1}.get(text[place], 0)
+        if not depth:
+            return place + 1
+    return len(text)
+
+
+def estimate_tokens(size: int, media_type: str) -> int:
+    """About how many tokens a body stands for; at least one."""
+    text = media_type.lower().startswith(TEXT_TYPES)
+    return max(1, size // (BYTES_PER_TOKEN if text else BYTES_PER_MEDIA_TOKEN))
 
 
 def count_total(usage: dict[str, Any] | None) -> int:

@@ -1,6 +1,6 @@
 """What a process counts, and its text for Prometheus.
 
-Requests only add to plain numbers, well under a microsecond each; everything else is done at a scrape.
+Counting only adds to plain numbers, well under a microsecond each; everything else is done at a scrape.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class MetricInfo:
 
 
 COUNTERS = {
-    "requests": MetricInfo("gateway_requests", "Answered chat requests", ("route", "status")),
+    "requests": MetricInfo("gateway_requests", "Answered requests, refused ones included", ("route", "status")),
     "turns": MetricInfo("gateway_upstream_turns", "Answered upstream calls", ("upstream", "status")),
     "tools": MetricInfo("gateway_tool_runs", "Tool calls run by the gateway", ("tool",)),
     "degraded": MetricInfo("gateway_degraded", "Degraded requests", ("reason",)),
@@ -41,6 +41,7 @@ COUNTERS = {
     "loop_stalls": MetricInfo("gateway_loop_stalls", "Times that the event loop stood still for more than 250 ms"),
     "shed": MetricInfo("gateway_shed", "Work refused because too much of its workspace was waiting", ("queue",)),
     "limited": MetricInfo("gateway_limited", "Requests refused by a rate limit of their key", ("limit",)),
+    "log_lines_lost": MetricInfo("gateway_log_lines_lost", "Log lines that were dropped because nobody read them"),
     "selection_cache": MetricInfo("gateway_selection_cache", "Selection cache lookups", ("outcome",)),
     "lookups": MetricInfo("gateway_passage_lookups", "Passage lookups in Redis", ("outcome",)),
     "vector_cache": MetricInfo("gateway_vector_cache", "Vector cache lookups", ("outcome",)),
@@ -72,6 +73,7 @@ class Metrics:
         self._gauges: dict[str, ValueReader] = {"in_flight": lambda: {(): self.in_flight}, "workers": lambda: {(): 1}}
         self._external: list[tuple[str, ValueReader]] = []
         self._read_totals: Callable[[], WorkerMetrics] | None = None
+        self._preparations: list[Callable[[], None]] = []
 
     def watch_gauge(self, name: str, values: ValueReader) -> None:
         """Expose a gauge of GAUGES; its values are read at each scrape."""
@@ -90,6 +92,10 @@ class Metrics:
     def watch_counts(self, name: str, counts: ValueReader) -> None:
         """Expose a counter of COUNTERS that is kept elsewhere; its values are read at each scrape."""
         self._external.append((name, counts))
+
+    def prepare_collection(self, prepare: Callable[[], None]) -> None:
+        """Call this before the numbers are read, so that it can count what is not counted yet."""
+        self._preparations.append(prepare)
 
     def show_totals(self, read_totals: Callable[[], WorkerMetrics]) -> None:
         """Show the totals of all workers in place of this process's own numbers.
@@ -132,6 +138,8 @@ class Metrics:
 
     def collect(self) -> WorkerMetrics:
         """The numbers of this process now; call it on the event loop, which is where they change."""
+        for prepare in self._preparations:
+            prepare()
         counts: dict[str, dict[Labels, float]] = {name: dict(kept) for name, kept in self._counts.items()}
         for name, read in self._external:
             counts[name] |= read()

@@ -11,10 +11,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from gateway.domain.principal import Principal
+from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Upstream
 from gateway.edge.access import get_caller
 from gateway.edge.health import SnapshotSource
 from gateway.errors import UnknownAlias, UpstreamError
+from gateway.scopes.scope import find_own_model
 
 DEADLINE_SECONDS = 2.0  # for all upstreams together, since they are called concurrently
 FRESH_SECONDS = 30.0
@@ -43,7 +45,9 @@ class ModelsEndpoint:
         clock: Callable[[], float] = time.monotonic,
         *,
         deadline: float = DEADLINE_SECONDS,
+        default: str | None = None,
     ) -> None:
+        self._default = default  # the model of agents that name none
         self._upstreams = upstreams
         self._policies = policies
         self._clock = clock
@@ -54,24 +58,35 @@ class ModelsEndpoint:
     async def list(self, request: Request) -> JSONResponse:
         """`GET /v1/models`."""
         models = await self._refresh()
-        cards = [*models.cards, *self._list_agents(get_caller(request).principal)]
+        cards = self._list_usable(models, get_caller(request).principal)
         return JSONResponse({"object": "list", "data": cards}, headers=build_degraded_headers(models))
 
     async def get(self, request: Request) -> JSONResponse:
         """`GET /v1/models/{id}`, the id escaped as in the path."""
         wanted = unquote(request.path_params["model"])
         models = await self._refresh()
-        agents = self._list_agents(get_caller(request).principal)
-        cards = {card["id"]: card for card in (*models.cards, *agents)}
+        cards = {card["id"]: card for card in self._list_usable(models, get_caller(request).principal)}
         if wanted not in cards:
             unknown = UnknownAlias("model", wanted, cards, param="model")
             unknown.status = 404
             raise unknown
         return JSONResponse(cards[wanted], headers=build_degraded_headers(models))
 
-    def _list_agents(self, principal: Principal) -> tuple[Card, ...]:
-        aliases = self._policies.get_snapshot(principal.workspace).agents
-        return tuple(_make_card(AGENT + alias, "context-gateway") for alias in aliases if principal.may_use(alias))
+    def _list_usable(self, models: CachedModels, principal: Principal) -> tuple[Card, ...]:
+        """The models that a key may use, then its agents; of a bound key, only that one has an effect."""
+        snapshot = self._policies.get_snapshot(principal.workspace)
+        aliases = snapshot.agents if principal.agent is None else {principal.agent} & snapshot.agents.keys()
+        agents = (
+            _make_card(AGENT + alias, "context-gateway")
+            for alias in aliases
+            if principal.may_use(alias) and principal.may_call(self._find_model(alias, snapshot))
+        )
+        return (*(card for card in models.cards if principal.may_call(card["id"])), *agents)
+
+    def _find_model(self, alias: str, snapshot: Snapshot) -> str:
+        agent = snapshot.agents[alias]
+        profile = snapshot.profiles.get(agent.profile) if agent.profile else None
+        return find_own_model(agent, profile) or self._default or ""
 
     async def _refresh(self) -> CachedModels:
         async with self._asking:

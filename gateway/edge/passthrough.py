@@ -10,6 +10,9 @@ from gateway.domain.upstream import UpstreamAnswer, UpstreamReply, UpstreamReque
 from gateway.edge.access import Caller
 from gateway.edge.errors import BrokenResponse, render_error_event
 from gateway.edge.limits import RateLimiter
+from gateway.edge.meter import PassthroughMeter, ReadPiece
+from gateway.edge.outcomes import get_outcome
+from gateway.edge.passthrough_rights import PassthroughRights
 from gateway.edge.request import read_body
 from gateway.edge.response import select_client_headers
 from gateway.edge.routed_model import read_model
@@ -27,6 +30,7 @@ from gateway.settings import LimitSettings
 from gateway.sse import EventBuffer
 from gateway.upstreams.routes import Routes
 
+ROUTE = "passthrough"
 PREFIX = "/v1"
 OPEN = ("/v1/embeddings", "/v1/completions", "/v1/moderations", "/v1/images/*", "/v1/audio/*")
 NOT_BUILT = ("/v1/responses", "/v1/messages")
@@ -61,7 +65,15 @@ class PassthroughPaths:
 class PassthroughEndpoint:
     """Relays a request to the upstream of its model, and the reply back: an ASGI app below the access middleware."""
 
-    def __init__(self, routes: Routes, paths: PassthroughPaths, limiter: RateLimiter, limits: LimitSettings) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        paths: PassthroughPaths,
+        limiter: RateLimiter,
+        limits: LimitSettings,
+        rights: PassthroughRights,
+    ) -> None:
+        self._rights = rights
         self._routes = routes
         self._paths = paths
         self._limiter = limiter
@@ -70,34 +82,45 @@ class PassthroughEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request whose path is normalized."""
         caller: Caller = scope["state"]["caller"]
-        if caller.principal.limits is not UNLIMITED:
-            await self._limiter.admit(caller.principal, set(), tokens=False)
+        principal, outcome = caller.principal, get_outcome(scope)
+        if principal.limits is not UNLIMITED:
+            await self._limiter.admit(principal, set())
         self._paths.check(scope["method"], scope["path"])
+        self._rights.check_path(principal, scope["path"])
+        outcome.route = ROUTE
         body = await read_body(caller.head, receive, self._limits.body_bytes)
         request = build_request(scope, caller, body)
+        self._rights.check_model(principal, request.model, caller.head.content_type, body)
+        outcome.model = request.model
         answer = await self._routes.send(self._routes.get_candidates(request.model), request)
+        outcome.upstream = answer.upstream.name
+        meter = None if principal.limits.tokens is None else build_meter(caller, request, answer.reply)
         try:
             check_reply(answer)
-            await self._relay(answer.reply, send)
+            await self._relay(answer.reply, send, meter)
         finally:
+            if meter is not None and answer.reply.status < 400:
+                outcome.tokens = meter.count_spent()
+                self._limiter.charge_tokens(principal, outcome.tokens)
             await answer.reply.close()
 
-    async def _relay(self, reply: UpstreamReply, send: Send) -> None:
-        piece = await reply.read()  # before the head is sent, so that an early failure can be reported as an error
+    async def _relay(self, reply: UpstreamReply, send: Send, meter: PassthroughMeter | None) -> None:
+        read = reply.read if meter is None else meter.watch(reply.read)
+        piece = await read()  # before the head is sent, so that an early failure can be reported as an error
         headers = select_client_headers(reply.headers)
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         if is_event_stream(reply):
-            await self._relay_events(piece, reply, send)
+            await self._relay_events(piece, read, send)
             return
         try:
             while piece:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
-                piece = await reply.read()
+                piece = await read()
         except UpstreamError as error:
             raise BrokenResponse from error
         await send({"type": "http.response.body"})
 
-    async def _relay_events(self, piece: bytes, reply: UpstreamReply, send: Send) -> None:
+    async def _relay_events(self, piece: bytes, read: ReadPiece, send: Send) -> None:
         """Pass whole events only, so that an error event never lands inside another one."""
         events = EventBuffer()
         try:
@@ -106,7 +129,7 @@ class PassthroughEndpoint:
                     await send({"type": "http.response.body", "body": whole, "more_body": True})
                 if len(events) > self._limits.reply_bytes:
                     raise UpstreamInvalid("The upstream sent an event that is too large.")
-                piece = await reply.read()
+                piece = await read()
             last = events.tail
             if last.strip() not in (b"", b"data: [DONE]"):
                 raise UpstreamTruncated("The upstream's reply ended in the middle of an event.")
@@ -129,6 +152,12 @@ def build_request(scope: Scope, caller: Caller, body: bytes) -> UpstreamRequest:
         method=scope["method"],
         bearer=caller.bearer,
     )
+
+
+def build_meter(caller: Caller, request: UpstreamRequest, reply: UpstreamReply) -> PassthroughMeter:
+    """What counts the tokens of a request and its reply."""
+    asked_type = caller.head.content_type.decode("latin-1")
+    return PassthroughMeter(len(request.body), asked_type, read_media_type(reply))
 
 
 def check_reply(answer: UpstreamAnswer) -> None:

@@ -24,7 +24,10 @@ async def send_json(send: Send, status: int, payload: bytes, headers: Headers = 
 
 
 def select_client_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """The upstream's headers (names in lower case) that are passed on to the client (CONTRACT §5.4)."""
+    """The upstream's headers (names in lower case) that are passed on to the client (CONTRACT §5.4).
+
+    Whether those of the account are among them is up to the upstream (`account_headers`).
+    """
     passed: list[tuple[bytes, bytes]] = []
     for name, value in headers.items():
         known = PASSED_DOWN.get(name) or (name.encode("ascii") if name.startswith(FAMILIES) else None)

@@ -3,6 +3,7 @@
 import msgspec
 
 from gateway.errors import InvalidJson, InvalidRequest
+from gateway.scopes.model_rights import names_model_twice
 
 FORM_FIELD_BYTES = 1024  # longer values are not the name of a model
 
@@ -25,6 +26,17 @@ def read_model(content_type: bytes, body: bytes) -> str:
     if media == b"multipart/form-data":
         return _form_field(body, _boundary(parameters), b"model").decode("utf-8", "replace")
     return ""
+
+
+def has_one_model(content_type: bytes, body: bytes) -> bool:
+    """Whether a body names at most one model, whichever way an upstream reads it."""
+    media, _, parameters = content_type.partition(b";")
+    if media.strip().lower() == b"application/json":
+        return not names_model_twice(body)
+    if media.strip().lower() != b"multipart/form-data":
+        return True
+    heads = (part.partition(b"\r\n\r\n")[0] for part in body.split(b"--" + _boundary(parameters)))
+    return sum(b"model" in head.lower() for head in heads) <= 1
 
 
 def _json_model(body: bytes) -> str:

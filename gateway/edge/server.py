@@ -5,7 +5,9 @@ import math
 import uvicorn
 from starlette.types import ASGIApp
 
+from gateway.edge.app import EdgeApp
 from gateway.edge.connection import BoundedProtocol
+from gateway.errors import GatewayError
 from gateway.settings import Settings
 
 KEEP_ALIVE_SECONDS = 75  # longer than the pools of common clients, so that the client closes an idle connection first
@@ -13,9 +15,15 @@ KEEP_ALIVE_SECONDS = 75  # longer than the pools of common clients, so that the 
 
 def build_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
     """The server for `app`; on SIGTERM it stops accepting and drains for up to `limits.drain_seconds`."""
+    record = app.record_refusal if isinstance(app, EdgeApp) else None
 
     class LimitedProtocol(BoundedProtocol):
         limits = settings.limits
+
+        def refuse(self, error: GatewayError) -> None:
+            if record is not None and not self._refused and not self.transport.is_closing():
+                record(error)
+            super().refuse(error)
 
     config = uvicorn.Config(
         app,

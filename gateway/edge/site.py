@@ -17,6 +17,7 @@ from gateway.edge.health import HealthEndpoint
 from gateway.edge.manage.problems import send_problem
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
+from gateway.edge.outcomes import get_outcome
 from gateway.edge.request import ClientDisconnected
 from gateway.errors import GatewayError, MethodNotAllowed, UnknownEndpoint
 
@@ -57,6 +58,7 @@ def build_site(
 
 def answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, GatewayError)
+    get_outcome(request.scope).code = error.code
     headers = {name.decode(): value.decode() for name, value in build_error_headers(error)}
     return Response(render_error(error), error.status, headers, "application/json")
 

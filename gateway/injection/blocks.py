@@ -2,25 +2,17 @@
 
 import hashlib
 import hmac
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.domain.injection import Injection, OwnTools, PlacedTexts
 from gateway.domain.scope import RequestItem
 from gateway.domain.selection import Notice, Omission, PlacedResource, Selection
+from gateway.injection.neutral import neutralize
 from gateway.injection.place import escape_json
 
 CATALOGUE_CAP = 50
 NO_DESCRIPTION = "Additional reference material"
-
-# Bidirectional controls reorder what a person sees; zero-width characters hide what a model reads.
-_INVISIBLE = re.compile("[\u200b\u2060\ufeff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
-# Joiners are part of emoji and of several scripts; between ASCII they only hide.
-_STRAY_JOINER = re.compile("(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])")
-_CONTROL_TOKEN = re.compile(r"<\|(\w[\w .-]{0,40})\|>")
-# A run of dashes is looked at once and as a whole: possessive, and never from its middle.
-_MARKER = re.compile(r"(?<!-)-{3,}+(?=\s*+(?:Context|Available Reference Materials|End)\s*+(?:\[|-{3}))", re.IGNORECASE)
 
 TokenCount = Callable[[str], int]
 
@@ -131,15 +123,6 @@ def format_catalogue(catalogue: Iterable[Omission]) -> Iterable[str]:
         resource = left.candidate.resource
         yield f"- **{flatten(resource.name)}** (ID: {resource.id})"
         yield f"  {flatten(resource.description) or NO_DESCRIPTION}"
-
-
-def neutralize(text: str) -> str:
-    """The text with control tokens, block markers and invisible characters made harmless."""
-    if not text.isascii():
-        text = _STRAY_JOINER.sub("", _INVISIBLE.sub("", text))
-    if "<|" in text:
-        text = _CONTROL_TOKEN.sub(r"< |\1| >", text)
-    return _MARKER.sub("- - -", text) if "---" in text else text
 
 
 def flatten(text: str) -> str:

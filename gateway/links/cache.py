@@ -20,8 +20,8 @@ from gateway.extraction.extractor import Extractor
 from gateway.extraction.formats import DocumentFormat
 from gateway.fair_queue import FairQueue, QueueBounds
 from gateway.links.announcements import LinkAnnouncements
-from gateway.links.fetch import FetchedPage, FetchError, fetch_page
 from gateway.links.guard import LinkGuard
+from gateway.links.page import FetchedPage, FetchError
 from gateway.links.record import (
     LinkCopy,
     LinkRecord,
@@ -336,6 +336,8 @@ def make_guarded_fetch(limits: LinkSettings, extractor: Extractor | None = None)
     guard, extractor = LinkGuard(limits.allow), extractor or Extractor(DocumentSettings())
 
     async def fetch(url: str, etag: str | None, last_modified: str | None, workspace: str = "") -> FetchedPage:
+        from gateway.links.fetch import fetch_page  # with an HTTP client that only links need
+
         async def extract(content: bytes, charset: str | None) -> str:
             return await extractor.extract(workspace, content, DocumentFormat.HTML, charset)
 

@@ -16,7 +16,8 @@ from yarl import URL
 from gateway.extraction import formats
 from gateway.extraction.extract import extract_html
 from gateway.links.addresses import Address
-from gateway.links.guard import AdmittedLink, LinkError, LinkGuard, LinkRefused
+from gateway.links.guard import AdmittedLink, LinkGuard, LinkRefused
+from gateway.links.page import FetchedPage, FetchError
 from gateway.settings import DocumentSettings, LinkSettings
 
 MAX_REDIRECTS = 5
@@ -33,21 +34,6 @@ HEADERS = MappingProxyType(
         "Accept-Encoding": "identity",
     }
 )
-
-
-class FetchError(LinkError):
-    """A server that could not be reached, or whose reply cannot be used."""
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedPage:
-    """The reply of a server; `text` is None for 304, when the present copy is still good."""
-
-    status: int
-    text: str | None
-    content_type: str = ""
-    etag: str | None = None
-    last_modified: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass, replace
 
-from gateway.links.fetch import FetchedPage, FetchError
+from gateway.links.page import FetchedPage, FetchError
 
 FIRST_RETRY_SECONDS = 60.0  # doubles with every failure, up to the link's own interval
 REPLICA_SPREAD_SECONDS = 2.0  # over which the replicas notice that a link is due

@@ -6,7 +6,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from gateway.domain.agent import Agent, Budget, ModelDefaults, Profile, Prompt, SelectionSettings
-from gateway.errors import Fault
+from gateway.errors import ALIAS_FAULT, Fault
 from gateway.policies.context_compiler import title_from_alias
 from gateway.policies.files import PolicyEntry
 from gateway.policies.shapes import AgentShape, ProfileShape, PromptShape, SamplingShape, find_alias_fault
@@ -62,7 +62,7 @@ class AgentCompiler:
 
     def _validate(self, model: type[Model], entry: PolicyEntry, alias_fault: str | None) -> Model | None:
         if alias_fault:
-            self.faults.append(entry.location.fault(alias_fault))
+            self.faults.append(entry.location.fault(alias_fault, ALIAS_FAULT))
         shape, faults = entry.location.validate(model, entry.data)
         self.faults.extend(faults)
         return shape

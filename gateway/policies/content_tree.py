@@ -7,7 +7,7 @@ from functools import cached_property
 from gateway.domain.node import Node
 from gateway.errors import Fault, quote
 from gateway.policies.compiled_entry import compute_digest
-from gateway.policies.context_compiler import title_from_alias
+from gateway.policies.context_compiler import list_reader_faults, title_from_alias
 from gateway.policies.files import EntryLocation, PolicyEntry, split_entries
 from gateway.policies.shapes import NodeShape, StoredNodeShape, find_node_key_fault
 
@@ -85,7 +85,7 @@ def build_file_tree(roots: Iterable[PolicyEntry]) -> ContentTree:
         # A node may consist of its key only.
         data = {} if entry.data is None else entry.data
         shape, faults = entry.location.validate(NodeShape, data)
-        tree.faults.extend([*_list_key_faults(entry.alias, entry.location), *faults])
+        tree.faults.extend([*_list_key_faults(entry.alias, entry.location), *faults, *list_reader_faults(entry)])
         tree.add(_make_node(shape or NodeShape(), path, parent), entry)
         inner = data.get("children") if isinstance(data, dict) else None
         children, faults = split_entries(inner, entry.location / "children")
@@ -120,6 +120,8 @@ def _check_node(entry: PolicyEntry, known: CheckedNode | None) -> CheckedNode:
     if known is not None and known.entry is entry:
         return known
     shape, faults = entry.location.validate(StoredNodeShape, entry.data)
+    if entry.record is None:
+        faults.extend(list_reader_faults(entry))
     shape = shape or StoredNodeShape()
     return CheckedNode(entry, shape, shape.key or entry.alias, tuple(faults))
 

@@ -1,6 +1,6 @@
 """Compiles contexts: each resource is validated by its type, given its material and rendered once."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from gateway.domain.context import Context
 from gateway.domain.material import BlobMaterial, FileMaterial, LinkMaterial
 from gateway.domain.resource import Mode, Resource, ResourceKind
-from gateway.errors import Fault, shorten
+from gateway.errors import ALIAS_FAULT, Fault, shorten
 from gateway.policies.files import PolicyEntry, split_entries
 from gateway.policies.materials import Materials
-from gateway.policies.shapes import ContextShape, ResourceShape, find_alias_fault
+from gateway.policies.shapes import ContextShape, ResourceShape, find_alias_fault, find_reader_fault
 from gateway.resources.base import ResourceType
 from gateway.resources.registry import ResourceRegistry
 from gateway.validation import format_suggestion
@@ -76,6 +76,9 @@ class ContextCompiler:
         inner_entries, faults = split_entries(data, entry.location / "resources")
         self.faults.extend(faults)
         resources = [self._compile_resource(entry.alias, inner) for inner in inner_entries]
+        if entry.record is None:
+            for inner in inner_entries:
+                self.faults.extend(list_reader_faults(inner))
         if shape is None:
             return None
         return Context(
@@ -147,7 +150,20 @@ class ContextCompiler:
     def _check_alias(self, entry: PolicyEntry) -> None:
         fault = find_alias_fault(entry.alias)
         if fault:
-            self.faults.append(entry.location.fault(fault))
+            self.faults.append(entry.location.fault(fault, ALIAS_FAULT))
+
+
+def list_reader_faults(entry: PolicyEntry) -> Iterator[Fault]:
+    """What is wrong with the names in a reader list.
+
+    Not asked of what is stored already: a bare name from an earlier release names nobody, and the rest is served.
+    """
+    readers = entry.data.get("readers") if isinstance(entry.data, dict) else None
+    location = entry.location / "readers"
+    for position, name in enumerate(readers if isinstance(readers, list) else [readers]):
+        fault = find_reader_fault(name) if isinstance(name, str) and name else None
+        if fault is not None:
+            yield (location / position if isinstance(readers, list) else location).fault(fault)
 
 
 def _make_resource(identity: str, shape: ResourceShape, kind: ResourceType, data: Any, text: str | None) -> Resource:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from gateway.domain.record import Record
-from gateway.errors import Fault, Faults
+from gateway.errors import INVALID_FAULT, Fault, Faults
 from gateway.strict_yaml import Keys, YamlDocument, parse_yaml, read_file
 from gateway.validation import format_suggestion, validate
 
@@ -30,8 +30,8 @@ class EntryLocation:
     def __truediv__(self, key: str | int) -> "EntryLocation":
         return EntryLocation(self.document, (*self.keys, key))
 
-    def fault(self, message: str) -> Fault:
-        return self.document.fault(self.keys, message)
+    def fault(self, message: str, code: str = INVALID_FAULT) -> Fault:
+        return self.document.fault(self.keys, message, code)
 
     def validate(self, model: type[Model], data: Any) -> tuple[Model | None, list[Fault]]:
         """The data at this place as a model, or None with every fault that was found."""

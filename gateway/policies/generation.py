@@ -10,7 +10,10 @@ from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 from gateway.errors import Faults
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import FilePolicies
+from gateway.policies.shapes import find_reader_fault
 from gateway.policies.workspace import Changes, StoredPolicies, Workspace
+
+MOST_WARNINGS = 5  # reader lists that are named
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +32,7 @@ class WorkspaceBuild:
 
     workspace: Workspace | None = None
     error: str | None = None
+    warning: str | None = None  # what in it has no effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class PolicyGeneration:
     errors: Mapping[str, str] = field(default_factory=dict)  # workspace → why its latest policies are not used
     faulty: Mapping[str, Workspace] = field(default_factory=dict)  # what those with an error have stored
     unbuilt: frozenset[str] = frozenset()  # have stored policies, but were never built: they are not served yet
+    warnings: Mapping[str, str] = field(default_factory=dict)  # workspace → what in its policies has no effect
 
     @property
     def loaded_files(self) -> FilePolicies:
@@ -80,6 +85,9 @@ class PolicyGeneration:
         keeps = built.workspace is not None and former is not None and built.workspace.snapshot is former.snapshot
         number = self.number if keeps else self.number + 1
         workspaces, errors, faulty = dict(self.workspaces), dict(self.errors), dict(self.faulty)
+        warnings = {other: warning for other, warning in self.warnings.items() if other != name}
+        if built.warning is not None:
+            warnings[name] = built.warning
         errors.pop(name, None)
         faulty.pop(name, None)
         if built.error is not None:
@@ -96,6 +104,7 @@ class PolicyGeneration:
             workspaces=workspaces,
             errors=errors,
             faulty=faulty,
+            warnings=warnings,
             unbuilt=self.unbuilt - {name},
         )
 
@@ -123,15 +132,31 @@ class GenerationBuilder:
         former = generation.workspaces.get(name)
         now = self._clock()
         if former is not None and name not in generation.errors and _says_the_same(workspace, former, now):
-            return WorkspaceBuild(former.replace_entries(workspace.own))
+            return WorkspaceBuild(former.replace_entries(workspace.own), warning=generation.warnings.get(name))
         try:
-            return WorkspaceBuild(workspace.assemble(generation.number, now))
+            assembled = workspace.assemble(generation.number, now)
         except Faults as faults:
             log.error("the stored policies of workspace %r are invalid and not in use:\n%s", name, faults)
             return WorkspaceBuild(workspace, str(faults))
+        warning = describe_bare_readers(assembled.snapshot)
+        if warning is not None and warning != generation.warnings.get(name):
+            log.error("in the stored policies of workspace %r, %s", name, warning)
+        return WorkspaceBuild(assembled, warning=warning)
 
     def build_workspace(self, generation: PolicyGeneration, name: str, changes: Changes | None = None) -> Workspace:
         """A workspace with its stored policies and, if given, changes to them; not yet assembled."""
         entries = generation.stored.preview_entries(name, changes or {})
         former = generation.faulty.get(name) or generation.workspaces.get(name)
         return Workspace.build(entries, generation.loaded_files, self._source, former)
+
+
+def describe_bare_readers(snapshot: Snapshot) -> str | None:
+    """The names in stored reader lists that earlier releases took for users, groups and keys alike; None: none."""
+    if not any(map(find_reader_fault, snapshot.readers)):
+        return None
+    lists = [(f"resource {one.id}", one.readers) for one in snapshot.resources.values()]
+    lists += [(f"node {one.path}", one.readers) for one in snapshot.nodes.values()]
+    faults = ((place, find_reader_fault(name)) for place, names in lists for name in names)
+    found = [f"{place}: {fault}" for place, fault in faults if fault is not None]
+    more = f" (and {len(found) - MOST_WARNINGS} more)" if len(found) > MOST_WARNINGS else ""
+    return f"bare names in `readers` name nobody: {'; '.join(found[:MOST_WARNINGS])}{more}"

@@ -94,8 +94,9 @@ class PolicyRepository:
 
     @property
     def error(self) -> str | None:
-        """Why the latest change is not in use."""
-        errors = (f"workspace {name!r}: {error}" for name, error in self._now.errors.items())
+        """Why the latest change is not in use, or what in it has no effect."""
+        wrong = (*self._now.errors.items(), *self._now.warnings.items())
+        errors = (f"workspace {name!r}: {error}" for name, error in wrong)
         return self._file_error or next(errors, None)
 
     def get_snapshot(self, workspace: str) -> Snapshot:

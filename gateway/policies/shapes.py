@@ -17,8 +17,10 @@ from pydantic import (
 )
 
 from gateway.domain.agent import Placement
+from gateway.domain.principal import ANY_GROUP, GROUP, KEY, USER
 from gateway.domain.resource import Mode, ResourceKind
 from gateway.domain.template import parse_template
+from gateway.errors import quote, shorten
 
 ALIAS = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -39,6 +41,18 @@ def find_node_key_fault(key: str) -> str | None:
     """What is wrong with the key of a content node, or None."""
     if not NODE_KEY.fullmatch(key) or set(key) == {"."}:
         return "a node's key is 1 to 64 lower-case letters, digits, hyphens, underscores and dots"
+    return None
+
+
+def find_reader_fault(name: str) -> str | None:
+    """What is wrong with a name in a reader list, or None."""
+    kind = next((kind for kind in (USER, GROUP, KEY) if name.startswith(kind)), None)
+    if kind is None:
+        hint = " or ".join(repr(prefix + shorten(name)) for prefix in (USER, GROUP, KEY))
+        return f"{quote(name)} does not say whether it is a user, a group or a key; write {hint}"
+    bare = name.removeprefix(kind)
+    if bare != bare.strip() or bare in ("", ANY_GROUP):
+        return f"{quote(name)} names nobody; to let everyone read, leave `readers` out"
     return None
 
 

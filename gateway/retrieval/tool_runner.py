@@ -11,6 +11,7 @@ import msgspec
 from gateway.domain.injection import OwnTools
 from gateway.domain.resource import Resource
 from gateway.domain.selection import Selection
+from gateway.domain.tool_result import ToolResult
 from gateway.errors import shorten
 
 PAGE = 8000  # code points
@@ -58,40 +59,39 @@ class ToolRunner:
     clean: Callable[[str], str]  # makes a text inert, as in the blocks
     finder: ResourceFinder | None = None  # None: queries are matched by words
 
-    async def run(self, name: str, arguments: str) -> str:
-        """The result of one call as the model reads it; errors are results too."""
+    async def run(self, name: str, arguments: str) -> ToolResult:
+        """The result of one call; errors are results too."""
         try:
             if name == self.tools.get:
                 return await self._get(decode_arguments(arguments, GetArguments))
             return await self._list(decode_arguments(arguments, ListArguments))
         except ToolCallError as fault:
-            return f"Error: {fault}"
+            return ToolResult(f"Error: {fault}")
 
-    async def _get(self, arguments: GetArguments) -> str:
+    async def _get(self, arguments: GetArguments) -> ToolResult:
         resource = self._find(arguments.resource_id)
         if resource is None:
             raise ToolCallError(f"no resource '{shorten(arguments.resource_id)}' is available.")
         text = self.clean(resource.text or "")
         if arguments.query and arguments.offset is None and len(text) > PAGE:
             text = await self._select_passages(resource, text, arguments.query)
-        return f"[{self.clean(resource.name)}]\n{cut_page(text, arguments.offset)}"
+        return ToolResult(f"[{self.clean(resource.name)}]\n{cut_page(text, arguments.offset)}", (resource.id,))
 
     async def _select_passages(self, resource: Resource, text: str, query: str) -> str:
         """The parts of a long text that answer a query."""
         found = await self.finder.find_passages(query, resource.id) if self.finder is not None else []
         return join_passages(map(self.clean, found), PAGE) if found else select_passages(text, query, PAGE)
 
-    async def _list(self, arguments: ListArguments) -> str:
+    async def _list(self, arguments: ListArguments) -> ToolResult:
         placed = {one.candidate.resource.id for one in self.selection.volatile if not one.truncated}
         offered = (omission.candidate.resource for omission in self.selection.catalogue)
         found = [resource for resource in offered if resource.id not in placed]
         if arguments.query:
             found = await self._rank(found, arguments.query)
-        entries = [
-            {"id": one.id, "name": one.name, "type": one.type, "description": one.description}
-            for one in found[:MAX_LISTED]
-        ]
-        return msgspec.json.encode({"resources": entries, "total": len(found)}).decode()
+        shown = found[:MAX_LISTED]
+        entries = [{"id": one.id, "name": one.name, "type": one.type, "description": one.description} for one in shown]
+        text = msgspec.json.encode({"resources": entries, "total": len(found)}).decode()
+        return ToolResult(text, tuple(one.id for one in shown))
 
     async def _rank(self, resources: list[Resource], query: str) -> list[Resource]:
         """The resources that answer a query, best first."""

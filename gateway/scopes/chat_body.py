@@ -18,7 +18,15 @@ KINDS = {str: "a string", bool: "a boolean", int: "an integer", dict: "an object
 LOOKED_AT = {"n": int, "stream_options": dict, "response_format": dict}  # fields that later steps read
 SCALARS = {kind: msgspec.json.Decoder(kind | None) for kind in KINDS}
 OBJECT = ord("{")
+ROLE_FIRST, ROLE_AFTER_SPACE = b'{"role":"', b'{"role": "'
 MARGIN = 12  # frames; the interpreter's depth limit counts Python calls and JSON nesting together
+
+
+class _RoleField(msgspec.Struct):
+    role: str | None = None
+
+
+_role = msgspec.json.Decoder(_RoleField)
 
 
 def decode_chat(body: bytes) -> ChatRequest:
@@ -37,6 +45,22 @@ def decode_chat(body: bytes) -> ChatRequest:
     for name, kind in LOOKED_AT.items():
         decode_scalar(fields, name, kind)
     return ChatRequest(body, fields, messages, model or None, bool(decode_scalar(fields, "stream", bool)))
+
+
+def check_messages(messages: Sequence[Raw]) -> None:
+    """Refuse what upstreams would refuse, so that nothing is placed where no conversation is."""
+    if not messages:
+        raise InvalidRequest("`messages` must not be empty.", param="messages")
+    for position, message in enumerate(messages):
+        view = memoryview(message)
+        if view[:9] == ROLE_FIRST or view[:10] == ROLE_AFTER_SPACE:
+            continue  # as nearly all clients write it
+        try:
+            role = _role.decode(message).role
+        except msgspec.MsgspecError as fault:
+            raise InvalidRequest("A message's role must be a string.", param=f"messages[{position}].role") from fault
+        if not role:
+            raise InvalidRequest("Every message needs a `role`.", param=f"messages[{position}].role")
 
 
 def decode_fields(body: bytes) -> dict[str, Raw]:

@@ -10,13 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.scope import ContextRequest, RequestItem
-from gateway.errors import QUOTED, InvalidRequest
+from gateway.errors import QUOTED, InvalidRequest, SessionRequired
 
 PREFIX = b"x-context-"
 TEXTS = ("session", "agent", "profile", "prompt", "content", "task", "user", "language", "type")
-LISTS = ("include", "exclude")
+SESSION_LISTS = ("pin", "unpin")  # they change the session
+LISTS = ("contexts", "include", "exclude", *SESSION_LISTS)
 READ = frozenset({*TEXTS, *LISTS, "budget", "inject"})
-SENT_OR_KEY = frozenset({"receipt", "injected", "tokens", "degraded", "snapshot", "key"})  # not ours to read here
+NOT_READ = frozenset({"receipt", "injected", "tokens", "degraded", "snapshot", "key"})  # only sent, or read before
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 Language = Annotated[str, StringConstraints(max_length=64)]  # compared with that of every resource
@@ -68,8 +69,11 @@ class ContextObject(StrictModel):
     language: Language | None = None
     type: str | None = None
     budget: Annotated[int, Field(ge=0)] | None = None
+    contexts: list[Name] = []
     include: list[str] = []
     exclude: list[str] = []
+    pin: list[str] = []
+    unpin: list[str] = []
     inject: Literal["on", "off"] | None = None
     selection: SelectionBody | None = None
     refs: dict[str, Any] = {}
@@ -87,15 +91,13 @@ def read_context_request(headers: Iterable[tuple[bytes, bytes]], context: Raw | 
 
 
 def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """The x-context headers by name, percent-decoded once; lists stay comma-separated."""
+    """The `x-context-*` headers by name, percent-decoded once; lists stay comma-separated. Others must not be given."""
     given: dict[str, str] = {}
     seen = set()
     for raw_name, raw_value in headers:
-        if not raw_name.startswith(PREFIX):
-            continue
         header = raw_name.decode("latin-1")
         name = header[len(PREFIX) :]
-        if name in SENT_OR_KEY:
+        if name in NOT_READ:
             continue
         if name not in READ:
             raise InvalidRequest(f"Unknown header {header}.", param=header)
@@ -127,11 +129,13 @@ def read_context(raw: Raw) -> ContextObject:
 
 
 def build_context_request(given: dict[str, str], body: ContextObject) -> ContextRequest:
+    check_pins(given, body)
     names = {name: given.get(name) or (getattr(body, name) or None) for name in TEXTS}
     return ContextRequest(
         **names,
         budget=parse_budget(given["budget"]) if "budget" in given else body.budget,
         inject=parse_switch(given["inject"]) if "inject" in given else body.inject != "off",
+        contexts=tuple(dict.fromkeys(split_list(given["contexts"]) if "contexts" in given else body.contexts)),
         include=tuple(dict.fromkeys(split_list(given["include"]) if "include" in given else body.include)),
         exclude=frozenset(split_list(given["exclude"]) if "exclude" in given else body.exclude),
         selection=SelectionSettings.from_data(body.selection.model_dump()) if body.selection else SelectionSettings(),
@@ -141,6 +145,17 @@ def build_context_request(given: dict[str, str], body: ContextObject) -> Context
         items=tuple(RequestItem(item.name, item.text) for item in body.items),
         said_in={name: f"x-context-{name}" for name in given},
     )
+
+
+def check_pins(given: dict[str, str], body: ContextObject) -> None:
+    """Raise if the request would change its session."""
+    for name in SESSION_LISTS:
+        if name not in given and not getattr(body, name):
+            continue
+        param = f"x-context-{name}" if name in given else f"context.{name}"
+        if not given.get("session") and not body.session:
+            raise SessionRequired(f"{param} changes the session: send x-context-session too.", param=param)
+        raise InvalidRequest(f"{param} is not supported yet.", param=param)
 
 
 def parse_budget(text: str) -> int:

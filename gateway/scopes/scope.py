@@ -4,11 +4,20 @@ from typing import TypeVar
 
 from gateway.domain.agent import Agent, Profile
 from gateway.domain.candidate import Assignment, Level
+from gateway.domain.context import Context
 from gateway.domain.node import Node
 from gateway.domain.principal import ANY_GROUP, Principal, may_read
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import Snapshot
-from gateway.errors import AgentConflict, ModelRequired, ServiceUnavailable, UnknownAlias, UserNotAllowed, quote
+from gateway.errors import (
+    AgentConflict,
+    AgentRequired,
+    ModelRequired,
+    ServiceUnavailable,
+    UnknownAlias,
+    UserNotAllowed,
+    quote,
+)
 
 AGENT_MODEL = "agent:"
 T = TypeVar("T")
@@ -21,7 +30,8 @@ def build_scope(asked: ContextRequest, model: str | None, principal: Principal, 
     # Identities that no reader list names make no difference: callers who may read the same share what is cached.
     readers = principal.readers(asked.user) & (snapshot.readers | {ANY_GROUP})
     agent = find_agent(asked, model, principal, snapshot)
-    profile = find_profile(asked, agent, snapshot)
+    bound = agent is not None and agent.alias == principal.agent
+    profile = find_profile(asked, agent, bound, snapshot)
     return Scope(
         request=asked,
         agent=agent,
@@ -30,12 +40,16 @@ def build_scope(asked: ContextRequest, model: str | None, principal: Principal, 
         node=find_node(asked.content, readers, snapshot, asked.where("content")) if asked.content else None,
         takes_part=decide_participation(agent, profile),
         readers=readers,
-        bound=agent is not None and agent.alias == principal.agent,
+        bound=bound,
+        contexts=find_contexts(asked, readers, snapshot) if asked.contexts else (),
     )
 
 
 def find_agent(asked: ContextRequest, model: str | None, principal: Principal, snapshot: Snapshot) -> Agent | None:
-    """The agent in the header, else in the model, else of the key; a forbidden one counts as unknown."""
+    """The agent that the key is bound to, else the one in the header, else in the model.
+
+    A forbidden agent counts as unknown. A bound key gets its own agent, whichever it names.
+    """
     by_model = model[len(AGENT_MODEL) :] if model is not None and model.startswith(AGENT_MODEL) else None
     if by_model is not None and asked.agent is not None and asked.agent != by_model:
         raise AgentConflict(
@@ -43,27 +57,42 @@ def find_agent(asked: ContextRequest, model: str | None, principal: Principal, s
             param=asked.where("agent"),
         )
     alias = asked.agent or by_model
-    if alias is None:
-        return get_bound_agent(principal, snapshot)
-    if alias in snapshot.agents and principal.may_use(alias):
-        return snapshot.agents[alias]
-    visible = filter(principal.may_use, snapshot.agents)
-    raise UnknownAlias("agent", alias, visible, param=asked.where("agent") if asked.agent else "model")
+    if alias is not None and not (alias in snapshot.agents and principal.may_use(alias)):
+        visible = filter(principal.may_use, snapshot.agents)
+        raise UnknownAlias("agent", alias, visible, param=asked.where("agent") if asked.agent else "model")
+    if principal.agent is not None:
+        return get_bound_agent(principal.agent, snapshot)
+    if alias is None and principal.needs_agent:
+        message = "This key may be used with an agent only: send x-context-agent or the model agent:<alias>."
+        raise AgentRequired(message, param="x-context-agent")
+    return None if alias is None else snapshot.agents[alias]
 
 
-def get_bound_agent(principal: Principal, snapshot: Snapshot) -> Agent | None:
-    """The agent that the key is bound to; without it, callers would escape what it makes mandatory."""
-    if principal.agent is None:
-        return None
-    if principal.agent not in snapshot.agents:
+def get_bound_agent(alias: str, snapshot: Snapshot) -> Agent:
+    """The agent that a key is bound to; without it, callers would escape what it makes mandatory."""
+    if alias not in snapshot.agents:
         raise ServiceUnavailable("The agent of this key no longer exists. Contact the operator of the gateway.")
-    return snapshot.agents[principal.agent]
+    return snapshot.agents[alias]
 
 
-def find_profile(asked: ContextRequest, agent: Agent | None, snapshot: Snapshot) -> Profile | None:
-    if asked.profile:
-        return look_up("profile", asked.profile, snapshot.profiles, asked.where("profile"))
-    return snapshot.profiles[agent.profile] if agent is not None and agent.profile else None
+def find_profile(asked: ContextRequest, agent: Agent | None, bound: bool, snapshot: Snapshot) -> Profile | None:
+    """The profile in the request, else the agent's; the profile of a bound agent belongs to it."""
+    wanted = look_up("profile", asked.profile, snapshot.profiles, asked.where("profile")) if asked.profile else None
+    own = snapshot.profiles[agent.profile] if agent is not None and agent.profile else None
+    return own if bound and own is not None else wanted or own
+
+
+def find_contexts(asked: ContextRequest, readers: frozenset[str], snapshot: Snapshot) -> tuple[str, ...]:
+    """The contexts that the request names; one in which the caller may read nothing counts as unknown."""
+    for alias in asked.contexts:
+        if alias not in snapshot.contexts or not may_read_context(snapshot.contexts[alias], readers):
+            visible = (known for known, one in snapshot.contexts.items() if may_read_context(one, readers))
+            raise UnknownAlias("context", alias, visible, param=asked.where("contexts"))
+    return asked.contexts
+
+
+def may_read_context(context: Context, readers: frozenset[str]) -> bool:
+    return not context.resources or any(may_read(readers, resource.readers) for resource in context.resources)
 
 
 def find_node(content: str, readers: frozenset[str], snapshot: Snapshot, param: str) -> Node:
@@ -113,14 +142,19 @@ def decide_participation(agent: Agent | None, profile: Profile | None) -> bool:
 
 def choose_model(model: str | None, scope: Scope, default: str | None) -> str:
     """The client's model; if that is missing or names an agent: the agent's, the profile's or the default one."""
-    if model is not None and not model.startswith(AGENT_MODEL):
-        return model
-    for source in (scope.agent, scope.profile):
-        if source is not None and source.defaults.model:
-            return source.defaults.model
-    if default:
-        return default
-    raise ModelRequired("No model was specified, and neither agent, profile nor settings define one.", param="model")
+    chosen = model
+    if model is None or model.startswith(AGENT_MODEL):
+        chosen = find_own_model(scope.agent, scope.profile) or default
+    if not chosen:
+        message = "No model was specified, and neither agent, profile nor settings define one."
+        raise ModelRequired(message, param="model")
+    return chosen
+
+
+def find_own_model(agent: Agent | None, profile: Profile | None) -> str | None:
+    """The model of an agent, else that of its profile."""
+    models = (source.defaults.model for source in (agent, profile) if source is not None)
+    return next((model for model in models if model), None)
 
 
 def resolve_assignments(scope: Scope, snapshot: Snapshot) -> tuple[Assignment, ...]:
@@ -136,7 +170,7 @@ def resolve_assignments(scope: Scope, snapshot: Snapshot) -> tuple[Assignment, .
 
 
 def list_own_assignments(scope: Scope, snapshot: Snapshot) -> list[Assignment]:
-    """Assignments of the profile, agent, prompt and content, in this order."""
+    """Assignments of the profile, agent, prompt, content and the request itself, in this order."""
     found: list[Assignment] = []
     for level, source in (
         (Level.PROFILE, scope.profile),
@@ -147,6 +181,7 @@ def list_own_assignments(scope: Scope, snapshot: Snapshot) -> list[Assignment]:
             found += (Assignment(level, source.alias, alias) for alias in source.contexts)
     if scope.node is not None:
         found += list_content_assignments(scope.node, snapshot)
+    found += (Assignment(Level.REQUEST, "", alias) for alias in scope.contexts)
     return found
 
 

@@ -2,7 +2,7 @@
 
 import heapq
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.errors import StoreFull
@@ -57,6 +57,13 @@ class MemoryEphemeralStore:
         total = amount + (parse_counter(key, entry.value) if entry else 0)
         self._set(key, b"%d" % total, entry.expires if entry else now + ttl)
         return total
+
+    async def add_many(self, amounts: Mapping[str, int], ttl: float) -> dict[str, int]:
+        kept = await self.get_many(list(amounts))
+        sums = {key: parse_counter(key, value) for key, value in kept.items()}  # all of them, before any is changed
+        for key, amount in amounts.items():
+            sums[key] = await self.add(key, amount, ttl) if amount else sums.get(key, 0)
+        return sums
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
         now, value = self._clock(), encode_text(owner)

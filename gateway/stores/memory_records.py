@@ -89,5 +89,7 @@ class MemoryRecordStore:
         self._number += 1
         self._changed.pop(key, None)
         self._changed[key] = self._number
-        self._audit.append(AuditEntry(self._number, key, version, now, author.by, author.action, write.changes))
+        self._audit.append(
+            AuditEntry(self._number, key, version, now, author.by, author.action, write.changes, author.key)
+        )
         return record

@@ -1,6 +1,6 @@
 """A store that remembers whether it works."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TypeVar
 
 from gateway.errors import StoreError
@@ -27,6 +27,9 @@ class MonitoredStore:
 
     async def add(self, key: str, amount: int, ttl: float) -> int:
         return await self._monitor(self._store.add(key, amount, ttl))
+
+    async def add_many(self, amounts: Mapping[str, int], ttl: float) -> dict[str, int]:
+        return await self._monitor(self._store.add_many(amounts, ttl))
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
         return await self._monitor(self._store.lease(key, owner, ttl))

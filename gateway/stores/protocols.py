@@ -36,6 +36,10 @@ class EphemeralStore(Protocol):
         """
         ...
 
+    async def add_many(self, amounts: Mapping[str, int], ttl: float) -> dict[str, int]:
+        """Add to several counters in one step, all or none; return the new sum of each. An amount of 0 only reads."""
+        ...
+
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
         """Acquire or renew a lease for `ttl` seconds; False while another owner has it."""
         ...
@@ -51,10 +55,12 @@ class AuditFilter:
 
     kind: str | None = None
     alias: str | None = None
-    by: str | None = None
+    by: str | None = None  # the name of the author or the id of its key
 
     def matches(self, entry: AuditEntry) -> bool:
-        pairs = ((self.kind, entry.key.kind), (self.alias, entry.key.alias), (self.by, entry.by))
+        if self.by not in (None, entry.by, entry.author_key):
+            return False
+        pairs = ((self.kind, entry.key.kind), (self.alias, entry.key.alias))
         return all(wanted in (None, actual) for wanted, actual in pairs)
 
 

@@ -1,14 +1,14 @@
 """Key-values in the shared store: one Redis or Valkey server for several replicas."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from gateway.domain.redis_address import RedisAddress
 from gateway.errors import StoreError
 from gateway.stores.codec import encode_text
 from gateway.stores.redis_connection import DEFAULT_TIMEOUTS, KEY_PREFIX, RedisConnection, RedisTimeouts
-from gateway.stores.redis_scripts import LEASE
+from gateway.stores.redis_scripts import ADD_MANY, LEASE
 
 KEYS_PER_QUERY = 500
 SECRET_HINT = "It holds the secret that all replicas share: start it, or set `secret` in the configuration."
@@ -21,6 +21,7 @@ class RedisEphemeralStore:
         self.connection = connection
         self._client = connection.client
         self._lease = connection.client.register_script(LEASE)
+        self._add_many = connection.client.register_script(ADD_MANY)
 
     @classmethod
     async def open(cls, address: RedisAddress, timeouts: RedisTimeouts = DEFAULT_TIMEOUTS) -> Self:
@@ -73,6 +74,16 @@ class RedisEphemeralStore:
             return int(total)
 
         return await self.connection.call(work)
+
+    async def add_many(self, amounts: Mapping[str, int], ttl: float) -> dict[str, int]:
+        names, expiry = [encode_key(key) for key in amounts], to_milliseconds(ttl)
+
+        async def work() -> list[Any]:
+            found: Any = await self._add_many(keys=names, args=[expiry, *amounts.values()])
+            return list(found)
+
+        sums = await self.connection.call(work) if names else []
+        return {key: int(value) for key, value in zip(amounts, sums, strict=True)}
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
         arguments: list[bytes | int] = [encode_text(owner), to_milliseconds(ttl)]

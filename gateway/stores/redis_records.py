@@ -37,8 +37,22 @@ LOAD_ATTEMPTS = 5  # when the server is emptied or restarted during a load
 RECORD_LOST = "The store {} has lost a record that it lists; its `maxmemory-policy` must not evict."
 KEEPS_RESTARTING = "The store {} was emptied or restarted again and again while it was read."
 
+
+class PackedAuditEntry(msgspec.Struct, array_like=True):
+    """An audit entry on the server; those of earlier releases end before the last field."""
+
+    workspace: bytes
+    kind: bytes
+    alias: bytes
+    at: float
+    by: bytes
+    action: bytes
+    changes: bytes
+    author_key: bytes | None = None
+
+
 _version_decoder = msgspec.msgpack.Decoder(tuple[bytes, bytes, bytes, bytes | None, float, bytes, bytes])
-_audit_decoder = msgspec.msgpack.Decoder(tuple[bytes, bytes, bytes, float, bytes, bytes, bytes])
+_audit_decoder = msgspec.msgpack.Decoder(PackedAuditEntry)
 
 
 class ChangeListing(NamedTuple):
@@ -253,16 +267,21 @@ def _decode_version(number: bytes, value: bytes) -> Record:
 
 def _encode_audit_entry(write: RecordWrite, author: Author, at: float) -> bytes:
     """An audit entry without its number and version; its time is readable by the server, which prunes by it."""
-    words = [encode_text(word) for word in write.key]
-    packed = msgspec.msgpack.encode((*words, at, encode_text(author.by), encode_text(author.action), write.changes))
+    workspace, kind, alias = (encode_text(word) for word in write.key)
+    by, action = encode_text(author.by), encode_text(author.action)
+    author_key = None if author.key is None else encode_text(author.key)
+    entry = PackedAuditEntry(workspace, kind, alias, at, by, action, write.changes, author_key)
+    packed = msgspec.msgpack.encode(entry)
     return b"%s %s" % (repr(at).encode(), packed)
 
 
 def _decode_audit_entry(value: bytes) -> AuditEntry:
     number, version, _, packed = value.split(b" ", 3)
-    workspace, kind, alias, at, by, action, changes = _audit_decoder.decode(packed)
-    key = RecordKey(decode_text(workspace), decode_text(kind), decode_text(alias))
-    return AuditEntry(int(number), key, int(version), at, decode_text(by), decode_text(action), changes)
+    entry = _audit_decoder.decode(packed)
+    key = RecordKey(decode_text(entry.workspace), decode_text(entry.kind), decode_text(entry.alias))
+    by, action = decode_text(entry.by), decode_text(entry.action)
+    author_key = None if entry.author_key is None else decode_text(entry.author_key)
+    return AuditEntry(int(number), key, int(version), entry.at, by, action, entry.changes, author_key)
 
 
 def _encode_id(object_id: str) -> str:

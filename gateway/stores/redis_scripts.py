@@ -8,6 +8,25 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """
 
+# KEYS: counters. ARGV: milliseconds that a new counter lasts; per counter: what to add, 0 only reads.
+# All of them are looked at before any is changed, so that one that is no number changes nothing.
+ADD_MANY = """
+local sums = {}
+for i = 1, #KEYS do
+  local value = redis.call('GET', KEYS[i])
+  if value and not string.match(value, '^-?%d+$') then return redis.error_reply('ERR not a counter') end
+  sums[i] = value or '0'
+end
+for i = 1, #KEYS do
+  if ARGV[i + 1] ~= '0' then
+    redis.call('SET', KEYS[i], 0, 'PX', ARGV[1], 'NX')
+    redis.call('INCRBY', KEYS[i], ARGV[i + 1])
+    sums[i] = redis.call('GET', KEYS[i])
+  end
+end
+return sums
+"""
+
 # An object is a hash: `version` and `id` of the current version (empty id: deleted), the `oldest` stored version, and
 # one field per version, named by its number. A server that was restarted may have lost the end of its history, which
 # then continues differently: a new epoch tells every replica to load everything again.

@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -66,16 +66,33 @@ class SqliteEphemeralStore:
         return {names[name]: value for name, value in rows}
 
     async def add(self, key: str, amount: int, ttl: float) -> int:
-        name, now = encode_text(key), self._clock()
+        now = self._clock()
 
         def work(connection: sqlite3.Connection) -> int:
             with transaction(connection):
-                value, expires = connection.execute(SELECT_LIVE, (name, now)).fetchone() or (b"0", now + ttl)
-                total = parse_counter(key, value) + amount
-                connection.execute(PUT, (name, b"%d" % total, expires))
+                total = _add(connection, key, amount, now, ttl)
                 self._sweep(connection, now)
             return total
 
+        return await self.threads.writer.run(work)
+
+    async def add_many(self, amounts: Mapping[str, int], ttl: float) -> dict[str, int]:
+        now = self._clock()
+        read = {encode_text(key): key for key, amount in amounts.items() if not amount}
+
+        def work(connection: sqlite3.Connection) -> dict[str, int]:
+            sums = dict.fromkeys(amounts, 0)
+            with transaction(connection):
+                for key, amount in amounts.items():
+                    if amount:
+                        sums[key] = _add(connection, key, amount, now, ttl)
+                self._sweep(connection, now)
+                rows = _select_live(connection, list(read), now)
+            return sums | {read[name]: parse_counter(read[name], value) for name, value in rows}
+
+        if len(read) == len(amounts):
+            kept = await self.get_many(list(amounts))
+            return dict.fromkeys(amounts, 0) | {key: parse_counter(key, value) for key, value in kept.items()}
         return await self.threads.writer.run(work)
 
     async def lease(self, key: str, owner: str, ttl: float) -> bool:
@@ -96,6 +113,14 @@ class SqliteEphemeralStore:
         if now >= self._next_sweep:
             deleted = connection.execute(SWEEP, (now, SWEEP_ROWS)).rowcount
             self._next_sweep = now if deleted == SWEEP_ROWS else now + SWEEP_SECONDS
+
+
+def _add(connection: sqlite3.Connection, key: str, amount: int, now: float, ttl: float) -> int:
+    name = encode_text(key)
+    value, expires = connection.execute(SELECT_LIVE, (name, now)).fetchone() or (b"0", now + ttl)
+    total = parse_counter(key, value) + amount
+    connection.execute(PUT, (name, b"%d" % total, expires))
+    return total
 
 
 def _select_live(connection: sqlite3.Connection, names: list[bytes], now: float) -> list[tuple[bytes, bytes]]:

@@ -34,6 +34,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX audit_object ON audit (workspace, kind, alias)",
         "CREATE INDEX audit_at ON audit (at)",
     ),
+    ("ALTER TABLE audit ADD COLUMN author_key BLOB",),
 )
 
 VECTOR_MIGRATIONS: tuple[tuple[str, ...], ...] = (

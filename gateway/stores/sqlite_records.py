@@ -29,7 +29,7 @@ SELECT_CHANGES = """SELECT o.number, o.workspace, o.kind, o.alias, v.id, v.versi
     WHERE o.number > ? ORDER BY o.number LIMIT ?"""
 SELECT_OBJECT = "SELECT object, version - oldest + 1 FROM objects WHERE workspace = ? AND kind = ? AND alias = ?"
 SELECT_VERSIONS = "SELECT id, version, body, at, author, action FROM versions WHERE object = ?"
-SELECT_AUDIT = "SELECT number, workspace, kind, alias, version, at, author, action, changes"
+SELECT_AUDIT = "SELECT number, workspace, kind, alias, version, at, author, action, changes, author_key"
 SELECT_STATE = "SELECT object, id, live, version FROM objects WHERE workspace = ? AND kind = ? AND alias = ?"
 SELECT_SURPLUS = "SELECT object, oldest, version FROM objects WHERE version - oldest >= ? LIMIT ?"
 PAGE = " ORDER BY {order} DESC LIMIT ? OFFSET ?"
@@ -38,8 +38,8 @@ INSERT_OBJECT = """INSERT INTO objects (workspace, kind, alias, id, live, versio
     VALUES (?, ?, ?, ?, 1, 1, 1, ?) RETURNING object"""
 UPDATE_OBJECT = "UPDATE objects SET id = ?, live = ?, version = ?, number = ? WHERE object = ?"
 INSERT_VERSION = "INSERT INTO versions (object, version, id, body, at, author, action) VALUES (?, ?, ?, ?, ?, ?, ?)"
-INSERT_AUDIT = """INSERT INTO audit (number, workspace, kind, alias, version, at, author, action, changes)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+INSERT_AUDIT = """INSERT INTO audit (number, workspace, kind, alias, version, at, author, action, changes, author_key)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 DELETE_VERSIONS = "DELETE FROM versions WHERE object = ? AND version < ?"
 DELETE_AUDIT = "DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE at < ? ORDER BY at LIMIT ?)"
 
@@ -90,9 +90,11 @@ class SqliteRecordStore:
         return await self.threads.reader.run(work) if abs(number) <= MAX_INTEGER else None
 
     async def list_audit(self, workspace: str, criteria: AuditFilter, skip: int, take: int) -> AuditEntryPage:
-        columns = {"workspace": workspace, "kind": criteria.kind, "alias": criteria.alias, "author": criteria.by}
-        wanted = {column: encode_text(value) for column, value in columns.items() if value is not None}
-        source = " FROM audit WHERE " + " AND ".join(f"{column} = ?" for column in wanted)
+        columns = {"workspace": workspace, "kind": criteria.kind, "alias": criteria.alias}
+        wanted = {f"{column} = ?": encode_text(value) for column, value in columns.items() if value is not None}
+        if criteria.by is not None:
+            wanted["? IN (author, author_key)"] = encode_text(criteria.by)
+        source = " FROM audit WHERE " + " AND ".join(wanted)
 
         def work(connection: sqlite3.Connection) -> AuditEntryPage:
             (total,) = connection.execute("SELECT count(*)" + source, (*wanted.values(),)).fetchone()
@@ -208,7 +210,9 @@ def _insert_version(
     row_id = _save_object(connection, write, state._replace(id=object_id), stamp.number)
     signature = (stamp.at, encode_text(author.by), encode_text(author.action))
     connection.execute(INSERT_VERSION, (row_id, version, object_id, write.body, *signature))
-    connection.execute(INSERT_AUDIT, (stamp.number, *_encode_key(write.key), version, *signature, write.changes))
+    author_key = None if author.key is None else encode_text(author.key)
+    audited = (*_encode_key(write.key), version, *signature, write.changes, author_key)
+    connection.execute(INSERT_AUDIT, (stamp.number, *audited))
     return Record(write.key, decode_text(object_id), version, write.body, stamp.at, author.by, author.action)
 
 
@@ -232,6 +236,7 @@ def _decode_record(key: RecordKey, row: Sequence[Any]) -> Record:
 
 
 def _decode_audit_entry(row: Sequence[Any]) -> AuditEntry:
-    number, workspace, kind, alias, version, at, author, action, changes = row
+    number, workspace, kind, alias, version, at, author, action, changes, author_key = row
     key = RecordKey(decode_text(workspace), decode_text(kind), decode_text(alias))
-    return AuditEntry(number, key, version, at, decode_text(author), decode_text(action), changes)
+    by = None if author_key is None else decode_text(author_key)
+    return AuditEntry(number, key, version, at, decode_text(author), decode_text(action), changes, by)

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +26,8 @@ OWN_HEADERS: Final = frozenset(
     {"accept-encoding", "authorization", "connection", "content-length", "cookie", "expect", "host"}
     | {"transfer-encoding", "upgrade"}
 )
+ACCOUNT_HEADERS: Final = frozenset({"openai-organization", "openai-project"})
+ACCOUNT_LIMITS: Final = "x-ratelimit-"
 
 
 class RequestHeadWriter:
@@ -71,6 +74,7 @@ class OpenAIUpstream:
             stream_usage=settings.stream_usage is not False,
         )
         self.passes_bearer = settings.pass_bearer
+        self._shows_account = settings.account_headers
         endpoint = parse_endpoint(settings.base_url or "")
         self._heads = RequestHeadWriter(endpoint, settings)
         self._pool = ConnectionPool(Dialer(endpoint, settings.timeouts.connect), limits.header_bytes)
@@ -82,6 +86,8 @@ class OpenAIUpstream:
         if fault := find_fault(reply):
             await reply.close()
             raise errors.UpstreamInvalid(f"Upstream {self.name!r} answered with {fault}.")
+        if not self._shows_account:
+            reply.headers = hide_account(reply.headers)
         return reply
 
     async def list_models(self) -> list[dict[str, Any]]:
@@ -183,6 +189,15 @@ def encode_lines(lines: list[str]) -> bytes:
         return text.encode("latin-1")
     except UnicodeEncodeError:
         return text.encode()  # only a configured header can get here: ASGI's are latin-1 already
+
+
+def hide_account(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a reply without those that tell whose account is used, and what is left of its limits."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if name not in ACCOUNT_HEADERS and not name.startswith(ACCOUNT_LIMITS)
+    }
 
 
 def find_fault(reply: OpenAIReply) -> str | None:

@@ -12,8 +12,9 @@ from typing import Final
 
 from gateway import errors
 from gateway.domain.exchange import ForwardedHeaders
+from gateway.domain.name_pattern import matches_pattern
 from gateway.domain.upstream import Upstream, UpstreamAnswer, UpstreamReply, UpstreamRequest
-from gateway.settings import Settings
+from gateway.settings import RouteSettings, Settings
 from gateway.upstreams.breaker import CircuitBreaker
 
 CHAT_PATH: Final = "/chat/completions"
@@ -39,12 +40,17 @@ class RetryClock:
     chance: Callable[[], float] = random.random
 
 
+DEMO_MODELS: Final = "demo*"  # what a demo upstream answers to: it must not pass for a real model
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRoute:
     """A pattern of model names and the upstreams that serve them, best first."""
 
     pattern: str
-    upstreams: tuple[Upstream, ...]
+    name: str  # of the first upstream
+    upstreams: tuple[Upstream, ...]  # without disabled ones; empty: the first one is disabled
+    only: str | None = None  # a further pattern that the model must match
 
 
 class Routes:
@@ -58,17 +64,18 @@ class Routes:
         self._retries = {name: upstream.retries for name, upstream in settings.upstreams.items()}
         self._connect_seconds = {name: upstream.timeouts.connect for name, upstream in settings.upstreams.items()}
         usable = {name: up for name, up in upstreams.items() if settings.upstreams[name].enabled}
-        self._table = [
-            ModelRoute(
-                route.model, tuple(usable[name] for name in (route.upstream, *route.fallbacks) if name in usable)
-            )
-            for route in settings.routes
-            if route.upstream in usable
-        ]
+        self._table = [self._make_route(route, settings, usable) for route in settings.routes]
         self._match_cached = lru_cache(CACHED_MODELS)(self._match)
 
+    @staticmethod
+    def _make_route(route: RouteSettings, settings: Settings, usable: Mapping[str, Upstream]) -> ModelRoute:
+        first = settings.upstreams[route.upstream]
+        names = (route.upstream, *route.fallbacks) if route.upstream in usable else ()
+        only = (first.model or DEMO_MODELS) if first.kind == "demo" else None
+        return ModelRoute(route.model, route.upstream, tuple(usable[name] for name in names if name in usable), only)
+
     def get_candidates(self, model: str) -> tuple[Upstream, ...]:
-        """The upstreams that may serve a model, best first; raises UnknownAlias if there is none."""
+        """The upstreams that may serve a model, best first; raises UnknownAlias or UpstreamDisabled."""
         return self._match_cached(model) if len(model) <= CACHED_NAME_LENGTH else self._match(model)
 
     async def send(self, candidates: Sequence[Upstream], request: UpstreamRequest) -> UpstreamAnswer:
@@ -115,11 +122,21 @@ class Routes:
         return outcome
 
     def _match(self, model: str) -> tuple[Upstream, ...]:
+        disabled: ModelRoute | None = None
         for route in self._table:
-            if matches_pattern(route.pattern, model):
+            if not matches_pattern(route.pattern, model) or not matches_pattern(route.only or "*", model):
+                continue
+            if disabled is not None and route.pattern != disabled.pattern:
+                break  # models of one provider must not reach another through a broader pattern
+            if route.upstreams:
                 return route.upstreams
-        known = [route.pattern for route in self._table if "*" not in route.pattern]
-        raise errors.UnknownAlias("model", model, known, param="model")
+            disabled = disabled or route
+        if disabled is not None:
+            reason = f"The upstream {disabled.name!r} of model {errors.quote(model)} is disabled: its api_key is empty."
+            raise errors.UpstreamDisabled(f"{reason} Set it in the gateway's configuration.", param="model")
+        known = [route.pattern for route in self._table if route.upstreams and "*" not in route.pattern]
+        hint = next((f" {route.name!r} answers to {route.only} only." for route in self._table if route.only), "")
+        raise errors.UnknownAlias("model", model, known, param="model", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +154,6 @@ class ChatSender:
         headers = self.forwarded.first if first else self.forwarded.later
         request = UpstreamRequest(CHAT_PATH, body, headers, self.stream, self.model, bearer=self.forwarded.bearer)
         return await self.routes.send(self.upstreams, request)
-
-
-def matches_pattern(pattern: str, name: str) -> bool:
-    """Whether `name` matches `pattern`, `*` standing for any characters; linear, since clients choose names."""
-    first, *middle = pattern.split("*")
-    if not middle:
-        return name == pattern
-    last = middle.pop()
-    if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
-        return False
-    at, end = len(first), len(name) - len(last)
-    for part in middle:
-        found = name.find(part, at, end)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return True
 
 
 def may_fall_back(outcome: Outcome) -> bool:

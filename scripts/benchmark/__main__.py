@@ -9,14 +9,11 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from scripts.benchmark import control, semantic, subjects
+from scripts.benchmark import control, peers_run, semantic, subjects
 from scripts.benchmark.cells import CELLS
 from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
-from scripts.benchmark.peers import run_peers
 from scripts.benchmark.report import build_document, compute_verdicts, render_text
 from scripts.benchmark.semantic_figures import Figure
-
-BUILD = Path(__file__).resolve().parents[2] / "build"  # ignored by git, like everything that can be made again
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_semantic(given)
     if given.control:
         return run_control(given)
+    if given.peers:
+        return peers_run.run(given, show_progress)
     plan = build_plan(given)
     if not plan.cells:
         print(f"No line has {given.only!r} in its name.", file=sys.stderr)
@@ -45,9 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for server in servers:
             for kind in server.doors:
                 subjects.probe(server, kind)
-        if given.peers:
-            servers += stack.enter_context(run_peers(upstream, directory, BUILD))
         table = show_progress(measure(stack.enter_context(run_load_generator()), servers, plan))
+    if any(measured.failures for measured in table):
+        return 1  # why was said while it was measured
     print(render_text(table, starts))
     if given.json:
         given.json.write_text(json.dumps(build_document(table, starts), indent=2, ensure_ascii=False) + "\n")
@@ -86,7 +85,8 @@ def build_parser() -> argparse.ArgumentParser:
     root.add_argument("--quick", action="store_true", help="two short passes, for a first look")
     root.add_argument("--semantic", action="store_true", help="measure semantic search instead")
     root.add_argument("--control", action="store_true", help="measure policy changes instead")
-    root.add_argument("--peers", action="store_true", help="add litellm's proxy, and nginx if it is installed")
+    root.add_argument("--peers", action="store_true", help="beside nginx, TensorZero, Portkey and litellm instead")
+    root.add_argument("--subjects", default="", metavar="NAMES", help="with --peers: only these, separated by commas")
     root.add_argument("--before", type=Path, metavar="DIR", help="compare with another checkout that was set up")
     root.add_argument("--json", type=Path, metavar="FILE", help="write every sample there")
     root.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")

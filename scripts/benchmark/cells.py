@@ -18,7 +18,6 @@ class Kind(Enum):
         return {Kind.RELAY: 1.2, Kind.INJECTED: 1.3, Kind.TOOLS: 1.5}[self]
 
 
-LITELLM_TIMES = 40  # litellm's proxy costs at least so many times as much, at c=32
 BEFORE_LIMIT = 1.03  # what a busy machine adds to two gateways that cost the same
 START_SECONDS = 1.5
 RESIDENT_MB = 120
@@ -36,12 +35,14 @@ class Shape:
     alone: int
     together: int
 
-    def body(self) -> bytes:
-        return payloads.build_chat(self.size, self.model, stream=self.streams)
+    def body(self, model: str = "{}") -> bytes:
+        """A request; `model` is the way to name the model."""
+        return payloads.build_chat(self.size, model.format(self.model), stream=self.streams)
 
 
 SMALL = Shape("1 KB", 1024, payloads.BURST, False, 400, 1600)
 LARGE = Shape("30 KB", 30 * 1024, payloads.BURST, False, 250, 1000)
+HUGE = Shape("200 KB", 200 * 1024, payloads.BURST, False, 80, 320)
 STREAM = Shape("64-chunk stream", 1024, payloads.BURST, True, 120, 480)
 TOKENS = Shape("64-chunk stream, chunk by chunk", 1024, payloads.PACED, True, 10, 64)
 
@@ -71,3 +72,9 @@ CELLS = tuple(
     if shape.streams or kind is not Kind.TOOLS
     for concurrency in (1, CONCURRENT)
 )
+
+# Beside other gateways: everyone injects who can, so there is one kind; columns are servers.
+PEER_CELLS = tuple(
+    Cell(Kind.INJECTED, shape, concurrency) for shape in (SMALL, LARGE, STREAM, HUGE) for concurrency in (1, CONCURRENT)
+)
+FEATURE_CELLS = (Cell(Kind.INJECTED, SMALL, CONCURRENT), Cell(Kind.INJECTED, STREAM, CONCURRENT))

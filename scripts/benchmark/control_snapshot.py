@@ -26,8 +26,8 @@ from gateway.scopes.scope import build_scope, resolve_assignments
 from gateway.settings import Settings
 from gateway.stores.memory_records import MemoryRecordStore
 from scripts.benchmark.processes import build_command, read_line, run_process
-from scripts.benchmark.semantic_figures import Figure, print_figures
-from scripts.benchmark.semantic_lag import get_percentile, measure_lags
+from scripts.benchmark.semantic_figures import Figure, get_percentile, print_figures
+from scripts.benchmark.semantic_lag import measure_lags
 
 AUTHOR = Author("bench", "create")
 RESOURCES = 10

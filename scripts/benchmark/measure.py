@@ -10,9 +10,10 @@ from typing import Any
 
 from scripts.benchmark.cells import Cell
 from scripts.benchmark.processes import build_command, read_line, run_process
+from scripts.benchmark.semantic_figures import get_percentile
 from scripts.benchmark.subjects import Subject
 
-MOST_ROUNDS = 4
+MOST_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,30 @@ class MeasurementPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadSample:
+    """What one run came to."""
+
+    cpu_seconds: float
+    milliseconds: list[float]  # that each answer took
+
+
+@dataclass(frozen=True, slots=True)
 class CellSamples:
-    """CPU µs per request of one cell: one figure per pass and subject."""
+    """CPU µs per request of one cell: one figure per pass and subject; a subject that failed once has none."""
 
     cell: Cell
     samples: dict[str, list[float]] = field(default_factory=dict)
+    milliseconds: dict[str, list[float]] = field(default_factory=dict)  # of all answers in all passes
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def fail(self, subject: str, why: str) -> None:
+        self.failures[subject] = why
+        self.samples.pop(subject, None)
+        self.milliseconds.pop(subject, None)
+
+    def latency(self, subject: str, percent: float) -> float:
+        """Milliseconds within which so many percent of the answers came."""
+        return get_percentile(sorted(self.milliseconds[subject]), percent)
 
     def median(self, subject: str) -> float:
         return statistics.median(self.samples[subject])
@@ -45,12 +65,12 @@ class LoadGenerator:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def measure_cpu(self, subject: Subject, cell: Cell, requests: int) -> float:
-        """CPU seconds that a subject needs for so many requests; raises RuntimeError if one of them fails."""
+    def run(self, subject: Subject, cell: Cell, requests: int) -> LoadSample:
+        """Send a subject so many requests; raises RuntimeError if one of them fails."""
         order = {
             "port": subject.port,
             "pids": subject.pids,
-            "request": subject.request(cell.kind, cell.shape.body()).decode(),
+            "request": subject.request(cell.kind, cell.shape).decode(),
             "streams": cell.shape.streams,
             "concurrency": cell.concurrency,
             "requests": requests,
@@ -60,8 +80,8 @@ class LoadGenerator:
         self._process.stdin.flush()
         result: dict[str, Any] = json.loads(read_line(self._process))
         if "error" in result:
-            raise RuntimeError(f"{subject.name}, {cell.name}, c={cell.concurrency}: {result['error']}")
-        return float(result["cpu"])
+            raise RuntimeError(result["error"])
+        return LoadSample(result["cpu"], result["milliseconds"])
 
 
 @contextmanager
@@ -73,22 +93,32 @@ def run_load_generator() -> Generator[LoadGenerator]:
 def measure(
     generator: LoadGenerator, subjects: Sequence[Subject], plan: MeasurementPlan
 ) -> Generator[str, None, list[CellSamples]]:
-    """Yields a line of progress per pass, returns the samples of each cell."""
+    """Yields a line of progress per pass and per failure, returns the samples of each cell."""
     table = [CellSamples(cell) for cell in plan.cells]
     for measured in table:
-        for subject in select_able(subjects, measured.cell):
-            generator.measure_cpu(subject, measured.cell, measured.cell.concurrency)
+        for subject in select_able(subjects, measured):
+            try:
+                generator.run(subject, measured.cell, measured.cell.concurrency)
+            except RuntimeError as error:
+                measured.fail(subject.name, str(error))
+                yield describe_failure(measured, subject.name)
     for number in range(plan.passes):
         yield f"pass {number + 1} of {plan.passes}"
         for measured in table:
-            among = select_able(subjects, measured.cell)
-            first = number % len(among)
+            among = select_able(subjects, measured)
+            first = number % max(1, len(among))
             run_once(generator, measured, [*among[first:], *among[:first]], plan.scale)
+            yield from (describe_failure(measured, one.name) for one in among if one.name in measured.failures)
     return table
 
 
-def select_able(subjects: Sequence[Subject], cell: Cell) -> list[Subject]:
-    return [subject for subject in subjects if subject.serves(cell)]
+def describe_failure(measured: CellSamples, subject: str) -> str:
+    cell = measured.cell
+    return f"{subject}, {cell.name}, c={cell.concurrency}: {measured.failures[subject]}"
+
+
+def select_able(subjects: Sequence[Subject], measured: CellSamples) -> list[Subject]:
+    return [one for one in subjects if one.serves(measured.cell) and one.name not in measured.failures]
 
 
 def run_once(generator: LoadGenerator, measured: CellSamples, subjects: list[Subject], scale: float) -> None:
@@ -97,12 +127,21 @@ def run_once(generator: LoadGenerator, measured: CellSamples, subjects: list[Sub
     rounds = choose_rounds(cell, requests)
     spent: dict[str, list[float]] = {subject.name: [] for subject in subjects}
     for number in range(rounds):
-        among = [subject for subject in subjects if number == 0 or subject.slowness == 1]
+        among = [one for one in subjects if number == 0 or one.slowness == 1]
         for subject in (*among, *reversed(among)):
+            if subject.name in measured.failures:
+                continue
             count = max(cell.concurrency, requests // subject.slowness // (2 * rounds))
-            spent[subject.name].append(generator.measure_cpu(subject, cell, count) / count)
+            try:
+                sample = generator.run(subject, cell, count)
+            except RuntimeError as error:
+                measured.fail(subject.name, str(error))
+                continue
+            spent[subject.name].append(sample.cpu_seconds / count)
+            measured.milliseconds.setdefault(subject.name, []).extend(sample.milliseconds)
     for name, costs in spent.items():
-        measured.samples.setdefault(name, []).append(statistics.mean(costs) * 1e6)
+        if name not in measured.failures:
+            measured.samples.setdefault(name, []).append(statistics.mean(costs) * 1e6)
 
 
 def choose_rounds(cell: Cell, requests: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scripts.benchmark.cells import BEFORE_LIMIT, LITELLM_TIMES, RESIDENT_MB, START_SECONDS
+from scripts.benchmark.cells import BEFORE_LIMIT, RESIDENT_MB, START_SECONDS
 from scripts.benchmark.measure import CellSamples
 from scripts.benchmark.subjects import BEFORE, GatewayStart
 
@@ -41,14 +41,6 @@ def compute_ratio(measured: CellSamples) -> Verdict:
     return Verdict(f"{cell.name}, c={cell.concurrency}", figure, "≤", cell.kind.limit)
 
 
-def compare_litellm(measured: CellSamples) -> Verdict | None:
-    """litellm's proxy in gateways, where it was measured."""
-    if "litellm" not in measured.samples:
-        return None
-    name = f"litellm / gateway: {measured.cell.name}, c={measured.cell.concurrency}"
-    return Verdict(name, statistics.median(measured.ratios("litellm", "gateway")), "≥", LITELLM_TIMES)
-
-
 def compare_before(measured: CellSamples) -> Verdict | None:
     """The gateway in gateways of another checkout, where one was measured."""
     if BEFORE not in measured.samples:
@@ -67,7 +59,7 @@ def judge_starts(starts: Sequence[GatewayStart]) -> list[Verdict]:
 
 
 def compute_verdicts(table: Sequence[CellSamples], starts: Sequence[GatewayStart]) -> list[Verdict]:
-    comparisons = [compare(measured) for compare in (compare_litellm, compare_before) for measured in table]
+    comparisons = [compare_before(measured) for measured in table]
     others = [verdict for verdict in comparisons if verdict is not None]
     return [*map(compute_ratio, table), *others, *judge_starts(starts)]
 

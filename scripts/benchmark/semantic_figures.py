@@ -66,3 +66,7 @@ def time_side_by_side(works: Sequence[Callable[[], object]], rounds: int) -> lis
         for place in (*range(first, len(works)), *range(first)):
             samples[place].append(time_ms(works[place]))
     return [statistics.median(one) for one in samples]
+
+
+def get_percentile(ascending: Sequence[float], percent: float) -> float:
+    return ascending[min(len(ascending) - 1, int(len(ascending) * percent / 100))]

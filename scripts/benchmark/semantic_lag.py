@@ -11,7 +11,7 @@ import uvloop
 from gateway.semantic.model.files import locate_model
 from gateway.semantic.model.onnx_embedder import OnnxEmbedder
 from scripts.benchmark.processes import build_command, read_line, run_process
-from scripts.benchmark.semantic_figures import Figure, print_figures
+from scripts.benchmark.semantic_figures import Figure, get_percentile, print_figures
 
 TICK = 0.001
 ASKING = 4  # questions under way at any time: two are embedded, two wait
@@ -64,10 +64,6 @@ async def measure(seconds: float) -> list[Figure]:
         )
         for share in (50, 99, 99.9)
     ]
-
-
-def get_percentile(found: list[float], share: float) -> float:
-    return found[min(len(found) - 1, int(len(found) * share / 100))]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.benchmark import payloads
-from scripts.benchmark.cells import CONCURRENT, TOKENS, Cell, Kind
+from scripts.benchmark.cells import TOKENS, Cell, Kind, Shape
 from scripts.benchmark.processes import build_command, read_cpu_seconds, read_line, read_resident_mb, run_process
 
 CHAT = "/v1/chat/completions"
@@ -26,6 +26,9 @@ class RequestRoute:
 
     path: str = CHAT
     headers: tuple[tuple[str, str], ...] = ()
+    model: str = "{}"  # how it wants a model to be named
+    context: bool = False  # whether 4 KB are injected
+    tools: bool = False  # whether tools are registered
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +39,15 @@ class Subject:
     port: int
     pids: tuple[int, ...]
     doors: Mapping[Kind, RequestRoute]
-    slowness: int = 1  # it gets so many times fewer requests, and only those at c=32 that come at full speed
+    slowness: int = 1  # it gets so many times fewer requests, and none whose chunks are paced
 
     def serves(self, cell: Cell) -> bool:
-        quick = self.slowness == 1 or (cell.concurrency == CONCURRENT and cell.shape is not TOKENS)
-        return cell.kind in self.doors and quick
+        return cell.kind in self.doors and (self.slowness == 1 or cell.shape is not TOKENS)
 
-    def request(self, kind: Kind, body: bytes) -> bytes:
+    def request(self, kind: Kind, shape: Shape) -> bytes:
         """A request as it goes over the wire, with the headers that an SDK would send."""
         door = self.doors[kind]
+        body = shape.body(door.model)
         headers = {
             "host": f"127.0.0.1:{self.port}",
             "content-type": "application/json",
@@ -77,17 +80,33 @@ def run_upstream() -> Generator[int]:
 @contextmanager
 def run_floor(upstream_port: int) -> Generator[Subject]:
     with run_process(build_command("floor", upstream_port)) as process:
-        relay, inject = RequestRoute(f"/relay{CHAT}"), RequestRoute(f"/inject{CHAT}")
+        relay, inject = RequestRoute(f"/relay{CHAT}"), RequestRoute(f"/inject{CHAT}", context=True)
         doors = {Kind.RELAY: relay, Kind.INJECTED: inject, Kind.TOOLS: inject}
         yield Subject("floor", int(read_line(process)), (process.pid,), doors)
 
 
 @contextmanager
+def run_bare(upstream_port: int) -> Generator[Subject]:
+    with run_process(build_command("bare", upstream_port)) as process:
+        doors = {Kind.INJECTED: RequestRoute(context=True)}
+        yield Subject("bare", int(read_line(process)), (process.pid,), doors)
+
+
+@contextmanager
 def run_gateway(
-    upstream_port: int, directory: Path, *, name: str = "gateway", checkout: Path | None = None
+    upstream_port: int,
+    directory: Path,
+    *,
+    name: str = "gateway",
+    checkout: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    headers: tuple[tuple[str, str], ...] = (),
 ) -> Generator[Subject]:
-    """This gateway, or that of another checkout, with its defaults: only the upstream and the policies are given."""
-    config = write_config(upstream_port, directory)
+    """This gateway, or that of another checkout, with its defaults: only the upstream and the policies are given.
+
+    `settings` are added to its configuration, `headers` to every request.
+    """
+    config = write_config(upstream_port, directory, settings)
     command = [sys.executable, "-m", "gateway"] if checkout is None else [str(checkout / ".venv/bin/gateway")]
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH" or checkout is None}
     with run_process([*command, "serve", "--config", str(config), "--port", "0"], environ) as process:
@@ -95,18 +114,18 @@ def run_gateway(
         if address is None:
             raise RuntimeError("the gateway did not say where it listens")
         doors = {
-            Kind.RELAY: RequestRoute(),
-            Kind.INJECTED: route_for_agent("editor"),
-            Kind.TOOLS: route_for_agent("librarian"),
+            Kind.RELAY: RequestRoute(headers=headers),
+            Kind.INJECTED: RequestRoute(headers=(*headers, name_agent("editor")), context=True),
+            Kind.TOOLS: RequestRoute(headers=(*headers, name_agent("librarian")), context=True, tools=True),
         }
         yield Subject(name, int(address[1]), (process.pid,), doors)
 
 
-def route_for_agent(alias: str) -> RequestRoute:
-    return RequestRoute(headers=(("x-context-agent", alias),))
+def name_agent(alias: str) -> tuple[str, str]:
+    return ("x-context-agent", alias)
 
 
-def write_config(upstream_port: int, directory: Path) -> Path:
+def write_config(upstream_port: int, directory: Path, settings: Mapping[str, Any] | None = None) -> Path:
     """A config and policies; both are written as JSON, which YAML is a superset of."""
     style = {"type": "text", "name": "House style", "data": {"content": payloads.CONTEXT}}
     glossary = {"type": "text", "name": "Glossary", "mode": "on_demand", "data": {"content": "A term is a word."}}
@@ -117,6 +136,7 @@ def write_config(upstream_port: int, directory: Path) -> Path:
     config = {
         "upstreams": {"mock": {"kind": "openai", "base_url": f"http://127.0.0.1:{upstream_port}/v1"}},
         "routes": [{"model": "*", "upstream": "mock"}],
+        **(settings or {}),
     }
     (directory / "policies").mkdir(parents=True, exist_ok=True)
     (directory / "policies" / "bench.yaml").write_text(json.dumps(policies))
@@ -137,12 +157,12 @@ def measure_start(upstream_port: int, directory: Path) -> GatewayStart:
 
 
 def probe(subject: Subject, kind: Kind) -> None:
-    """Make sure that a request arrives upstream as its kind says; raises RuntimeError if not."""
-    body = payloads.build_chat(1024, payloads.PROBE, stream=False)
-    head = {"content-type": "application/json", **dict(subject.doors[kind].headers)}
-    said = fetch_json(subject, "POST", subject.doors[kind].path, body, head)["choices"][0]["message"]["content"]
-    injects = kind is not Kind.RELAY
-    wanted = f"context={injects} tools={kind is Kind.TOOLS and subject.name != 'floor'}"
+    """Make sure that a request arrives upstream as its route says; raises RuntimeError if not."""
+    door = subject.doors[kind]
+    body = payloads.build_chat(1024, door.model.format(payloads.PROBE), stream=False)
+    head = {"content-type": "application/json", **dict(door.headers)}
+    said = fetch_json(subject, "POST", door.path, body, head)["choices"][0]["message"]["content"]
+    wanted = f"context={door.context} tools={door.tools}"
     if said != wanted:
         raise RuntimeError(f"{subject.name}, {kind.value}: the upstream should have seen {wanted}, but saw {said}")
 

@@ -214,6 +214,31 @@ async def test_what_is_no_counter_cannot_be_added_to(store: EphemeralStore) -> N
     assert await store.get_many(["a"]) == {"a": b"text"}
 
 
+async def test_several_counters_are_added_to_in_one_step_and_nothing_is_added_to_those_that_are_only_read(
+    store: EphemeralStore, clock: Clock
+) -> None:
+    await store.add("old", 7, 60)
+    assert await store.add_many({"a": 2, "old": 0, "b": -3, "never": 0}, 60) == {"a": 2, "old": 7, "b": -3, "never": 0}
+    assert await store.add_many({"old": 1, "a": 1}, 60) == {"old": 8, "a": 3}
+    assert await store.add_many({"a": 0, "b": 0}, 60) == {"a": 3, "b": -3}
+    assert await store.add_many({}, 60) == {}
+    assert await store.get_many(["a", "b", "old", "never"]) == {"a": b"3", "b": b"-3", "old": b"8"}
+    clock.now += 61
+    assert await store.add_many({"a": 1, "b": 0}, 60) == {"a": 1, "b": 0}
+
+
+async def test_if_one_of_several_is_no_counter_none_is_added_to(store: EphemeralStore) -> None:
+    await store.put("text", b"text")
+    with pytest.raises(StoreError):
+        await store.add_many({"a": 1, "text": 1, "b": 1}, 60)
+    assert await store.get_many(["a", "b"]) == {}
+
+
+async def test_additions_to_several_counters_by_many_tasks_sum_exactly(store: EphemeralStore) -> None:
+    await asyncio.gather(*(store.add_many({"a": 1, "b": 2}, 60) for _ in range(100)))
+    assert await store.add_many({"a": 0, "b": 0}, 60) == {"a": 100, "b": 200}
+
+
 async def test_a_lease_has_one_owner_who_may_prolong_it(store: EphemeralStore, clock: Clock) -> None:
     assert await store.lease("leader", "one", 10)
     assert not await store.lease("leader", "two", 10)
@@ -288,6 +313,13 @@ class ReadingFirst(RedisEphemeralStore):
         return total
 
 
+class Halving(RedisEphemeralStore):
+    """A mutant: adds to one counter after the other, in steps of its own."""
+
+    async def add_many(self, amounts: Any, ttl: float) -> dict[str, int]:
+        return {key: await super(Halving, self).add(key, amount, ttl) for key, amount in amounts.items()}
+
+
 class Yielding(RedisEphemeralStore):
     """A mutant: whoever asks last has the lease."""
 
@@ -304,6 +336,7 @@ MUTANTS: list[tuple[type[RedisEphemeralStore], Callable[..., Awaitable[None]]]] 
     (Listing, test_later_writes_do_not_revive_what_expired),
     (Prolonging, test_a_counter_ends_its_ttl_after_its_first_addition),
     (ReadingFirst, lambda store, _: test_additions_of_many_tasks_sum_exactly(store)),
+    (Halving, lambda store, _: test_if_one_of_several_is_no_counter_none_is_added_to(store)),
     (Yielding, test_a_lease_has_one_owner_who_may_prolong_it),
     (Yielding, lambda store, _: test_of_many_who_want_a_lease_one_gets_it(store)),
 ]

@@ -40,7 +40,10 @@ POLICIES: dict[str, Any] = {
         "blog": {"resources": {"voice": voice("Blog", tone="Casual"), "length": text("Be short.", name="Length")}},
         "german": {"resources": {"sie": text("Sag Sie.", name="Sie", languages=["de"]), "hi": text("Hi.", name="Hi")}},
         "personnel": {
-            "resources": {"pay": text("Salaries.", name="Pay", readers=["ann"]), "open": text("Open.", name="Open")}
+            "resources": {
+                "pay": text("Salaries.", name="Pay", readers=["user:ann", "key:ann"]),
+                "open": text("Open.", name="Open"),
+            }
         },
         "prices": {"resources": {"list": text("List price.", name="List", key="price")}},
         "sale": {"resources": {"offer": text("Half price.", name="Offer", key="price")}},
@@ -84,7 +87,7 @@ POLICIES: dict[str, Any] = {
                 "shop": {"contexts": ["plain"]},
             },
         },
-        "staff": {"readers": ["ann"], "contexts": ["plain"]},
+        "staff": {"readers": ["user:ann"], "contexts": ["plain"]},
         "empty": {},
     },
 }

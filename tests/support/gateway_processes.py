@@ -118,6 +118,14 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def read_memory_mb(pid: int, *kinds: str) -> float:
+    """Memory of a process, such as Rss or Pss."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return sum(
+        int(size) / 1024 for kind, size in re.findall(r"^(\w+): +(\d+) kB$", lines, re.MULTILINE) if kind in kinds
+    )
+
+
 @contextmanager
 def freeze_process(pid: int) -> Iterator[None]:
     """A worker that does nothing for a while, so that somebody else has to."""

@@ -9,7 +9,9 @@ from starlette.applications import Starlette
 from starlette.routing import Match, Route
 
 from gateway.domain.principal import ANONYMOUS, Principal
+from gateway.edge.access import Caller
 from gateway.edge.manage.app import escape_path
+from gateway.edge.request import read_head
 
 
 @dataclass
@@ -32,14 +34,15 @@ async def ask(
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:
         named.setdefault("content-type", "application/json")
+    lines = [(name.encode(), value.encode()) for name, value in named.items()]
     scope = {
         "type": "http",
         "method": method,
         "path": path,
         "raw_path": b"/api/v1" + path.encode(),
         "query_string": query.encode(),
-        "headers": [(name.encode(), value.encode()) for name, value in named.items()],
-        "state": {"principal": principal},
+        "headers": lines,
+        "state": {"caller": Caller(read_head(lines), principal, None)},
     }
     sent: list[Any] = []
 

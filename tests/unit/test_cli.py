@@ -20,7 +20,7 @@ POLICIES: dict[str, Any] = {
             "resources": {
                 "voice": {"type": "text", "name": "Voice", "data": {"content": "Write plainly."}},
                 "style": {"type": "text", "mode": "on_demand", "data": {"content": "Use commas."}},
-                "hr": {"type": "text", "readers": ["ann"], "data": {"content": "Salaries."}},
+                "hr": {"type": "text", "readers": ["user:ann"], "data": {"content": "Salaries."}},
             }
         },
         "corporate": {"default": True, "resources": {"tone": {"type": "brand-voice", "data": {"tone": "Calm"}}}},
@@ -31,7 +31,7 @@ POLICIES: dict[str, Any] = {
 CONFIG: dict[str, Any] = {
     "policies": "policies",
     "store": "memory:",
-    "upstreams": {"demo": {"kind": "demo"}},
+    "upstreams": {"demo": {"kind": "demo", "model": "*"}},
     "routes": [{"model": "*", "upstream": "demo"}],
     "defaults": {"model": "demo"},
 }

@@ -11,17 +11,19 @@ import pytest
 from gateway.builder.context_builder import ContextBuilder
 from gateway.collectors.contexts import build_merge
 from gateway.conversation.calls import FunctionCall
-from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurn, HiddenTurns
+from gateway.conversation.hidden_turn import HiddenMessage, HiddenTurn, OwnResult
+from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
 from gateway.conversation.loop import LoopPlan
 from gateway.domain.exchange import Exchange
 from gateway.domain.lru import LruCache
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
-from gateway.errors import StoreError, UnknownAlias
+from gateway.errors import InvalidRequest, StoreError, UnknownAlias
 from gateway.injection.blocks import compute_block_tag
 from gateway.pipeline import Pipeline, PreparedRequest
 from gateway.resources.registry import load_registry
+from gateway.scopes.chat_body import check_messages, decode_chat
 from gateway.settings import Settings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.upstreams.routes import Routes
@@ -175,7 +177,7 @@ async def test_another_scope_is_worked_out_anew(walker: Walker, other: dict[str,
 async def test_callers_share_the_work_unless_a_reader_list_tells_them_apart(walker: Walker) -> None:
     somebody = Principal("somebody")
     assert (await walker.prepare(who=somebody)).injection is (await walker.prepare()).injection
-    walker.snapshot = replace(walker.snapshot, readers=frozenset({"somebody"}), memo=LruCache())
+    walker.snapshot = replace(walker.snapshot, readers=frozenset({"key:somebody"}), memo=LruCache())
     assert (await walker.prepare(who=somebody)).injection is not (await walker.prepare()).injection
 
 
@@ -253,8 +255,8 @@ def planned(prepared: PreparedRequest) -> LoopPlan:
 
 
 async def test_max_turns_are_the_agents_else_the_settings(walker: Walker) -> None:
-    assert planned(await walker.prepare(agent="hasty")).max_turns == 2
-    assert planned(await walker.prepare()).max_turns == 5
+    assert planned(await walker.prepare(agent="hasty")).limits.turns == 2
+    assert planned(await walker.prepare()).limits.turns == 5
 
 
 @pytest.mark.parametrize(
@@ -297,17 +299,85 @@ HISTORY = BODY | {
 }
 
 
-async def keep(walker: Walker, owner: ConversationOwner) -> None:
-    calls = (FunctionCall("call_1", "look", "{}"),)
-    hidden = HiddenTurn(calls, (b'{"role":"assistant","content":"kept"}',))
-    await HiddenTurns(walker.store).keep(owner, hidden, set())
+OWN_CALL = {"id": "own", "type": "function", "function": {"name": "get_context_resource", "arguments": "{}"}}
+HIDDEN = {"role": "assistant", "content": None, "tool_calls": [OWN_CALL, CALL]}
+
+
+async def keep(walker: Walker, owner: ConversationOwner, resource: str = "house/style") -> None:
+    message = HiddenMessage(msgspec.Raw(orjson.dumps(HIDDEN)), (OwnResult(0, "kept", (resource,)),))
+    hidden = HiddenTurn((FunctionCall("call_1", "look", "{}"),), "", (message,))
+    request = decode_chat(orjson.dumps(BODY))
+    await HiddenTurns(walker.store).keep(owner, request, hidden, set())
 
 
 async def test_hidden_turns_come_back_to_their_owner_only(walker: Walker) -> None:
-    await keep(walker, ConversationOwner("default", "anonymous", "s"))
-    assert {"role": "assistant", "content": "kept"} in (await walker.sent(body=HISTORY, session="s"))["messages"]
-    for said in ({}, {"session": "t"}, {"session": "s", "who": Principal("b")}):
-        assert {"role": "assistant", "content": "kept"} not in (await walker.sent(body=HISTORY, **said))["messages"]
+    await keep(walker, ConversationOwner("default", "anonymous", session="s"))
+    assert HIDDEN in (await walker.sent(body=HISTORY, session="s"))["messages"]
+    actor = Principal("anonymous", rights=frozenset({"act_as_user"}))
+    for said in (
+        {},
+        {"session": "t"},
+        {"session": "s", "who": Principal("b")},
+        {"session": "s", "who": actor, "user": "u"},
+    ):
+        assert HIDDEN not in (await walker.sent(body=HISTORY, **said))["messages"]
+
+
+@pytest.mark.parametrize(
+    ("said", "back"),
+    [
+        ({}, True),
+        ({"agent": "hasty"}, True),
+        ({"agent": "reader"}, False),  # its contexts do not have the resource
+        ({"agent": "bare"}, False),
+        ({"inject": "off"}, False),
+        ({"exclude": "house/style"}, False),
+        ({"body": HISTORY | {"tool_choice": "none", "tools": []}}, True),  # offered, although not through tools
+    ],
+)
+async def test_hidden_results_are_for_whom_the_resource_is_offered(
+    walker: Walker, said: dict[str, Any], back: bool
+) -> None:
+    await keep(walker, ConversationOwner("default", "anonymous"))
+    sent = await walker.sent(**{"body": HISTORY} | said)
+    assert ("kept" in [message.get("content") for message in sent["messages"]]) is back
+    assert (HIDDEN in sent["messages"]) is back
+    assert back or sent["messages"][-3:] == HISTORY["messages"]
+
+
+async def test_the_owner_is_found_out_once(walker: Walker) -> None:
+    prepared = await walker.prepare(session="s")
+    assert prepared.owner == ConversationOwner("default", "anonymous", session="s")
+
+
+ODD_MESSAGES = [
+    ([], "messages"),
+    ([{"content": "Hi"}], "messages[0].role"),
+    ([{"role": "user", "content": "Hi"}, {"role": None}], "messages[1].role"),
+    ([{"content": "x", "role": ""}], "messages[0].role"),
+    ([{"content": "role", "role": 1}], "messages[0].role"),
+]
+
+
+@pytest.mark.parametrize(("messages", "param"), ODD_MESSAGES)
+async def test_nothing_is_injected_into_messages_that_no_upstream_accepts(
+    walker: Walker, messages: list[Any], param: str
+) -> None:
+    for agent in ("hasty", "bare"):  # the second has instructions only
+        with pytest.raises(InvalidRequest) as caught:
+            await walker.prepare(body=BODY | {"messages": messages}, agent=agent)
+        assert (caught.value.code, caught.value.param) == ("invalid_request", param)
+
+
+@pytest.mark.parametrize(("messages", "param"), ODD_MESSAGES)
+async def test_a_relay_leaves_messages_to_the_upstream(walker: Walker, messages: list[Any], param: str) -> None:
+    body = BODY | {"messages": messages}
+    assert (await walker.prepare(body=body, inject="off")).body == orjson.dumps(body)
+
+
+@pytest.mark.parametrize("written", [b'{"role":"user"}', b'{"role": "user"}', b'{"content":null,"role":"user"}'])
+def test_a_role_may_stand_anywhere(written: bytes) -> None:
+    check_messages([msgspec.Raw(written)])
 
 
 async def test_a_store_that_fails_degrades_and_the_clients_view_is_sent(walker: Walker) -> None:

@@ -23,7 +23,7 @@ POLICIES = {
         "house": {
             "resources": {
                 "voice": {"type": "brand-voice", "data": {"tone": "Plain"}},
-                "secret": {"type": "text", "readers": ["hr"], "data": {"content": "Pay."}},
+                "secret": {"type": "text", "readers": ["group:hr"], "data": {"content": "Pay."}},
                 "german": {"type": "text", "languages": ["de"], "data": {"content": "Auf Deutsch."}},
                 "style": {"type": "text", "mode": "on_demand", "data": {"content": "Use commas."}},
                 "extra": {"type": "text", "mode": "manual", "data": {"content": "By hand."}},
@@ -54,7 +54,7 @@ async def previewed(directory: Path) -> dict[str, Any]:
             {
                 "policies": str(directory),
                 "store": "memory:",
-                "upstreams": {"demo": {"kind": "demo"}},
+                "upstreams": {"demo": {"kind": "demo", "model": "*"}},
                 "routes": [{"model": "*", "upstream": "demo"}],
             }
         )

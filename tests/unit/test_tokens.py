@@ -1,8 +1,13 @@
 """Counting tokens offline."""
 
+import random
+from binascii import a2b_base64
+from importlib.util import find_spec
+from pathlib import Path
+
 import pytest
 
-from gateway.tokens import BpeCounter
+from gateway.tokens import ENCODINGS, SMALL_PIECE, SMALL_TEXT, BpeCounter, load_core, load_small_encoding, read_tokens
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +58,40 @@ def test_an_estimate_for_claude_leans_high_and_is_whole(counter: BpeCounter) -> 
     assert counter.count(text, "gpt-4o") == 8
     assert counter.count(text, "claude-3") == 10
     assert counter.count("hello", "claude-3") == 2
+
+
+SIGNS = [
+    *map(chr, range(32, 127)),
+    *"\n\r\t  'sSſdtmréü–“”…中文字日本語かなカナ한국어ßÄİıǅʰ١٢३\u00a0\u2028\u3000\u200b\x1c\x85",
+]
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_small_texts_count_as_tiktoken_counts_them(name: str) -> None:
+    small, core, chance = load_small_encoding(name), load_core(name), random.Random(1)
+    texts = ["".join(chance.choices(SIGNS, k=chance.randint(1, 40))) for _ in range(2000)]
+    # Every sign that Unicode has in its first plane, next to letters, spaces and digits.
+    texts += [
+        f"a{sign}b {sign} 1{sign}\n{sign}'{sign} " for sign in map(chr, range(1, 0x10000, 13)) if sign.isprintable()
+    ]
+    assert [text for text in texts if small.count(text) != len(core.encode_ordinary(text))] == []
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_the_place_of_a_token_in_its_file_is_its_rank(name: str) -> None:
+    package = find_spec("litellm")
+    assert package is not None
+    file = Path(str(package.origin)).parent / "litellm_core_utils" / "tokenizers" / ENCODINGS[name].file
+    ranks = {a2b_base64(token): int(rank) for token, rank in map(bytes.split, file.read_bytes().splitlines())}
+    assert {token: rank for rank, token in enumerate(read_tokens(ENCODINGS[name]))} == ranks
+    assert len(ranks) * 2 < ENCODINGS[name].slots
+
+
+@pytest.mark.parametrize("text", ["x" * (SMALL_PIECE + 1), "word " * SMALL_TEXT])
+def test_what_would_take_long_is_left_to_tiktoken(text: str) -> None:
+    counter = BpeCounter()
+    counter.count("hello world", "gpt-4o")
+    assert not counter._cores
+    assert counter.count(text, "gpt-4o") == len(load_core("o200k").encode_ordinary(text))
+    assert counter._cores
+    assert counter.count("hello world", "gpt-4o") == 2

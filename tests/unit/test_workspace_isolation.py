@@ -27,7 +27,7 @@ from gateway.edge.access import Caller
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.request import RequestHead
 from gateway.errors import GatewayError
-from gateway.injection.blocks import neutralize
+from gateway.injection.neutral import neutralize
 from gateway.injection.tools import make_own_tools
 from gateway.preview import preview_request
 from gateway.retrieval.tool_runner import ToolRunner
@@ -36,7 +36,18 @@ from gateway.settings import Settings
 ROUNDS = 1200
 TOKEN = re.compile(r"q[sabcd][a-z]\d+q")
 GROUPS = ("red", "blue")
-READERS: tuple[tuple[str, ...], ...] = ((), (), ("red",), ("blue",), ("red", "blue"), ("anna",))
+READERS: tuple[tuple[str, ...], ...] = (
+    (),
+    (),
+    (),
+    ("group:red",),
+    ("group:blue",),
+    ("group:red", "group:blue"),
+    ("key:anna",),
+    ("user:anna", "group:anna"),
+    ("key:red", "group:anna"),
+    ("user:blue",),
+)
 MODES = ("always", "always", "on_demand", "semantic", "manual")
 EMPTY = "d"  # stores nothing: it has what the files say
 
@@ -58,8 +69,10 @@ class Oracle:
     def may_see(self, caller: Principal, token: str) -> bool:
         if token[1] not in ("s", caller.workspace):
             return False
-        mine = {caller.name, *caller.groups}
-        return all(not one or mine & {*one, "*"} for one in self.readers[token])
+        mine = {f"key:{caller.name}", *(f"group:{group}" for group in caller.groups)}
+        groups = {name for one in self.readers[token] for name in one if name.startswith("group:")}
+        mine |= groups if "*" in caller.groups else set()
+        return all(not one or mine & {*one} for one in self.readers[token])
 
     def visible(self, caller: Principal) -> set[str]:
         return {token for token in self.readers if self.may_see(caller, token)}
@@ -153,7 +166,7 @@ def writes(workspace: str, objects: Sections) -> Iterable[RecordWrite]:
 
 def caller_of(dice: Random) -> Principal:
     groups = frozenset(dice.sample((*GROUPS, "*"), dice.choice((0, 0, 1, 1, 2)))) if dice.random() < 0.9 else GROUPS
-    name = dice.choice(("anna", "bert"))
+    name = dice.choice(("anna", "bert", "red"))
     return Principal(name, dice.choice(f"abc{EMPTY}"), groups=frozenset(groups), role=Role.ADMIN, key=name)
 
 
@@ -201,7 +214,8 @@ class Campaign:
             self.missing += [f"a chat of {caller.workspace} lacks {token}" for token in sorted(wanted - found)]
         library = ToolRunner(prepared.injection.selection, prepared.injection.tools or make_own_tools(()), neutralize)
         for name, arguments in tool_calls(dice, self.house.oracle):
-            self._look(caller, name, await library.run(name, orjson.dumps(arguments).decode()), str(arguments))
+            result = await library.run(name, orjson.dumps(arguments).decode())
+            self._look(caller, name, f"{result}", str(arguments))
 
     def _always(self, caller: Principal, agent: str) -> set[str]:
         """What has to be there: the readable texts of the agent's contexts."""

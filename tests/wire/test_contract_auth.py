@@ -48,7 +48,7 @@ async def test_without_a_known_key_nobody_is_let_in_and_nothing_is_told(
 async def test_a_key_comes_as_bearer_or_in_a_header_of_its_own(keyed: Client, upstream: Upstream) -> None:
     for headers in ([("authorization", "Bearer gw-site")], [("authorization", "bearer gw-site")], about(key="gw-site")):
         upstream.will(say("Done."))
-        assert (await ask(keyed, headers)).status == 200
+        assert (await ask(keyed, [*headers, *about(agent="kind")])).status == 200
         assert "gw-site" not in str(upstream.headers[-1])
 
 
@@ -81,7 +81,7 @@ async def test_models_are_filtered_by_the_key(keyed: Client, upstream: Upstream)
 async def test_with_keys_any_host_and_origin_may_be_named(keyed: Client, upstream: Upstream) -> None:
     upstream.will(say("Done."))
     headers = [("authorization", "Bearer gw-site"), ("host", "gateway.example"), ("origin", "https://app.example")]
-    assert (await ask(keyed, headers, BODY)).status == 200
+    assert (await ask(keyed, [*headers, *about(agent="kind")], BODY)).status == 200
 
 
 async def test_health_needs_no_key(keyed: Client, upstream: Upstream) -> None:

@@ -58,9 +58,14 @@ async def test_the_idempotency_key_goes_up_on_the_first_turn_only(
 
 DOWN = {
     "x-request-id": "req-1",
-    "x-ratelimit-remaining-requests": "9",
     "openai-processing-ms": "12",
     "openai-version": "2020-10-01",
+}
+ACCOUNT = {
+    "x-ratelimit-remaining-requests": "9",
+    "x-ratelimit-limit-tokens": "90000",
+    "openai-organization": "org-of-the-gateway",
+    "openai-project": "proj-of-the-gateway",
 }
 NEVER_DOWN = {"set-cookie": "a=b", "x-custom": "y", "server": "z", "access-control-allow-origin": "*"}
 
@@ -74,6 +79,27 @@ async def test_only_the_named_headers_come_down(house: Client, upstream: Upstrea
     assert not set(NEVER_DOWN) & set(answer.headers)
     assert answer.headers["x-context-receipt"] != "forged"
     assert "," not in answer.headers["x-context-tokens"]
+
+
+@pytest.mark.parametrize("shown", [False, True])
+async def test_what_tells_of_the_account_comes_down_only_if_configured(
+    start: Start, upstream: Upstream, stream: bool, shown: bool
+) -> None:
+    gateway = start(policies=POLICIES, upstream_settings={"account_headers": shown} if shown else {})
+    answered = say("Done.").but(headers=tuple((DOWN | ACCOUNT).items()))
+    upstream.will(answered, answered, status(429, **{name.replace("-", "_"): value for name, value in ACCOUNT.items()}))
+    answers = [
+        await ask(gateway, about(agent=agent), BODY | {"stream": stream}) for agent in ("kind", "editor", "kind")
+    ]
+    assert [answer.status for answer in answers] == [200, 200, 429]
+    for answer in answers:
+        assert {name: answer.headers[name] for name in ACCOUNT if name in answer.headers} == (ACCOUNT if shown else {})
+
+
+async def test_what_tells_of_the_account_does_not_pass_through_either(start: Start, upstream: Upstream) -> None:
+    upstream.will(say("Done.").but(headers=tuple(ACCOUNT.items())))
+    answer = await start().post(b'{"model": "m", "input": "x"}', "/embeddings")
+    assert (answer.status, set(ACCOUNT) & set(answer.headers)) == (200, set())
 
 
 async def test_they_come_down_with_errors_too(house: Client, upstream: Upstream) -> None:

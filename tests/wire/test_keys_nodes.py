@@ -12,6 +12,7 @@ import pytest
 from gateway.commands.common import build_operator
 from gateway.control.key_shape import KeySpec
 from gateway.control.keys import CreatedKey, Keys
+from gateway.edge.limits import CREDIT_SHARE
 from tests.support.gateway import Client, Thread, follow_store, running_gateway
 from tests.support.limits import with_limits
 from tests.support.redis_server import RedisServer, running_redis
@@ -84,6 +85,31 @@ async def test_nodes_share_the_limits_of_a_key(nodes: list[Client], upstream: Up
     await seconds_until(two, upstream, key.secret, 200)
     statuses = [await status_of(node, upstream, key.secret) for node in (one, two, one, two, one)]
     assert statuses == [200, 200, 200, 429, 429]
+
+
+@pytest.mark.parametrize("settled", ["when the credit is used up", "by the job"])
+async def test_two_nodes_under_load_exceed_a_limit_by_one_credit_at_most(
+    nodes: list[Client], upstream: Upstream, settled: str
+) -> None:
+    one, two = nodes
+    limit = 200
+    key = made(one, limits={"requests": limit})
+    await seconds_until(two, upstream, key.secret, 200)
+    jobs = [asyncio.run_coroutine_threadsafe(node.app.limiter.run(), node.thread.loop) for node in nodes]
+    if settled != "by the job":
+        for job in jobs:
+            job.cancel()
+    upstream.will(*[say("Done.")] * 3 * limit)
+    statuses: list[int] = []
+    for _ in range(15):
+        answers = await asyncio.gather(*(node.chat(key=key.secret, agent="bare") for node in nodes * 8))
+        statuses += [answer.status for answer in answers]
+    upstream.reset()
+    for job in jobs:
+        job.cancel()
+    admitted = 1 + statuses.count(200)  # one was asked above
+    assert limit <= admitted <= limit + (len(nodes) - 1) * (limit // CREDIT_SHARE)
+    assert statuses.count(200) + statuses.count(429) == len(statuses)
 
 
 async def test_without_redis_each_node_counts_by_itself_and_says_so(

@@ -20,6 +20,7 @@ from gateway.conversation.stream_loop import StreamLoop
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
+from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import UpstreamAnswer
 from gateway.edge.errors import render_error_event
 from gateway.errors import GatewayError, UpstreamTruncated
@@ -109,8 +110,8 @@ async def run(way: Way, replies: list[CutReply]) -> Run:
     async def keep(hidden: Any) -> None:
         kept.append(hidden)
 
-    async def run(call: FunctionCall) -> str:
-        return "result"
+    async def run(call: FunctionCall) -> ToolResult:
+        return ToolResult("result")
 
     conversation = Conversation(Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, ()), send, run, keep)
     raw = b""

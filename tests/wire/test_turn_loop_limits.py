@@ -1,12 +1,14 @@
 """How many turns there may be, and when our tools are registered (rules 4 and 5, CONTRACT §3.4 and §4)."""
 
+import asyncio
 from typing import Any
 
 import orjson
 import pytest
 
+from gateway.conversation.conversation import ConversationTimings
 from tests.support.gateway import STYLE, STYLE_RESULT, WEATHER, Client, ClientReply, Start
-from tests.support.upstream import Upstream, call, mixed, say, tool_call
+from tests.support.upstream import Gate, Upstream, call, chunks, mixed, raw_events, say, tool_call
 
 GET, LIST = "get_context_resource", "list_context_resources"
 OWN = tool_call(GET, "own_1", resource_id=STYLE)
@@ -229,3 +231,54 @@ async def test_a_call_cut_short_by_the_length_limit_is_not_run(gateway: Client, 
 async def test_a_finish_reason_of_stop_does_not_hide_an_own_call(gateway: Client, upstream: Upstream, stream: bool):
     upstream.will(mixed(OWN).but(finish_reason="stop"), say("Done."))
     assert (await gateway.chat(agent="editor", stream=stream)).text == "Done."
+
+
+LIMITS = {"reply_bytes": 500_000, "drain_seconds": 1}  # more than comes with the first read
+
+
+@pytest.mark.parametrize("tools", [[], [WEATHER]])
+async def test_a_reply_that_is_too_long_is_an_error(start: Start, upstream: Upstream, stream: bool, tools: list[Any]):
+    gateway = start(limits=LIMITS)
+    upstream.will(say("x" * 1_000_000).but(pieces=5_000))
+    reply = await gateway.chat(agent="editor", stream=stream, **({"tools": tools} if tools else {}))
+    failed_with(reply, stream, "upstream_invalid")
+    assert "500000 bytes" in reply.error["message"]
+
+
+async def test_all_turns_count_together(start: Start, upstream: Upstream, stream: bool):
+    gateway = start(limits=LIMITS)
+    turn = mixed(OWN, text="x" * 200_000).but(pieces=4_000)
+    upstream.will(turn, turn, turn)
+    reply = await gateway.chat(agent="editor", stream=stream)
+    failed_with(reply, stream, "upstream_invalid")
+    assert "500000 bytes in 3 turn" in reply.error["message"]
+
+
+async def test_an_endless_stream_is_cut_and_left(start: Start, upstream: Upstream):
+    gateway = start(limits=LIMITS)
+    gate = Gate()  # the upstream would go on
+    too_much = [chunk for _ in range(500) for chunk in chunks({"content": "x" * 1_000})]
+    upstream.will(raw_events([*too_much, gate]))
+    reply = await gateway.chat(agent="editor", stream=True)
+    failed_with(reply, True, "upstream_invalid")
+    assert len(reply.raw) <= 501_000
+    gone = await asyncio.to_thread(upstream.seen[0].gone.wait, 5)
+    gate.open()
+    assert gone
+
+
+async def test_a_stream_that_goes_on_after_its_end_is_complete(start: Start, upstream: Upstream):
+    gateway = start(limits=LIMITS, timings=ConversationTimings(after_done=0.2))
+    said = chunks({"role": "assistant", "content": "Done."}, finish_reason="stop")
+    forever = [piece for _ in range(200) for piece in (b": more\n\n" * 100, 0.05)]
+    upstream.will(raw_events([*said, b"data: [DONE]\n\n", *forever]))
+    async with asyncio.timeout(5):
+        reply = await gateway.chat(agent="editor", stream=True)
+    assert (reply.text, reply.done, reply.errors) == ("Done.", True, [])
+
+
+async def test_a_relayed_stream_may_be_of_any_length(start: Start, upstream: Upstream):
+    gateway = start(limits=LIMITS)
+    upstream.will(say("x" * 1_000_000).but(pieces=5_000))
+    reply = await gateway.chat(agent="greeter", stream=True)
+    assert (len(reply.text), reply.done) == (1_000_000, True)

@@ -23,6 +23,7 @@ from tests.support.gateway_processes import (
     freeze_process,
     is_alive,
     policies,
+    read_memory_mb,
     running_workers,
     spawn_gateway,
 )
@@ -94,6 +95,18 @@ async def test_a_killed_worker_is_replaced_and_what_it_counted_stays(workers: Ga
     assert await workers.metric(REQUESTS) == before + 5
     with freeze_process(former[1]):
         assert "Be kind." in await workers.ask()
+
+
+async def test_a_further_worker_shares_what_is_loaded(workers: GatewayProcess) -> None:
+    for _ in range(10):
+        await workers.ask()
+    for worker in workers.workers:
+        private = read_memory_mb(worker, "Private_Dirty", "Private_Clean")
+        assert 5 < private < 40
+
+
+def test_the_supervisor_forks_with_one_thread_only(workers: GatewayProcess) -> None:
+    assert "Threads:\t1\n" in Path(f"/proc/{workers.process.pid}/status").read_text()
 
 
 async def test_no_client_that_tries_again_notices_when_a_worker_is_killed(workers: GatewayProcess) -> None:
@@ -218,6 +231,18 @@ async def test_workers_share_a_redis_server_and_end_with_their_supervisor(tmp_pa
                 assert "Be kind." in await running.ask()
         running.process.kill()
         await asyncio.to_thread(wait_for, lambda: not any(map(is_alive, workers)))
+
+
+async def test_a_worker_that_was_forked_later_keeps_no_other_alive(tmp_path: Path) -> None:
+    with running_workers(configure(tmp_path)) as running:
+        first, older = running.workers
+        os.kill(first, signal.SIGKILL)
+        await wait_until_replaced(running, first)
+        (later,) = set(running.workers) - {older}
+        with freeze_process(later):
+            running.process.kill()
+            await asyncio.to_thread(wait_for, lambda: not is_alive(older))
+        await asyncio.to_thread(wait_for, lambda: not is_alive(later))
 
 
 def test_what_is_wrong_with_the_policies_is_told_once(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ class AuditQuery(Paging):
 
     kind: str | None = Field(None, max_length=64, description="Only changes of this kind of object.")
     alias: str | None = Field(None, max_length=512, description="Only changes of this object.")
-    by: str | None = Field(None, max_length=200, description="Only changes by this key or person.")
+    by: str | None = Field(None, max_length=200, description="Only changes by the key with this name or id.")
 
 
 class AuditView(BaseModel):
@@ -30,6 +30,7 @@ class AuditView(BaseModel):
     number: int
     at: datetime
     by: str
+    key: str | None = Field(description="The id of the key that was used; null: there was none.")
     action: str
     kind: str
     alias: str
@@ -71,6 +72,7 @@ def _build_view(entry: AuditEntry) -> AuditView:
         number=entry.number,
         at=datetime.fromtimestamp(entry.at, UTC),
         by=entry.by,
+        key=entry.author_key,
         action=entry.action,
         kind=entry.key.kind,
         alias=entry.key.alias,

@@ -32,7 +32,9 @@ class KeyView(BaseModel):
     workspace: str
     role: Role
     agents: list[str] | None = Field(description="The agents that it may use; null: all.")
-    agent: str | None = Field(description="The agent of requests that name none.")
+    agent: str | None = Field(description="The agent of all its requests, whatever they name.")
+    agent_optional: bool = Field(description="Whether requests without an agent are allowed although `agents` is set.")
+    models: list[str] | None = Field(description="The models that it may use, `*` standing for any text; null: all.")
     groups: list[str] = Field(description="Groups that it belongs to in reader lists; `*`: every group.")
     tier: str | None
     limits: LimitsShape

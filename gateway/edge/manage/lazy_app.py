@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 class LazyManagementApp:
     """Builds the management API on its first request: its models and schemas take a fifth of a start, and 5 MB.
 
-    Whoever routes to it has authenticated the caller: `scope["state"]["principal"]`.
+    Whoever routes to it has authenticated the caller: `scope["state"]["caller"]`.
     """
 
     def __init__(self, build: Callable[[], ASGIApp]) -> None:

@@ -11,9 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway.domain.principal import Principal, Role
+from gateway.domain.principal import Role
+from gateway.edge.access import get_caller
 from gateway.edge.manage.calls import ApiCall, ApiReply
-from gateway.edge.request import read_body, read_head, require_json
+from gateway.edge.request import RequestHead, read_body, require_json
 from gateway.errors import (
     Conflict,
     FieldError,
@@ -84,18 +85,19 @@ class ApiRoute(Route):
 
     async def answer(self, request: Request) -> Response:
         """Check the role, validate query and body, and call the handler."""
-        principal: Principal = request.state.principal
+        caller = get_caller(request)
+        principal = caller.principal
         if not principal.role.covers(self.role):
             raise Forbidden(f"This needs a key with the role {self.role.value}; yours has {principal.role.value}.")
         path = {name: unquote(value) for name, value in request.path_params.items()}
         query = None if self.query is None else parse_query(self.query, request.scope["query_string"])
-        body = await self._read_body(request)
+        body = await self._read_body(request, caller.head)
         return await self.handler(ApiCall(principal, path, query, body, dict(request.scope["headers"])))
 
-    async def _read_body(self, request: Request) -> Any:
+    async def _read_body(self, request: Request, head: RequestHead) -> Any:
         if self.body is None:
             return None
-        head, max_bytes = read_head(request.scope["headers"]), request.app.state.limits.body_bytes
+        max_bytes = request.app.state.limits.body_bytes
         if isinstance(self.body, MediaContent):
             require_media_type(head.content_type, self.body.types)
             if self.body.max_bytes is not None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTimeout, UpstreamTruncated, UpstreamUnreachable
+from gateway.redaction import Redactor
 from gateway.upstreams.replies import JSON_HEADERS, MemoryReply, build_error_reply
 
 # Most specific first; the classes are litellm's own.
@@ -90,6 +91,4 @@ def _iterate_causes(fault: BaseException | None) -> Iterator[BaseException]:
 
 def _format_message(fault: Exception, secrets: Iterable[str]) -> str:
     message = str(getattr(fault, "message", fault))
-    for secret in secrets:
-        message = message.replace(secret, "[secret]")
-    return message[:MAX_MESSAGE_CHARACTERS]
+    return Redactor(secrets).redact(message)[:MAX_MESSAGE_CHARACTERS]

@@ -40,7 +40,7 @@ BASICS = f"""
 contexts:
   wide: {{resources: {{{text("one")}, {text("two")}, {text("by-hand", mode="manual")}}}}}
   narrow: {{resources: {{{text("three")}}}}}
-  other: {{resources: {{{text("four", readers="[hr]")}, {text("five", mode="on_demand")}}}}}
+  other: {{resources: {{{text("four", readers="['key:hr', 'user:hr']")}, {text("five", mode="on_demand")}}}}}
 profiles: {{writing: {{contexts: [wide]}}}}
 agents:
   editor: {{profile: writing, contexts: [narrow, wide]}}
@@ -285,7 +285,71 @@ def test_the_agent_of_a_key_cannot_be_switched_off(policies: Policies) -> None:
     assert "own/rule" not in ids(collected(snapshot, ANONYMOUS, agent="clerk", exclude=["own/rule"]))
 
 
-def test_a_profile_that_the_caller_chose_can_be_switched_off(policies: Policies) -> None:
+def test_a_profile_that_the_caller_chose_does_not_replace_that_of_the_bound_agent(policies: Policies) -> None:
     bound = Principal("site", agent="clerk")
-    found = collected(policies(MANDATORY), bound, profile="extra", exclude=["page/theme", "own/rule"])
-    assert ids(found) == ["legal/imprint", "own/rule"]
+    found = collected(policies(MANDATORY), bound, profile="extra", exclude=["page/theme", "own/rule", "base/basis"])
+    assert ids(found) == ["legal/imprint", "base/basis", "own/rule"]
+
+
+RIVALS = f"""
+contexts:
+  legal: {{mandatory: true, resources: {{{text("law", key="law")}, {text("de", key="terms", languages="[de]")},
+    {text("en", key="terms", languages="[en]")}, {text("latin", languages="[la]")}}}}}
+  voices: {{mandatory: true, resources: {{official: {{type: brand-voice, data: {{tone: Formal}}}}}}}}
+  own: {{resources: {{{text("rule", key="rule")}}}}}
+  soft: {{resources: {{{text("law", key="law")}, {text("rule", key="rule")}, {text("terms", key="terms")},
+    voice: {{type: brand-voice, data: {{tone: Casual, audience: Friends}}}}}}}}
+agents: {{clerk: {{contexts: [own]}}, lax: {{contexts: [soft]}}}}
+prompts: {{sly: {{contexts: [soft]}}}}
+content: {{site: {{contexts: [soft]}}}}
+"""
+SOFT = ("soft/law", "soft/rule", "soft/terms", "soft/voice")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"include": SOFT},
+        {"prompt": "sly"},
+        {"content": "site"},
+        {"contexts": ("soft",)},
+        {"include": SOFT, "prompt": "sly", "content": "site", "contexts": ("soft",), "language": "fr"},
+    ],
+)
+@pytest.mark.parametrize("agent", ["clerk", "lax", None])
+def test_nothing_that_a_caller_brings_in_replaces_what_is_mandatory(
+    policies: Policies, asked: dict[str, Any], agent: str | None
+) -> None:
+    found = collected(policies(RIVALS), agent=agent, **asked)
+    assert {"legal/law", "legal/en", "legal/latin"} <= set(ids(found))
+    assert not {"soft/law", "soft/terms"} & set(ids(found))
+    (voice,) = (one.resource for one in found.candidates if one.resource.type == "brand-voice")
+    assert (voice.id, voice.text) == ("voices/official", "Tone: Formal\nAudience: Friends")
+
+
+def test_nothing_that_a_caller_brings_in_replaces_what_its_bound_agent_has(policies: Policies) -> None:
+    bound = Principal("site", agent="clerk")
+    found = collected(policies(RIVALS), bound, include=SOFT, content="site")
+    assert ("own/rule" in ids(found), "soft/rule" in ids(found)) == (True, False)
+    assert "soft/rule" in ids(collected(policies(RIVALS), agent="clerk", include=SOFT))
+
+
+@pytest.mark.parametrize(
+    ("language", "forms"),
+    [("de-AT", ["legal/de"]), ("en", ["legal/en"]), ("fr", ["legal/en"]), (None, ["legal/en"])],
+)
+def test_language_never_filters_out_what_is_mandatory_but_chooses_its_form(
+    policies: Policies, language: str | None, forms: list[str]
+) -> None:
+    found = ids(collected(policies(RIVALS), language=language))
+    assert [one for one in found if one in ("legal/de", "legal/en")] == forms
+    assert "legal/latin" in found
+
+
+def test_a_form_that_the_caller_may_not_read_stands_for_no_other(policies: Policies) -> None:
+    hidden = RIVALS.replace("languages: [de]", "languages: [de], readers: ['group:inner']")
+    assert hidden != RIVALS
+    assert "legal/en" in ids(collected(policies(hidden), language="de"))
+    assert "legal/en" not in ids(
+        collected(policies(hidden), Principal("x", groups=frozenset({"inner"})), language="de")
+    )

@@ -7,6 +7,7 @@ from hashlib import sha256
 import orjson
 import pytest
 
+from gateway.control.key_history import FIRST_KEY, has_had_keys
 from gateway.control.key_shape import KeySpec, parse_key_record
 from gateway.control.keys import KEY_PREFIX, Keys
 from gateway.domain.principal import ANONYMOUS, KeyLimits, Principal, Role
@@ -48,7 +49,7 @@ def keys(book: Book) -> Keys:
 
 async def test_a_new_key_is_shown_once_and_kept_as_its_hash(keys: Keys, book: Book) -> None:
     made = await keys.create(ADMIN, KeySpec(name="shop", role=Role.EDITOR, groups=[]))
-    (record,) = book.records
+    (record,) = book.list_records("keys")
     assert made.secret.startswith(KEY_PREFIX)
     assert len(made.secret) >= len(KEY_PREFIX) + 40
     assert parse_key_record(record).sha256 == sha256(made.secret.encode()).hexdigest()
@@ -56,6 +57,22 @@ async def test_a_new_key_is_shown_once_and_kept_as_its_hash(keys: Keys, book: Bo
     assert record.key == RecordKey("default", "keys", made.info.id)
     assert made.info.id.startswith("key-")
     assert len(made.info.id) == 16
+
+
+async def test_the_store_remembers_the_first_key_when_it_is_gone(keys: Keys, book: Book) -> None:
+    assert not has_had_keys(book)
+    made = await keys.create(ADMIN, KeySpec())
+    assert has_had_keys(book)
+    await keys.revoke(ADMIN, made.info.id)
+    assert (has_had_keys(book), list(book.list_records("keys"))) == (True, [])
+
+
+async def test_revoking_a_key_of_an_earlier_release_is_remembered_too(keys: Keys, book: Book) -> None:
+    made = await keys.create(ADMIN, KeySpec())
+    await book.commit([RecordWrite(FIRST_KEY, None)], Author("x", "delete"))
+    assert not has_had_keys(book)
+    await keys.revoke(ADMIN, made.info.id)
+    assert has_had_keys(book)
 
 
 async def test_two_keys_have_nothing_in_common(keys: Keys) -> None:
@@ -95,7 +112,7 @@ async def test_another_workspaces_key_cannot_be_touched(keys: Keys, book: Book) 
     for change in (keys.revoke(ADMIN, hidden.info.id), keys.update(ADMIN, hidden.info.id, KeySpec())):
         with pytest.raises(NotFound):
             await change
-    assert len(book.records) == 1
+    assert len(list(book.list_records("keys"))) == 1
     with pytest.raises(Forbidden, match=r"^workspace: "):
         await keys.create(ADMIN, KeySpec(), "other")
 
@@ -167,7 +184,7 @@ async def test_a_name_is_given_once(keys: Keys, name: str) -> None:
 
 async def test_a_name_gives_nothing_to_read(keys: Keys) -> None:
     made = await keys.create(ADMIN, KeySpec(name="ann"))
-    assert made.info.principal.readers() == {made.info.id}
+    assert made.info.principal.readers() == {f"key:{made.info.id}"}
 
 
 async def test_a_key_that_has_ended_cannot_be_made(keys: Keys) -> None:

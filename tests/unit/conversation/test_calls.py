@@ -23,6 +23,14 @@ def filed(*deltas: dict[str, Any]) -> tuple[CallTracker, list[dict[str, Any]]]:
     return tracker, shown + tracker.settle()
 
 
+def list_own(tracker: CallTracker) -> list[ToolCall]:
+    return [call for call in tracker.calls if call.own]
+
+
+def list_theirs(tracker: CallTracker) -> list[ToolCall]:
+    return [call for call in tracker.calls if not call.own]
+
+
 def test_a_client_call_is_shown_at_once() -> None:
     tracker = CallTracker(OWN)
     delta = part("get_weather", "", index=0, id="a")
@@ -33,7 +41,7 @@ def test_a_client_call_is_shown_at_once() -> None:
 def test_an_own_call_is_never_shown() -> None:
     tracker, shown = filed(part("get_context_resource", "", index=0, id="a"), part(None, "{}", index=0))
     assert shown == []
-    assert [(call.id, call.name, call.arguments) for call in tracker.own_calls] == [("a", "get_context_resource", "{}")]
+    assert [(call.id, call.name, call.arguments) for call in list_own(tracker)] == [("a", "get_context_resource", "{}")]
 
 
 def test_a_name_that_may_become_ours_waits_until_it_is_certain() -> None:
@@ -45,14 +53,14 @@ def test_a_name_that_may_become_ours_waits_until_it_is_certain() -> None:
         part("context_resource", index=0),
         part("_by_name", index=0),
     ]
-    assert [call.name for call in tracker.client_calls] == ["get_context_resource_by_name"]
+    assert [call.name for call in list_theirs(tracker)] == ["get_context_resource_by_name"]
 
 
 def test_an_open_name_is_settled_by_the_next_call() -> None:
     tracker = CallTracker(OWN)
     assert tracker.take([part("get", index=0, id="a")]) == []
     assert [delta["id"] for delta in tracker.take([part("get_context_resource", "{}", index=1, id="b")])] == ["a"]
-    assert [call.id for call in tracker.client_calls] == ["a"]
+    assert [call.id for call in list_theirs(tracker)] == ["a"]
 
 
 def test_the_client_s_calls_are_numbered_from_0() -> None:
@@ -81,7 +89,7 @@ def test_fields_of_providers_are_kept() -> None:
 
 def test_arguments_that_are_an_object_read_as_json() -> None:
     tracker, _ = filed(part("get_context_resource", {"resource_id": "x"}, index=0, id="a"), part(None, "", index=0))
-    assert tracker.own_calls[0].arguments == '{"resource_id":"x"}'
+    assert list_own(tracker)[0].arguments == '{"resource_id":"x"}'
 
 
 def test_null_and_nothing_change_nothing() -> None:
@@ -94,7 +102,7 @@ def test_null_and_nothing_change_nothing() -> None:
 
 def test_a_delta_without_a_function_is_no_fault() -> None:
     tracker, _ = filed({"index": 0, "id": "a"}, {"index": 0, "function": "odd"}, part("one", "{}", index=0))
-    assert [(call.id, call.name) for call in tracker.client_calls] == [("a", "one")]
+    assert [(call.id, call.name) for call in list_theirs(tracker)] == [("a", "one")]
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=12), st.booleans())

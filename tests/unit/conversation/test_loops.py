@@ -9,10 +9,20 @@ from msgspec import Raw
 from gateway import sse
 from gateway.conversation import stream_loop
 from gateway.conversation.calls import FunctionCall
-from gateway.conversation.loop import FinishStep, LoopPlan, NextTurnStep, RunToolsStep, Step, add_usage, request_usage
+from gateway.conversation.loop import (
+    FinishStep,
+    LoopPlan,
+    NextTurnStep,
+    RunToolsStep,
+    Step,
+    TurnLimits,
+    add_usage,
+    request_usage,
+)
 from gateway.conversation.reply_loop import ReplyLoop, join_logprobs, read_text
 from gateway.conversation.stream_loop import StreamLoop
 from gateway.conversation.stream_turn import is_plain_text
+from gateway.domain.tool_result import ToolResult
 from gateway.errors import LoopLimit, UpstreamInvalid, UpstreamTruncated
 
 GET = "get_context_resource"
@@ -62,7 +72,7 @@ def took(loop: StreamLoop, data: bytes) -> tuple[bytes, Step]:
     ],
 )
 def test_the_last_turn_s_tools(changes: dict[str, Any], tools: list[list[Raw]], choices: list[Any]) -> None:
-    loop = ReplyLoop(plan(max_turns=2, **changes))
+    loop = ReplyLoop(plan(limits=TurnLimits(2), **changes))
     bodies = [orjson.loads(loop.build_request()), orjson.loads(loop.build_request())]
     assert [body["tools"] for body in bodies] == [[orjson.loads(bytes(tool)) for tool in turn] for turn in tools]
     assert [body.get("tool_choice") for body in bodies] == choices
@@ -74,7 +84,7 @@ def test_results_go_up_after_the_message_that_asked_for_them() -> None:
     step = loop.take(whole(None, call("a"), call("b"), x=1))
     assert isinstance(step, RunToolsStep)
     assert [one.id for one in step.calls] == ["a", "b"]
-    assert loop.resume(["one", "two"]) == NextTurnStep()
+    assert loop.resume([ToolResult("one"), ToolResult("two")]) == NextTurnStep()
     messages = orjson.loads(loop.build_request())["messages"]
     assert [message.get("content") for message in messages] == ["Hi", None, "one", "two"]
     assert [message.get("tool_call_id") for message in messages[2:]] == ["a", "b"]
@@ -90,16 +100,17 @@ def test_a_mixed_turn_has_to_be_kept_before_it_is_shown() -> None:
     loop = ReplyLoop(plan(client_tools=(THEIRS,)))
     loop.build_request()
     loop.take(whole(None, call("a"), call("b", "theirs")))
-    step = loop.resume(["one"])
+    step = loop.resume([ToolResult("one")])
     assert isinstance(step, FinishStep)
     assert step.hidden is not None
     assert step.hidden.calls == (FunctionCall("b", "theirs", "{}"),)
-    assert len(step.hidden.messages) == 2
+    (message,) = step.hidden.messages
+    assert [(one.position, one.text) for one in message.results] == [(0, "one")]
     assert [one["id"] for one in orjson.loads(step.data)["choices"][0]["message"]["tool_calls"]] == ["b"]
 
 
 def test_a_limit_without_text_raises_and_is_noted() -> None:
-    loop = ReplyLoop(plan(max_turns=1))
+    loop = ReplyLoop(plan(limits=TurnLimits(1)))
     loop.build_request()
     with pytest.raises(LoopLimit):
         loop.take(whole(None, call("a")))
@@ -122,7 +133,7 @@ def test_text_in_parts_is_joined_too(content: Any) -> None:
     loop = ReplyLoop(plan())
     loop.build_request()
     loop.take(whole(content, call("a")))
-    loop.resume(["r"])
+    loop.resume([ToolResult("r")])
     loop.build_request()
     step = loop.take(whole("Done."))
     assert isinstance(step, FinishStep)
@@ -197,7 +208,7 @@ def test_a_long_own_turn_is_assembled_as_it_grows(monkeypatch: pytest.MonkeyPatc
         assert loop._now.unread_size <= 300
     loop.feed(own_stream())
     assert isinstance(loop.end(), RunToolsStep)
-    loop.resume(["r"])
+    loop.resume([ToolResult("r")])
     assert orjson.loads(loop.build_request())["messages"][1]["content"] == "word " * 50
 
 
@@ -254,7 +265,7 @@ def test_a_turn_of_own_calls_shows_the_role_only() -> None:
 def test_later_turns_are_named_like_the_first() -> None:
     loop = StreamLoop(plan())
     took(loop, own_stream())
-    loop.resume(["r"])
+    loop.resume([ToolResult("r")])
     shown, _ = took(loop, chunk({"role": "assistant", "content": "a"}, "stop", id="2", model="x") + sse.DONE_EVENT)
     event = orjson.loads(sse.read_payload(shown) or b"")
     assert (event["id"], event["model"]) == ("1", "x")  # the first turn named no model

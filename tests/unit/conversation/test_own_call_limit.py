@@ -7,6 +7,7 @@ import orjson
 
 from gateway.conversation.loop import MAX_OWN_CALLS, NOT_RUN, LoopPlan, NextTurnStep, RunToolsStep, add_usage
 from gateway.conversation.reply_loop import ReplyLoop
+from gateway.domain.tool_result import ToolResult
 
 OWN = "get_context_resource"
 
@@ -23,9 +24,9 @@ def test_the_model_is_told_of_calls_that_were_not_run() -> None:
     step = loop.take(make_reply(MAX_OWN_CALLS + 2))
     assert isinstance(step, RunToolsStep)
     assert len(step.calls) == MAX_OWN_CALLS
-    assert loop.resume(["result"] * MAX_OWN_CALLS) == NextTurnStep()
+    assert loop.resume([ToolResult("result")] * MAX_OWN_CALLS) == NextTurnStep()
     _, *results = msgspec.json.decode(loop.build_request())["messages"]
-    assert [one["content"] for one in results] == ["result"] * MAX_OWN_CALLS + [NOT_RUN] * 2
+    assert [one["content"] for one in results] == ["result"] * MAX_OWN_CALLS + [NOT_RUN.text] * 2
     assert results[-1]["tool_call_id"] == f"c{MAX_OWN_CALLS + 1}"
 
 

@@ -15,14 +15,20 @@ def test_a_role_covers_itself_and_what_stands_before_it(held: Role, needed: Role
 @pytest.mark.parametrize(
     ("principal", "user", "expected"),
     [
-        (Principal("site"), None, {"site"}),
-        (Principal("site"), "ann", {"site", "ann"}),
-        (Principal("site", groups=frozenset({"staff", "press"})), "ann", {"site", "ann", "staff", "press"}),
-        (Principal("site", reader="key-1"), None, {"key-1"}),
-        (Principal("site", groups=frozenset({"*"})), None, {"site", "*"}),
-        (Principal("site"), "*", {"site"}),
-        (Principal("*"), None, set()),
-        (ANONYMOUS, None, {"anonymous"}),
+        (Principal("site"), None, {"key:site"}),
+        (Principal("site"), "ann", {"key:site", "user:ann"}),
+        (Principal("site"), "", {"key:site"}),
+        (
+            Principal("site", groups=frozenset({"staff", "press"})),
+            "ann",
+            {"key:site", "user:ann", "group:staff", "group:press"},
+        ),
+        (Principal("site", reader="key-1"), None, {"key:key-1"}),
+        (Principal("site", groups=frozenset({"*"})), None, {"key:site", "*"}),
+        (Principal("site"), "*", {"key:site", "user:*"}),
+        (Principal("site"), "group:staff", {"key:site", "user:group:staff"}),
+        (Principal("*"), None, {"key:*"}),
+        (ANONYMOUS, None, {"key:anonymous"}),
     ],
 )
 def test_a_caller_reads_as_itself_its_groups_and_its_user(
@@ -34,13 +40,17 @@ def test_a_caller_reads_as_itself_its_groups_and_its_user(
 @pytest.mark.parametrize(
     ("readers", "allowed", "expected"),
     [
-        ({"ann"}, (), True),
+        ({"user:ann"}, (), True),
         (set(), (), True),
-        ({"ann"}, ("ann", "bob"), True),
-        ({"ann"}, ("bob",), False),
-        (set(), ("bob",), False),
-        ({"*"}, ("bob",), True),
-        ({"ann"}, ("*",), False),
+        ({"user:ann"}, ("user:ann", "user:bob"), True),
+        ({"user:ann"}, ("user:bob",), False),
+        ({"user:ann"}, ("group:ann", "key:ann"), False),
+        (set(), ("user:bob",), False),
+        ({"*"}, ("group:staff",), True),
+        ({"*"}, ("user:bob", "group:staff"), True),
+        ({"*"}, ("user:bob", "key:site"), False),
+        ({"*"}, ("staff",), False),
+        ({"user:ann", "key:site"}, ("ann", "site"), False),
     ],
 )
 def test_a_reader_list_lets_in_those_it_names_and_whoever_is_in_every_group(

@@ -119,7 +119,7 @@ def test_a_configured_key_has_groups_tier_and_limits():
     )
     principal = Authenticator(AuthSettings(keys=[key])).authenticate(read_head([bearer("k")]))
     assert (principal.groups, principal.tier, principal.limits) == ({"g"}, "pro", KeyLimits(2, None))
-    assert principal.readers() == {"n", "g"}
+    assert principal.readers() == {"key:n", "group:g"}
     assert KEYED.authenticate(read_head([bearer("beta")])).limits is UNLIMITED
 
 
@@ -186,11 +186,13 @@ def test_a_stored_key_is_known_from_the_update_on_and_no_longer_than_it_is_there
     auth.update([stored("s", workspace="w", name="shop", act_for_users=True, groups=["g"])])
     principal = auth.authenticate(read_head([bearer("s")]))
     assert (principal.name, principal.workspace, principal.key) == ("shop", "w", "key-1")
-    assert (principal.rights, principal.readers()) == ({"act_as_user"}, {"key-1", "g"})
+    assert (principal.rights, principal.readers()) == ({"act_as_user"}, {"key:key-1", "group:g"})
     assert auth.keyed
     assert isinstance(refusal(auth), InvalidApiKey)
     auth.update([])
-    assert auth.authenticate(read_head([])) is ANONYMOUS
+    for headers in ([], [bearer("s")]):
+        assert isinstance(refusal(auth, *headers), InvalidApiKey)
+    assert auth.keyed
 
 
 def test_a_changed_record_changes_its_principal_and_leaves_the_others_as_they_are(world):

@@ -24,8 +24,13 @@ async def ask(endpoint: Any) -> tuple[int, dict[str, Any]]:
     return response.status_code, orjson.loads(response.body)
 
 
-def health(policies: FakePolicies, *, store: bool = True, draining: bool = False) -> HealthEndpoint:
-    return HealthEndpoint(policies, lambda: store, lambda: draining)
+JOBS = {"links": {"running": True, "restarts": 0, "error": None}}
+
+
+def health(
+    policies: FakePolicies, *, store: bool = True, draining: bool = False, admin: bool = True, jobs: Any = JOBS
+) -> HealthEndpoint:
+    return HealthEndpoint(policies, lambda: store, lambda: draining, lambda: jobs, lambda _: admin)
 
 
 async def test_a_process_that_cannot_serve_is_still_alive():
@@ -38,9 +43,11 @@ async def test_a_ready_process_says_what_it_serves():
     assert status == 200
     assert detail == {
         "status": "ready",
+        "not_ready": [],
         "draining": False,
         "policies": {"loaded": True, "generation": 3, "snapshot": "abcdef012345", "error": None},
         "store": {"ok": True},
+        "jobs": JOBS,
     }
 
 
@@ -54,3 +61,22 @@ async def test_a_failed_reload_or_a_broken_store_is_shown_but_does_not_refuse_tr
 async def test_without_policies_or_while_draining_it_is_not_ready(policies, draining):
     status, detail = await ask(health(policies, draining=draining).readyz)
     assert (status, detail["status"], detail["draining"]) == (503, "not ready", draining)
+
+
+ENDED = {"links": {"running": False, "restarts": 3, "error": "ValueError('inner detail')"}}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "status", "parts"),
+    [
+        (health(FakePolicies(), admin=False), 200, []),
+        (health(FakePolicies(error="/etc/a.yaml:3: no"), admin=False), 200, ["policies"]),
+        (health(FakePolicies(), store=False, jobs=ENDED, admin=False), 200, ["jobs", "store"]),
+        (health(FakePolicies(EMPTY_SNAPSHOT), draining=True, admin=False), 503, ["draining", "policies"]),
+    ],
+)
+async def test_who_is_no_admin_learns_which_part_is_not_ready_and_nothing_else(endpoint, status, parts):
+    assert await ask(endpoint.readyz) == (
+        status,
+        {"status": "ready" if status == 200 else "not ready", "not_ready": parts},
+    )

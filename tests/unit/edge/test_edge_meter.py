@@ -1,5 +1,6 @@
 """What an exchange costs, reported or estimated."""
 
+import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from gateway.domain.exchange import Exchange, Reply, TurnReply
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
-from gateway.edge.meter import Meter, count_total
+from gateway.edge.meter import Meter, PassthroughMeter, count_total
 
 CHUNK = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
 
@@ -74,6 +75,12 @@ async def test_the_usage_of_a_relayed_stream_is_charged_and_no_byte_changes() ->
     assert meter.count_spent() == 9
 
 
+async def test_events_without_usage_do_not_hide_it() -> None:
+    meter = Meter(exchange())
+    await seen(meter, b'data: {"choices":[],"usage": {"total_tokens":9}}\n\n', b'data: {"usage":null}\n\n')
+    assert meter.count_spent() == 9
+
+
 @pytest.mark.parametrize("last", [b"data: [DONE]\n\n", b'data: {"usage":null}\n\n', b'data: "usage"}\n\n'])
 async def test_a_stream_that_does_not_say_costs_an_estimate(last: bytes) -> None:
     meter = Meter(exchange())
@@ -101,3 +108,40 @@ async def test_a_client_that_leaves_early_pays_for_what_it_saw() -> None:
 @pytest.mark.parametrize("replies", [[], [TurnReply("up", 500)], [TurnReply("up", 429), TurnReply("other", 503)]])
 def test_what_no_upstream_answered_costs_nothing(replies: list[TurnReply]) -> None:
     assert Meter(Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, [], replies=replies), asked=400).count_spent() == 0
+
+
+def test_the_usage_of_what_is_passed_through_is_charged_wherever_it_stands() -> None:
+    for body in (
+        b'{"data":[' + b"0.5," * 5000 + b'0],"usage":{"prompt_tokens":8,"total_tokens":8,"details":{"cached":1}}}',
+        b'{"usage":{"total_tokens":8},"data":[' + b"0.5," * 5000 + b"0]}",
+        b'data: {"t":"\\"usage\\":{\\"total_tokens\\":5}"}\n\ndata: {"usage":{"total_tokens":8}}\n\ndata: [DONE]\n\n',
+    ):
+        meter = PassthroughMeter(400, "application/json", "application/json")
+        for start in range(0, len(body), 1000):
+            meter.note(body[start : start + 1000])
+        assert meter.count_spent() == 8
+
+
+@pytest.mark.parametrize(
+    ("asked_type", "reply_type", "expected"),
+    [
+        ("application/json; charset=utf-8", "application/json", 100 + 1000),
+        ("application/json", "audio/mpeg", 100 + 1),
+        ("multipart/form-data; boundary=x", "text/plain", 1 + 1000),
+    ],
+)
+def test_what_is_passed_through_without_usage_costs_an_estimate(
+    asked_type: str, reply_type: str, expected: int
+) -> None:
+    meter = PassthroughMeter(400, asked_type, reply_type)
+    meter.note(b"x" * 4000)
+    assert meter.count_spent() == expected
+
+
+def test_a_reply_full_of_usage_costs_little_to_look_through() -> None:
+    meter = PassthroughMeter(0, "", "application/json")
+    began = time.process_time()
+    for _ in range(200):
+        meter.note(b'"usage":{' * 500)
+        assert meter.count_spent() > 0
+    assert time.process_time() - began < 5

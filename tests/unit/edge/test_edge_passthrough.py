@@ -12,6 +12,7 @@ from gateway.edge.access import Caller
 from gateway.edge.errors import BrokenResponse
 from gateway.edge.limits import RateLimiter
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
+from gateway.edge.passthrough_rights import PassthroughRights
 from gateway.edge.request import read_head
 from gateway.edge.routed_model import read_model
 from gateway.errors import (
@@ -27,6 +28,7 @@ from gateway.errors import (
 from gateway.settings import LimitSettings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.upstreams.routes import Routes
+from tests.support.fixed_policies import FixedPolicies
 
 
 class FakeReply:
@@ -112,7 +114,8 @@ class Relay:
             self.sent.append(message)
 
         limits = LimitSettings(reply_bytes=100)
-        await PassthroughEndpoint(self.routes, PassthroughPaths(), RateLimiter(MemoryEphemeralStore()), limits)(
+        rights = PassthroughRights(FixedPolicies(), ())
+        await PassthroughEndpoint(self.routes, PassthroughPaths(), RateLimiter(MemoryEphemeralStore()), limits, rights)(
             scope, receive, send
         )
 

@@ -29,7 +29,7 @@ async def test_a_bug_in_an_endpoint_is_a_500_in_our_shape_and_is_logged_once(cap
     policies = FixedPolicies()
     site = build_site(
         access=AccessControl(HostCheck([]), Authenticator(AuthSettings())),
-        health=HealthEndpoint(policies, lambda: True, lambda: False),
+        health=HealthEndpoint(policies, lambda: True, lambda: False, dict, lambda _: False),
         metrics=Metrics(),
         models=BrokenModels({}, policies),
         passthrough=nothing,

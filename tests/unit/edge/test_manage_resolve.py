@@ -14,7 +14,7 @@ FILES = {
         "house": {
             "resources": {
                 "voice": {"type": "text", "data": {"content": "Write plainly."}},
-                "pay": {"type": "text", "readers": ["hr"], "data": {"content": "Salaries."}},
+                "pay": {"type": "text", "readers": ["group:hr"], "data": {"content": "Salaries."}},
                 "style": {"type": "text", "mode": "on_demand", "data": {"content": "Commas."}},
             }
         }

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from gateway.links.fetch import FetchedPage, FetchError, fetch_page, resolve_redirect
+from gateway.links.fetch import fetch_page, resolve_redirect
 from gateway.links.guard import LinkGuard, LinkRefused
+from gateway.links.page import FetchedPage, FetchError
 from gateway.settings import LinkSettings
 
 HOST = "docs.example"

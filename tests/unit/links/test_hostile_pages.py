@@ -6,7 +6,8 @@ import pytest
 
 from gateway.domain.material import LinkMaterial
 from gateway.links.cache import LinkCache
-from gateway.links.fetch import FetchedPage, PageReply, _extract_page
+from gateway.links.fetch import PageReply, _extract_page
+from gateway.links.page import FetchedPage
 from gateway.settings import LinkSettings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 

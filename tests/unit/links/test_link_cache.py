@@ -7,8 +7,8 @@ import pytest
 from gateway.domain.material import LinkMaterial
 from gateway.errors import StoreError, WorkspaceBusy
 from gateway.links.cache import CONCURRENCY, Fetch, LinkCache, LinkTimings, make_guarded_fetch
-from gateway.links.fetch import FetchedPage, FetchError
 from gateway.links.guard import LinkRefused
+from gateway.links.page import FetchedPage, FetchError
 from gateway.links.record import FIRST_RETRY_SECONDS, make_store_key
 from gateway.settings import LinkSettings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore

@@ -8,8 +8,9 @@ from ipaddress import IPv4Address, IPv6Network, ip_address
 import pytest
 
 from gateway.links.addresses import is_public
-from gateway.links.fetch import FetchError, fetch_page
+from gateway.links.fetch import fetch_page
 from gateway.links.guard import LinkGuard, LinkRefused
+from gateway.links.page import FetchError
 from gateway.settings import LinkSettings
 from tests.support import ssrf_vectors
 

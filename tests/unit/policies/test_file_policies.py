@@ -119,13 +119,13 @@ def test_the_content_tree_is_kept_by_path_and_id(folder: Folder) -> None:
         "  site:\n"
         "    title: The site\n"
         "    children:\n"
-        "      blog: {id: '7', contexts: a, inherit: merge, readers: staff, children: {post-1.html: }}\n"
+        "      blog: {id: '7', contexts: a, inherit: merge, readers: group:staff, children: {post-1.html: }}\n"
         "      about_us:\n"
     )
     snapshot = folder.load()
     assert list(snapshot.nodes) == ["site", "site/blog", "site/blog/post-1.html", "site/about_us"]
     blog = snapshot.nodes["site/blog"]
-    assert (blog.id, blog.parent, blog.merge, blog.readers, blog.type) == ("7", "site", True, ("staff",), "page")
+    assert (blog.id, blog.parent, blog.merge, blog.readers, blog.type) == ("7", "site", True, ("group:staff",), "page")
     assert snapshot.node_ids["7"] == "site/blog"
     assert snapshot.nodes["site/about_us"].title == "About us"
     post = snapshot.nodes["site/blog/post-1.html"]

@@ -12,7 +12,7 @@ from gateway.collectors.contexts import build_merge, collect_contexts
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.scope import ContextRequest
 from gateway.domain.snapshot import Snapshot
-from gateway.injection.blocks import neutralize
+from gateway.injection.neutral import neutralize
 from gateway.injection.tools import make_own_tools
 from gateway.resources.registry import load_registry
 from gateway.retrieval.tool_runner import PAGE, ToolRunner, count_shared_words, select_passages
@@ -34,7 +34,7 @@ contexts:
         type: text
         mode: on_demand
         data: {{content: {orjson.dumps(PARAGRAPHS + chr(10) * 2 + "Zebras have stripes.").decode()}}}
-      hidden: {{type: text, mode: on_demand, readers: [hr], data: {{content: Pay.}}}}
+      hidden: {{type: text, mode: on_demand, readers: [group:hr], data: {{content: Pay.}}}}
       by-hand: {{type: text, mode: manual, data: {{content: Manual.}}}}
   other: {{resources: {{far: {{type: text, mode: on_demand, data: {{content: Far.}}}}}}}}
 """
@@ -52,7 +52,7 @@ def runner(policies: Callable[[str], Snapshot]) -> ToolRunner:
 
 
 def run(runner: ToolRunner, name: str, arguments: str) -> str:
-    return asyncio.run(runner.run(name, arguments))
+    return asyncio.run(runner.run(name, arguments)).text
 
 
 def get(runner: ToolRunner, **arguments: object) -> str:

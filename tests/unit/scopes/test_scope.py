@@ -8,7 +8,16 @@ import pytest
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import Snapshot
-from gateway.errors import AgentConflict, GatewayError, ModelRequired, ServiceUnavailable, UnknownAlias, UserNotAllowed
+from gateway.errors import (
+    AgentConflict,
+    GatewayError,
+    ModelNotAllowed,
+    ModelRequired,
+    ServiceUnavailable,
+    UnknownAlias,
+    UserNotAllowed,
+)
+from gateway.scopes.model_rights import require_model
 from gateway.scopes.scope import build_scope, choose_model
 
 POLICIES = """
@@ -29,7 +38,7 @@ content:
   site:
     children:
       blog: {id: "77", children: {post: {}}}
-      hr: {readers: [hr, boss], children: {pay: {readers: [boss]}, plan: {}}}
+      hr: {readers: [key:hr, key:boss], children: {pay: {readers: [key:boss]}, plan: {}}}
 """
 
 
@@ -55,12 +64,37 @@ def agent_of(scope: Scope) -> str | None:
     return scope.agent.alias if scope.agent else None
 
 
-def test_the_agent_is_the_headers_else_the_models_else_the_keys(snapshot: Snapshot) -> None:
-    bound = Principal("site", agent="helper")
-    assert agent_of(build_scope(said(agent="editor"), "m", bound, snapshot)) == "editor"
-    assert agent_of(build_scope(said(), "agent:editor", bound, snapshot)) == "editor"
-    assert agent_of(build_scope(said(), "m", bound, snapshot)) == "helper"
+def test_the_agent_is_the_headers_else_the_models(snapshot: Snapshot) -> None:
+    assert agent_of(build_scope(said(agent="editor"), "m", ANONYMOUS, snapshot)) == "editor"
+    assert agent_of(build_scope(said(), "agent:editor", ANONYMOUS, snapshot)) == "editor"
     assert agent_of(build_scope(said(), "m", ANONYMOUS, snapshot)) is None
+
+
+def test_a_bound_key_gets_its_own_agent_whatever_the_request_names(snapshot: Snapshot) -> None:
+    bound = Principal("site", agent="helper")
+    for asked, model in ((said(agent="editor"), "m"), (said(), "agent:editor"), (said(), "m"), (said(), None)):
+        scope = build_scope(asked, model, bound, snapshot)
+        assert (agent_of(scope), scope.bound) == ("helper", True)
+
+
+def test_a_key_for_some_agents_needs_one_unless_it_says_otherwise(snapshot: Snapshot) -> None:
+    narrow = Principal("site", agents=frozenset({"drafter"}))
+    fault = failure(snapshot, said(), "m", who=narrow)
+    assert (fault.status, fault.code, fault.param) == (400, "agent_required", "x-context-agent")
+    assert agent_of(build_scope(said(agent="drafter"), "m", narrow, snapshot)) == "drafter"
+    assert agent_of(build_scope(said(), "m", replace(narrow, agent_optional=True), snapshot)) is None
+    assert agent_of(build_scope(said(), "m", replace(narrow, agent="editor"), snapshot)) == "editor"
+
+
+def test_the_profile_of_a_bound_agent_stays_and_another_serves_where_it_has_none(snapshot: Snapshot) -> None:
+    def profile(agent: str, **asked: str) -> str | None:
+        found = build_scope(said(**asked), "m", Principal("site", agent=agent), snapshot).profile
+        return None if found is None else found.alias
+
+    own = snapshot.agents["drafter"].profile
+    other = next(alias for alias in snapshot.profiles if alias != own)
+    assert profile("drafter", profile=other) == own
+    assert (snapshot.agents["editor"].profile, profile("editor", profile=other)) == (None, other)
 
 
 def test_a_header_that_contradicts_the_model_is_a_conflict(snapshot: Snapshot) -> None:
@@ -107,9 +141,9 @@ def test_suggestions_name_only_agents_that_the_key_may_use(snapshot: Snapshot) -
 
 def test_the_agent_of_a_key_may_be_named_too(snapshot: Snapshot) -> None:
     narrow = Principal("site", agents=frozenset({"drafter"}), agent="editor")
-    scope = build_scope(said(agent="editor"), None, narrow, snapshot)
-    assert (agent_of(scope), scope.bound) == ("editor", True)
-    assert build_scope(said(agent="drafter"), None, narrow, snapshot).bound is False
+    for alias in ("editor", "drafter"):
+        scope = build_scope(said(agent=alias), None, narrow, snapshot)
+        assert (agent_of(scope), scope.bound) == ("editor", True)
 
 
 def test_a_key_whose_agent_is_gone_is_refused_rather_than_let_off(snapshot: Snapshot) -> None:
@@ -122,14 +156,14 @@ def test_acting_for_users_needs_the_right(snapshot: Snapshot) -> None:
     assert isinstance(fault, UserNotAllowed)
     assert (fault.status, fault.code, fault.param) == (403, "user_not_allowed", "x-context-user")
     trusted = Principal("site", rights=frozenset({"act_as_user"}))
-    listed = replace(snapshot, readers=frozenset({"site", "ann", "bob"}))
-    assert build_scope(said(user="ann"), None, trusted, listed).readers == {"site", "ann"}
+    listed = replace(snapshot, readers=frozenset({"key:site", "user:ann", "group:ann", "user:bob"}))
+    assert build_scope(said(user="ann"), None, trusted, listed).readers == {"key:site", "user:ann"}
 
 
 def test_only_identities_that_some_list_names_are_carried_along(snapshot: Snapshot) -> None:
     member = Principal("site", groups=frozenset({"hr", "sales"}))
-    listed = replace(snapshot, readers=frozenset({"sales"}))
-    assert build_scope(said(), None, member, listed).readers == {"sales"}
+    listed = replace(snapshot, readers=frozenset({"group:sales"}))
+    assert build_scope(said(), None, member, listed).readers == {"group:sales"}
     everyone = Principal("site", groups=frozenset({"*"}))
     assert build_scope(said(), None, everyone, listed).readers == {"*"}
 
@@ -197,10 +231,13 @@ def test_nodes_that_may_not_be_read_are_not_suggested(snapshot: Snapshot) -> Non
 
 
 def test_the_model_is_the_clients_else_the_agents_the_profiles_the_default(snapshot: Snapshot) -> None:
-    def model(given: str | None, agent: str | None, default: str | None = "m-default") -> str:
-        return choose_model(
-            given, build_scope(said(agent=agent) if agent else said(), None, ANONYMOUS, snapshot), default
-        )
+    def model(
+        given: str | None, agent: str | None, default: str | None = "m-default", who: Principal = ANONYMOUS
+    ) -> str:
+        scope = build_scope(said(agent=agent) if agent else said(), None, who, snapshot)
+        chosen = choose_model(given, scope, default)
+        require_model(who, chosen)
+        return chosen
 
     assert model("m-client", "modelled") == "m-client"
     for given in ("agent:modelled", None):
@@ -210,3 +247,9 @@ def test_the_model_is_the_clients_else_the_agents_the_profiles_the_default(snaps
     with pytest.raises(ModelRequired) as caught:
         model(None, "helper", None)
     assert (caught.value.status, caught.value.code, caught.value.param) == (400, "model_required", "model")
+    some = Principal("site", models=frozenset({"m-client", "m-a*"}))
+    assert (model("m-client", None, who=some), model(None, "modelled", who=some)) == ("m-client", "m-agent")
+    for given, agent in (("m-other", None), (None, None), ("agent:drafter", "drafter"), ("m-client" * 1000, None)):
+        with pytest.raises(ModelNotAllowed) as refused:
+            model(given, agent, who=some)
+        assert (refused.value.status, refused.value.code, refused.value.param) == (403, "model_not_allowed", "model")

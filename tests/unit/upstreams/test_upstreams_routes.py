@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from gateway import errors
+from gateway.domain.name_pattern import matches_pattern
 from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
 from gateway.settings import Settings
 from gateway.upstreams.breaker import BreakerState, CircuitBreaker
-from gateway.upstreams.routes import RetryClock, Routes, compute_backoff, matches_pattern, parse_retry_after
+from gateway.upstreams.routes import RetryClock, Routes, compute_backoff, parse_retry_after
 
 CHAT = UpstreamRequest("/chat/completions", b"{}")
 WALL = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
@@ -70,7 +71,13 @@ class Time:
 
 def table(*routes: dict[str, Any], retries: int = 2, disabled: tuple[str, ...] = ()) -> Settings:
     upstreams = {
-        name: {"kind": "demo", "retries": retries, "api_key": "" if name in disabled else None} for name in "abc"
+        name: {
+            "kind": "openai",
+            "base_url": "http://127.0.0.1:9/v1",
+            "retries": retries,
+            "api_key": "" if name in disabled else None,
+        }
+        for name in "abc"
     }
     return Settings.model_validate({"upstreams": upstreams, "routes": list(routes)})
 

@@ -1,0 +1,181 @@
+"""The account of every request: a metric and a line of the log, made in batches.
+
+A request only appends itself to a list. Ten times a second, before a scrape, and when the list is full, everything in
+it is counted and its log lines are encoded in one pass.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from gateway.domain.exchange import Exchange, ForwardedHeaders
+from gateway.domain.principal import Principal
+from gateway.edge.logs import RequestLog, cut, encode_line
+from gateway.edge.metrics import Metrics
+
+DRAIN_SECONDS = 0.1
+CAPACITY = 1000  # requests that wait to be counted
+MAX_USAGE_BYTES = 1000  # of an upstream's usage object in a line
+MAX_TOOLS = 20  # names in a line
+
+CHAT = "chat"
+UNLOGGED = ("health", "metrics")  # asked every few seconds by machines
+NOTHING_FORWARDED = ForwardedHeaders()
+
+
+@dataclass(slots=True)
+class RequestOutcome:
+    """A request that is no exchange, and how it ended: refused ones, models, pass-through, management."""
+
+    route: str  # a name of ours, never a client's path
+    status: int = 0  # 0: the client left
+    code: str | None = None  # of the error, if it was one
+    principal: Principal | None = None  # None: nobody was admitted
+    model: str | None = None
+    upstream: str | None = None
+    tokens: int | None = None  # that were charged
+    seconds: float = 0.0
+    ended: float = 0.0
+    recorded: bool = False  # by its endpoint, as an exchange
+
+
+class RequestRecorder:
+    """Counts and logs what has ended; `log` is None where lines are not wanted."""
+
+    def __init__(self, metrics: Metrics, log: RequestLog | None, capacity: int = CAPACITY) -> None:
+        self._metrics = metrics
+        self._log = log
+        self._capacity = capacity
+        self._exchanges: list[Exchange] = []
+        self._outcomes: list[RequestOutcome] = []
+        metrics.prepare_collection(self.drain)
+
+    def record_exchange(self, exchange: Exchange, status: int, seconds: float) -> None:
+        """Note a chat request that has ended; only what the account needs is kept."""
+        exchange.http_status, exchange.seconds, exchange.ended = status, seconds, time.time()
+        exchange.context_headers, exchange.forwarded = (), NOTHING_FORWARDED
+        if exchange.model is not None:
+            exchange.model = cut(exchange.model)
+        exchanges = self._exchanges
+        exchanges.append(exchange)
+        if len(exchanges) >= self._capacity:
+            self.drain()
+
+    def record_outcome(self, outcome: RequestOutcome) -> None:
+        """Note any other request that has ended."""
+        outcome.ended = time.time()
+        if outcome.model is not None:
+            outcome.model = cut(outcome.model)
+        self._outcomes.append(outcome)
+        if len(self._outcomes) >= self._capacity:
+            self.drain()
+
+    async def run(self) -> None:
+        """Drain and write periodically; once more when cancelled."""
+        try:
+            while True:
+                await asyncio.sleep(DRAIN_SECONDS)
+                self.drain()
+                if self._log is not None:
+                    await self._log.write()
+        finally:
+            self.flush()
+
+    def flush(self) -> None:
+        """Count and write everything now."""
+        self.drain()
+        if self._log is not None:
+            self._log.flush()
+
+    def drain(self) -> None:
+        """Count what has ended and queue its log lines."""
+        exchanges, self._exchanges = self._exchanges, []
+        outcomes, self._outcomes = self._outcomes, []
+        for exchange in exchanges:
+            self._count_exchange(exchange)
+        for outcome in outcomes:
+            self._metrics.count_request(outcome.route, outcome.status, outcome.seconds)
+        if self._log is not None:
+            self._log.queue(encode_line(describe_exchange(exchange)) for exchange in exchanges)
+            logged = (one for one in outcomes if one.route not in UNLOGGED)
+            self._log.queue(encode_line(describe_outcome(one)) for one in logged)
+
+    def _count_exchange(self, exchange: Exchange) -> None:
+        metrics = self._metrics
+        metrics.count_request(CHAT, exchange.http_status, exchange.seconds)
+        metrics.count_injection(exchange.injected, exchange.tokens)
+        for reply in exchange.replies:
+            metrics.count_turn(reply.upstream, reply.status)
+        for name in exchange.tools_run:
+            metrics.count_tool_run(name)
+        if exchange.degraded:
+            metrics.count_degraded(exchange.degraded)
+
+
+def describe_exchange(exchange: Exchange) -> dict[str, Any]:
+    """The line of a chat request, without any text of the conversation; every value is bounded."""
+    principal = exchange.principal
+    return {
+        "time": exchange.ended,
+        "event": "exchange",
+        "receipt": exchange.id,
+        "workspace": cut(principal.workspace),
+        "principal": cut(principal.name),
+        "key": cut(principal.key),
+        "agent": cut(exchange.agent),
+        "model": exchange.model,
+        "upstream": cut(exchange.upstream),
+        "status": exchange.status,
+        "http_status": exchange.http_status,
+        "seconds": round(exchange.seconds, 6),
+        "snapshot": exchange.snapshot.hash[:12],
+        "injected": exchange.injected,
+        "tokens": exchange.tokens,
+        "turns": exchange.turns,
+        "tools_run": cut_names(exchange.tools_run),
+        "usage": cut_usage(exchange.usage),
+        "degraded": sorted(exchange.degraded),
+    }
+
+
+def describe_outcome(outcome: RequestOutcome) -> dict[str, Any]:
+    """The line of any other request."""
+    principal = outcome.principal
+    return {
+        "time": outcome.ended,
+        "event": "request",
+        "route": outcome.route,
+        "workspace": None if principal is None else cut(principal.workspace),
+        "principal": None if principal is None else cut(principal.name),
+        "key": None if principal is None else cut(principal.key),
+        "model": outcome.model,
+        "upstream": cut(outcome.upstream),
+        "http_status": outcome.status,
+        "code": outcome.code,
+        "seconds": round(outcome.seconds, 6),
+        "charged": outcome.tokens,
+    }
+
+
+def cut_names(names: list[str]) -> list[str | None]:
+    return [cut(name) for name in names[:MAX_TOOLS]] + (["…"] if len(names) > MAX_TOOLS else [])
+
+
+def cut_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A usage object as the upstream sent it; only its numbers if it is large."""
+    if usage is None:
+        return None
+    try:
+        if len(orjson.dumps(usage)) <= MAX_USAGE_BYTES:
+            return usage
+    except TypeError:
+        pass  # a number without bounds, or half a character
+    known = ("prompt_tokens", "completion_tokens", "total_tokens")
+    return {name: usage[name] for name in known if is_count(usage.get(name))}
+
+
+def is_count(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < 2**53

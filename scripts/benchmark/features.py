@@ -1,0 +1,55 @@
+"""This gateway with one feature on: what keys, limits and the log add to a request."""
+
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from scripts.benchmark.cells import Kind
+from scripts.benchmark.subjects import Subject, probe, run_gateway
+
+OURS = "gateway"
+QUIET = "gateway without log"
+KEY = "sk-bench-features"
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A gateway that has it, one that has it not, and the most that it may cost."""
+
+    name: str
+    subject: str
+    base: str
+    limit: float
+    settings: Mapping[str, Any]
+
+
+def build_key(**limits: int) -> dict[str, Any]:
+    """Settings with one key, whose limits are never reached."""
+    return {"auth": {"keys": [{"sha256": sha256(KEY.encode()).hexdigest(), "limits": limits}]}}
+
+
+FEATURES = (
+    Feature("exchange log", OURS, QUIET, 1.1, {}),
+    Feature("keys", "gateway with keys", OURS, 1.03, build_key()),
+    Feature("request limit", "gateway with a request limit", OURS, 1.1, build_key(requests=10**9)),
+    Feature("token limit", "gateway with a token limit", OURS, 1.1, build_key(tokens=10**12)),
+)
+
+
+@contextmanager
+def run_features(upstream_port: int, directory: Path) -> Generator[list[Subject]]:
+    """Each in a process of its own; the gateway with its defaults is not among them."""
+    settings = {QUIET: {"log": {"exchanges": False}}}
+    settings |= {one.subject: dict(one.settings) for one in FEATURES if one.settings}
+    with ExitStack() as stack:
+        running = []
+        for name, added in settings.items():
+            bearer = (("authorization", f"Bearer {KEY}"),) if "auth" in added else ()
+            place = directory / name.replace(" ", "-")
+            subject = stack.enter_context(run_gateway(upstream_port, place, name=name, settings=added, headers=bearer))
+            probe(subject, Kind.INJECTED)
+            running.append(subject)
+        yield running

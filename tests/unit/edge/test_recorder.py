@@ -1,0 +1,133 @@
+"""The account of requests: complete, in batches, and bounded whatever happens."""
+
+import asyncio
+import tracemalloc
+from typing import Any
+
+import orjson
+import pytest
+
+from gateway.domain.exchange import Exchange, ForwardedHeaders, TurnReply
+from gateway.domain.principal import Principal
+from gateway.domain.snapshot import EMPTY_SNAPSHOT
+from gateway.edge.logs import MAX_VALUE, RequestLog
+from gateway.edge.metrics import Metrics
+from gateway.edge.recorder import (
+    MAX_TOOLS,
+    MAX_USAGE_BYTES,
+    RequestOutcome,
+    RequestRecorder,
+    cut_usage,
+    describe_exchange,
+    describe_outcome,
+)
+
+CALLER = Principal("shop", key="key-1")
+
+
+def exchange(**said: Any) -> Exchange:
+    return Exchange("x", CALLER, EMPTY_SNAPSHOT, [], replies=[TurnReply("up", 200)], **said)
+
+
+def read_counts(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
+    return dict(metrics.collect().counts[name])
+
+
+def test_a_scrape_sees_what_has_ended_a_moment_before() -> None:
+    metrics = Metrics()
+    recorder = RequestRecorder(metrics, None)
+    recorder.record_exchange(exchange(injected=2, tokens=30, tools_run=["get"], degraded={"store"}), 200, 0.02)
+    recorder.record_exchange(exchange(), 429, 0.01)
+    recorder.record_outcome(RequestOutcome("models", 401))
+    assert read_counts(metrics, "requests") == {("chat", "200"): 1, ("chat", "429"): 1, ("models", "401"): 1}
+    assert read_counts(metrics, "turns") == {("up", "200"): 2}
+    assert read_counts(metrics, "tools") == {("get",): 1}
+    assert read_counts(metrics, "degraded") == {("store",): 1}
+    assert (read_counts(metrics, "injected"), read_counts(metrics, "tokens")) == ({(): 2}, {(): 30})
+    assert read_counts(metrics, "requests")["chat", "200"] == 1, "and counts it once"
+
+
+def test_if_nothing_is_written_any_more_the_counts_stay_right_and_the_memory_bounded() -> None:
+    metrics, log = Metrics(), RequestLog(capacity=500)
+    recorder = RequestRecorder(metrics, log, capacity=100)
+    recorder.record_exchange(exchange(), 200, 0.1)
+    tracemalloc.start()
+    for _ in range(20_000):
+        recorder.record_exchange(exchange(model="m" * 5000, usage={"x": "y" * 1000}), 200, 0.1)
+        recorder.record_outcome(RequestOutcome("passthrough", 200, model="m" * 5000))
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used < 3_000_000
+    assert read_counts(metrics, "requests") == {("chat", "200"): 20_001, ("passthrough", "200"): 20_000}
+    assert log.lost == 40_001 - 500
+
+
+def test_what_the_account_does_not_need_is_let_go_at_once() -> None:
+    ended = exchange(forwarded=ForwardedHeaders((("user-agent", "x" * 60_000),)), model="m" * 1_000_000)
+    ended.context_headers = [(b"x-context-task", b"x" * 60_000)]
+    RequestRecorder(Metrics(), None).record_exchange(ended, 200, 0.1)
+    assert (ended.context_headers, ended.forwarded) == ((), ForwardedHeaders())
+    assert ended.model is not None
+    assert len(ended.model) == MAX_VALUE + 1
+
+
+def test_every_value_of_a_line_is_bounded() -> None:
+    long = "é" * 100_000
+    caller = Principal(long, workspace=long, key=long)
+    ended = Exchange(
+        "x",
+        caller,
+        EMPTY_SNAPSHOT,
+        agent=long,
+        upstream=long,
+        tools_run=[long] * 1000,
+        usage={"a": long, "total_tokens": 5},
+    )
+    RequestRecorder(Metrics(), None).record_exchange(ended, 200, 0.1)
+    line = orjson.dumps(describe_exchange(ended))
+    assert len(line) < 2 * (MAX_VALUE + 10) * (MAX_TOOLS + 6) + MAX_USAGE_BYTES
+    assert orjson.loads(line)["usage"] == {"total_tokens": 5}
+    outcome = RequestOutcome("passthrough", principal=caller, model=long, upstream=long)
+    RequestRecorder(Metrics(), None).record_outcome(outcome)
+    assert len(orjson.dumps(describe_outcome(outcome))) < 2 * (MAX_VALUE + 10) * 7
+
+
+@pytest.mark.parametrize(
+    ("usage", "shown"),
+    [
+        (None, None),
+        ({"total_tokens": 5, "details": {"cached": 1}}, {"total_tokens": 5, "details": {"cached": 1}}),
+        ({"total_tokens": 10**30, "prompt_tokens": 3}, {"prompt_tokens": 3}),
+        ({"total_tokens": 5, "note": "\ud800"}, {"total_tokens": 5}),
+        ({"total_tokens": 5, "note": "x" * 5000}, {"total_tokens": 5}),
+        ({"total_tokens": "x" * 5000}, {}),
+    ],
+)
+def test_usage_is_shown_as_far_as_it_is_reasonable(usage: Any, shown: Any) -> None:
+    assert cut_usage(usage) == shown
+
+
+async def test_the_job_writes_by_itself_and_once_more_at_the_end() -> None:
+    written: list[bytes] = []
+    loop, first = asyncio.get_running_loop(), asyncio.Event()
+
+    def write(data: bytes) -> None:
+        written.append(data)
+        loop.call_soon_threadsafe(first.set)
+
+    recorder = RequestRecorder(Metrics(), RequestLog(write))
+    job = asyncio.create_task(recorder.run())
+    recorder.record_exchange(exchange(), 200, 0.1)
+    await asyncio.wait_for(first.wait(), 10)
+    recorder.record_outcome(RequestOutcome("models", 200))
+    job.cancel()
+    await asyncio.gather(job, return_exceptions=True)
+    assert [orjson.loads(line)["event"] for line in b"".join(written).splitlines()] == ["exchange", "request"]
+
+
+def test_health_is_not_logged() -> None:
+    written: list[bytes] = []
+    recorder = RequestRecorder(Metrics(), RequestLog(written.append))
+    recorder.record_outcome(RequestOutcome("health", 200))
+    recorder.flush()
+    assert written == []
