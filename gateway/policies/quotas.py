@@ -35,7 +35,7 @@ class Quotas:
         own = self._settings.workspaces.get(workspace)
         if own is None:
             return self._settings
-        return self._settings.model_copy(update=dict(own))
+        return self._settings.model_copy(update={str(name): limit for name, limit in own.items()})
 
     def list_uses(self, workspace: str, stored: StoredPolicies, links: int) -> list[QuotaUse]:
         """Every quota of a workspace by name."""
