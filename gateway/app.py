@@ -8,7 +8,7 @@ import logging
 import secrets
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,9 @@ from gateway.edge.recorder import RequestRecorder
 from gateway.edge.site import build_site
 from gateway.errors import Fault, Faults, StoreError
 from gateway.extraction.extract import DocumentCache
-from gateway.links.cache import LinkCache
+from gateway.extraction.extractor import Extractor
+from gateway.fair_queue import FairThreads
+from gateway.links.cache import LinkCache, make_guarded_fetch
 from gateway.pipeline import Pipeline
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import load_policies
@@ -96,6 +98,9 @@ class Gateway:
     access: AccessControl = field(init=False)
     limiter: RateLimiter = field(init=False)
     recorder: RequestRecorder = field(init=False)
+    threads: FairThreads = field(init=False)
+    extractor: Extractor = field(init=False)
+    loaded_files: Fingerprint | None = field(init=False, default=None)  # the state of the policy files in use
 
     def __post_init__(self) -> None:
         fresh = Freshness(self.settings.auth.stale_seconds, lambda: self.policies.contact)
@@ -118,9 +123,14 @@ class Gateway:
     async def _build(cls, settings: Settings, stores: Stores, timings: ConversationTimings) -> Gateway:
         store = MonitoredStore(stores.ephemeral)
         registry = load_type_registry(settings)
-        links = LinkCache(store, settings.links)
+        threads, extractor = FairThreads("work"), Extractor(settings.documents)
+        links = LinkCache(store, settings.links, fetch=make_guarded_fetch(settings.links, extractor))
         materials = PolicyMaterials(DocumentCache(settings.documents), links)
-        policies = PolicyRepository(PolicySource(Path(settings.policies), registry, materials), stores.records)
+        policies = PolicyRepository(
+            PolicySource(Path(settings.policies), registry, materials), stores.records, quotas=settings.quotas
+        )
+        # Before they are read: what is saved meanwhile differs from this, and is noticed.
+        loaded = await asyncio.to_thread(compute_fingerprint, Path(settings.policies))
         await load_policies_and_links(policies, links)
         upstreams = build_upstreams(settings)
         routes = Routes(settings, upstreams)
@@ -128,17 +138,23 @@ class Gateway:
         secret = settings.secret.encode() if settings.secret else await store.put_new(SECRET, secrets.token_bytes(32))
         semantic = None
         if settings.semantic.enabled:
-            semantic = SemanticService(settings.semantic, lambda: open_vectors(settings.store), settings.store)
+            semantic = SemanticService(
+                settings.semantic, lambda: open_vectors(settings.store), settings.store, threads=threads
+            )
         collector = SemanticCollector(semantic) if semantic is not None else None
         memory = MemoryBudget(settings.limits.cache_bytes)
-        builder = ContextBuilder(counter, build_merge(registry), secret, settings.defaults.budget, collector, memory)
+        budget = settings.defaults.budget
+        builder = ContextBuilder(counter, build_merge(registry), secret, budget, collector, memory, threads)
         hidden_turns = HiddenTurns(store, timings.hidden_turns)
         limit = settings.limits.reply_bytes
         pipeline = Pipeline(routes, builder, hidden_turns, settings.defaults, semantic, timings, limit)
         gateway = cls(
             settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline
         )
+        gateway.threads, gateway.extractor, gateway.loaded_files = threads, extractor, loaded
         policies.watch(gateway._follow_policies)
+        policies.watch_records(gateway._follow_records)
+        gateway._follow_records()
         gateway._follow_policies()
         await gateway._remember_keys()
         return gateway
@@ -150,10 +166,15 @@ class Gateway:
             with contextlib.suppress(StoreError):
                 await self.policies.commit(remember_keys(self.policies), CLOSER)
 
+    def _follow_records(self) -> None:
+        """Other records are known: keys are valid or revoked at once."""
+        self.auth.update(self.policies.list_records(KEYS), closed=has_had_keys(self.policies))
+
     def _follow_policies(self) -> None:
         """Other policies serve from now on: what depends on them follows."""
-        self.auth.update(self.policies.list_records(KEYS), closed=has_had_keys(self.policies))
-        self.links.track(one for uses in self.policies.links().values() for _, _, one in uses)
+        links = self.policies.links()
+        users = {url: [use.workspace for use in uses] for url, uses in links.items()}
+        self.links.track((use.link for uses in links.values() for use in uses), users)
         if self.semantic is not None:
             self.semantic.submit(*self.policies.snapshots())
 
@@ -165,6 +186,7 @@ class Gateway:
         metrics.watch_counts("log_lines_lost", lambda: {(): self.log.lost})
         metrics.watch_counts("job_restarts", lambda: self.jobs.restarts)
         metrics.watch_counts("loop_stalls", lambda: {(): self.watchdog.stalls})
+        metrics.watch_counts("shed", self._count_shed)
         metrics.watch_generation(lambda: self.policies.generation)
         metrics.watch_breakers(self.routes.breakers)
         metrics.watch_gauge("store_breaker", lambda: {(): float(self.stores.breaker_open)})
@@ -193,6 +215,10 @@ class Gateway:
         )
         return EdgeApp(chat, site, metrics, self.recorder)
 
+    def _count_shed(self) -> dict[tuple[str, ...], float]:
+        queues = {"requests": self.threads, "policies": self.policies.threads, "documents": self.extractor.threads}
+        return {(name,): threads.queue.shed for name, threads in queues.items()}
+
     def build_management(self) -> Starlette:
         from gateway.edge.manage.composition import ManagementParts, build_management_app
 
@@ -204,15 +230,20 @@ class Gateway:
             store=self.store,
             links=self.links,
             pipeline=self.pipeline,
+            threads=self.threads,
+            extractor=self.extractor,
         )
         return build_management_app(parts)
 
     def _list_enabled(self) -> dict[str, Upstream]:
         return {name: up for name, up in self.upstreams.items() if self.settings.upstreams[name].enabled}
 
-    async def reload(self) -> None:
-        """Read the policies again; a faulty set changes nothing and is reported."""
-        if await self.policies.reload():
+    async def reload(self, *, wait: bool = True) -> None:
+        """Read the policies again; a faulty set changes nothing and is reported.
+
+        Without `wait`, workspaces with policies of their own may follow later.
+        """
+        if await self.policies.reload(wait=wait):
             log.info("policies reloaded, generation %d", self.policies.generation)
         else:
             self.metrics.count_failed_reload()
@@ -223,8 +254,7 @@ class Gateway:
         """Watch the policies, refresh links, write logs, until the block ends."""
         loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_SECONDS)
-        directory = Path(self.settings.policies)
-        self._add_jobs(compute_fingerprint(directory))
+        self._add_jobs(self.loaded_files)
         reloads: set[asyncio.Task[None]] = set()
         loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(self.reload())))
         try:
@@ -246,12 +276,12 @@ class Gateway:
         def watch_files() -> Coroutine[Any, Any, None]:
             # A second watch cannot know what the first one missed: it begins with a reload.
             since = known.pop() if known else frozenset()
-            return watch(directory, self.reload, since=since)
+            return watch(directory, lambda: self.reload(wait=False), since=since)
 
         jobs.add("policy files", watch_files)
         jobs.add("stored policies", self.policies.follow)
         jobs.add("retention", lambda: prune_periodically(self.stores.records, self.store, settings.versions))
-        jobs.add("links", lambda: self.links.run(self.reload))
+        jobs.add("links", lambda: self.links.run(self._use_new_pages))
         jobs.add("request log", self.recorder.run)
         jobs.add("limits", self.limiter.run)
         if self.semantic is not None:
@@ -263,7 +293,14 @@ class Gateway:
             if isinstance(upstream, LitellmUpstream):
                 jobs.add_once(f"upstream {name}", upstream.prepare)
 
+    async def _use_new_pages(self, urls: Collection[str]) -> None:
+        """Links have another text: whoever uses them follows."""
+        await self.policies.update_links(urls)
+
     async def close(self) -> None:
+        await self.policies.close()
+        self.threads.close()
+        self.extractor.threads.close()
         for upstream in self.upstreams.values():
             await upstream.close()
         if self.semantic is not None:

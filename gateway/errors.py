@@ -3,11 +3,12 @@
 GatewayError
 ├── InvalidRequest 400 ── InvalidJson, UnknownAlias, AgentConflict, AgentRequired, ModelRequired, MissingVariable,
 │                         SessionRequired
-├── InvalidApiKey 401      ├── Forbidden 403 ── UserNotAllowed, ForbiddenHost, ModelNotAllowed, ContextRequired
+├── InvalidApiKey 401      ├── Forbidden 403 ── UserNotAllowed, ForbiddenHost, ModelNotAllowed, ContextRequired,
+│                                            QuotaExceeded
 ├── UnknownEndpoint 404    ├── NotFound 404           ├── MethodNotAllowed 405
 ├── RequestTimeout 408     ├── Conflict 409           ├── PreconditionFailed 412
 ├── BodyTooLarge 413       ├── UnsupportedMediaType 415   ├── InvalidObject 422
-├── RateLimited 429        ├── HeadersTooLarge 431    ├── EndpointUnavailable 501
+├── RateLimited 429 ── WorkspaceBusy   ├── HeadersTooLarge 431    ├── EndpointUnavailable 501
 ├── ServiceUnavailable 503 ── StoreUnavailable, UpstreamDisabled   ├── InsufficientStorage 507
 └── UpstreamError 502 ── UpstreamUnreachable, UpstreamInvalid, UpstreamAuth, LoopLimit, UpstreamTimeout (504)
 """
@@ -132,6 +133,20 @@ class ContextRequired(Forbidden):
     code = "context_required"
 
 
+class QuotaExceeded(Forbidden):
+    """A workspace would have more of something than it may have."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, quota: str, limit: int, used: int, wanted: int) -> None:
+        super().__init__(
+            f"The quota {quota} of this workspace is {limit}; {used} are used, and this would make it {wanted}. "
+            "Delete something, or ask the operator for a higher quota.",
+            param=quota,
+        )
+        self.quota, self.limit, self.used = quota, limit, used
+
+
 class UnknownEndpoint(GatewayError):
     status, code, kind = 404, "unknown_endpoint", "invalid_request_error"
 
@@ -187,6 +202,13 @@ class InvalidObject(GatewayError):
 
 class RateLimited(GatewayError):
     status, code, kind = 429, "rate_limited", "rate_limit_error"
+
+
+class WorkspaceBusy(RateLimited):
+    """Too much work of one workspace is waiting; that of others is not affected."""
+
+    code = "workspace_busy"
+    retry_after = 1.0
 
 
 class HeadersTooLarge(GatewayError):

@@ -199,6 +199,34 @@ class VersionSettings(Section):
     audit_days: int = Field(365, ge=1, le=36_500)
 
 
+QuotaName = Literal[
+    "contexts", "profiles", "agents", "prompts", "content", "documents", "drafts", "keys", "links",
+    "record_bytes", "document_bytes", "object_bytes", "list_items",
+]  # fmt: skip
+
+
+class QuotaLimits(Section):
+    """What one workspace may store. Objects of policy files and configured keys do not count."""
+
+    contexts: int = Field(10_000, ge=0)
+    profiles: int = Field(5_000, ge=0)
+    agents: int = Field(5_000, ge=0)
+    prompts: int = Field(10_000, ge=0)
+    content: int = Field(200_000, ge=0)  # nodes
+    documents: int = Field(10_000, ge=0)
+    drafts: int = Field(5_000, ge=0)
+    keys: int = Field(5_000, ge=0)
+    links: int = Field(2_000, ge=0)  # URLs
+    record_bytes: int = Field(512 * 1024 * 1024, ge=0)  # of all objects; every replica keeps them in memory
+    document_bytes: int = Field(2 * 1024 * 1024 * 1024, ge=0)  # of uploads as they were sent
+    object_bytes: int = Field(8 * 1024 * 1024, ge=0)  # of one object
+    list_items: int = Field(10_000, ge=0)  # of one list in an object
+
+
+class QuotaSettings(QuotaLimits):
+    workspaces: dict[str, dict[QuotaName, Annotated[int, Field(ge=0)]]] = {}  # where it differs for one of them
+
+
 class ResourceSettings(Section):
     exclude: list[str] = []  # resource types that policies may not use
 
@@ -221,6 +249,7 @@ class Settings(Section):
     documents: DocumentSettings = DocumentSettings()
     resources: ResourceSettings = ResourceSettings()
     versions: VersionSettings = VersionSettings()
+    quotas: QuotaSettings = QuotaSettings()
     semantic: SemanticSettings = SemanticSettings()
     log: LogSettings = LogSettings()
 

@@ -30,6 +30,7 @@ from gateway.domain.memory_budget import CachePartition, MemoryBudget, SharedVal
 from gateway.domain.scope import Scope
 from gateway.domain.search import Query, SearchResult
 from gateway.domain.snapshot import Snapshot
+from gateway.fair_queue import FairThreads
 from gateway.injection.blocks import add_items, compute_block_tag, entry_cost, render, render_stable
 from gateway.injection.place import escape_json
 from gateway.injection.tools import PLAIN_TOOLS
@@ -85,6 +86,7 @@ class ContextBuilder:
     default_budget: int
     semantic: SemanticCollector | None = None  # None: semantic resources are only offered through the tools
     memory: MemoryBudget = field(default_factory=MemoryBudget)
+    threads: FairThreads = field(default_factory=lambda: FairThreads("builder"))
     lookups: HitCounter = field(default_factory=HitCounter)  # hits and misses of cached selections
     _running: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)  # what several callers may wait for
 
@@ -190,7 +192,7 @@ class ContextBuilder:
 
     async def _run(self, workspace: str, work: Callable[[], Result]) -> Result:
         """Some work of a workspace, off the event loop: counting tokens takes time."""
-        return await asyncio.to_thread(work)
+        return await self.threads.run(workspace, work)
 
     async def _run_once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """The outcome of some work, which callers who need it at the same time share; it ends even if they leave."""

@@ -36,7 +36,9 @@ async def open_policies(settings: Settings) -> AsyncGenerator[OfflinePolicies]:
         # No link is fetched: bundles hold addresses, not pages.
         materials = PolicyMaterials(documents, LinkCache(MemoryEphemeralStore(), settings.links))
         policies = PolicyRepository(
-            PolicySource(Path(settings.policies), load_type_registry(settings), materials), stores.records
+            PolicySource(Path(settings.policies), load_type_registry(settings), materials),
+            stores.records,
+            quotas=settings.quotas,
         )
         await policies.start()
         if not policies.loaded:

@@ -9,6 +9,8 @@ from gateway.control.key_shape import KeyInfo, KeySpec
 from gateway.control.keys import CreatedKey, Keys
 from gateway.domain.record import Author, Record, RecordWrite
 from gateway.errors import NotFound
+from gateway.policies.quotas import Quotas
+from gateway.policies.workspace import StoredPolicies
 from gateway.settings import Settings
 from gateway.stores.open import open_stores
 from gateway.stores.protocols import RecordStore
@@ -20,11 +22,13 @@ class StoredKeys:
 
     store: RecordStore
     records: tuple[Record, ...]
+    quotas: Quotas
 
     def list_records(self, kind: str) -> Iterable[Record]:
         return (record for record in self.records if record.key.kind == kind)
 
     async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
+        self.quotas.check_writes(writes, StoredPolicies().apply(self.records))
         return await self.store.commit(writes, author)
 
 
@@ -34,7 +38,7 @@ async def open_stored_keys(settings: Settings) -> AsyncGenerator[StoredKeys]:
     require_lasting_store(settings, "keep keys in")
     stores = await open_stores(settings.store)
     try:
-        yield StoredKeys(stores.records, (await stores.records.load()).records)
+        yield StoredKeys(stores.records, (await stores.records.load()).records, Quotas(settings.quotas))
     finally:
         await stores.close()
 

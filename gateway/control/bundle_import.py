@@ -1,6 +1,5 @@
 """Imports a bundle, all of it or nothing; a dry run shows what would change."""
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -74,8 +73,8 @@ class BundleImporter:
         async with self._writer.lock(workspace):
             known = {path: node.id for path, node in self._policies.get_snapshot(workspace).nodes.items()}
             entries = self._policies.entries(workspace)
-            bundle = await asyncio.to_thread(_read, document, known)
-            plan = await asyncio.to_thread(self._plan, bundle, entries, options.replace)
+            bundle = await self._policies.threads.run(workspace, _read, document, known)
+            plan = await self._policies.threads.run(workspace, self._plan, bundle, entries, options.replace)
             changed = [one for one in plan if one.action != "unchanged"]
             changes = {(one.kind, one.alias): one.data for one in changed}
             await self._writer.check(workspace, changes, lambda fault: _make_error(bundle.relocate(fault), document))

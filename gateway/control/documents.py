@@ -1,6 +1,5 @@
 """Uploaded documents: identified by the hash of their bytes, kept as extracted text and in their original form."""
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -14,18 +13,16 @@ from gateway.domain.principal import Principal
 from gateway.domain.record import Record, RecordKey, RecordWrite
 from gateway.errors import Conflict, FieldError, InvalidObject, NotFound, VersionConflict
 from gateway.extraction import formats
-from gateway.extraction.extract import extract_content
+from gateway.extraction.extractor import Extractor
 from gateway.extraction.formats import MEDIA_TYPES, DocumentFormat
 from gateway.policies.files import PolicyEntry
 from gateway.policies.repository import PolicyRepository
-from gateway.settings import DocumentSettings
 from gateway.stores.protocols import EphemeralStore
 
 KIND = "documents"
 UNKNOWN_TYPE = "application/octet-stream"
 PIECE = 512 * 1024  # bytes; storing a whole document in one call would exceed a store's time limit
 MAX_TEXT = 2 * 1024 * 1024  # bytes; every replica reads it in one call of the store and keeps it in memory
-PARALLEL_EXTRACTIONS = 2  # each may take documents.memory_mb
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +67,9 @@ class Documents:
     """The documents of every workspace."""
 
     def __init__(
-        self, policies: PolicyRepository, writer: PolicyWriter, store: EphemeralStore, limits: DocumentSettings
+        self, policies: PolicyRepository, writer: PolicyWriter, store: EphemeralStore, extractor: Extractor
     ) -> None:
-        self._policies, self._writer, self._store, self._limits = policies, writer, store, limits
-        self._extractions = asyncio.Semaphore(PARALLEL_EXTRACTIONS)
+        self._policies, self._writer, self._store, self._extractor = policies, writer, store, extractor
 
     def list_all(self, workspace: str) -> list[DocumentInfo]:
         """All documents of a workspace by name."""
@@ -94,7 +90,8 @@ class Documents:
         """Extract and store a document; also returns whether it is new. Raises InvalidObject if it has no text."""
         digest = upload.sha256
         if digest not in self._policies.entries(caller.workspace)[KIND]:
-            text = await self._extract(upload)
+            self._policies.check_upload(caller.workspace, len(upload.content))
+            text = await self._extract(caller.workspace, upload)
             async with self._writer.lock(caller.workspace):
                 if digest not in self._policies.entries(caller.workspace)[KIND]:
                     return await self._save(caller, upload, text)
@@ -125,12 +122,9 @@ class Documents:
             for key in _list_piece_keys(caller.workspace, digest, info.size):
                 await self._store.put(key, b"", ttl=1)
 
-    async def _extract(self, upload: Upload) -> str:
+    async def _extract(self, workspace: str, upload: Upload) -> str:
         try:
-            async with self._extractions:
-                text = await asyncio.to_thread(
-                    extract_content, upload.content, upload.form, self._limits, upload.charset
-                )
+            text = await self._extractor.extract(workspace, upload.content, upload.form, upload.charset)
         except ValueError as error:
             raise _make_error(str(error)) from error
         if not text.strip():
@@ -141,6 +135,7 @@ class Documents:
 
     async def _save(self, caller: Principal, upload: Upload, text: str) -> tuple[DocumentInfo, bool]:
         digest, size = upload.sha256, len(upload.content)
+        self._policies.check_upload(caller.workspace, size)
         for position, piece in enumerate(_list_piece_keys(caller.workspace, digest, size)):
             await self._store.put(piece, upload.content[position * PIECE : (position + 1) * PIECE])
         name = upload.name or f"{digest[:12]}.{upload.form}"
@@ -151,7 +146,7 @@ class Documents:
         try:
             (record,) = await self._policies.commit([write], make_author(caller, "create"))
         except VersionConflict:
-            await self._policies.refresh()  # another replica was faster with the same bytes
+            await self._policies.refresh(caller.workspace)  # another replica was faster with the same bytes
             return self.get(caller.workspace, digest), False
         return replace(info, record=record), True
 

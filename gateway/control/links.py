@@ -44,8 +44,9 @@ class Links:
         if link is None:
             message = f"{name} is not an external link"
             raise InvalidObject(f"{message}: there is nothing to refresh.", [FieldError("", message)])
-        if await self._cache.refresh(link.status.url):
-            await self._policies.reload()
+        url = link.status.url
+        if await self._cache.refresh(url, workspace):
+            await self._policies.update_links({url}, workspace)
         return self._find(workspace, name) or link
 
     def _find(self, workspace: str, resource: str) -> LinkInfo | None:

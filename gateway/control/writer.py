@@ -70,7 +70,7 @@ class PolicyWriter:
             self._locks.setdefault(workspace, asyncio.Lock()),
             Lease(self._store, name, self._owner, LOCK_SECONDS).hold(self._patience),
         ):
-            await self._policies.refresh()
+            await self._policies.refresh(workspace)
             yield
 
     async def check(self, workspace: str, changes: Changes, point: Callable[[Fault], FieldError] | None = None) -> None:
@@ -78,10 +78,10 @@ class PolicyWriter:
 
         Faults that other objects already have do not count: they could never be fixed one by one otherwise.
         """
-        faults = await asyncio.to_thread(self._list_faults, workspace, changes)
+        faults = await self._list_faults(workspace, changes)
         own = {f"{kind}/{alias}" for kind, alias in changes}
         if any(fault.file not in own for fault in faults):
-            known = {str(fault) for fault in await asyncio.to_thread(self._list_faults, workspace, {})}
+            known = {str(fault) for fault in await self._list_faults(workspace, {})}
             faults = [fault for fault in faults if fault.file in own or str(fault) not in known]
         if faults:
             point = point or make_field_error
@@ -100,9 +100,9 @@ class PolicyWriter:
             message = f"{kind}/{alias} was changed by someone else in the meantime. Read it again and retry."
             raise (Conflict if tags is None else PreconditionFailed)(message) from conflict
 
-    def _list_faults(self, workspace: str, changes: Changes) -> list[Fault]:
+    async def _list_faults(self, workspace: str, changes: Changes) -> list[Fault]:
         try:
-            self._policies.trial(workspace, changes)
+            await self._policies.try_changes(workspace, changes)
         except Faults as faults:
             return faults.faults
         return []

@@ -39,6 +39,7 @@ COUNTERS = {
     "reload_failures": MetricInfo("gateway_reload_failures", "Failed policy reloads"),
     "job_restarts": MetricInfo("gateway_job_restarts", "Restarts of background jobs", ("job",)),
     "loop_stalls": MetricInfo("gateway_loop_stalls", "Times that the event loop stood still for more than 250 ms"),
+    "shed": MetricInfo("gateway_shed", "Work refused because too much of its workspace was waiting", ("queue",)),
     "limited": MetricInfo("gateway_limited", "Requests refused by a rate limit of their key", ("limit",)),
     "log_lines_lost": MetricInfo("gateway_log_lines_lost", "Log lines that were dropped because nobody read them"),
     "selection_cache": MetricInfo("gateway_selection_cache", "Selection cache lookups", ("outcome",)),

@@ -5,6 +5,7 @@ exits with REFUSED and a sentence on stdout when it knows why a document cannot 
 """
 
 import io
+import os
 import resource
 import sys
 from typing import IO
@@ -15,6 +16,7 @@ from gateway.extraction.html import html_to_text
 from gateway.extraction.html_tokens import MarkupError
 
 REFUSED = 3
+NICENESS = 10  # requests that are being answered go first
 
 
 def main(arguments: list[str]) -> int:
@@ -35,6 +37,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _limit_resources(cpu_seconds: int, memory: int, output: int) -> None:
+    os.nice(NICENESS)
     for kind, ceiling in (
         (resource.RLIMIT_CPU, cpu_seconds),
         (resource.RLIMIT_AS, memory),

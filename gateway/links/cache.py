@@ -7,19 +7,25 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import msgspec
 
 from gateway.domain.material import LinkMaterial
-from gateway.errors import StoreError
+from gateway.errors import StoreError, WorkspaceBusy
+from gateway.extraction.extractor import Extractor
+from gateway.extraction.formats import DocumentFormat
+from gateway.fair_queue import FairQueue, QueueBounds
 from gateway.links.announcements import LinkAnnouncements
 from gateway.links.guard import LinkGuard
 from gateway.links.page import FetchedPage, FetchError
 from gateway.links.record import (
     LinkCopy,
     LinkRecord,
+    LinkSchedule,
     LinkStatus,
     compute_due_time,
     compute_interval_factor,
@@ -27,14 +33,17 @@ from gateway.links.record import (
     hash_to_fraction,
     make_store_key,
 )
-from gateway.settings import LinkSettings
+from gateway.settings import DocumentSettings, LinkSettings
 from gateway.stores.lease import Lease
 from gateway.stores.protocols import EphemeralStore
 
-CONCURRENCY = 4
+CONCURRENCY = 4  # fetches of one workspace at once
+BOUNDS = QueueBounds(places=2 * CONCURRENCY, each=CONCURRENCY, waiting=16)
+MOST_RUNNING = 64  # fetches that run or wait for a place, of all workspaces
 LEASE_KEY = "lease:links"
 
-Fetch = Callable[[str, str | None, str | None], Awaitable[FetchedPage]]  # url, etag, last_modified
+Fetch = Callable[[str, str | None, str | None, str], Awaitable[FetchedPage]]  # url, etag, last_modified, workspace
+NOBODY: Mapping[str, Collection[str]] = MappingProxyType({})
 
 log = logging.getLogger(__name__)
 
@@ -74,11 +83,15 @@ class LinkCache:
         self._lease = Lease(store, LEASE_KEY, self._owner, timings.lease)
         self._records: dict[str, LinkRecord] = {}
         self._intervals: dict[str, float] = {}
+        self._schedules: dict[str, LinkSchedule] = {}
+        self._users: dict[str, list[str]] = {}  # workspace → its links; the first of them is looked at first
+        self._running: dict[str, str] = {}  # url → workspace: what `run` is fetching
+        self._changed: set[str] = set()  # urls with a text of which nobody has been told yet
         self._unread: set[str] = set()  # tracked, but still to be read from the store
         self._unstored: set[str] = set()  # refreshed here, but not yet written to the store
         self._isolated_since: float | None = None  # since when the store cannot be reached
         self._attempts: dict[str, asyncio.Future[bool]] = {}
-        self._slots = asyncio.Semaphore(CONCURRENCY)
+        self._slots = FairQueue(BOUNDS)
         self._wake = asyncio.Event()
 
     def find_copy(self, url: str) -> LinkCopy | None:
@@ -106,8 +119,11 @@ class LinkCache:
             due_at=(self._compute_due_time(url) or self._clock()) if url in self._intervals else None,
         )
 
-    def track(self, links: Iterable[LinkMaterial]) -> None:
-        """Keep these links fresh from now on, and no others; called on the event loop."""
+    def track(self, links: Iterable[LinkMaterial], users: Mapping[str, Collection[str]] = NOBODY) -> None:
+        """Keep these links fresh from now on, and no others; called on the event loop.
+
+        `users` names the workspaces of a link: they take turns. "" stands for the files, which all share.
+        """
         intervals: dict[str, float] = {}
         for link in links:
             interval = link.interval or self._limits.interval
@@ -116,6 +132,11 @@ class LinkCache:
         self._records = {url: record for url, record in self._records.items() if url in intervals}
         self._unstored &= intervals.keys()
         self._intervals = intervals
+        self._schedules = {url: self._schedules.get(url) or self._make_schedule(url) for url in intervals}
+        self._users = {}
+        for url in intervals:
+            for workspace in users.get(url, ("",)):
+                self._users.setdefault(workspace, []).append(url)
         self._wake.set()
 
     async def load(self, urls: Iterable[str]) -> None:
@@ -127,38 +148,55 @@ class LinkCache:
         except StoreError as error:
             log.warning("copies of links could not be loaded: %s", error)
 
-    async def run(self, on_change: Callable[[], Awaitable[None]]) -> None:
-        """Refresh what is due until cancelled; `on_change`, which must not raise, is awaited when a text is new."""
-        while True:
-            self._wake.clear()
-            changed = await self._adopt_changes()
-            due = await self._claim_due()
-            if due:
-                async with self._lease.keep_renewed():
-                    changed |= await self._refresh_batch(due)
-            if changed:
-                await on_change()
-            if not due:
+    async def run(self, on_change: Callable[[frozenset[str]], Awaitable[None]]) -> None:
+        """Refresh what is due until cancelled; `on_change`, which must not raise, hears of the URLs with a new text.
+
+        A fetch that takes long delays no other: whenever one ends, the next is started.
+        """
+        async with asyncio.TaskGroup() as fetches:
+            while True:
+                self._wake.clear()
+                self._changed |= await self._adopt_changes()
+                for url, workspace in (await self._claim_due()).items():
+                    self._running[url] = workspace
+                    fetches.create_task(self._refresh_due(url, workspace))
+                if self._changed:
+                    changed, self._changed = frozenset(self._changed), set()
+                    await on_change(changed)
                 await self._sleep()
 
-    async def refresh(self, url: str) -> bool:
-        """Fetch the page now; whether its text is new. A failure keeps the present copy and is recorded in it."""
+    async def refresh(self, url: str, workspace: str = "") -> bool:
+        """Fetch the page now; whether its text is new. A failure keeps the present copy and is recorded in it.
+
+        Raises WorkspaceBusy if too many fetches of the workspace are waiting.
+        """
         if (running := self._attempts.get(url)) is not None:
             return await asyncio.shield(running)
         attempt = self._attempts[url] = asyncio.get_running_loop().create_future()
         changed = False
         try:
-            async with self._slots:
-                changed = await self._attempt(url)
+            async with self._slots.hold(workspace):
+                changed = await self._attempt(url, workspace)
             return changed
         finally:
             del self._attempts[url]
             attempt.set_result(changed)
 
-    async def _attempt(self, url: str) -> bool:
+    async def _refresh_due(self, url: str, workspace: str) -> None:
+        try:
+            if await self.refresh(url, workspace):
+                self._changed.add(url)
+        except WorkspaceBusy:
+            log.info("links of workspace %r wait: too many of them are being fetched", workspace)
+        finally:
+            del self._running[url]
+            self._wake.set()
+
+    async def _attempt(self, url: str, workspace: str) -> bool:
         previous = self._records.get(url, LinkRecord())
         # Whatever a page makes a parser raise is recorded on its link; the others are refreshed nevertheless.
-        (page,) = await asyncio.gather(self._fetch(url, previous.etag, previous.last_modified), return_exceptions=True)
+        fetching = self._fetch(url, previous.etag, previous.last_modified, workspace)
+        (page,) = await asyncio.gather(fetching, return_exceptions=True)
         try:
             record = previous.apply_success(unwrap_page(page), self._clock())
         except ValueError as error:
@@ -167,11 +205,6 @@ class LinkCache:
         self._records[url] = record
         await self._save(url, record)
         return record.text != previous.text
-
-    async def _refresh_batch(self, urls: Sequence[str]) -> bool:
-        async with asyncio.TaskGroup() as group:
-            attempts = [group.create_task(self.refresh(url)) for url in urls]
-        return any(attempt.result() for attempt in attempts)
 
     async def _save(self, url: str, record: LinkRecord) -> None:
         try:
@@ -182,10 +215,10 @@ class LinkCache:
             self._unstored.add(url)
             log.warning("the copy of a link could not be stored: %s", error)
 
-    async def _adopt_changes(self) -> bool:
-        """Read what other replicas have fetched; whether a text is new."""
+    async def _adopt_changes(self) -> set[str]:
+        """Read what other replicas have fetched; the URLs whose text is new."""
         if not self._intervals:
-            return False
+            return set()
         try:
             keys = await self._announcements.read_changed_keys()
             if keys is None or keys:
@@ -197,17 +230,18 @@ class LinkCache:
             if self._isolated_since is None:
                 self._isolated_since = self._clock()
                 log.warning("links are not shared with other replicas: %s", error)
-            return False
+            return set()
         self._isolated_since = None
         return changed
 
-    async def _read_stored(self, urls: Sequence[str]) -> bool:
-        changed = False
+    async def _read_stored(self, urls: Sequence[str]) -> set[str]:
+        changed: set[str] = set()
         for url in urls:  # one by one: several large pages would exceed the timeout of a call
             found = await self._store.get_many([make_store_key(url)])
             self._unread.discard(url)
             stored = found.get(make_store_key(url))
-            changed |= stored is not None and self._adopt(url, stored)
+            if stored is not None and self._adopt(url, stored):
+                changed.add(url)
         return changed
 
     def _adopt(self, url: str, stored: bytes) -> bool:
@@ -225,28 +259,51 @@ class LinkCache:
         self._records[url] = record
         return record.text != previous.text
 
-    async def _claim_due(self) -> list[str]:
-        """What this replica has to fetch now."""
-        now = self._clock()
-        due = [url for url in self._intervals if self._compute_due_time(url) <= now]
-        if not due:
-            return []
+    async def _claim_due(self) -> dict[str, str]:
+        """What this replica has to start fetching now, by URL, with the workspace that it is fetched for."""
+        due = self._choose_due(self._clock())
+        if not due and not self._running:
+            return {}
         if self._isolated_since is not None:
-            # All replicas are in this situation: fetch less often, so that web servers do not notice our outage.
-            since = self._isolated_since
-            return [url for url in due if self._compute_isolated_due_time(url, since) <= now][:CONCURRENCY]
+            return due
         try:
-            return due[:CONCURRENCY] if await self._lease.acquire() else []
+            return due if await self._lease.acquire() else {}
         except StoreError:
-            return []
+            return {}
+
+    def _choose_due(self, now: float) -> dict[str, str]:
+        """Up to so many links of each workspace: a thousand slow ones of one delay nobody else's."""
+        chosen: dict[str, str] = {}
+        taken = Counter(self._running.values())
+        for workspace, urls in self._users.items():
+            for url in urls:
+                if taken[workspace] >= CONCURRENCY or len(self._running) + len(chosen) >= MOST_RUNNING:
+                    break
+                if url not in chosen and url not in self._attempts and self._is_due(url, now):
+                    chosen[url] = workspace
+                    taken[workspace] += 1
+        if chosen:  # who comes late in the list is not always the one for whom nothing is left
+            first = next(iter(self._users))
+            self._users[first] = self._users.pop(first)
+        return chosen
+
+    def _is_due(self, url: str, now: float) -> bool:
+        if self._isolated_since is None:
+            return self._compute_due_time(url) <= now
+        # All replicas are in this situation: fetch less often, so that web servers do not notice our outage.
+        return self._compute_isolated_due_time(url, self._isolated_since) <= now
+
+    def _make_schedule(self, url: str) -> LinkSchedule:
+        owner = self._owner
+        return LinkSchedule(compute_interval_factor(url), hash_to_fraction(f"{owner} {url}"))
 
     def _compute_due_time(self, url: str) -> float:
-        interval, record = self._intervals[url], self._records.get(url)
-        due = compute_due_time(record, interval, compute_interval_factor(url))
-        return due if record is None else due + compute_replica_delay(self._owner, url, interval)
+        interval, record, schedule = self._intervals[url], self._records.get(url), self._schedules[url]
+        due = compute_due_time(record, interval, schedule.factor)
+        return due if record is None else due + compute_replica_delay(schedule.fraction, interval)
 
     def _compute_isolated_due_time(self, url: str, since: float) -> float:
-        wait = self._timings.isolation * (1 + hash_to_fraction(f"{self._owner} {url}"))
+        wait = self._timings.isolation * (1 + self._schedules[url].fraction)
         return max(self._compute_due_time(url) + self._intervals[url], since + wait)
 
     def _compute_age(self, record: LinkRecord) -> float:
@@ -274,13 +331,18 @@ def unwrap_page(page: FetchedPage | BaseException) -> FetchedPage:
     raise FetchError(f"its text cannot be read: {type(page).__name__}: {page}") from page
 
 
-def make_guarded_fetch(limits: LinkSettings) -> Fetch:
+def make_guarded_fetch(limits: LinkSettings, extractor: Extractor | None = None) -> Fetch:
     """A fetch within the configured limits, behind the guard."""
-    guard = LinkGuard(limits.allow)
+    guard, extractor = LinkGuard(limits.allow), extractor or Extractor(DocumentSettings())
 
-    async def fetch(url: str, etag: str | None, last_modified: str | None) -> FetchedPage:
+    async def fetch(url: str, etag: str | None, last_modified: str | None, workspace: str = "") -> FetchedPage:
         from gateway.links.fetch import fetch_page  # with an HTTP client that only links need
 
-        return await fetch_page(url, guard=guard, limits=limits, etag=etag, last_modified=last_modified)
+        async def extract(content: bytes, charset: str | None) -> str:
+            return await extractor.extract(workspace, content, DocumentFormat.HTML, charset)
+
+        return await fetch_page(
+            url, guard=guard, limits=limits, etag=etag, last_modified=last_modified, extract=extract
+        )
 
     return fetch

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from types import MappingProxyType
@@ -26,6 +26,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 CHARSET = re.compile(r"""charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
 # identity: 800 bytes of brotli can unpack to half a gigabyte before the size is checked.
+ExtractPage = Callable[[bytes, str | None], Awaitable[str]]  # content, charset
 HEADERS = MappingProxyType(
     {
         "User-Agent": "context-gateway",
@@ -44,8 +45,19 @@ class PageReply:
     body: bytes
 
 
+async def extract_page(content: bytes, charset: str | None) -> str:
+    """The text of a page, for whoever shares the threads with nobody."""
+    return await asyncio.to_thread(extract_html, content, DocumentSettings(), charset)
+
+
 async def fetch_page(
-    url: str, *, guard: LinkGuard, limits: LinkSettings, etag: str | None = None, last_modified: str | None = None
+    url: str,
+    *,
+    guard: LinkGuard,
+    limits: LinkSettings,
+    etag: str | None = None,
+    last_modified: str | None = None,
+    extract: ExtractPage = extract_page,
 ) -> FetchedPage:
     """The page as text; raises LinkRefused if the guard does not admit it, else FetchError."""
     headers = dict(HEADERS)
@@ -64,7 +76,7 @@ async def fetch_page(
         return FetchedPage(304, None, "", etag, last_modified)
     if reply.status != 200:
         raise FetchError(f"the server answered {reply.status}")
-    return await _extract_page(reply)
+    return await _extract_page(reply, extract)
 
 
 async def _follow_redirects(url: str, headers: Mapping[str, str], guard: LinkGuard, max_bytes: int) -> PageReply:
@@ -115,7 +127,7 @@ async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     return bytes(body)
 
 
-async def _extract_page(reply: PageReply) -> FetchedPage:
+async def _extract_page(reply: PageReply, extract: ExtractPage = extract_page) -> FetchedPage:
     declared = reply.headers.get("Content-Type", "")
     media_type = declared.partition(";")[0].strip().lower()
     match = CHARSET.search(declared)
@@ -124,7 +136,7 @@ async def _extract_page(reply: PageReply) -> FetchedPage:
         raise FetchError(f"its content type {media_type!r} is not text")
     try:
         if media_type in HTML:
-            text = await asyncio.to_thread(extract_html, reply.body, DocumentSettings(), charset)
+            text = await extract(reply.body, charset)
         else:
             text = formats.decode_text(reply.body, charset)
     except ValueError as error:

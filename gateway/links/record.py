@@ -35,6 +35,14 @@ class LinkStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkSchedule:
+    """What is constant about a link's times on one replica, computed once."""
+
+    factor: float  # of its interval
+    fraction: float  # 0 to 1: how late this replica is among all
+
+
+@dataclass(frozen=True, slots=True)
 class LinkRecord:
     """What is stored about a link between attempts and restarts."""
 
@@ -81,9 +89,9 @@ def compute_interval_factor(url: str) -> float:
     return 0.9 + 0.2 * hash_to_fraction(url)
 
 
-def compute_replica_delay(owner: str, url: str, interval: float) -> float:
+def compute_replica_delay(fraction: float, interval: float) -> float:
     """How much later than others a replica notices, so that not all of them request the lease at the same moment."""
-    return min(REPLICA_SPREAD_SECONDS, 0.02 * interval) * hash_to_fraction(f"{owner} {url}")
+    return min(REPLICA_SPREAD_SECONDS, 0.02 * interval) * fraction
 
 
 def hash_to_fraction(text: str) -> float:

@@ -1,7 +1,7 @@
 """One entry of the policies, compiled on its own and kept until the entry changes."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from gateway.domain.material import LinkMaterial
 from gateway.domain.resource import Resource
 from gateway.errors import Fault
 from gateway.policies.agent_compiler import AgentCompiler
-from gateway.policies.context_compiler import ContextCompiler, PolicySource
+from gateway.policies.context_compiler import ContextCompiler, ForeignText, PolicySource, TextFinder, TextMaterial
 from gateway.policies.files import PolicyEntry
 
 COMPILED_KINDS = ("contexts", "profiles", "agents", "prompts")  # the kinds whose entries are compiled one by one
@@ -31,14 +31,19 @@ class CompiledEntry:
     digest: bytes  # of the content, regardless of spacing, comments and version
     faults: tuple[Fault, ...] = ()
     links: Mapping[str, LinkMaterial] | None = None  # by resource id; contexts only
-    reusable: bool = True  # compiling the entry again would give the same: it takes no text from elsewhere
+    reusable: bool = True  # compiling the entry again would give the same, if the texts from elsewhere are the same
+    texts: tuple[ForeignText, ...] = ()  # what it was given besides its own data
     validity_bounds: tuple[float, ...] = ()  # when something in it becomes valid or expires
 
-    def is_current_for(self, entry: PolicyEntry) -> bool:
+    def is_current_for(self, entry: PolicyEntry, find_text: Callable[[TextMaterial], str | None]) -> bool:
         """Whether compiling `entry` would give the same again."""
         own = self.entry
         return (
-            self.reusable and own.data is entry.data and own.record is entry.record and own.location == entry.location
+            self.reusable
+            and own.data is entry.data
+            and own.record is entry.record
+            and own.location == entry.location
+            and all(find_text(one.material) == one.text for one in self.texts)
         )
 
 
@@ -54,9 +59,10 @@ def compile_entries(
 ) -> dict[str, CompiledEntry]:
     """Compile every entry; former results are reused where nothing can differ."""
     compiled: dict[str, CompiledEntry] = {}
+    find_text = TextFinder(source.materials, documents).find
     for alias, entry in entries.items():
         known = former.get(alias)
-        if known is None or not known.is_current_for(entry):
+        if known is None or not known.is_current_for(entry, find_text):
             known = compile_entry(kind, entry, source, documents)
         compiled[alias] = known
     return compiled
@@ -83,9 +89,11 @@ def _compile_context(entry: PolicyEntry, source: PolicySource, documents: Mappin
     if context is not None and entry.record is not None and entry.record.version > 1:
         resources = tuple(replace(one, version=entry.record.version) for one in context.resources)
         context = replace(context, resources=resources)
-    reusable = not (compiler.external or compiler.faults)
+    reusable = not (compiler.reads_files or compiler.faults)
     bounds = () if context is None else tuple(_list_validity_bounds(context))
-    return CompiledEntry(entry, context, digest, tuple(compiler.faults), compiler.links, reusable, bounds)
+    return CompiledEntry(
+        entry, context, digest, tuple(compiler.faults), compiler.links, reusable, tuple(compiler.texts), bounds
+    )
 
 
 def _list_validity_bounds(context: Context) -> Iterator[float]:

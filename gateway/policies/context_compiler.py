@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.domain.context import Context
 from gateway.domain.material import BlobMaterial, FileMaterial, LinkMaterial
@@ -30,6 +30,29 @@ class PolicySource:
     materials: Materials
 
 
+TextMaterial = BlobMaterial | LinkMaterial
+
+
+class ForeignText(NamedTuple):
+    """A text that an entry was compiled with: of an upload or of a page."""
+
+    material: TextMaterial
+    text: str | None  # None: there is none yet
+
+
+@dataclass(frozen=True, slots=True)
+class TextFinder:
+    """Finds the texts of uploads and pages."""
+
+    materials: Materials
+    documents: Mapping[str, str]  # SHA-256 → text
+
+    def find(self, material: TextMaterial) -> str | None:
+        if isinstance(material, BlobMaterial):
+            return self.documents.get(material.sha256)
+        return self.materials.link(material.url)
+
+
 @dataclass(frozen=True, slots=True)
 class ContextCompiler:
     """Compiles one entry of `contexts`; faults are collected, not raised."""
@@ -38,7 +61,12 @@ class ContextCompiler:
     documents: Mapping[str, str]  # SHA-256 → text of an uploaded document
     faults: list[Fault] = field(default_factory=list)
     links: dict[str, LinkMaterial] = field(default_factory=dict)  # by resource id
-    external: set[str] = field(default_factory=set)  # ids of resources whose text comes from outside the entry
+    texts: list[ForeignText] = field(default_factory=list)  # of documents and links
+    file_users: set[str] = field(default_factory=set)  # ids of resources whose text lies in a file
+
+    @property
+    def reads_files(self) -> bool:
+        return bool(self.file_users)
 
     def compile(self, entry: PolicyEntry) -> Context | None:
         self._check_alias(entry)
@@ -99,17 +127,18 @@ class ContextCompiler:
 
     def _render(self, identity: str, kind: ResourceType, data: Any, entry: PolicyEntry) -> str | None:
         material = kind.material(data)
-        if material is not None:
-            self.external.add(identity)
+        if material is None:
+            return kind.render(data, None)
         if isinstance(material, FileMaterial):
+            self.file_users.add(identity)
             return kind.render(data, self._read_file(material.path, entry))
-        if isinstance(material, BlobMaterial):
-            return kind.render(data, self._get_upload(material.sha256))
+        text = TextFinder(self.source.materials, self.documents).find(material)
+        self.texts.append(ForeignText(material, text))
         if isinstance(material, LinkMaterial):
             self.links[identity] = material
-            text = self.source.materials.link(material.url)
-            return None if text is None else kind.render(data, text)
-        return kind.render(data, None)
+        elif text is None:
+            raise ValueError(f"there is no uploaded document {material.sha256!r}")
+        return None if text is None else kind.render(data, text)
 
     def _read_file(self, written: str, entry: PolicyEntry) -> str:
         # Stored entries have no lines. Callers of the API must not be able to read the server's files.
@@ -117,11 +146,6 @@ class ContextCompiler:
             raise ValueError("only policy files can name a path; upload the document and give its sha256")
         folder = Path(entry.location.document.name).parent
         return self.source.materials.file(resolve_document_path(self.source.directory, folder, written))
-
-    def _get_upload(self, sha256: str) -> str:
-        if sha256 not in self.documents:
-            raise ValueError(f"there is no uploaded document {sha256!r}")
-        return self.documents[sha256]
 
     def _check_alias(self, entry: PolicyEntry) -> None:
         fault = find_alias_fault(entry.alias)

@@ -1,15 +1,13 @@
 """What is served at one moment, and how the next generation is built from files and records."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gateway.domain.material import LinkMaterial
-from gateway.domain.record import Record
 from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 from gateway.errors import Faults
-from gateway.policies.assembly import assemble
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import FilePolicies
 from gateway.policies.shapes import find_reader_fault
@@ -29,6 +27,15 @@ class LinkUse(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkspaceBuild:
+    """What a build came to: a workspace, or None if nothing is stored; with an error, it cannot be served."""
+
+    workspace: Workspace | None = None
+    error: str | None = None
+    warning: str | None = None  # what in it has no effect
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyGeneration:
     """Everything that is served at one moment; it is replaced as a whole."""
 
@@ -38,6 +45,8 @@ class PolicyGeneration:
     stored: StoredPolicies = field(default_factory=StoredPolicies)
     workspaces: Mapping[str, Workspace] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)  # workspace → why its latest policies are not used
+    faulty: Mapping[str, Workspace] = field(default_factory=dict)  # what those with an error have stored
+    unbuilt: frozenset[str] = frozenset()  # have stored policies, but were never built: they are not served yet
     warnings: Mapping[str, str] = field(default_factory=dict)  # workspace → what in its policies has no effect
 
     @property
@@ -56,63 +65,89 @@ class PolicyGeneration:
                     uses.setdefault(link.url, []).append(LinkUse(workspace, resource, link))
         return uses
 
-    def has_expired(self, now: float) -> bool:
-        """Whether something has become valid or expired since it was built."""
+    def list_expired(self, now: float) -> list[str]:
+        """The workspaces in which something has become valid or expired since they were built."""
         # A workspace with an error keeps its former snapshot, whose time has passed for good.
-        others = (one.snapshot for name, one in self.workspaces.items() if name not in self.errors)
-        bounds = (snapshot.valid_until for snapshot in (self.base, *others))
-        return any(bound is not None and bound <= now for bound in bounds)
+        others = (name for name in self.workspaces if name not in self.errors)
+        return [name for name in others if _has_passed(self.workspaces[name].snapshot, now)]
+
+    def has_expired_files(self, now: float) -> bool:
+        """Whether something in the files has become valid or expired."""
+        return _has_passed(self.base, now)
+
+    def list_link_users(self, urls: Collection[str]) -> list[str]:
+        """The workspaces that use one of these links; "": the files, which all share."""
+        return sorted({use.workspace for url, uses in self.links().items() if url in urls for use in uses})
+
+    def replace_workspace(self, name: str, built: WorkspaceBuild) -> "PolicyGeneration":
+        """The next generation: with one workspace built anew. One with faults keeps the snapshot that it had."""
+        former = self.workspaces.get(name)
+        keeps = built.workspace is not None and former is not None and built.workspace.snapshot is former.snapshot
+        number = self.number if keeps else self.number + 1
+        workspaces, errors, faulty = dict(self.workspaces), dict(self.errors), dict(self.faulty)
+        warnings = {other: warning for other, warning in self.warnings.items() if other != name}
+        if built.warning is not None:
+            warnings[name] = built.warning
+        errors.pop(name, None)
+        faulty.pop(name, None)
+        if built.error is not None:
+            errors[name] = built.error
+            if built.workspace is not None:
+                faulty[name] = built.workspace
+        elif built.workspace is None:
+            workspaces.pop(name, None)
+        else:
+            workspaces[name] = built.workspace if keeps else built.workspace.replace_generation(number)
+        return replace(
+            self,
+            number=number,
+            workspaces=workspaces,
+            errors=errors,
+            faulty=faulty,
+            warnings=warnings,
+            unbuilt=self.unbuilt - {name},
+        )
+
+
+def _says_the_same(workspace: Workspace, former: Workspace, now: float) -> bool:
+    return not _has_passed(former.snapshot, now) and workspace.says_the_same(former)
+
+
+def _has_passed(snapshot: Snapshot, now: float) -> bool:
+    return snapshot.valid_until is not None and snapshot.valid_until <= now
 
 
 class GenerationBuilder:
-    """Builds generations. It takes milliseconds of CPU: not on the event loop."""
+    """Builds workspaces. It takes milliseconds of CPU, or seconds: not on the event loop."""
 
     def __init__(self, source: PolicySource, clock: Callable[[], float]) -> None:
         self._source = source
         self._clock = clock
 
-    def apply_files(self, current: PolicyGeneration, files: FilePolicies) -> PolicyGeneration:
-        """Everything with other files; raises their Faults. A workspace with faults keeps what it had."""
-        number = current.number + 1
-        base = assemble(files.policies, number, self._clock())
-        fresh = replace(current, number=number, files=files, base=base)
-        return self._build_workspaces(fresh, current.stored.workspaces)
-
-    def apply_records(
-        self, current: PolicyGeneration, records: Sequence[Record], *, complete: bool = False
-    ) -> PolicyGeneration:
-        """With changed records, or with `complete` ones, which replace all that were known."""
-        touched = {record.key.workspace for record in records}
-        if complete:
-            touched |= {record.key.workspace for record in current.stored.records()}
-        former = StoredPolicies() if complete else current.stored
-        fresh = replace(current, number=current.number + 1, stored=former.apply(records))
-        return self._build_workspaces(fresh, touched)
+    def build(self, generation: PolicyGeneration, name: str) -> WorkspaceBuild:
+        """A workspace from what is stored now."""
+        workspace = self.build_workspace(generation, name)
+        if workspace.is_empty:
+            return WorkspaceBuild()
+        former = generation.workspaces.get(name)
+        now = self._clock()
+        if former is not None and name not in generation.errors and _says_the_same(workspace, former, now):
+            return WorkspaceBuild(former.replace_entries(workspace.own), warning=generation.warnings.get(name))
+        try:
+            assembled = workspace.assemble(generation.number, now)
+        except Faults as faults:
+            log.error("the stored policies of workspace %r are invalid and not in use:\n%s", name, faults)
+            return WorkspaceBuild(workspace, str(faults))
+        warning = describe_bare_readers(assembled.snapshot)
+        if warning is not None and warning != generation.warnings.get(name):
+            log.error("in the stored policies of workspace %r, %s", name, warning)
+        return WorkspaceBuild(assembled, warning=warning)
 
     def build_workspace(self, generation: PolicyGeneration, name: str, changes: Changes | None = None) -> Workspace:
         """A workspace with its stored policies and, if given, changes to them; not yet assembled."""
         entries = generation.stored.preview_entries(name, changes or {})
-        return Workspace.build(entries, generation.loaded_files, self._source, generation.workspaces.get(name))
-
-    def _build_workspaces(self, fresh: PolicyGeneration, names: Iterable[str]) -> PolicyGeneration:
-        workspaces, errors, warnings = dict(fresh.workspaces), dict(fresh.errors), dict(fresh.warnings)
-        for name in names:
-            errors.pop(name, None)
-            known = warnings.pop(name, None)
-            try:
-                workspace = self.build_workspace(fresh, name)
-                if workspace.is_empty:
-                    workspaces.pop(name, None)
-                else:
-                    workspaces[name] = workspace.assemble(fresh.number, self._clock())
-                    if warning := describe_bare_readers(workspaces[name].snapshot):
-                        warnings[name] = warning
-                        if warning != known:
-                            log.error("in the stored policies of workspace %r, %s", name, warning)
-            except Faults as faults:
-                errors[name] = str(faults)
-                log.error("the stored policies of workspace %r are invalid and not in use:\n%s", name, faults)
-        return replace(fresh, workspaces=workspaces, errors=errors, warnings=warnings)
+        former = generation.faulty.get(name) or generation.workspaces.get(name)
+        return Workspace.build(entries, generation.loaded_files, self._source, former)
 
 
 def describe_bare_readers(snapshot: Snapshot) -> str | None:

@@ -6,21 +6,32 @@ import gc
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from gateway.domain.record import Author, FeedPosition, Record, RecordBatch, RecordWrite
 from gateway.domain.snapshot import ServedSnapshots, Snapshot
-from gateway.errors import Faults, ServiceUnavailable, StoreError, VersionConflict
+from gateway.errors import Faults, ServiceUnavailable, StoreError, VersionConflict, WorkspaceBusy
+from gateway.fair_queue import FairThreads, QueueBounds
 from gateway.ids import make_id
 from gateway.policies.assembly import assemble
 from gateway.policies.context_compiler import PolicySource
-from gateway.policies.file_policies import FilePolicyReader
-from gateway.policies.generation import GenerationBuilder, LinkUse, PolicyGeneration
-from gateway.policies.workspace import Changes, WorkspaceEntries
+from gateway.policies.file_policies import FilePolicies, FilePolicyReader
+from gateway.policies.files import SECTIONS
+from gateway.policies.generation import GenerationBuilder, LinkUse, PolicyGeneration, WorkspaceBuild
+from gateway.policies.quotas import Quotas, QuotaUse
+from gateway.policies.workspace import Changes, StoredPolicies, WorkspaceEntries
+from gateway.policies.workspace_builds import WorkspaceBuilds
+from gateway.settings import QuotaSettings
 from gateway.stores.protocols import RecordStore
 
 POLL_SECONDS = 0.5
+START_PATIENCE = 60.0  # seconds that a start waits until the policies of all workspaces are compiled
+BUSY_SECONDS = 0.2  # until a build that found no room in the queue is tried again
+NOTIFY_SECONDS = 0.1  # between two announcements while many workspaces are built
+LARGE_BYTES = 64 * 1024  # of writes; more are not looked through on the event loop
+DEFAULT_QUOTAS = QuotaSettings()
+COMPILE_BOUNDS = QueueBounds(places=3, each=1, waiting=64)
 FULL_COLLECTION_SWAPS = 2048  # after so many swaps all objects are examined: the event loop stops for about 75 ms
 DEFAULT = "default"
 RESTORE_ATTEMPTS = 5  # to write back what a store has lost while other replicas do the same
@@ -31,27 +42,39 @@ log = logging.getLogger(__name__)
 
 
 class PolicyRepository:
-    """What new requests work with. A request calls `get_snapshot` once; that snapshot never changes."""
+    """What new requests work with. A request calls `get_snapshot` once; that snapshot never changes.
+
+    The files, what is known of the store, and each workspace change independently of each other. Workspaces are built
+    in threads that they share fairly: nobody waits until another's policies are compiled.
+    """
 
     def __init__(
         self,
         source: PolicySource,
         store: RecordStore,
         *,
+        quotas: QuotaSettings = DEFAULT_QUOTAS,
         clock: Callable[[], float] = time.time,
         full_collection_swaps: int = FULL_COLLECTION_SWAPS,
     ) -> None:
         self._reader = FilePolicyReader(source)
         self._builder = GenerationBuilder(source, clock)
         self._store = store
+        self._quotas = Quotas(quotas)
         self._clock = clock
         self._full_collection_swaps = full_collection_swaps
         self._now = PolicyGeneration()
         self._position: FeedPosition | None = None
-        self._lock = asyncio.Lock()
+        self._feed_lock = asyncio.Lock()  # held while the store is read
+        self._files_lock = asyncio.Lock()  # held while the files are read
+        self._builds = WorkspaceBuilds(self._build)
         self._entries: dict[str, WorkspaceEntries] = {}  # of this generation, for workspaces that were asked for
         self._watchers: list[Callable[[], None]] = []
+        self._record_watchers: list[Callable[[], None]] = []
+        self._known_generation = 0  # of which the watchers have heard, …
+        self._notified_at = -math.inf  # … and when
         self._file_error: str | None = None
+        self.threads = FairThreads("policies", COMPILE_BOUNDS)
         self.contact = -math.inf  # when the store answered last, in monotonic seconds; -inf: never
         self.store_error: str | None = None
 
@@ -81,7 +104,7 @@ class PolicyRepository:
         known = self._now.workspaces.get(workspace)
         if known is not None:
             return known.snapshot
-        if self._position is None or workspace in self._now.errors:
+        if self._position is None or workspace in self._now.errors or workspace in self._now.unbuilt:
             raise ServiceUnavailable("The policies of this workspace are not available. See the gateway's log.")
         return self._now.base
 
@@ -95,7 +118,9 @@ class PolicyRepository:
         found = self._entries.get(workspace)
         if found is None:
             # A workspace with faults is served its former policies, but its editors have to see what is stored.
-            known = None if workspace in self._now.errors else self._now.workspaces.get(workspace)
+            known = self._now.faulty.get(workspace) or self._now.workspaces.get(workspace)
+            if known is None and workspace in self._now.stored.list_users():
+                raise ServiceUnavailable("The policies of this workspace are still being compiled. Retry in a moment.")
             known = known or self._builder.build_workspace(self._now, workspace)
             found = self._entries[workspace] = known.entries(self._now.loaded_files)
         return found
@@ -109,8 +134,12 @@ class PolicyRepository:
         return self._now.links()
 
     def watch(self, notify: Callable[[], None]) -> None:
-        """Call `notify` after every swap, before the caller that caused it continues."""
+        """Call `notify` when other policies serve, before the caller that caused it continues."""
         self._watchers.append(notify)
+
+    def watch_records(self, notify: Callable[[], None]) -> None:
+        """Call `notify` when other records are known, of whatever kind, before the caller that caused it continues."""
+        self._record_watchers.append(notify)
 
     async def start(self) -> None:
         """The first load; raises Faults of the files, because a server must not start without its policies.
@@ -121,33 +150,59 @@ class PolicyRepository:
         base = await asyncio.to_thread(assemble, files.policies, 1, self._clock())
         self._now = PolicyGeneration(1, files, base)
         with contextlib.suppress(StoreError):
-            await self.refresh()
+            await self._read_feed()
+        await self._builds.wait(within=START_PATIENCE)
         self._freeze_gc()
 
-    async def reload(self) -> bool:
-        """Read the files again; True if they are in use now, otherwise `error` says why not."""
-        async with self._lock:
+    async def close(self) -> None:
+        """End what is being built."""
+        await self._builds.close()
+        self.threads.close()
+
+    async def reload(self, *, wait: bool = True) -> bool:
+        """Read the files again; True if they are in use now, otherwise `error` says why not.
+
+        Without `wait`, workspaces with policies of their own may follow later.
+        """
+        async with self._files_lock:
             try:
                 files = await asyncio.to_thread(self._reader.read)
-                self._swap(await asyncio.to_thread(self._builder.apply_files, self._now, files))
+                base = await asyncio.to_thread(assemble, files.policies, self._now.number + 1, self._clock())
             except Faults as faults:
                 self._file_error = str(faults)
                 return False
             self._file_error = None
-            return True
+            self._serve_files(files, base)
+        if wait:
+            await self._builds.wait()
+            self._notify()
+        return True
 
-    async def refresh(self) -> None:
-        """Read what has changed in the store; raises StoreError if it does not answer."""
-        async with self._lock:
-            try:
-                await self._read_changes()
-            except StoreError as error:
-                self._record_contact(str(error))
-                raise
-            self._record_contact(None)
+    async def refresh(self, *workspaces: str) -> None:
+        """Read what has changed in the store and return once these workspaces, or all, are built from it.
+
+        Raises StoreError if the store does not answer.
+        """
+        await self._read_feed()
+        await self._builds.wait(workspaces or None)
+        self._notify()
+
+    async def update_links(self, urls: Collection[str], *workspaces: str) -> None:
+        """Use the new texts of these links; returns once these workspaces use them, the others follow."""
+        users = self._now.list_link_users(urls)
+        if "" in users:
+            await self.reload(wait=False)
+        else:
+            self._builds.request(users)
+        await self._builds.wait(workspaces)
+        self._notify()
 
     async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
-        """Store all changes or none; they are in use on this replica on return. Raises VersionConflict, StoreError."""
+        """Store all changes or none; they are in use on this replica on return.
+
+        Raises QuotaExceeded, VersionConflict and StoreError.
+        """
+        await self._check_quotas(writes)
         prefix = make_id(ID_TIME_DIGITS, ID_RANDOM_BYTES)
         identified = [
             write if write.id is not None else replace(write, id=f"{prefix}{position:04x}")
@@ -155,25 +210,69 @@ class PolicyRepository:
         ]
         records = await self._store.commit(identified, author)
         with contextlib.suppress(StoreError):  # the changes are stored; this replica reads them later
-            await self.refresh()
+            await self.refresh(*{write.key.workspace for write in writes})
         return records
 
+    def list_quotas(self, workspace: str) -> list[QuotaUse]:
+        """Every quota of a workspace, with what is used of it."""
+        return self._quotas.list_uses(workspace, self._now.stored, self._count_links(workspace))
+
+    def check_upload(self, workspace: str, size: int) -> None:
+        """Raise QuotaExceeded if a document of so many bytes could not be stored."""
+        self._quotas.check_document(workspace, size, self._now.stored)
+
     def trial(self, workspace: str, changes: Changes) -> Snapshot:
-        """The snapshot that changes would give; raises Faults. Takes milliseconds of CPU: not on the event loop."""
+        """The snapshot that changes would give; raises Faults, QuotaExceeded for too many links.
+
+        Takes milliseconds of CPU: not on the event loop.
+        """
         current = self._now
         changed = self._builder.build_workspace(current, workspace, changes)
+        self._quotas.check_links(workspace, self._count_links(workspace), changed.link_count)
         return changed.assemble(current.number, self._clock()).snapshot
+
+    async def _check_quotas(self, writes: Sequence[RecordWrite]) -> None:
+        stored = self._now.stored
+        if sum(len(write.body or b"") for write in writes) < LARGE_BYTES:
+            self._quotas.check_writes(writes, stored)
+        else:
+            await self.threads.run(writes[0].key.workspace, self._quotas.check_writes, writes, stored)
+
+    def _count_links(self, workspace: str) -> int:
+        known = self._now.faulty.get(workspace) or self._now.workspaces.get(workspace)
+        return 0 if known is None else known.link_count
+
+    async def try_changes(self, workspace: str, changes: Changes) -> Snapshot:
+        """As `trial`, in a thread; raises WorkspaceBusy if this workspace tries too much at once."""
+        return await self.threads.run(workspace, self.trial, workspace, changes)
 
     async def follow(self, interval: float = POLL_SECONDS) -> None:
         """Keep up with the changes of others, and with what becomes valid or expires, until cancelled."""
         while True:
             await asyncio.sleep(interval)
             with contextlib.suppress(StoreError):
-                await self.refresh()
-            if self._now.has_expired(self._clock()):
-                async with self._lock:
-                    current = self._now
-                    self._swap(await asyncio.to_thread(self._builder.apply_files, current, current.loaded_files))
+                await self._read_feed()
+            await self._update_expired(self._clock())
+
+    async def _update_expired(self, now: float) -> None:
+        """Build anew what has become valid or expired."""
+        if not self._now.has_expired_files(now):
+            self._builds.request(self._now.list_expired(now))
+            return
+        async with self._files_lock:
+            files = self._now.loaded_files
+            self._serve_files(
+                files, await asyncio.to_thread(assemble, files.policies, self._now.number + 1, self._clock())
+            )
+
+    async def _read_feed(self) -> None:
+        async with self._feed_lock:
+            try:
+                await self._read_changes()
+            except StoreError as error:
+                self._record_contact(str(error))
+                raise
+            self._record_contact(None)
 
     def _record_contact(self, error: str | None) -> None:
         if error is None:
@@ -187,7 +286,7 @@ class PolicyRepository:
             changed = await self._store.read_changes(self._position)
             if changed is not None:
                 if changed.records:
-                    self._swap(await asyncio.to_thread(self._builder.apply_records, self._now, changed.records))
+                    await self._apply(changed.records)
                 self._position = changed.position
                 return
         batch = await self._store.load()
@@ -195,8 +294,25 @@ class PolicyRepository:
         if self._position is not None and has_records:
             batch = await self._restore_lost_records(batch)
         if batch.records or has_records:
-            self._swap(await asyncio.to_thread(self._builder.apply_records, self._now, batch.records, complete=True))
+            await self._apply(batch.records, complete=True)
         self._position = batch.position
+
+    async def _apply(self, records: Sequence[Record], *, complete: bool = False) -> None:
+        """Know these records from now on, in addition or, if `complete`, in place of all; then build what they touch.
+
+        Only policies are built. A key or a draft changes no snapshot, and no injection that is remembered is lost.
+        """
+        known = self._now.stored
+        stored = await asyncio.to_thread((StoredPolicies() if complete else known).apply, records)
+        touched = {record.key.workspace for record in records if record.key.kind in SECTIONS}
+        unbuilt = self._now.unbuilt
+        if complete:
+            touched |= known.list_users() | stored.list_users()
+            unbuilt = stored.list_users() - self._now.workspaces.keys()
+        self._now = replace(self._now, stored=stored, unbuilt=unbuilt)
+        self._builds.request(touched)
+        for notify in self._record_watchers:
+            notify()
 
     async def _restore_lost_records(self, batch: RecordBatch) -> RecordBatch:
         """Write back what a store with another history has lost and this replica has; nobody loses access meanwhile.
@@ -216,10 +332,41 @@ class PolicyRepository:
             batch = await self._store.load()
         return batch
 
-    def _swap(self, fresh: PolicyGeneration) -> None:
-        self._now = fresh
-        self._entries.clear()
+    async def _build(self, workspace: str) -> None:
+        """Build a workspace from what is known now and serve it; whatever goes wrong is recorded on that workspace."""
+        current = self._now
+        (built,) = await asyncio.gather(
+            self.threads.run(workspace, self._builder.build, current, workspace), return_exceptions=True
+        )
+        if isinstance(built, WorkspaceBusy):  # it tries too many changes; its policies are built all the same
+            await asyncio.sleep(BUSY_SECONDS)
+            self._builds.request([workspace])
+            return
+        if isinstance(built, Exception):
+            log.error("the policies of workspace %r could not be compiled", workspace, exc_info=built)
+            built = WorkspaceBuild(None, f"the policies could not be compiled: {type(built).__name__}: {built}")
+        if isinstance(built, BaseException):
+            raise built
+        self._entries.pop(workspace, None)
+        self._now = self._now.replace_workspace(workspace, built)
         self._freeze_gc()
+        # After a change of the files all workspaces are built: not each of them is announced by itself.
+        if self._builds.is_idle or time.monotonic() - self._notified_at > NOTIFY_SECONDS:
+            self._notify()
+
+    def _serve_files(self, files: FilePolicies, base: Snapshot) -> None:
+        """Serve other files; workspaces with policies of their own follow as soon as they are built."""
+        self._now = replace(self._now, number=self._now.number + 1, files=files, base=base)
+        self._entries.clear()
+        self._builds.request(self._now.stored.list_users())
+        self._freeze_gc()
+        self._notify()
+
+    def _notify(self) -> None:
+        """Tell the watchers, unless they know."""
+        if self._known_generation == self._now.number:
+            return
+        self._known_generation, self._notified_at = self._now.number, time.monotonic()
         for notify in self._watchers:
             notify()
 

@@ -1,8 +1,8 @@
 """What workspaces have stored, compiled on top of the policy files."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -19,12 +19,37 @@ from gateway.strict_yaml import YamlDocument
 Changes = Mapping[tuple[str, str], Any | None]  # (kind, alias) → data as in a policy file; None: deleted
 
 
+def read_upload_size(key: RecordKey, body: bytes | None) -> int:
+    """The bytes that an upload takes besides its record; 0 for other objects."""
+    if key.kind != "documents" or body is None:
+        return 0
+    data: Any = orjson.loads(body)
+    size = data.get("size") if isinstance(data, dict) else None
+    return size if isinstance(size, int) else 0
+
+
+class KindTotal(NamedTuple):
+    """What a workspace has stored of one kind."""
+
+    records: int = 0
+    bytes: int = 0
+    uploaded: int = 0  # bytes of documents as they were sent
+
+    def add(self, record: Record, sign: int) -> "KindTotal":
+        body = record.body
+        if body is None:
+            return self
+        uploaded = read_upload_size(record.key, body)
+        return KindTotal(self.records + sign, self.bytes + sign * len(body), self.uploaded + sign * uploaded)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredPolicies:
     """The current records of all workspaces, each parsed once."""
 
     by_kind: Mapping[str, Mapping[RecordKey, Record]] = field(default_factory=dict)
     parsed: Mapping[str, Mapping[RecordKey, PolicyEntry]] = field(default_factory=dict)  # by workspace; policies only
+    totals: Mapping[str, Mapping[str, KindTotal]] = field(default_factory=dict)  # by workspace and kind
 
     @property
     def workspaces(self) -> list[str]:
@@ -39,22 +64,34 @@ class StoredPolicies:
         """The records of a kind in all workspaces."""
         return self.by_kind.get(kind, {}).values()
 
+    def list_users(self) -> frozenset[str]:
+        """The workspaces that have stored policies."""
+        return frozenset(name for name, entries in self.parsed.items() if entries)
+
     def apply(self, changed: Iterable[Record]) -> "StoredPolicies":
         """The state after changes; kinds and workspaces that they do not touch are shared with this one."""
         by_kind: dict[str, dict[RecordKey, Record]] = {}
         parsed: dict[str, dict[RecordKey, PolicyEntry]] = {}
+        totals: dict[str, dict[str, KindTotal]] = {}
         for record in changed:
             workspace, kind, alias = record.key
             records = by_kind.setdefault(kind, dict(self.by_kind.get(kind, {})))
-            entries = parsed.setdefault(workspace, dict(self.parsed.get(workspace, {})))
+            own = totals.setdefault(workspace, dict(self.totals.get(workspace, {})))
+            former = records.get(record.key)
+            total = own.get(kind, KindTotal())
+            own[kind] = (total if former is None else total.add(former, -1)).add(record, 1)
             if record.body is None:
                 records.pop(record.key, None)
-                entries.pop(record.key, None)
             else:
                 records[record.key] = record
-                if kind in SECTIONS:
-                    entries[record.key] = make_stored_entry(kind, alias, orjson.loads(record.body), record)
-        return StoredPolicies({**self.by_kind, **by_kind}, {**self.parsed, **parsed})
+            if kind not in SECTIONS:
+                continue  # keys and drafts are no policies
+            entries = parsed.setdefault(workspace, dict(self.parsed.get(workspace, {})))
+            if record.body is None:
+                entries.pop(record.key, None)
+            else:
+                entries[record.key] = make_stored_entry(kind, alias, orjson.loads(record.body), record)
+        return StoredPolicies({**self.by_kind, **by_kind}, {**self.parsed, **parsed}, {**self.totals, **totals})
 
     def entries(self, workspace: str) -> Sections:
         """By kind and alias, in the order of creation, which is the same on every replica."""
@@ -107,6 +144,30 @@ class Workspace:
     def assemble(self, generation: int, now: float) -> "Workspace":
         """The same workspace with its snapshot; raises Faults."""
         return Workspace(self.contexts, self.own, self.policies, assemble(self.policies, generation, now))
+
+    @property
+    def link_count(self) -> int:
+        """The URLs that its own contexts name."""
+        return len({link.url for one in self.contexts.values() for link in (one.links or {}).values()})
+
+    def says_the_same(self, former: "Workspace") -> bool:
+        """Whether its snapshot would be the former's: nothing but documents that no context uses was changed."""
+        if former.policies.tree is not self.policies.tree:
+            return False
+        return all(
+            known.keys() == own.keys() and all(known[alias] is own[alias] for alias in own)
+            for known, own in (
+                (former.policies.compiled[kind], self.policies.compiled[kind]) for kind in COMPILED_KINDS
+            )
+        )
+
+    def replace_entries(self, own: Sections) -> "Workspace":
+        """The same policies and the same snapshot, with other entries that are no part of it."""
+        return replace(self, own=own)
+
+    def replace_generation(self, number: int) -> "Workspace":
+        """The same workspace as part of a generation."""
+        return replace(self, snapshot=replace(self.snapshot, generation=number))
 
     def entries(self, files: FilePolicies) -> "WorkspaceEntries":
         """Every object by kind and alias; nodes are listed one by one under their ids."""

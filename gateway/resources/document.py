@@ -1,13 +1,18 @@
 """document: the text of a file, of an upload, or text with a media type written in the policy."""
 
+import hashlib
+import threading
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gateway.domain.lru import LruCache
 from gateway.domain.material import BlobMaterial, FileMaterial
 from gateway.extraction import formats
 from gateway.extraction.html import html_to_text
 from gateway.resources.base import ResourceType
+
+CACHED_TEXTS, CACHED_CHARACTERS = 1024, 16 * 1024 * 1024
 
 MediaType = Literal[
     "text/plain",
@@ -58,6 +63,11 @@ class DocumentType(ResourceType):
     description = "The text of a text, Markdown, HTML, PDF or DOCX file"
     data = DocumentData
 
+    def __init__(self) -> None:
+        # Of inline HTML by its hash: a change is compiled once to check it and once to use it.
+        self._texts: LruCache[bytes, str] = LruCache(entries=CACHED_TEXTS, weight=CACHED_CHARACTERS)
+        self._lock = threading.Lock()
+
     def material(self, data: DocumentData) -> FileMaterial | BlobMaterial | None:
         if data.sha256 is not None:
             return BlobMaterial(data.sha256)
@@ -66,4 +76,15 @@ class DocumentType(ResourceType):
     def render(self, data: DocumentData, material: str | None) -> str:
         if data.content is None:
             return material or ""
-        return html_to_text(data.content) if data.mime_type == "text/html" else data.content
+        return self._extract_html(data.content) if data.mime_type == "text/html" else data.content
+
+    def _extract_html(self, markup: str) -> str:
+        """The text of inline HTML, which is parsed in linear time and once; called from any thread."""
+        key = hashlib.sha256(markup.encode("utf-8", "surrogatepass")).digest()
+        with self._lock:
+            text = self._texts.get(key)
+        if text is None:
+            text = html_to_text(markup)
+            with self._lock:
+                self._texts.put(key, text, len(text) + 1)
+        return text

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.errors import StoreError
+from gateway.fair_queue import FairThreads
 from gateway.semantic.model.embedder import Embedder
 from gateway.settings import SemanticSettings, limit_blas_threads
 from gateway.stores.memory_vectors import MemoryVectorStore
@@ -99,11 +100,16 @@ class SemanticFactory:
         return Indexer(vectors, self.indexer or DEFAULT_INDEXER_OPTIONS)
 
     def make_engine(
-        self, indexer: Indexer, settings: SemanticSettings, calibration: Calibration, lookup: NearestLookup | None
+        self,
+        indexer: Indexer,
+        settings: SemanticSettings,
+        calibration: Calibration,
+        lookup: NearestLookup | None,
+        threads: FairThreads,
     ) -> SemanticEngine:
         from gateway.semantic.search.engine import SemanticEngine
 
-        return SemanticEngine(indexer, settings, calibration, lookup)
+        return SemanticEngine(indexer, settings, calibration, lookup, threads=threads)
 
 
 DEFAULT_FACTORY = SemanticFactory()

@@ -14,6 +14,7 @@ from gateway.domain.resource import Mode, Resource
 from gateway.domain.search import Query, SearchResult
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError
+from gateway.fair_queue import FairThreads
 from gateway.semantic.factory import DEFAULT_FACTORY, SemanticFactory
 from gateway.semantic.index.indexed_resources import IndexedResources, get_resource_id
 from gateway.semantic.model.embedder import Embedder, SemanticError
@@ -40,7 +41,9 @@ class SemanticService:
         open_vectors: Callable[[], Awaitable[VectorStore]],
         store: str = "",
         factory: SemanticFactory = DEFAULT_FACTORY,
+        threads: FairThreads | None = None,
     ) -> None:
+        self._threads = threads or FairThreads("search")
         self._settings = settings
         self._open_vectors = open_vectors
         self._store = store  # whose server may look up passages
@@ -186,7 +189,7 @@ class SemanticService:
         self.embedder, self._vectors = embedder, await self._open_vectors()
         self.indexer = factory.make_indexer(self._vectors)
         self.lookup = await factory.open_lookup(self._store, self._settings.index)
-        self.engine = factory.make_engine(self.indexer, self._settings, calibration, self.lookup)
+        self.engine = factory.make_engine(self.indexer, self._settings, calibration, self.lookup, self._threads)
         self._submit_to_indexer()
         self._ready.set()
 

@@ -7,7 +7,7 @@ import sys
 import threading
 
 from gateway.semantic.model.files import locate_model
-from gateway.semantic.model.onnx_embedder import THREADS
+from gateway.semantic.model.onnx_embedder import BOUNDS
 from gateway.semantic.model.onnx_model import OnnxModel
 
 TEXT = "How do I change the address of an order that has not been sent yet?"
@@ -20,7 +20,7 @@ def burn(model: OnnxModel) -> None:
 
 def main() -> None:
     model = OnnxModel.load(locate_model())
-    for _ in range(THREADS):
+    for _ in range(BOUNDS.each):
         threading.Thread(target=burn, args=[model], daemon=True).start()
     print("burning", flush=True)
     sys.stdin.read()

@@ -35,7 +35,7 @@ class ManagedGateway:
 
 
 @asynccontextmanager
-async def running_management(directory: Path, files: dict[str, Any]) -> AsyncGenerator[ManagedGateway]:
+async def running_management(directory: Path, files: dict[str, Any], **options: Any) -> AsyncGenerator[ManagedGateway]:
     settings = Settings.model_validate(
         {
             "policies": str(write_policies(directory, files)),
@@ -45,6 +45,7 @@ async def running_management(directory: Path, files: dict[str, Any]) -> AsyncGen
             "routes": [{"model": "*", "upstream": "demo"}],
             "defaults": {"model": "demo"},
             "semantic": {"enabled": False},
+            **options,
         }
     )
     gateway = await Gateway.open(settings)

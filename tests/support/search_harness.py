@@ -48,7 +48,9 @@ class FakeEmbedder:
     def normalise(self, text: str) -> str:
         return text
 
-    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
+    async def embed(
+        self, texts: Sequence[str], within: float | None = None, workspace: str = ""
+    ) -> NDArray[np.float32]:
         (self.passages if within is None else self.queries).extend(texts)
         if self.broken:
             raise EmbedderUnavailable("broken")

@@ -1,6 +1,5 @@
 """`/export` and `/import`: all objects of a workspace as one bundle in the form of a policy file."""
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from gateway.edge.manage.routes import ApiRoute, MediaContent, decode_json, requ
 from gateway.edge.manage.versions import ChangeView
 from gateway.errors import Conflict, Faults, FieldError, InsufficientStorage, InvalidObject
 from gateway.extraction.extract import DocumentCache
+from gateway.fair_queue import FairThreads
 from gateway.policies.repository import PolicyRepository
 from gateway.strict_yaml import YamlDocument, parse_yaml
 
@@ -67,6 +67,7 @@ class BundleRoutes:
     policies: PolicyRepository
     importer: BundleImporter
     files: DocumentCache
+    threads: FairThreads
 
     def list_routes(self) -> Iterator[ApiRoute]:
         yield ApiRoute(
@@ -96,11 +97,13 @@ class BundleRoutes:
     async def export_bundle(self, call: ApiCall[ExportQuery, None]) -> ApiReply:
         entries = self.policies.entries(call.workspace)
         stored = call.query.source == "stored"
-        objects = await asyncio.to_thread(BundleExporter(self.files).objects, entries, stored=stored)
-        return await asyncio.to_thread(_render_bundle, build_bundle(objects), call.query.format)
+        objects = await self.threads.run(call.workspace, BundleExporter(self.files).objects, entries, stored=stored)
+        return await self.threads.run(call.workspace, _render_bundle, build_bundle(objects), call.query.format)
 
     async def import_bundle(self, call: ApiCall[ImportQuery, bytes]) -> ApiReply:
-        document = await asyncio.to_thread(_parse_bundle, call.body, require_media_type(call.content_type, TYPES))
+        document = await self.threads.run(
+            call.workspace, _parse_bundle, call.body, require_media_type(call.content_type, TYPES)
+        )
         options = ImportOptions(replace=call.query.mode == "replace", dry_run=call.query.dry_run)
         steps = await self.importer.run(call.principal, document, options)
         return ApiReply(

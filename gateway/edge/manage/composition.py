@@ -20,6 +20,7 @@ from gateway.edge.manage.drafts import DraftListRoutes
 from gateway.edge.manage.keys import KeyRoutes
 from gateway.edge.manage.links import LinkRoutes
 from gateway.edge.manage.objects import AGENT_MODELS, PROFILE_MODELS, PROMPT_MODELS, build_object_routes
+from gateway.edge.manage.quotas import QuotaRoutes
 from gateway.edge.manage.resolve import ResolveRoutes
 from gateway.edge.manage.resource_types import ResourceTypeRoutes
 from gateway.edge.manage.resources import ResourceRoutes
@@ -27,6 +28,8 @@ from gateway.edge.manage.routes import RouteGroup
 from gateway.edge.manage.search import SearchRoutes
 from gateway.edge.manage.usage import UsageRoutes
 from gateway.extraction.extract import DocumentCache
+from gateway.extraction.extractor import Extractor
+from gateway.fair_queue import FairThreads
 from gateway.links.cache import LinkCache
 from gateway.pipeline import Pipeline
 from gateway.policies.repository import PolicyRepository
@@ -46,6 +49,8 @@ class ManagementParts:
     store: EphemeralStore
     links: LinkCache
     pipeline: Pipeline
+    threads: FairThreads
+    extractor: Extractor
 
 
 def build_management_app(parts: ManagementParts) -> Starlette:
@@ -62,13 +67,14 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         *build_object_routes("agents", AGENT_MODELS, services),
         *build_object_routes("prompts", PROMPT_MODELS, services),
         DraftListRoutes(services.drafts),
-        DocumentRoutes(Documents(parts.policies, services.writer, parts.store, limits), limits.max_bytes),
-        *build_content_routes(services, Content(parts.policies, services.writer)),
+        DocumentRoutes(Documents(parts.policies, services.writer, parts.store, parts.extractor), limits.max_bytes),
+        *build_content_routes(services, Content(parts.policies, services.writer), parts.threads),
         ResolveRoutes(parts.pipeline, parts.policies, services.objects),
-        UsageRoutes(parts.policies, services.objects, services.contexts),
-        SearchRoutes(parts.policies),
-        BundleRoutes(parts.policies, BundleImporter(parts.policies, services.writer, files), files),
+        UsageRoutes(parts.policies, services.objects, services.contexts, parts.threads),
+        SearchRoutes(parts.policies, parts.threads),
+        BundleRoutes(parts.policies, BundleImporter(parts.policies, services.writer, files), files, parts.threads),
         AuditRoutes(parts.records),
+        QuotaRoutes(parts.policies),
         KeyRoutes(Keys(parts.policies, parts.settings.auth.keys)),
     )
     return build_api_app(groups, parts.settings.limits)

@@ -1,6 +1,5 @@
 """`/content`: the nodes of the content tree, by id or by path."""
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +32,7 @@ from gateway.edge.manage.paging import ListQuery, QueryParameters, paginate
 from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute, RouteGroup
 from gateway.edge.manage.versions import VersionRoutes
 from gateway.errors import Conflict, InsufficientStorage, NotFound
+from gateway.fair_queue import FairThreads
 
 NODE = "/content/{node:path}"
 
@@ -55,6 +55,7 @@ class ContentRoutes:
     """The nodes of the content tree. A node from a policy file is read-only."""
 
     content: Content
+    threads: FairThreads
 
     def list_routes(self) -> Iterator[ApiRoute]:
         route = partial(ApiRoute, role=Role.EDITOR, tag="content")
@@ -152,11 +153,13 @@ class ContentRoutes:
         )
 
     async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
-        return ApiReply(await asyncio.to_thread(_build_page, self.content.tree(call.workspace), call.query))
+        return ApiReply(
+            await self.threads.run(call.workspace, _build_page, self.content.tree(call.workspace), call.query)
+        )
 
     async def get_tree(self, call: ApiCall[TreeQuery, None]) -> ApiReply:
         tree, query = self.content.tree(call.workspace), call.query
-        return ApiReply(await asyncio.to_thread(build_node_tree, tree, query.node, query.depth))
+        return ApiReply(await self.threads.run(call.workspace, build_node_tree, tree, query.node, query.depth))
 
     async def create(self, call: ApiCall[None, NewNode]) -> ApiReply:
         one = await self.content.create(call.principal, call.body.to_data())
@@ -194,14 +197,14 @@ class ContentRoutes:
         return self.content.tree(call.workspace).find(call.path["node"])
 
 
-def build_content_routes(services: ControlServices, content: Content) -> tuple[RouteGroup, ...]:
+def build_content_routes(services: ControlServices, content: Content, threads: FairThreads) -> tuple[RouteGroup, ...]:
     """Everything below `/content`."""
 
     def render(workspace: str, one: PolicyObject) -> NodeView:
         return build_node_view(content.tree(workspace).find(one.alias))
 
     versions = VersionRoutes(content.kind, NODE, NodeView, services.versions(content), render)
-    return ContentRoutes(content), versions
+    return ContentRoutes(content, threads), versions
 
 
 def _build_page(tree: TreeView, query: ListQuery) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from gateway.errors import (
     InvalidObject,
     InvalidRequest,
     PreconditionFailed,
+    RateLimited,
     StoreUnavailable,
     UnsupportedMediaType,
 )
@@ -38,6 +39,7 @@ COMMON_ERRORS: tuple[type[GatewayError], ...] = (
     InvalidRequest,
     InvalidApiKey,
     Forbidden,
+    RateLimited,
     GatewayError,
     StoreUnavailable,
 )

@@ -1,6 +1,5 @@
 """`POST /resolve`: a dry run that shows the exact outgoing request and why each part of it is there."""
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -142,7 +141,7 @@ class ResolveRoutes:
         if not isinstance(wanted, bool):
             drafts = _select_drafts(wanted, drafts)
         try:
-            return await asyncio.to_thread(self.policies.trial, workspace, drafts)
+            return await self.policies.try_changes(workspace, drafts)
         except Faults as faults:
             wrong = [FieldError("/drafts", f"{one.file}: {one.path}: {one.message}") for one in faults.faults]
             raise InvalidObject("The policies would be invalid with these drafts.", wrong) from faults

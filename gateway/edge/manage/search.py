@@ -1,6 +1,5 @@
 """`/search`: finds objects by the words in them."""
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -12,6 +11,7 @@ from gateway.domain.principal import Role
 from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.paging import Page, Paging, build_page
 from gateway.edge.manage.routes import ApiRoute
+from gateway.fair_queue import FairThreads
 from gateway.policies.repository import PolicyRepository
 
 Kind = Literal["contexts", "resources", "profiles", "agents", "prompts", "content"]
@@ -43,6 +43,7 @@ class SearchRoutes:
     """The search of an editor in the policies in use."""
 
     policies: PolicyRepository
+    threads: FairThreads
 
     def list_routes(self) -> Iterator[ApiRoute]:
         yield ApiRoute(
@@ -60,5 +61,7 @@ class SearchRoutes:
         query = call.query
         kinds = KINDS if query.kind is None else (query.kind,)
         part = PageSlice(query.skip, query.take)
-        hits, total = await asyncio.to_thread(search, query.q, self.policies.get_snapshot(call.workspace), kinds, part)
+        hits, total = await self.threads.run(
+            call.workspace, search, query.q, self.policies.get_snapshot(call.workspace), kinds, part
+        )
         return ApiReply(build_page([HitView(**asdict(hit)) for hit in hits], total))

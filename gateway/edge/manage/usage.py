@@ -1,6 +1,5 @@
 """`/contexts/{context}/usage`: who uses a context or one of its resources."""
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -15,6 +14,7 @@ from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.paging import Page, Paging, paginate
 from gateway.edge.manage.routes import ApiRoute
 from gateway.errors import NotFound
+from gateway.fair_queue import FairThreads
 from gateway.policies.repository import PolicyRepository
 
 
@@ -40,6 +40,7 @@ class UsageRoutes:
     policies: PolicyRepository
     objects: Objects
     contexts: Contexts
+    threads: FairThreads
 
     def list_routes(self) -> Iterator[ApiRoute]:
         for path in ("/contexts/{context}/usage", "/contexts/{context}/resources/{resource}/usage"):
@@ -57,7 +58,7 @@ class UsageRoutes:
 
     async def list(self, call: ApiCall[Paging, None]) -> ApiReply:
         context = self._get_context_alias(call)
-        found = await asyncio.to_thread(list_uses, context, self.policies.get_snapshot(call.workspace))
+        found = await self.threads.run(call.workspace, list_uses, context, self.policies.get_snapshot(call.workspace))
         return ApiReply(paginate(found, call.query, _build_view))
 
     def _get_context_alias(self, call: ApiCall[Paging, None]) -> str:

@@ -66,6 +66,11 @@ class IndexedResources:
         return [own.keys.get(name, name) for name in names] if own is not None and own.keys else names
 
 
+def get_workspace(key: str) -> str:
+    """The workspace whose resource this is; "": it is in a file, which all share."""
+    return key.rpartition(SEPARATOR)[0]
+
+
 def get_resource_id(key: str) -> str:
     """The id by which its own workspace knows a resource."""
     return key.rpartition(SEPARATOR)[2]

@@ -5,12 +5,13 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, zip_longest
 
 import numpy as np
 
 from gateway.domain.resource import Resource
 from gateway.errors import StoreError
+from gateway.semantic.index.indexed_resources import get_workspace
 from gateway.semantic.index.passage_index import PassageIndex, Vector
 from gateway.semantic.index.passages import Passage, split_resources
 from gateway.semantic.index.vector_index import EXACT_LIMIT
@@ -18,6 +19,9 @@ from gateway.semantic.model.embedder import Embedder, SemanticError
 from gateway.stores.protocols import VectorStore
 
 CHUNK = 8  # passages embedded before the indexer checks for a newer request
+# After a build the indexer rests, so that policies that change all the time do not take all the CPU.
+REST_SHARE = 2.0  # of the time that the build took
+MOST_REST_SECONDS = 2.0
 MARKED_AT_ONCE = 1000  # vectors in memory only to be marked as used
 # A partial index is published when it has grown by so much: each time costs as much as the whole.
 PUBLISH_GROWTH, PUBLISH_PASSAGES = 1.25, 200
@@ -70,6 +74,7 @@ class Indexer:
         self._changed = asyncio.Event()
         self._done = asyncio.Event()
         self._preferred: frozenset[str] = frozenset()
+        self._was_preferred = False  # then it is the others' turn: one workspace's questions must not delay them
         self.current: PassageIndex | None = None
         self.progress = IndexProgress()
         self.embedded = 0  # passages, since the start
@@ -100,9 +105,11 @@ class Indexer:
             await self._changed.wait()
             self._changed.clear()
             assert self._newest is not None
+            began = time.monotonic()
             try:
                 if await self._build(self._newest):
                     self._done.set()
+                await asyncio.sleep(min((time.monotonic() - began) * REST_SHARE, MOST_REST_SECONDS))
             except SemanticError as error:
                 log.warning("indexing is paused until the embedder works: %s", error)
                 self.progress = replace(self.progress, error=str(error))
@@ -120,14 +127,15 @@ class Indexer:
         passages = await asyncio.to_thread(split_resources, request.resources)
         by_key = await asyncio.to_thread(_map_by_key, passages, request.embedder.id)
         vectors = await self._find_known(by_key)
-        left = {key: passage for key, passage in by_key.items() if key not in vectors}
+        left = take_turns({key: passage for key, passage in by_key.items() if key not in vectors})
         self.progress = IndexProgress(len(passages), len(left))
-        due, next_look = 1.0, time.monotonic() + self._options.poll_seconds
+        due, next_look, first = 1.0, time.monotonic() + self._options.poll_seconds, len(left)
         while left:
             if len(vectors) >= due:
                 await self._publish(request, passages, vectors, partial=True)
                 due = len(vectors) * PUBLISH_GROWTH + PUBLISH_PASSAGES
-            if self._newest is not request:
+            # Some are embedded in any case: who changes policies all the time must not keep others from being found.
+            if self._newest is not request and len(left) < first:
                 return False
             vectors |= await self._embed(request.embedder, [left.pop(key) for key in self._choose_next(left)])
             if time.monotonic() >= next_look:
@@ -170,7 +178,8 @@ class Indexer:
         return made
 
     def _choose_next(self, left: dict[bytes, Passage]) -> list[bytes]:
-        if self._preferred:
+        self._was_preferred = bool(self._preferred) and not self._was_preferred
+        if self._was_preferred:
             first = (key for key, passage in left.items() if passage.resource in self._preferred)
             if keys := list(islice(first, CHUNK)):
                 return keys
@@ -189,6 +198,15 @@ class Indexer:
         )
         if not partial or current is None or built.ready.sum() >= current.ready.sum():
             self.current = built
+
+
+def take_turns(passages: Mapping[bytes, Passage]) -> dict[bytes, Passage]:
+    """The passages, one of each workspace after the other: a large set delays nobody's small one."""
+    queues: dict[str, list[bytes]] = {}
+    for key, passage in passages.items():
+        queues.setdefault(get_workspace(passage.resource), []).append(key)
+    rounds = zip_longest(*queues.values())
+    return {key: passages[key] for turn in rounds for key in turn if key is not None}
 
 
 def _map_by_key(passages: Iterable[Passage], model: str) -> dict[bytes, Passage]:

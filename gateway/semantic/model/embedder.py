@@ -34,11 +34,11 @@ class Embedder(Protocol):
         """The text without what makes no difference to its vector: texts with the same result have the same one."""
         ...
 
-    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[float32]:
+    async def embed(self, texts: Sequence[str], within: float | None = None, workspace: str = "") -> NDArray[float32]:
         """One row of length 1 per text; raises EmbedderUnavailable.
 
-        With `within`, a query: it goes first, and raises SearchTimeout if it takes longer than so many seconds.
-        Without, background work: it waits while there are queries.
+        With `within`, a query of a workspace: it goes first, in turn with those of other workspaces, and raises
+        SearchTimeout if it takes longer than so many seconds. Without, background work: it lets queries pass.
         """
         ...
 

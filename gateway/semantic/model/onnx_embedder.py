@@ -1,22 +1,26 @@
 """Embeds in this process, off the loop: queries first, in time or not at all."""
 
 import asyncio
+import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gateway.fair_queue import BACKGROUND, FairThreads, QueueBounds
 from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
 from gateway.semantic.model.files import ModelFiles
 from gateway.semantic.model.onnx_model import OnnxModel
 
-THREADS = 2
-MAX_WAITING = 64  # texts of queries; two threads embed about that many sentences in 150 ms
+MAX_WAITING = 64  # texts of a workspace's queries; two threads embed about that many sentences in 150 ms
+# A workspace gets two threads. The third is there for another one: it need not wait for a text to be finished.
+BOUNDS = QueueBounds(places=3, each=2, waiting=10_000)
+BACKGROUND_PATIENCE = 0.25  # seconds that a text of background work lets queries pass; without end it never came
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -50,13 +54,13 @@ class OnnxEmbedder:
         self._files = files
         self._load = load
         self._clock = clock
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="embedder")
+        self._threads = FairThreads("embedder", BOUNDS)
         self._model: EmbeddingModel | None = None
         self._loading: asyncio.Task[EmbeddingModel] | None = None
         self._retry_seconds = retry_seconds
         self._failed_at = -retry_seconds
         self._reason = ""
-        self._waiting = 0  # texts of queries that have not been answered yet
+        self._waiting: Counter[str] = Counter()  # texts of queries that have not been answered yet, by workspace
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -67,40 +71,47 @@ class OnnxEmbedder:
     def normalise(self, text: str) -> str:
         return self._model.normalise(text) if self._model is not None else text
 
-    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
+    async def embed(
+        self, texts: Sequence[str], within: float | None = None, workspace: str = ""
+    ) -> NDArray[np.float32]:
         if within is None:
             return np.concatenate([await self._embed_in_background(text) for text in texts])
         try:
-            async with asyncio.timeout(within), self._hold_background(len(texts)):
+            async with asyncio.timeout(within), self._hold_background(workspace, len(texts)):
                 model = await self._get_model()
-                return np.stack(await self._run(model.embed_text, texts))
+                return np.stack(await self._run(workspace, model.embed_text, texts))
         except TimeoutError:
             raise SearchTimeout(f"The query was not embedded within {within * 1000:.0f} ms.") from None
 
     async def close(self) -> None:
         if self._loading is not None:
             self._loading.cancel()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     @asynccontextmanager
-    async def _hold_background(self, count: int) -> AsyncIterator[None]:
+    async def _hold_background(self, workspace: str, count: int) -> AsyncIterator[None]:
         """Texts of a query, which background work waits for; a query that would wait too long is rejected at once."""
-        if self._waiting and self._waiting + count > MAX_WAITING:
-            raise SearchTimeout(f"{self._waiting} texts are waiting to be embedded.")
-        self._waiting += count
+        own = self._waiting[workspace]
+        if own and own + count > MAX_WAITING:
+            raise SearchTimeout(f"{own} texts are waiting to be embedded.")
+        self._waiting[workspace] += count
         self._idle.clear()
         try:
             yield
         finally:
-            self._waiting -= count
+            self._waiting[workspace] -= count
+            if not self._waiting[workspace]:
+                del self._waiting[workspace]
             if not self._waiting:
                 self._idle.set()
 
     async def _embed_in_background(self, text: str) -> NDArray[np.float32]:
-        """One text of background work: it takes one thread, for one text, once no query waits."""
-        await self._idle.wait()
+        """One text of background work: it takes one thread, for one text, once no query waits or it has waited long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(BACKGROUND_PATIENCE):
+                await self._idle.wait()
         model = await self._get_model()
-        return np.stack(await self._run(model.embed_text, [text]))
+        return np.stack(await self._run(BACKGROUND, model.embed_text, [text]))
 
     async def _get_model(self) -> EmbeddingModel:
         """The model; callers share one loading, which goes on when they no longer wait for it."""
@@ -117,7 +128,7 @@ class OnnxEmbedder:
     async def _load_once(self) -> EmbeddingModel:
         started = self._clock()
         try:
-            (self._model,) = await self._run(self._load, [self._files])
+            (self._model,) = await self._run(BACKGROUND, self._load, [self._files])
         except EmbedderUnavailable as error:
             self._failed_at, self._reason = self._clock(), str(error)
             log.error("the embedding model cannot be used: %s", error)
@@ -127,14 +138,15 @@ class OnnxEmbedder:
         log.info("embedding model loaded in %.0f ms", (self._clock() - started) * 1000)
         return self._model
 
-    async def _run(self, work: Callable[[Argument], Result], arguments: Sequence[Argument]) -> list[Result]:
+    async def _run(
+        self, workspace: str, work: Callable[[Argument], Result], arguments: Sequence[Argument]
+    ) -> list[Result]:
         """Run `work` on each argument in our threads; any failure of a model means that it cannot be used.
 
         Outcomes are inspected rather than caught: the libraries raise bare Exceptions for files they cannot read.
         """
-        submit = asyncio.get_running_loop().run_in_executor
-        futures = [submit(self._threads, work, argument) for argument in arguments]
-        outcomes = await asyncio.gather(*futures, return_exceptions=True)
+        runs = [self._threads.run(workspace, work, argument) for argument in arguments]
+        outcomes = await asyncio.gather(*runs, return_exceptions=True)
         results = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
         for outcome in outcomes:
             if isinstance(outcome, EmbedderUnavailable):

@@ -55,7 +55,9 @@ class RemoteEmbedder:
     def normalise(self, text: str) -> str:
         return text  # nothing is known of the model
 
-    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
+    async def embed(
+        self, texts: Sequence[str], within: float | None = None, workspace: str = ""
+    ) -> NDArray[np.float32]:
         batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
         try:
             async with asyncio.timeout(within):

@@ -10,6 +10,8 @@ from functools import partial
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.search import Query, SearchResult
+from gateway.errors import WorkspaceBusy
+from gateway.fair_queue import FairThreads
 from gateway.semantic.index.indexer import Indexer
 from gateway.semantic.index.nearest import NearestLookup
 from gateway.semantic.index.passage_index import IndexWords
@@ -33,7 +35,7 @@ from gateway.settings import SemanticSettings
 
 LISTED = 50  # resources that a query of `list_context_resources` finds at most
 RELEVANT = 0.002  # probability of what a tool lists: its reader judges for itself, and noise is ten times below
-FAILURES = (EmbedderUnavailable, ValueError)  # the latter for vectors of different widths
+FAILURES = (EmbedderUnavailable, ValueError, WorkspaceBusy)  # the latter for vectors of different widths
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ class SemanticEngine:
         calibration: Calibration,
         lookup: NearestLookup | None = None,
         relations: RelationsBuilder | None = None,
+        threads: FairThreads | None = None,
     ) -> None:
         self._indexer = indexer
         self._lookup = lookup
@@ -55,7 +58,8 @@ class SemanticEngine:
         self._configured = SelectionSettings.from_data(settings.model_dump())
         self._calibration = calibration
         memory = MemoryBudget(settings.cache_bytes)
-        self._views = IndexViews(indexer, memory)
+        self._threads = threads or FairThreads("search")
+        self._views = IndexViews(indexer, memory, self._threads)
         self._admission = Admission()
         self._relations = relations or RelationsBuilder()
         self._caught_up = asyncio.Event()
@@ -97,12 +101,12 @@ class SemanticEngine:
             return SearchResult(pending=pending)  # nothing to look for, or nothing that could be found yet
         domains = build_domains(resources, words.tools, settings.override(self._configured))
         try:
-            async with self._admission.admit(self._within) as within:
+            async with self._admission.admit(workspace, self._within) as within:
                 queries = await self._build_queries(workspace, query, domains, words, within)
                 if not queries:
                     return SearchResult(pending=pending)
                 find_neighbours = await self._make_neighbour_finder(words, tuple(resources), queries)
-                found = await asyncio.to_thread(select_picks, queries, self._calibration, find_neighbours)
+                found = await self._threads.run(workspace, select_picks, queries, self._calibration, find_neighbours)
                 return replace(found, pending=pending)
         except SearchTimeout:
             return SearchResult(reason="late", pending=pending)
@@ -145,9 +149,9 @@ class SemanticEngine:
             return None
         everything = SearchDomain(tuple(resources), SelectionRule(top_k=self._settings.top_k))
         try:
-            async with self._admission.admit(self._within) as within:
+            async with self._admission.admit(workspace, self._within) as within:
                 queries = await self._build_queries(workspace, split_query(text), [everything], words, within)
-                return await asyncio.to_thread(answer, queries[0]) if queries else None
+                return await self._threads.run(workspace, answer, queries[0]) if queries else None
         except (SearchTimeout, *FAILURES):
             return None
 

@@ -38,7 +38,7 @@ class QueryCache:
         self.lookups.hits += len(wanted) - len(missing)
         self.lookups.misses += len(missing)
         if missing:
-            rows = await embedder.embed([texts[key] for key in missing], within)
+            rows = await embedder.embed([texts[key] for key in missing], within, workspace)
             found.update(zip(missing, rows, strict=True))
         for key in missing:
             vector = found[key].copy()  # a row would keep all rows that came with it

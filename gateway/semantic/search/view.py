@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from gateway.domain.memory_budget import ENTRY_BYTES, KEPT_SHARE, CachePartition, MemoryBudget
+from gateway.fair_queue import FairThreads
 from gateway.semantic.index.indexed_resources import get_resource_id
 from gateway.semantic.index.indexer import Indexer
 from gateway.semantic.index.lexical import LexicalIndex, LexicalMatch, LexicalView, extract_terms
@@ -120,8 +121,11 @@ class IndexViews:
     Reading the words of a large index takes seconds; nobody waits for that, the former index serves meanwhile.
     """
 
-    def __init__(self, indexer: Indexer, memory: MemoryBudget | None = None) -> None:
+    def __init__(
+        self, indexer: Indexer, memory: MemoryBudget | None = None, threads: FairThreads | None = None
+    ) -> None:
         self._indexer = indexer
+        self._threads = threads or FairThreads("views")
         self._memory = memory or MemoryBudget()
         self._words: IndexWords | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -141,13 +145,13 @@ class IndexViews:
     async def get_view(self, words: IndexWords, resources: tuple[str, ...], workspace: str = "") -> IndexView:
         """What a scope sees; callers share one build, which goes on when they no longer wait for it."""
         if self._words is not words:  # a newer index serves meanwhile, and the views that are kept are of that one
-            return await asyncio.to_thread(IndexView.build, words, resources)
+            return await self._threads.run(workspace, IndexView.build, words, resources)
         kept = self._partitions.get(workspace)
         if kept is None:
             kept = self._partitions[workspace] = self._memory.open(workspace)
         task: asyncio.Task[IndexView] | None = kept.get(resources)
         if task is None:
-            task = asyncio.create_task(asyncio.to_thread(IndexView.build, words, resources))
+            task = asyncio.create_task(self._threads.run(workspace, IndexView.build, words, resources))
             kept.put(resources, task, 0)
             task.add_done_callback(lambda built: self._weigh(kept, resources, built))
         return await asyncio.shield(task)

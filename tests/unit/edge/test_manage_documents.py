@@ -19,6 +19,7 @@ from gateway.edge.manage.app import build_api_app
 from gateway.edge.manage.documents import DocumentRoutes
 from gateway.errors import Faults, InvalidObject
 from gateway.extraction.extract import DocumentCache
+from gateway.extraction.extractor import Extractor
 from gateway.links.cache import LinkCache
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.materials import PolicyMaterials
@@ -43,7 +44,7 @@ class Desktop:
         self.store = MemoryEphemeralStore()
         materials = PolicyMaterials(DocumentCache(limits), LinkCache(self.store, LinkSettings()))
         self.policies = PolicyRepository(PolicySource(directory, load_registry(), materials), MemoryRecordStore())
-        documents = Documents(self.policies, PolicyWriter(self.policies, self.store), self.store, limits)
+        documents = Documents(self.policies, PolicyWriter(self.policies, self.store), self.store, Extractor(limits))
         self.manage = build_api_app([DocumentRoutes(documents, limits.max_bytes)], LimitSettings())
 
     async def upload(self, content: bytes, media: str = "text/markdown", query: str = "", **more: Any) -> Answer:

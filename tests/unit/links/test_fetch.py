@@ -55,7 +55,7 @@ def get(server: Server) -> Callable[..., Any]:
     async def resolve(host: str, port: int) -> list[str]:
         return ["127.0.0.1"]
 
-    async def get(path: str = "/", limits: LinkSettings | None = None, **validators: str) -> FetchedPage:
+    async def get(path: str = "/", limits: LinkSettings | None = None, **validators: Any) -> FetchedPage:
         url = f"http://{HOST}:{server.port}{path}"
         guard = LinkGuard([HOST, "other.example"], resolve=resolve)
         return await fetch_page(url, guard=guard, limits=limits or LinkSettings(timeout=5), **validators)

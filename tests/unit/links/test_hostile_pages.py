@@ -15,7 +15,7 @@ GOOD, BAD = "https://example.com/good", "https://example.com/bad"
 
 
 def raising(error: Exception) -> LinkCache:
-    async def fetch(url: str, etag: str | None, last_modified: str | None) -> FetchedPage:
+    async def fetch(url: str, etag: str | None, last_modified: str | None, workspace: str = "") -> FetchedPage:
         if url == BAD:
             raise error
         return FetchedPage(200, "text")
@@ -31,7 +31,7 @@ async def test_refreshing_goes_on_whatever_a_page_makes_a_parser_raise(error: Ex
     cache.track([LinkMaterial(BAD, 60), LinkMaterial(GOOD, 60)])
     refreshed = asyncio.Event()
 
-    async def on_change() -> None:
+    async def on_change(urls: frozenset[str]) -> None:
         refreshed.set()
 
     job = asyncio.create_task(cache.run(on_change))

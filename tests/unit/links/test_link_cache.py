@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.domain.material import LinkMaterial
-from gateway.errors import StoreError
+from gateway.errors import StoreError, WorkspaceBusy
 from gateway.links.cache import CONCURRENCY, Fetch, LinkCache, LinkTimings, make_guarded_fetch
 from gateway.links.guard import LinkRefused
 from gateway.links.page import FetchedPage, FetchError
@@ -56,7 +56,7 @@ class Web:
         self.asked: list[tuple[str, str | None, str | None]] = []
         self.running = self.most = 0
 
-    async def fetch(self, url: str, etag: str | None, last_modified: str | None) -> FetchedPage:
+    async def fetch(self, url: str, etag: str | None, last_modified: str | None, workspace: str = "") -> FetchedPage:
         self.asked.append((url, etag, last_modified))
         self.running += 1
         self.most = max(self.most, self.running)
@@ -196,7 +196,7 @@ class Changes:
         self.count = 0
         self._news = asyncio.Event()
 
-    async def __call__(self) -> None:
+    async def __call__(self, urls: frozenset[str] = frozenset()) -> None:
         self.count += 1
         self._news.set()
 
@@ -268,6 +268,34 @@ async def test_only_a_few_links_are_asked_for_at_once(cache, web, changes):
     assert web.most == CONCURRENCY
 
 
+async def test_a_thousand_slow_links_of_one_workspace_delay_nobody_elses(store, web):
+    slow = [f"https://slow.example/{number}" for number in range(1000)]
+    for_ever = asyncio.Event()
+
+    async def fetch(url: str, etag: str | None, last_modified: str | None, workspace: str) -> FetchedPage:
+        if url in slow:
+            await for_ever.wait()
+        return await web.fetch(url, etag, last_modified, workspace)
+
+    cache = LinkCache(store, LIMITS, fetch=fetch)
+    heard = Changes()
+    task = asyncio.create_task(cache.run(heard))
+    cache.track([LinkMaterial(url, 0) for url in slow], {url: ["hostile"] for url in slow})
+    await settle()
+    web.pages[URL] = page("One")
+    links = [LinkMaterial(url, 0) for url in [*slow, URL]]
+    cache.track(links, {url: ["hostile"] for url in slow} | {URL: ["hostile", "honest"]})
+    await heard.wait()
+    copy = cache.find_copy(URL)
+    assert copy is not None
+    assert copy.text == "One"
+    assert sum(status.tried_at is not None for url in slow if (status := cache.find_status(url))) == 0
+    with pytest.raises(WorkspaceBusy):
+        await asyncio.gather(*(cache.refresh(url, "hostile") for url in slow[:100]))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_the_loop_wakes_by_itself_when_a_link_is_due(store, web):
     cache = LinkCache(store, LinkSettings(interval=0.05), fetch=web.fetch)
     web.pages[URL] = page("One")
@@ -285,7 +313,7 @@ async def test_the_loop_wakes_by_itself_when_a_link_is_due(store, web):
 
 async def test_the_default_fetch_stands_behind_the_guard():
     with pytest.raises(LinkRefused, match="not on the public Internet"):
-        await make_guarded_fetch(LIMITS)("http://127.0.0.1:8080/", None, None)
+        await make_guarded_fetch(LIMITS)("http://127.0.0.1:8080/", None, None, "")
 
 
 class Cluster:
@@ -346,7 +374,7 @@ async def test_a_failure_is_known_everywhere_and_nobody_else_tries(cluster, web)
 async def test_when_the_replica_that_fetches_dies_another_takes_over_once_its_lease_has_ended(store, web, clock):
     stuck = asyncio.Event()
 
-    async def hang_once(url: str, etag: str | None, last_modified: str | None) -> FetchedPage:
+    async def hang_once(url: str, etag: str | None, last_modified: str | None, workspace: str = "") -> FetchedPage:
         if not stuck.is_set():
             stuck.set()
             await asyncio.Event().wait()

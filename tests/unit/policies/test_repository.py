@@ -14,10 +14,13 @@ import yaml
 
 from gateway.domain.record import Author, FeedPosition, RecordBatch, RecordKey, RecordWrite
 from gateway.errors import Faults, ServiceUnavailable, StoreError, VersionConflict
+from gateway.policies import repository
 from gateway.policies.context_compiler import PolicySource
+from gateway.policies.generation import WorkspaceBuild
 from gateway.policies.repository import PolicyRepository
 from gateway.resources.registry import load_registry
 from gateway.stores.memory_records import MemoryRecordStore
+from tests.support.search_harness import wait_until
 
 AUTHOR = Author("anna", "create")
 FILES: dict[str, dict[str, Any]] = {
@@ -393,7 +396,7 @@ async def test_watchers_hear_of_every_swap_before_its_cause_goes_on(house: House
     policies.watch(lambda: heard.append(policies.generation))
     await policies.commit([write("contexts", "seo", text("x"))], AUTHOR)
     await policies.reload()
-    assert heard == [2, 3]
+    assert heard == [2, 3, 4]  # the files serve at once, the workspace as soon as it is compiled with them
 
 
 async def test_mandatory_contexts_keep_the_order_in_which_they_were_made(house: House) -> None:
@@ -468,3 +471,118 @@ async def test_records_are_listed_by_kind_over_all_workspaces(house: House) -> N
     assert [(record.key.alias, record.version) for record in policies.list_records("contexts")] == [("a", 2), ("b", 1)]
     assert list(policies.list_records("keys")) == []
     assert list(policies.list_records("draft:contexts")) == []
+
+
+class SlowMaterials(NoMaterials):
+    """Links of `slow.example` take until they are told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+
+    def link(self, url: str) -> str | None:
+        if "slow.example" in url:
+            self.go_on.wait(20)
+        return super().link(url)
+
+
+def link(url: str) -> dict[str, Any]:
+    return {"resources": {"page": {"type": "external-link", "mode": "on_demand", "data": {"url": url}}}}
+
+
+async def test_a_slow_compilation_of_one_workspace_delays_neither_others_nor_the_files(house: House) -> None:
+    house.materials = slow = SlowMaterials()
+    policies = await house.start()
+    following = asyncio.create_task(policies.follow(0.01))
+    stuck = asyncio.create_task(
+        policies.commit([write("contexts", "seo", link("https://slow.example/"), "hostile")], AUTHOR)
+    )
+    try:
+        await asyncio.sleep(0.05)
+        async with asyncio.timeout(10):
+            await policies.commit([write("contexts", "seo", text("x"), "honest")], AUTHOR)
+            house.write(FILES | {"agents": {"writer": {"contexts": ["house"]}}})
+            assert await policies.reload(wait=False)
+        assert "seo" in policies.get_snapshot("honest").contexts
+        assert "writer" in policies.current.agents
+        assert "seo" not in policies.get_snapshot("hostile").contexts
+        assert not stuck.done()
+    finally:
+        slow.go_on.set()
+    await asyncio.wait_for(stuck, 10)
+    assert "seo" in policies.get_snapshot("hostile").contexts
+    assert "writer" in policies.get_snapshot("hostile").agents
+    following.cancel()
+    await policies.close()
+
+
+async def test_a_key_or_a_draft_or_an_unused_document_leaves_the_snapshot_and_what_it_remembers(house: House) -> None:
+    policies = await house.start()
+    used = write("documents", "a" * 64, {"name": "a", "media_type": "text/plain", "size": 1, "text": "A"})
+    context = {"resources": {"one": {"type": "document", "mode": "on_demand", "data": {"sha256": "a" * 64}}}}
+    await policies.commit([used, write("contexts", "seo", context)], AUTHOR)
+    before = policies.get_snapshot("default")
+    heard: list[str] = []
+    policies.watch(lambda: heard.append("policies"))
+    policies.watch_records(lambda: heard.append("records"))
+    await policies.commit([write("keys", "key-1", {"sha256": "0" * 64})], AUTHOR)
+    await policies.commit([write("draft:contexts", "seo", text("draft"))], AUTHOR)
+    other = {"name": "b", "media_type": "text/plain", "size": 1, "text": "B"}
+    await policies.commit([write("documents", "b" * 64, other)], AUTHOR)
+    assert policies.get_snapshot("default") is before
+    assert heard == ["records"] * 3
+    assert set(policies.entries("default")["documents"]) == {"a" * 64, "b" * 64}
+    assert [record.key.alias for record in policies.list_records("keys")] == ["key-1"]
+    changed = {"name": "a", "media_type": "text/plain", "size": 1, "text": "changed"}
+    await policies.commit([write("documents", "a" * 64, changed)], AUTHOR)
+    assert policies.get_snapshot("default").resources["seo/one"].text == "changed"
+
+
+async def test_a_moment_or_a_page_of_one_workspace_changes_no_other_snapshot(house: House) -> None:
+    policies = await house.start()
+    until = {**text("soon gone"), "valid_until": "1970-01-01T00:20:00Z"}
+    await policies.commit([write("contexts", "seo", until, "a"), write("contexts", "seo", text("x"), "b")], AUTHOR)
+    await policies.commit([write("contexts", "page", link("https://a.example/"), "a")], AUTHOR)
+    others = policies.get_snapshot("b"), policies.current
+    following = asyncio.create_task(policies.follow(0.01))
+    house.now = 1300.0
+    await wait_until(lambda: "seo/one" not in policies.get_snapshot("a").resources)
+    house.materials.copies["https://a.example/"] = "The page."
+    await policies.update_links({"https://a.example/"}, "a")
+    assert policies.get_snapshot("a").resources["page/page"].text is not None
+    assert (policies.get_snapshot("b"), policies.current) == others
+    assert policies.get_snapshot("b") is others[0]
+    following.cancel()
+
+
+async def test_a_workspace_that_takes_long_to_compile_at_the_start_is_refused_alone(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository, "START_PATIENCE", 0.1)
+    first = await house.start()
+    await first.commit([write("contexts", "seo", link("https://slow.example/"), "hostile")], AUTHOR)
+    await first.commit([write("contexts", "seo", text("x"), "honest")], AUTHOR)
+    house.materials = slow = SlowMaterials()
+    policies = await house.start()
+    try:
+        assert policies.loaded
+        assert "seo" in policies.get_snapshot("honest").contexts
+        with pytest.raises(ServiceUnavailable):
+            policies.get_snapshot("hostile")
+    finally:
+        slow.go_on.set()
+    await policies.refresh()
+    assert "seo" in policies.get_snapshot("hostile").contexts
+
+
+async def test_what_nobody_foresaw_in_a_compilation_is_recorded_on_its_workspace(house: House) -> None:
+    def fail(*_: Any) -> WorkspaceBuild:
+        raise LookupError("unforeseen")
+
+    policies = await house.start()
+    policies._builder.build = fail  # type: ignore[method-assign, assignment]
+    await policies.commit([write("contexts", "seo", text("x"), "hostile")], AUTHOR)
+    assert "unforeseen" in str(policies.error)
+    with pytest.raises(ServiceUnavailable):
+        policies.get_snapshot("hostile")
+    assert policies.get_snapshot("honest") is policies.current

@@ -146,7 +146,7 @@ def broken(tries: list[int]) -> Any:
     """Embeds from the third warm-up on: a model file is read again, not only asked again."""
     embed = FakeEmbedder.embed
 
-    async def embed_or_not(self: FakeEmbedder, texts: Any, within: float | None = None) -> Any:
+    async def embed_or_not(self: FakeEmbedder, texts: Any, within: float | None = None, workspace: str = "") -> Any:
         if len(tries) < 3:
             tries.append(1)
             self.broken = len(tries) < 3

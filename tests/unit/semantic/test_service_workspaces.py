@@ -133,7 +133,9 @@ async def test_semantic_resources_of_one_workspace_alone_are_worth_an_engine() -
 class BlurredEmbedder(FakeEmbedder):
     """The same meanings in fewer dimensions, all of them in use: sums of such numbers depend on how they are made."""
 
-    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
+    async def embed(
+        self, texts: Sequence[str], within: float | None = None, workspace: str = ""
+    ) -> NDArray[np.float32]:
         projection = np.random.default_rng(0).standard_normal((self.width, 64)).astype(np.float32)
         return normalise_vectors(await super().embed(texts, within) @ projection)
 

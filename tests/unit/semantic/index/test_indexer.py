@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.errors import StoreError
-from gateway.semantic.index.indexer import CHUNK, DEFAULT_INDEXER_OPTIONS, Indexer, IndexerOptions
+from gateway.semantic.index.indexer import CHUNK, DEFAULT_INDEXER_OPTIONS, Indexer, IndexerOptions, take_turns
 from gateway.semantic.model.embedder import EmbedderUnavailable
 from gateway.semantic.model.onnx_model import normalise_vectors
 from gateway.stores.memory_vectors import MemoryVectorStore
@@ -33,7 +33,9 @@ class Hashing:
     def normalise(self, text: str) -> str:
         return text
 
-    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
+    async def embed(
+        self, texts: Sequence[str], within: float | None = None, workspace: str = ""
+    ) -> NDArray[np.float32]:
         self.texts += texts
         await self.gate.wait()
         if self.broken:
@@ -266,3 +268,38 @@ async def test_vectors_in_use_are_marked_so_that_no_sweep_takes_them(start: Star
     now[0] = UNUSED_SECONDS + 1
     await indexer.mark_used()
     assert await store.sweep() == 1
+
+
+async def test_a_large_set_of_one_workspace_does_not_delay_the_small_one_of_another(start: Start) -> None:
+    model = Hashing()
+    large = [replace(resource(f"r{number}", f"large {number}"), id=f"a\0c/r{number}") for number in range(10 * CHUNK)]
+    small = replace(resource("s", "small"), id="b\0c/s")
+    indexer = start(MemoryVectorStore())
+    indexer.submit(1, model, [*large, small])
+    await indexer.wait_until_indexed()
+    assert any("small" in text for text in model.texts[:CHUNK])
+
+
+async def test_policies_that_change_all_the_time_do_not_keep_others_from_being_indexed(start: Start) -> None:
+    model, indexer = Hashing(), start(MemoryVectorStore())
+    publish = indexer._publish
+    edits = iter(range(1, 200))
+
+    async def publish_and_edit(*args: Any, **options: Any) -> None:
+        await publish(*args, **options)
+        edit = next(edits)  # before every passage that could be embedded, another set is there
+        indexer.submit(edit + 1, model, [replace(resource("h", f"edit {edit}"), id="a\0c/h"), *honest])
+
+    honest = [replace(resource(f"r{n}", f"honest {n}"), id=f"b\0c/r{n}") for n in range(3 * CHUNK)]
+    indexer._publish = publish_and_edit  # type: ignore[method-assign]
+    indexer.submit(1, model, honest)
+    await wait_until(lambda: sum("honest" in text for text in model.texts) == 3 * CHUNK)
+
+
+def test_passages_are_taken_from_one_workspace_after_the_other() -> None:
+    class Named:
+        def __init__(self, resource: str) -> None:
+            self.resource = resource
+
+    passages: Any = {name.encode(): Named(name) for name in ("f1", "f2", "a\0x", "a\0y", "a\0z", "b\0x")}
+    assert list(take_turns(passages)) == [b"f1", b"a\0x", b"b\0x", b"f2", b"a\0y", b"a\0z"]

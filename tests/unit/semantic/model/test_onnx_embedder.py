@@ -84,6 +84,20 @@ async def test_a_late_query_is_shed_and_what_it_had_queued_is_never_run(make: Ca
     assert gate.started == ["a", "b", "e"]
 
 
+async def test_a_workspace_that_fills_its_queue_neither_sheds_nor_delays_another(
+    make: Callable[..., OnnxEmbedder],
+) -> None:
+    gate = Gate(open_=False)
+    embedder = make(gate)
+    flood = asyncio.create_task(embedder.embed(["x"] * MAX_WAITING, within=5, workspace="a"))
+    await wait_until(lambda: len(gate.started) == 2)
+    other = asyncio.create_task(embedder.embed(["y"], within=5, workspace="b"))
+    await wait_until(lambda: gate.started == ["x", "x", "y"])
+    gate.passed.set()
+    assert (await other).shape == (1, 32)
+    await flood
+
+
 async def test_queries_beyond_the_bound_are_shed_at_once(make: Callable[..., OnnxEmbedder]) -> None:
     gate = Gate(open_=False)
     embedder = make(gate)

@@ -4,15 +4,20 @@ import asyncio
 
 import pytest
 
+from gateway.fair_queue import QueueBounds
 from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
 from gateway.semantic.search.admission import START_SHARE, Admission
+
+
+def make_admission(places: int) -> Admission:
+    return Admission(QueueBounds(places, places, 1000, newest_first=True))
 
 
 class Searches:
     """Searches that go on until they are told to end."""
 
     def __init__(self, places: int) -> None:
-        self.admission = Admission(places)
+        self.admission = make_admission(places)
         self.begun: list[str] = []
         self.ends: dict[str, asyncio.Event] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -24,7 +29,7 @@ class Searches:
             await asyncio.sleep(0)
 
     async def _search(self, name: str, within: float) -> None:
-        async with self.admission.admit(within):
+        async with self.admission.admit(name[0] if name[-1].isdigit() else "w", within):
             self.begun.append(name)
             await self.ends[name].wait()
 
@@ -63,16 +68,16 @@ async def test_a_search_that_takes_too_long_is_late_and_its_place_is_free_again(
 
 
 async def test_who_waited_has_only_the_rest_of_its_time() -> None:
-    admission, began = Admission(1), asyncio.Event()
+    admission, began = make_admission(1), asyncio.Event()
 
     async def first() -> None:
-        async with admission.admit(60):
+        async with admission.admit("w", 60):
             began.set()
             await asyncio.sleep(0.05)
 
     running = asyncio.create_task(first())
     await began.wait()
-    async with admission.admit(10) as left:
+    async with admission.admit("w", 10) as left:
         assert 0 < left < 9.96
     await running
 
@@ -93,12 +98,12 @@ async def test_a_search_that_has_not_begun_in_time_is_late_and_never_begins() ->
 
 @pytest.mark.parametrize("error", [EmbedderUnavailable("broken"), SearchTimeout("late"), asyncio.CancelledError()])
 async def test_whatever_ends_a_search_its_place_is_given_back(error: BaseException) -> None:
-    admission = Admission(1)
+    admission = make_admission(1)
     for _ in range(3):
         with pytest.raises(type(error)):
-            async with admission.admit(60):
+            async with admission.admit("w", 60):
                 raise error
-    async with admission.admit(60):
+    async with admission.admit("w", 60):
         pass
 
 
@@ -113,7 +118,7 @@ async def test_who_goes_away_while_waiting_takes_no_place_along() -> None:
 
 async def test_a_place_that_was_given_to_somebody_who_just_went_away_goes_to_the_next() -> None:
     searches = Searches(1)
-    async with searches.admission.admit(60):
+    async with searches.admission.admit("w", 60):
         await searches.ask("b", "c")
     searches.tasks["c"].cancel()  # it has been given the place, and does not know yet
     assert isinstance(await searches.outcome("c"), asyncio.CancelledError)
@@ -122,12 +127,12 @@ async def test_a_place_that_was_given_to_somebody_who_just_went_away_goes_to_the
 
 
 async def test_a_burst_is_served_as_far_as_its_time_goes_and_nobody_is_late_after_beginning() -> None:
-    admission, begun = Admission(2), 0
+    admission, begun = make_admission(2), 0
 
     async def search() -> bool:
         nonlocal begun
         try:
-            async with admission.admit(0.5):
+            async with admission.admit("w", 0.5):
                 begun += 1
                 await asyncio.sleep(0.04)
         except SearchTimeout:
@@ -137,3 +142,10 @@ async def test_a_burst_is_served_as_far_as_its_time_goes_and_nobody_is_late_afte
     served = sum(await asyncio.gather(*(search() for _ in range(100))))
     assert 4 <= served <= 26  # two every 40 ms at best; a busy machine does less
     assert begun - served <= 2
+
+
+async def test_a_workspace_with_many_searches_keeps_no_other_from_beginning() -> None:
+    searches = Searches(2)
+    await searches.ask(*(f"a{number}" for number in range(12)), "b1")
+    await searches.end("a0")
+    assert searches.begun == ["a0", "a1", "b1"]

@@ -22,7 +22,9 @@ class Counting:
     def normalise(self, text: str) -> str:
         return text.lower()
 
-    async def embed(self, texts: Sequence[str], within: float | None = None) -> NDArray[np.float32]:
+    async def embed(
+        self, texts: Sequence[str], within: float | None = None, workspace: str = ""
+    ) -> NDArray[np.float32]:
         if self.late:
             raise SearchTimeout("late")
         self.asked.append(list(texts))

@@ -1,0 +1,47 @@
+"""`/quotas`: what a workspace may store, and how much of it is used."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from pydantic import BaseModel, Field
+
+from gateway.domain.principal import Role
+from gateway.edge.manage.calls import ApiCall, ApiReply
+from gateway.edge.manage.routes import ApiRoute
+from gateway.policies.repository import PolicyRepository
+
+
+class QuotaView(BaseModel):
+    """One quota."""
+
+    name: str = Field(description="As in the configuration under `quotas`.")
+    limit: int
+    used: int
+
+
+class QuotaList(BaseModel):
+    """Every quota by name."""
+
+    items: list[QuotaView]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRoutes:
+    """The quotas of the caller's own workspace."""
+
+    policies: PolicyRepository
+
+    def list_routes(self) -> Iterator[ApiRoute]:
+        yield ApiRoute(
+            method="GET",
+            path="/quotas",
+            handler=self.list,
+            role=Role.EDITOR,
+            tag="quotas",
+            summary="List what the workspace may store and has stored",
+            responses={200: QuotaList},
+        )
+
+    async def list(self, call: ApiCall[None, None]) -> ApiReply:
+        uses = self.policies.list_quotas(call.workspace)
+        return ApiReply(QuotaList(items=[QuotaView(**asdict(one)) for one in uses]))

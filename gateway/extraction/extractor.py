@@ -1,0 +1,23 @@
+"""Extracts what callers and web servers send, in threads that the workspaces share fairly."""
+
+from gateway.extraction.extract import extract_content
+from gateway.extraction.formats import DocumentFormat
+from gateway.fair_queue import FairThreads, QueueBounds
+from gateway.settings import DocumentSettings
+
+# Each extraction may take documents.memory_mb. A hostile document takes documents.seconds, twice in a workspace.
+BOUNDS = QueueBounds(places=4, each=2, waiting=32)
+
+
+class Extractor:
+    """One for a whole process: uploads and linked pages share its places."""
+
+    def __init__(self, limits: DocumentSettings, bounds: QueueBounds = BOUNDS) -> None:
+        self._limits = limits
+        self.threads = FairThreads("extraction", bounds)
+
+    async def extract(
+        self, workspace: str, content: bytes, document_format: DocumentFormat, charset: str | None = None
+    ) -> str:
+        """The text of a document; raises ValueError with the reason why there is none, and WorkspaceBusy."""
+        return await self.threads.run(workspace, extract_content, content, document_format, self._limits, charset)

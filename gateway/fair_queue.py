@@ -1,0 +1,180 @@
+"""Shares places for work among workspaces: in turn and within bounds, so that nobody waits for what another queued."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+from gateway.errors import WorkspaceBusy
+
+BACKGROUND = "\0background"  # work of nobody: it takes its turn, but no workspace gets less because of it
+ACTIVE_SECONDS = 1.0
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+Waiting = OrderedDict[asyncio.Future[None], None]  # in the order of arrival; any of them is removed in constant time
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBounds:
+    """How much is done at once and how much may wait."""
+
+    places: int  # for work of all workspaces at once
+    each: int  # of them, for a workspace that is alone: the others are there for whoever comes next
+    waiting: int  # work of one workspace; beyond that it is shed
+    newest_first: bool = False  # within a workspace, and the oldest is shed: for work that is useless when it is late
+
+
+class FairQueue:
+    """Hands out places, to one workspace after the other; taking and releasing one takes constant time.
+
+    Workspaces that have asked for places within the last second have equal shares of them, and at least one each.
+    """
+
+    def __init__(self, bounds: QueueBounds, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._bounds = bounds
+        self._clock = clock
+        self._active: OrderedDict[str, float] = OrderedDict()  # when workspaces asked last, the longest ago first
+        self._free = bounds.places
+        self._running: dict[str, int] = {}
+        self._waiting: dict[str, Waiting] = {}
+        self._ready: OrderedDict[str, None] = OrderedDict()  # workspaces that wait and may start: the first goes next
+        self.shed = 0  # work that was rejected
+
+    async def acquire(self, workspace: str) -> None:
+        """Return with a place; raises WorkspaceBusy if too much of this workspace's work is waiting."""
+        self._note_activity(workspace)
+        if self._free and workspace not in self._waiting and self._running.get(workspace, 0) < self._share:
+            self._take(workspace)
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._enqueue(workspace, place)
+        self._start_ready()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.cancelled():
+                self._dequeue(workspace, place)
+            elif place.exception() is None:
+                self.release(workspace)  # it was given a place at that very moment
+            raise
+
+    def release(self, workspace: str) -> None:
+        """Give back a place; the next workspace in turn gets it."""
+        self._free += 1
+        self._running[workspace] -= 1
+        if not self._running[workspace]:
+            del self._running[workspace]
+        if workspace in self._waiting:
+            self._ready.setdefault(workspace)
+        self._start_ready()
+
+    @asynccontextmanager
+    async def hold(self, workspace: str) -> AsyncGenerator[None]:
+        """A place for the block; raises WorkspaceBusy."""
+        await self.acquire(workspace)
+        try:
+            yield
+        finally:
+            self.release(workspace)
+
+    @property
+    def _share(self) -> int:
+        """The places that a workspace may have now."""
+        return max(1, min(self._bounds.each, self._bounds.places // max(1, len(self._active))))
+
+    def _note_activity(self, workspace: str) -> None:
+        now = self._clock()
+        if workspace != BACKGROUND:
+            self._active[workspace] = now
+            self._active.move_to_end(workspace)
+        while self._active and next(iter(self._active.values())) < now - ACTIVE_SECONDS:
+            self._active.popitem(last=False)
+
+    def _take(self, workspace: str) -> None:
+        self._free -= 1
+        self._running[workspace] = self._running.get(workspace, 0) + 1
+
+    def _start_ready(self) -> None:
+        while self._free and self._ready:
+            self._start_next()
+
+    def _start_next(self) -> None:
+        workspace, _ = self._ready.popitem(last=False)
+        if self._running.get(workspace, 0) >= self._share:
+            return  # its share has become smaller; it is ready again when its own work ends
+        waiting = self._waiting[workspace]
+        place, _ = waiting.popitem(last=self._bounds.newest_first)
+        if not waiting:
+            del self._waiting[workspace]
+        if not place.done():  # one that was cancelled is about to leave the queue by itself
+            self._take(workspace)
+            place.set_result(None)
+        if waiting and self._running.get(workspace, 0) < self._share:
+            self._ready[workspace] = None
+
+    def _enqueue(self, workspace: str, place: asyncio.Future[None]) -> None:
+        waiting = self._waiting.setdefault(workspace, OrderedDict())
+        if len(waiting) >= self._bounds.waiting:
+            self.shed += 1
+            busy = WorkspaceBusy(f"{len(waiting)} pieces of work of this workspace are already waiting. Retry later.")
+            if not self._bounds.newest_first:
+                raise busy
+            oldest, _ = waiting.popitem(last=False)
+            if not oldest.done():
+                oldest.set_exception(busy)
+        waiting[place] = None
+        # If it has its share already, it is ready when its own work ends.
+        if self._running.get(workspace, 0) < self._share:
+            self._ready.setdefault(workspace)
+
+    def _dequeue(self, workspace: str, place: asyncio.Future[None]) -> None:
+        waiting = self._waiting.get(workspace)
+        if waiting is None or place not in waiting:
+            return
+        del waiting[place]
+        if not waiting:
+            del self._waiting[workspace]
+            self._ready.pop(workspace, None)
+
+
+# For what requests compute: more threads than cores make nothing faster, and the event loop slower.
+CORES = max(2, os.cpu_count() or 1)
+REQUEST_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=1024)
+
+
+class FairThreads:
+    """Threads whose work is shared out among workspaces."""
+
+    def __init__(self, name: str, bounds: QueueBounds = REQUEST_BOUNDS) -> None:
+        self.queue = FairQueue(bounds)
+        self._pool = ThreadPoolExecutor(bounds.places, thread_name_prefix=name)
+
+    async def run(
+        self, workspace: str, work: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> Result:
+        """What `work` returns; raises WorkspaceBusy. Work that nobody waits for any more keeps its place to its end."""
+        await self.queue.acquire(workspace)
+        loop = asyncio.get_running_loop()
+
+        def release(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self.queue.release, workspace)
+
+        try:
+            future = self._pool.submit(work, *args, **kwargs)
+        except RuntimeError:  # the threads are closed
+            self.queue.release(workspace)
+            raise
+        future.add_done_callback(release)
+        return await asyncio.wrap_future(future)
+
+    def close(self) -> None:
+        """Start nothing any more; what runs is not waited for."""
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,1 @@
+"""What an honest tenant gets while a hostile one does its worst, beside what it gets alone."""

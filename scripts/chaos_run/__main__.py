@@ -1,0 +1,64 @@
+"""`scripts/chaos`: phases alone and under attack in turn, so that both see the same machine."""
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+import orjson
+
+from scripts.benchmark.processes import read_line, run_process
+from scripts.chaos_run.honest import HonestTenant, Sample
+from scripts.chaos_run.report import Figures, Verdict
+from scripts.chaos_run.stage import Stage, open_stage
+
+SECONDS, QUICK_SECONDS = 600.0, 24.0
+PHASE_SECONDS = 30.0  # at most, of one kind
+WARM_UP_SECONDS = 3.0
+REST_SECONDS = 1.0  # after an attack, until what it left behind is over
+
+
+def parse_arguments(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/chaos", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of load, in all phases together")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_SECONDS:g} seconds")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", default=[], metavar="ATTACK", help="a method of HostileTenant")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    return parser.parse_args(words)
+
+
+async def run_phases(stage: Stage, seconds: float, seed: int, only: list[str]) -> Verdict:
+    honest = HonestTenant(stage.gateway, random.Random(seed))
+    await honest.ask_for(WARM_UP_SECONDS)
+    rounds = max(2, round(seconds / 2 / PHASE_SECONDS))
+    alone: list[Sample] = []
+    attacked: list[Sample] = []
+    for number in range(rounds):
+        alone += await honest.ask_for(seconds / 2 / rounds)
+        command = [sys.executable, "-m", "scripts.chaos_run.hostile", stage.gateway, stage.web]
+        command += [str(seed + number), *only]
+        with run_process(command) as hostile:
+            await asyncio.to_thread(read_line, hostile)
+            attacked += await honest.ask_for(seconds / 2 / rounds)
+            if hostile.poll() is not None:
+                raise RuntimeError("the hostile tenant gave up")
+        await asyncio.sleep(REST_SECONDS)
+    return Verdict(Figures.compute(alone), Figures.compute(attacked))
+
+
+async def main(arguments: argparse.Namespace) -> int:
+    seconds = QUICK_SECONDS if arguments.quick else arguments.seconds
+    with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
+        async with open_stage(Path(directory)) as stage:
+            verdict = await run_phases(stage, seconds, arguments.seed, arguments.only)
+    print(verdict.to_text())
+    if arguments.json is not None:
+        arguments.json.write_bytes(orjson.dumps(verdict.to_json(), option=orjson.OPT_INDENT_2))
+    return 0 if verdict.holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(parse_arguments(sys.argv[1:]))))

@@ -1,0 +1,55 @@
+"""A hostile tenant takes its own share and nobody else's; a run that cannot miss its limits would be worth nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from scripts.chaos_run.honest import Sample
+from scripts.chaos_run.report import Figures, Verdict
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def make_figures(milliseconds: float, degraded: int, count: int = 1000) -> Figures:
+    return Figures.compute([Sample(milliseconds / 1000, True, number < degraded) for number in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "degraded", "holds"), [(20, 0, True), (40, 10, True), (41, 0, False), (20, 11, False)]
+)
+def test_the_verdict_depends_on_both_limits(milliseconds: float, degraded: int, holds: bool) -> None:
+    verdict = Verdict(make_figures(20, 0), make_figures(milliseconds, degraded))
+    assert verdict.holds is holds
+    assert ("ok" if holds else "MISSED") in verdict.to_text()
+
+
+def test_figures_count_what_failed_and_take_the_slowest_of_a_hundred() -> None:
+    samples = [Sample(number / 1000, number != 7, number == 7) for number in range(100)]
+    assert Figures.compute(samples) == Figures(100, 1, 0.01, 50.0, 99.0)
+    with pytest.raises(ValueError, match="no samples"):
+        Figures.compute([])
+
+
+def run_chaos(directory: Path, seconds: float) -> dict[str, object]:
+    report = directory / "chaos.json"
+    command = [sys.executable, "-m", "scripts.chaos_run", "--seconds", str(seconds), "--json", str(report)]
+    environ = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environ, check=False)
+    assert report.exists(), done.stderr
+    said: dict[str, object] = orjson.loads(report.read_bytes())
+    return said
+
+
+def test_a_short_attack_leaves_every_honest_request_answered(tmp_path: Path) -> None:
+    said = run_chaos(tmp_path, 6)
+    attacked = said["attacked"]
+    assert isinstance(attacked, dict)
+    assert (attacked["failed"], attacked["requests"] > 5) == (0, True)
+
+
+@pytest.mark.timing
+def test_a_hostile_tenant_costs_an_honest_one_neither_time_nor_context(tmp_path: Path) -> None:
+    assert run_chaos(tmp_path, 24)["holds"], (tmp_path / "chaos.json").read_text()

@@ -1,0 +1,22 @@
+"""Inline HTML is parsed once per content, however often its entry is compiled."""
+
+import pytest
+
+from gateway.extraction.html import html_to_text
+from gateway.resources import document
+from gateway.resources.document import DocumentData, DocumentType
+
+
+def test_the_same_markup_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def parse(markup: str) -> str:
+        parsed.append(markup)
+        return html_to_text(markup)
+
+    monkeypatch.setattr(document, "html_to_text", parse)
+    kind = DocumentType()
+    for markup in ("<p>one", "<p>two", "<p>one"):
+        data = DocumentData(content=markup, mime_type="text/html")
+        assert kind.render(data, None) == markup.removeprefix("<p>")
+    assert parsed == ["<p>one", "<p>two"]

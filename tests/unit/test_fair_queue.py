@@ -1,0 +1,215 @@
+"""Who gets the next place: one workspace after the other, and nobody pays for what another has queued."""
+
+import asyncio
+import random
+import threading
+import time
+
+import pytest
+
+from gateway.errors import WorkspaceBusy
+from gateway.fair_queue import BACKGROUND, FairQueue, FairThreads, QueueBounds
+
+
+class Work:
+    """Work that goes on until it is told to end; its workspace is the letter before the number."""
+
+    def __init__(self, bounds: QueueBounds) -> None:
+        self.now = 0.0
+        self.queue = FairQueue(bounds, clock=lambda: self.now)
+        self.begun: list[str] = []
+        self.ends: dict[str, asyncio.Event] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def ask(self, *names: str) -> None:
+        for name in names:
+            self.ends[name] = asyncio.Event()
+            self.tasks[name] = asyncio.create_task(self._do(name))
+            await asyncio.sleep(0)
+
+    async def _do(self, name: str) -> None:
+        async with self.queue.hold(name[0]):
+            self.begun.append(name)
+            await self.ends[name].wait()
+
+    async def end(self, name: str) -> None:
+        assert name in self.begun
+        self.ends[name].set()
+        await self.tasks[name]
+        await asyncio.sleep(0)
+
+    async def cancel(self, name: str) -> None:
+        self.tasks[name].cancel()
+        await asyncio.gather(self.tasks[name], return_exceptions=True)
+        await asyncio.sleep(0)
+
+
+async def test_workspaces_take_turns_however_much_one_has_queued() -> None:
+    work = Work(QueueBounds(places=1, each=1, waiting=100))
+    await work.ask("a0", *(f"a{n}" for n in range(1, 6)), "b1", "b2", "c1")
+    for name in ("a0", "b1", "c1", "a1", "b2", "a2", "a3", "a4", "a5"):
+        await work.end(name)
+
+
+async def test_a_workspace_never_holds_the_places_that_are_kept_for_others() -> None:
+    work = Work(QueueBounds(places=3, each=2, waiting=100))
+    await work.ask("a1", "a2", "a3", "a4")
+    assert work.begun == ["a1", "a2"]
+    await work.ask("b1")
+    assert work.begun[-1] == "b1"
+    await work.end("b1")
+    assert "a3" not in work.begun  # the place stays free for whoever comes next
+    await work.end("a1")
+    assert "a3" not in work.begun  # b has asked just now: both have equal shares
+    work.now += 2
+    await work.ask("a5")
+    await work.end("a2")
+    assert work.begun[-2:] == ["a3", "a4"]
+
+
+async def test_who_is_alone_has_more_places_than_who_is_not() -> None:
+    work = Work(QueueBounds(places=4, each=4, waiting=100))
+    await work.ask(*(f"a{number}" for number in range(8)))
+    assert len(work.begun) == 4
+    await work.ask("b1", "b2", "b3")
+    for name in ("a0", "a1"):
+        await work.end(name)
+    assert work.begun[4:] == ["b1", "b2"]
+    await work.end("a2")
+    assert work.begun[6:] == ["a4"]
+    await work.end("b1")
+    assert work.begun[7:] == ["b3"]
+
+
+async def test_background_work_takes_turns_and_nobodys_share() -> None:
+    queue = FairQueue(QueueBounds(places=3, each=2, waiting=100))
+    await queue.acquire(BACKGROUND)
+    for _ in range(2):
+        await asyncio.wait_for(queue.acquire("a"), 5)
+
+
+async def test_only_the_workspace_with_too_much_work_is_told_to_retry() -> None:
+    work = Work(QueueBounds(places=1, each=1, waiting=2))
+    await work.ask("a1", "a2", "a3", "a4", "b1")
+    with pytest.raises(WorkspaceBusy, match="2 pieces of work") as busy:
+        await work.tasks["a4"]
+    assert (busy.value.status, busy.value.code, busy.value.retry_after) == (429, "workspace_busy", 1.0)
+    assert work.queue.shed == 1
+    for name in ("a1", "b1", "a2", "a3"):
+        await work.end(name)
+
+
+async def test_with_newest_first_the_oldest_of_the_same_workspace_is_shed() -> None:
+    work = Work(QueueBounds(places=1, each=1, waiting=2, newest_first=True))
+    await work.ask("a1", "b1", "a2", "a3", "a4")
+    await asyncio.sleep(0)
+    with pytest.raises(WorkspaceBusy):
+        await work.tasks["a2"]
+    for name in ("a1", "b1", "a4", "a3"):
+        await work.end(name)
+    assert work.begun == ["a1", "b1", "a4", "a3"]
+
+
+async def test_work_that_is_cancelled_while_it_waits_leaves_no_trace() -> None:
+    work = Work(QueueBounds(places=1, each=1, waiting=2))
+    await work.ask("a1", "a2", "b1")
+    await work.cancel("a2")
+    await work.end("a1")
+    assert work.begun == ["a1", "b1"]
+    await work.end("b1")
+    assert not work.queue._waiting
+    assert not work.queue._running
+    assert not work.queue._ready
+
+
+async def test_a_place_given_to_work_that_is_cancelled_at_that_moment_goes_on() -> None:
+    queue = FairQueue(QueueBounds(places=1, each=1, waiting=2))
+    await queue.acquire("a")
+    second, third = asyncio.create_task(queue.acquire("a")), asyncio.create_task(queue.acquire("a"))
+    await asyncio.sleep(0)
+    queue.release("a")  # the second has the place now, but has not run yet
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+    await asyncio.wait_for(third, 5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_any_mix_of_work_ends_and_cancellations_keeps_the_bounds_and_loses_no_place(seed: int) -> None:
+    dice = random.Random(seed)
+    bounds = QueueBounds(dice.randint(1, 4), dice.randint(1, 3), dice.randint(1, 5), dice.random() < 0.5)
+    work = Work(bounds)
+    for number in range(300):
+        name = f"{dice.choice('abcd')}{number}"
+        await work.ask(name)
+        running = [one for one in work.begun if not work.tasks[one].done()]
+        assert len(running) <= bounds.places
+        assert all(sum(one[0] == letter for one in running) <= bounds.each for letter in "abcd")
+        if dice.random() < 0.8:
+            alive = [one for one, task in work.tasks.items() if not task.done()]
+            victim = dice.choice(alive)
+            await (work.cancel(victim) if victim not in work.begun or dice.random() < 0.3 else work.end(victim))
+    while alive := [one for one, task in work.tasks.items() if not task.done()]:
+        began = [one for one in alive if one in work.begun]
+        assert began, "something waits although nothing runs"
+        await work.end(began[0])
+    outcomes = await asyncio.gather(*work.tasks.values(), return_exceptions=True)
+    assert all(one is None or isinstance(one, WorkspaceBusy | asyncio.CancelledError) for one in outcomes)
+    assert work.queue._free == bounds.places
+    assert not work.queue._waiting
+    assert not work.queue._running
+    assert not work.queue._ready
+
+
+async def test_threads_run_work_of_others_beside_that_of_a_workspace_that_never_ends() -> None:
+    threads, gate = FairThreads("test", QueueBounds(places=2, each=1, waiting=100)), threading.Event()
+    try:
+        stuck = [asyncio.create_task(threads.run("a", gate.wait)) for _ in range(20)]
+        await asyncio.sleep(0)
+        assert await asyncio.wait_for(threads.run("b", pow, 2, 5), 5) == 32
+    finally:
+        gate.set()
+    await asyncio.gather(*stuck)
+    threads.close()
+
+
+async def test_a_thread_whose_caller_has_left_keeps_its_place_until_it_ends() -> None:
+    threads, gate = FairThreads("test", QueueBounds(places=1, each=1, waiting=9)), threading.Event()
+    running: list[int] = []
+    first = asyncio.create_task(threads.run("a", gate.wait))
+    await asyncio.sleep(0.02)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    second = asyncio.create_task(threads.run("a", running.append, 1))
+    await asyncio.sleep(0.02)
+    assert not running
+    gate.set()
+    await asyncio.wait_for(second, 5)
+    assert running == [1]
+    threads.close()
+
+
+async def test_what_work_raises_reaches_its_caller_and_frees_the_place() -> None:
+    threads = FairThreads("test", QueueBounds(places=1, each=1, waiting=1))
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            await threads.run("a", divmod, 1, 0)
+    threads.close()
+    with pytest.raises(RuntimeError):
+        await threads.run("a", divmod, 1, 1)
+
+
+async def test_the_cost_of_a_place_does_not_depend_on_how_many_wait() -> None:
+    def measure(count: int) -> float:
+        queue = FairQueue(QueueBounds(1, 1, count))
+        loop = asyncio.get_running_loop()
+        queue._take("a")
+        for number in range(count):
+            queue._enqueue(f"w{number % 50}", loop.create_future())
+        began = time.process_time()
+        queue.release("a")
+        for number in range(count - 1):
+            queue.release(f"w{number % 50}")
+        return (time.process_time() - began) / count
+
+    small = min(measure(1000) for _ in range(3))
+    assert min(measure(16_000) for _ in range(3)) < 4 * small
