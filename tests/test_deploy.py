@@ -17,7 +17,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.settings import load_settings
+from gateway.settings_loader import load_settings
 from tests.support.redis_server import running_redis
 
 ROOT = Path(__file__).resolve().parents[1]

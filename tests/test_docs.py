@@ -37,7 +37,8 @@ from gateway.resources.registry import ResourceRegistry, load_registry
 from gateway.scopes import context_request
 from gateway.semantic.model.files import MANIFEST, get_built_folder
 from gateway.semantic.search.choice import PRESETS
-from gateway.settings import Settings, SettingsOverrides, load_settings
+from gateway.settings import Settings
+from gateway.settings_loader import SettingsOverrides, load_settings
 from gateway.strict_yaml import parse_yaml
 from gateway.upstreams.breaker import CircuitBreaker
 

@@ -54,7 +54,7 @@ def parse_label(text: str) -> str:
 
 def load_command_settings(arguments: argparse.Namespace) -> Settings:
     """The settings of `--config` with the other options applied; raises Faults."""
-    from gateway.settings import SettingsOverrides, load_settings
+    from gateway.settings_loader import SettingsOverrides, load_settings
 
     given = vars(arguments)
     overrides = SettingsOverrides(given.get("host"), given.get("port"), given.get("policies"))

@@ -13,7 +13,8 @@ from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.errors import StoreError
 from gateway.fair_queue import FairThreads
 from gateway.semantic.model.embedder import Embedder
-from gateway.settings import SemanticSettings, limit_blas_threads
+from gateway.settings import SemanticSettings
+from gateway.settings_loader import limit_blas_threads
 from gateway.stores.memory_vectors import MemoryVectorStore
 from gateway.stores.protocols import VectorStore
 from gateway.stores.sqlite_vectors import SqliteVectorStore

@@ -19,7 +19,7 @@ import uvloop
 from gateway.app import Gateway
 from gateway.edge.logs import log_as_json
 from gateway.redaction import build_redactor
-from gateway.settings import SettingsOverrides, load_settings
+from gateway.settings_loader import SettingsOverrides, load_settings
 from gateway.worker import answer_requests, call_when_started
 from scripts.benchmark.semantic_figures import get_percentile
 

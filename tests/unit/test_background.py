@@ -60,7 +60,7 @@ async def test_every_job_of_a_gateway_comes_back(tmp_path: Path) -> None:
     gateway.jobs = jobs = BackgroundJobs(first_delay=0.001)
     async with gateway.running():
         await until(lambda: all(state.running for state in jobs.states.values()))
-        assert {"policy files", "stored policies", "retention", "links", "exchange log"} <= jobs.states.keys()
+        assert {"policy files", "stored policies", "retention", "links", "request log", "limits"} <= jobs.states.keys()
         for name, state in jobs.states.items():
             jobs.cancel(name)
             await until(lambda state=state: state.restarts == 1 and state.running)  # type: ignore[misc]

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from gateway import settings as module
+from gateway import settings_loader as module
 from gateway.errors import Faults
-from gateway.settings import Settings, SettingsOverrides, is_loopback, load_settings
+from gateway.settings import Settings, is_loopback
+from gateway.settings_loader import SettingsOverrides, load_settings
 from gateway.strict_yaml import parse_yaml
 
 MINIMAL = "upstreams: {demo: {kind: demo}}\nroutes: [{model: '*', upstream: demo}]\n"
@@ -88,7 +89,7 @@ def test_without_a_file_there_is_a_demo_with_the_example_policies() -> None:
 
 
 def test_without_the_example_policies_the_demo_has_an_empty_set(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(module, "__file__", str(tmp_path / "gateway" / "settings.py"))
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "gateway" / "settings_loader.py"))
     monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix: str(tmp_path))
     assert load_settings(None, {}).policies == str(tmp_path)
 

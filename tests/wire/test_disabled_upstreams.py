@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.commands.serve import choose_example_model
-from gateway.settings import SettingsOverrides, load_settings
+from gateway.settings_loader import SettingsOverrides, load_settings
 from tests.support.contract_policies import BODY, ask
 from tests.support.gateway import Client, Start, Thread, running_gateway
 from tests.support.upstream import Upstream, say

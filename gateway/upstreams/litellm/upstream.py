@@ -105,7 +105,7 @@ class LitellmUpstream:
 
 def load_litellm() -> LitellmLibrary:
     """Import litellm, which takes seconds: call it in a thread."""
-    # The one place besides settings.py that touches the environment: litellm has no other switch for these.
+    # The one place besides settings_loader.py that touches the environment: litellm has no other switch for these.
     os.environ.update(IMPORT_ENVIRONMENT)
     litellm: Any = importlib.import_module("litellm")
     litellm.suppress_debug_info = True  # it prints to stdout otherwise

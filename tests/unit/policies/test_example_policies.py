@@ -8,7 +8,7 @@ from gateway.domain.resource import Mode
 from gateway.domain.snapshot import Snapshot
 from gateway.policies.file_policies import load_policies
 from gateway.resources.registry import load_registry
-from gateway.settings import find_example_policies
+from gateway.settings_loader import find_example_policies
 
 
 class Files:

@@ -76,7 +76,8 @@ async def listening(act: Act) -> AsyncIterator[Server]:
     finally:
         listener.close()
         for peer in server.peers:
-            peer.writer.transport.abort()
+            if not peer.writer.transport.is_closing():
+                peer.writer.transport.abort()
         await listener.wait_closed()
         await asyncio.sleep(0)
 
