@@ -5,7 +5,7 @@ import re
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from gateway.domain.upstream import UpstreamRequest
@@ -76,7 +76,8 @@ async def listening(act: Act) -> AsyncIterator[Server]:
     finally:
         listener.close()
         for peer in server.peers:
-            peer.writer.transport.abort()
+            with suppress(AttributeError):  # asyncio's own, for a transport that is closed already
+                peer.writer.transport.abort()
         await listener.wait_closed()
         await asyncio.sleep(0)
 
