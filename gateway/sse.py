@@ -30,6 +30,8 @@ class EventBuffer:
         """The events that are whole with this piece."""
         waiting = self._waiting
         if not waiting:
+            if piece.endswith(b"\n\n"):
+                return piece
             end = find_events_end(piece)
             if end == len(piece):
                 return piece

@@ -23,6 +23,7 @@ from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
 from gateway.scopes import chat_body, context_request
 from gateway.settings import Settings
 from gateway.upstreams.routes import Routes
+from tests.support.client_requests import MemoryRequest
 
 EXAMPLES = settings().max_examples
 SLOW = 1.0  # seconds of work that no answer may take; a busy machine may add to what the clock shows
@@ -69,11 +70,11 @@ class Answer:
 
 
 class App:
-    """The real ASGI app in this process, and a loop to run it in."""
+    """The real chat endpoint in this process, and a loop to run it in."""
 
     def __init__(self, runner: asyncio.Runner, gateway: Gateway) -> None:
         self._runner = runner
-        self._router = gateway.build_app(draining=lambda: False)
+        self._chat = gateway.build_app(draining=lambda: False).chat
 
     def send(self, body: bytes, headers: list[tuple[bytes, bytes]]) -> Answer:
         began = time.process_time()
@@ -81,27 +82,16 @@ class App:
         return Answer(status, dict(head), b"".join(pieces), time.process_time() - began)
 
     async def _ask(self, body: bytes, headers: list[tuple[bytes, bytes]]) -> tuple[int, Any, list[bytes]]:
-        sent: list[dict[str, Any]] = []
-        waiting = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive() -> dict[str, Any]:
-            return waiting.pop() if waiting else await asyncio.Event().wait()  # type: ignore[return-value]
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        scope = {"type": "http", "method": "POST", "path": CHAT, "raw_path": CHAT.encode(), "query_string": b""}
-        await self._router(scope | {"headers": [(b"host", b"localhost"), *headers]}, receive, send)
-        start, *rest = sent
-        assert not rest[-1].get("more_body"), "the response was left open"
-        return start["status"], start["headers"], [message["body"] for message in rest]
+        request = MemoryRequest([(b"host", b"localhost"), *headers], body)
+        await self._chat.serve(request)
+        assert request.finished, "the response was left open"
+        return request.status, request.response_headers, request.pieces
 
 
-CHAT = "/v1/chat/completions"
 JSON = (b"content-type", b"application/json")
 
 
-class Whole:
+class Whole(UpstreamReply):
     """A reply that is there at once."""
 
     status = 200

@@ -2,20 +2,28 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
 
+from gateway import sse
 from gateway.conversation.calls import FunctionCall
 from gateway.conversation.hidden_turn import HiddenTurn
 from gateway.conversation.hidden_turns import HIDDEN_TURN_SECONDS
 from gateway.conversation.loop import FinishStep, RunToolsStep, Step, TurnLoop
-from gateway.conversation.relay import AFTER_DONE_SECONDS, check_reply, relay_events
+from gateway.conversation.relay import (
+    AFTER_ERROR_SECONDS,
+    StreamPassage,
+    check_reply,
+    relay_events,
+    send_bytes,
+)
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
-from gateway.domain.exchange import Exchange, ExchangeStatus, Reply, TurnReply
+from gateway.domain.exchange import ClientWriter, Exchange, ExchangeStatus, Reply, TurnReply
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import SendTurn, UpstreamReply, is_event_stream, is_json_reply
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
@@ -28,7 +36,7 @@ class ConversationTimings:
     """Seconds that a conversation waits for something."""
 
     keepalive: float = 5.0  # without a byte for the client, after which a comment is sent
-    after_done: float = AFTER_DONE_SECONDS  # for the upstream to close its stream
+    after_error: float = AFTER_ERROR_SECONDS  # for the upstream to close a stream in which it told an error
     hidden_turns: float = HIDDEN_TURN_SECONDS  # for the client to return its tools' results
 
 
@@ -53,13 +61,13 @@ class SilenceTimer:
         return max(0.0, self._last + self._limit - time.monotonic())
 
 
-async def send_comments_until(task: asyncio.Future[Any], silence: SilenceTimer) -> AsyncGenerator[bytes]:
+async def send_comments_until(task: asyncio.Future[Any], silence: SilenceTimer, writer: ClientWriter) -> None:
     """Keep-alive comments while a task runs; it is cancelled if nobody waits for it any more."""
     try:
         while not task.done():
             done, _ = await asyncio.wait({task}, timeout=silence.remaining)
             if not done:
-                yield KEEPALIVE_COMMENT
+                await send_bytes(writer, KEEPALIVE_COMMENT)
                 silence.restart()
     finally:
         if not task.done():
@@ -90,7 +98,7 @@ class Conversation:
         except BaseException:
             await reply.close()
             raise
-        stream = relay_events(reply, first, self.exchange, self.timings.after_done)
+        stream = partial(relay_events, reply, first, self.exchange, self.timings.after_error)
         return Reply(reply.status, reply.headers, stream=stream, close=reply.close)
 
     async def answer(self, loop: ReplyLoop) -> Reply:
@@ -118,60 +126,80 @@ class Conversation:
         except BaseException:
             await reply.close()
             raise
-        return Reply(reply.status, reply.headers, stream=self._stream_turns(loop, reply, shown), close=reply.close)
+        stream = partial(self._stream_turns, loop, reply, shown)
+        return Reply(reply.status, reply.headers, stream=stream, close=reply.close)
 
-    async def _stream_turns(self, loop: StreamLoop, reply: UpstreamReply, shown: bytes) -> AsyncGenerator[bytes]:
+    async def _stream_turns(self, loop: StreamLoop, reply: UpstreamReply, shown: bytes, writer: ClientWriter) -> None:
         silence = SilenceTimer(self.timings.keepalive)
         try:
-            if shown:
-                yield shown
+            await send_bytes(writer, shown)
             while True:
-                async for data in self._read_turn(loop, reply, silence):
-                    yield data
-                await reply.close()
-                async for step in self._go_on(loop, silence):
-                    if isinstance(step, bytes):
-                        yield step
-                    elif isinstance(step, FinishStep):
-                        yield step.data
-                        return
-                    else:
-                        reply = step
+                pending = await self._pass_turn(loop, reply, writer, silence)
+                step = await self._go_on(loop, pending, writer, silence)
+                if isinstance(step, FinishStep):
+                    self.exchange.complete = step.data.endswith(sse.DONE_EVENT)
+                    writer.end(step.data)
+                    await reply.finish()
+                    return
+                await reply.finish()
+                reply = step
         finally:
             await reply.close()
 
-    async def _read_turn(self, loop: StreamLoop, reply: UpstreamReply, silence: SilenceTimer) -> AsyncGenerator[bytes]:
-        """What the client sees of one turn, with comments while nothing of it may be shown."""
-        while not loop.turn_done:
-            if loop.may_be_silent:
-                task = asyncio.ensure_future(reply.read())
-                async for comment in send_comments_until(task, silence):
-                    yield comment
-                chunk = task.result()
-            else:
-                chunk = await reply.read()
-            if not chunk:
-                return
-            if shown := loop.feed(chunk):
-                yield shown
+    async def _pass_turn(
+        self, loop: StreamLoop, reply: UpstreamReply, writer: ClientWriter, silence: SilenceTimer
+    ) -> bytes:
+        """What the client sees of one turn, until [DONE] or the end; returns the last of it, which is not sent yet."""
+        passage = StreamPassage(reply, loop, writer)
+        if await passage.run():
+            return b""
+        shown = passage.pending
+        silence.restart()
+        while True:
+            if loop.turn_done:
+                return shown
+            if shown:
+                await send_bytes(writer, shown)
                 silence.restart()
-        await drain(reply, self.timings.after_done)
+            loop.raise_fault()
+            chunk = await self._read_chunk(loop, reply, writer, silence)
+            if not chunk:
+                return b""
+            shown = loop.feed(chunk)
+
+    async def _read_chunk(
+        self, loop: StreamLoop, reply: UpstreamReply, writer: ClientWriter, silence: SilenceTimer
+    ) -> bytes:
+        """More of a turn, with comments while nothing of it may be shown."""
+        if not loop.may_be_silent:
+            return await reply.read()
+        task = asyncio.ensure_future(reply.read())
+        await send_comments_until(task, silence, writer)
+        return task.result()
 
     async def _go_on(
-        self, loop: StreamLoop, silence: SilenceTimer
-    ) -> AsyncGenerator[bytes | FinishStep | UpstreamReply]:
-        """After a turn: comments while our tools run, then the end or the reply of the next turn."""
-        task = asyncio.ensure_future(self._start_next_turn(loop))
+        self, loop: StreamLoop, shown: bytes, writer: ClientWriter, silence: SilenceTimer
+    ) -> FinishStep | UpstreamReply:
+        """After a turn: the client's last bytes, or the reply of the next turn; comments while our tools run."""
         try:
-            async for comment in send_comments_until(task, silence):
-                yield comment
+            step = self._end_turn(loop)
+        except BaseException:
+            writer.write(shown)
+            raise
+        if isinstance(step, FinishStep) and step.hidden is None:
+            self.exchange.usage = loop.usage
+            return FinishStep(shown + step.data)
+        await send_bytes(writer, shown)
+        task = asyncio.ensure_future(self._start_next_turn(loop, step))
+        try:
+            await send_comments_until(task, silence, writer)
         except BaseException:
             await close_unclaimed(task)
             raise
-        yield task.result()
+        return task.result()
 
-    async def _start_next_turn(self, loop: StreamLoop) -> FinishStep | UpstreamReply:
-        step = await self._apply(loop, self._end_turn(loop))
+    async def _start_next_turn(self, loop: StreamLoop, step: Step) -> FinishStep | UpstreamReply:
+        step = await self._apply(loop, step)
         if isinstance(step, FinishStep):
             return step
         reply = await self._call_upstream(loop.build_request())
@@ -233,16 +261,6 @@ async def read_first_bytes(reply: UpstreamReply) -> bytes:
     if not first:
         raise UpstreamTruncated("The upstream's stream ended before it began.")
     return first
-
-
-async def drain(reply: UpstreamReply, seconds: float) -> None:
-    """Read what comes after [DONE], so that the connection can be used again; whatever happens, nothing is missing."""
-    try:
-        async with asyncio.timeout(seconds):
-            while await reply.read():
-                pass
-    except (TimeoutError, UpstreamError):
-        pass
 
 
 async def read_whole_reply(reply: UpstreamReply) -> Reply:

@@ -18,9 +18,9 @@ from gateway.conversation.loop import (
     add_usage,
     has_value,
 )
-from gateway.conversation.stream_turn import UNREADABLE, StreamTurn, build_chunk_error, is_plain_text
+from gateway.conversation.stream_turn import UNREADABLE, StreamTurn, build_chunk_error, find_plain_events
 from gateway.domain.tool_result import ToolResult
-from gateway.errors import UpstreamInvalid, UpstreamTruncated
+from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
 
 MAX_UNREAD_BYTES = 256 * 1024  # raw events are assembled into the message beyond so many bytes
 
@@ -39,6 +39,7 @@ class StreamLoop(TurnLoop):
     _head: dict[str, Any] = field(default_factory=dict)  # id, created and model of turn 1
     _spoken: set[str] = field(default_factory=set)  # fields in which earlier turns showed text
     _role_shown: bool = False
+    _fault: UpstreamError | None = None  # found behind events that the client sees first
 
     def build_request(self) -> bytes:
         self._now = StreamTurn(CallTracker(self.plan.own_names))
@@ -54,6 +55,16 @@ class StreamLoop(TurnLoop):
         """Whether the client may have to wait for bytes although the upstream is talking."""
         return self.turns > 1 or self.plan.last_text_only or bool(self._now.tracker.calls)
 
+    @property
+    def needs_driver(self) -> bool:
+        """Whether there is more to do than to pass bytes on."""
+        return self._now.done or self.failed or self._fault is not None or self.may_be_silent
+
+    def raise_fault(self) -> None:
+        """Raise what is wrong with the stream, once everything before it was shown."""
+        if self._fault is not None:
+            raise self._fault
+
     def feed(self, chunk: bytes) -> bytes:
         """Take bytes of the upstream's stream; return what the client may see of them now."""
         self._count(chunk)
@@ -63,20 +74,39 @@ class StreamLoop(TurnLoop):
             raise UpstreamInvalid("The upstream sent an event that never ends.")
         if not data:
             return b""
-        if self.turns == 1 and not self.plan.last_text_only and is_plain_text(data):
-            self._remember(data)
+        passed = self._pass_unread(data)
+        if len(passed) == len(data):
             return data
-        return b"".join([self._pass_unread(event) or self._take_event(event) for event in sse.split_events(data)])
+        rest = sse.split_events(data[len(passed) :])
+        if len(rest) == 1 and not passed:
+            return self._take_event(data)
+        return self._take_events(rest, passed)
 
-    def _pass_unread(self, event: bytes) -> bytes:
-        """An event that may pass unread; empty if it has to be looked at."""
-        if self.turns > 1 or self.plan.last_text_only or self.turn_done or not is_plain_text(event):
+    def _pass_unread(self, data: bytes) -> bytes:
+        """The leading events that may pass unread."""
+        if self.turns > 1 or self.plan.last_text_only or self.turn_done:
             return b""
-        self._remember(event)
-        return event
+        end = find_plain_events(data)
+        passed = data if end == len(data) else data[:end]
+        if passed:
+            self._remember(passed)
+        return passed
+
+    def _take_events(self, events: list[bytes], passed: bytes) -> bytes:
+        """What the client sees of events behind those that passed unread."""
+        shown = [passed]
+        try:
+            for event in events:
+                shown.append(self._pass_unread(event) or self._take_event(event))
+        except UpstreamError as fault:
+            if not any(shown):
+                raise
+            self._fault = fault
+        return b"".join(shown)
 
     def end(self) -> Step:
         """The upstream closed its stream cleanly: decide what comes next."""
+        self.raise_fault()
         now = self._now
         if self.failed:
             return FinishStep(b"")

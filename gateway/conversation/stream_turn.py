@@ -1,5 +1,6 @@
 """One turn of a stream: its chunks, read only as far as needed, and the message that they add up to."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +11,12 @@ from gateway.conversation.calls import CallTracker
 from gateway.conversation.merge import merge_deltas
 from gateway.errors import UpstreamInvalid
 
+EVENT_BORDER = b"\n\ndata: "
+MARKS = (b"[DONE]", b"tool_calls", b'"error"')  # of events that are more than text
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
+_FINISH = re.compile(rb'finish_reason(?!": ?null)')
+_USAGE = re.compile(rb'"usage"(?!: ?null)')
 _encode = msgspec.json.Encoder().encode
 
 
@@ -82,7 +87,20 @@ class StreamChunk(msgspec.Struct):
         return {key: value for key, value in fields.items() if value is not None}
 
 
+class _Object(msgspec.Struct, gc=False):
+    """A JSON object whatever it holds."""
+
+
+class _ChoiceShape(msgspec.Struct, gc=False):
+    delta: _Object | None = None
+
+
+class _ChunkShape(msgspec.Struct, gc=False):
+    choices: list[_ChoiceShape] | None = None
+
+
 _decode = msgspec.json.Decoder(StreamChunk).decode
+_check_shapes = msgspec.json.Decoder(list[_ChunkShape]).decode
 
 
 def decode_chunk(data: bytes) -> StreamChunk:
@@ -97,15 +115,34 @@ def build_chunk_error() -> UpstreamInvalid:
     return UpstreamInvalid("The upstream's stream carries something that is not a chunk.")
 
 
-def is_plain_text(data: bytes) -> bool:
-    """Whether events certainly carry nothing but text, so that they may pass unread.
+def find_plain_events(data: bytes) -> int:
+    """How many leading bytes are whole events that certainly carry nothing but text, so that they may pass unread.
 
-    A text that merely mentions one of these words is read properly instead: slower, never wrong.
+    It is a search for bytes. A text that merely mentions a mark is read properly instead: slower, never wrong.
     """
-    return not (
-        b"tool_calls" in data
-        or b"[DONE]" in data
-        or b'"error"' in data
-        or (b'"usage"' in data and data.count(b'"usage"') != data.count(b'"usage":null') + data.count(b'"usage": null'))
-        or data.count(b"finish_reason") != data.count(b'finish_reason":null') + data.count(b'finish_reason": null')
-    )
+    end = len(data)
+    for mark in MARKS:
+        at = data.find(mark, 0, end)
+        end = end if at < 0 else at
+    for pattern in (_FINISH, _USAGE):
+        found = pattern.search(data, 0, end)
+        end = end if found is None else found.start()
+    if end < len(data):
+        if data.count(b"\n", 0, end) < 2:
+            return 0  # it is in the first event
+        end = sse.find_events_end(data[:end])
+    return end if are_chunks(data[:end]) else 0
+
+
+def are_chunks(data: bytes) -> bool:
+    """Whether each of these events is one `data:` line that carries a chunk; other forms are read one by one."""
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
+    if not data.startswith(b"data: {"):
+        return False
+    try:
+        # No JSON contains a line feed inside a string: the events become one array, which is checked in one go.
+        found = _check_shapes(b"[" + data[6:].replace(EVENT_BORDER, b",") + b"]")
+    except UNREADABLE:
+        return False
+    return len(found) == data.count(EVENT_BORDER) + 1

@@ -1,9 +1,9 @@
 """One client request and its reply."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from gateway.domain.injection import Injection
 from gateway.domain.principal import Principal
@@ -76,6 +76,25 @@ class Exchange:
         self.degraded |= injection.selection.degraded
 
 
+class ClientWriter(Protocol):
+    """The client's end of a stream."""
+
+    def write(self, data: bytes) -> bool:
+        """Send bytes; False: the client has not taken what it was sent, so wait in `drain` before sending more."""
+        ...
+
+    async def drain(self) -> None:
+        """Return once there is room for more."""
+        ...
+
+    def end(self, data: bytes) -> None:
+        """Send the last bytes: the response is complete."""
+        ...
+
+
+ReplyStream = Callable[[ClientWriter], Awaitable[None]]  # sends complete events; raises what ends them early
+
+
 @dataclass(slots=True)
 class Reply:
     """What the client gets: a whole body, or a stream of complete events."""
@@ -83,5 +102,5 @@ class Reply:
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
-    stream: AsyncGenerator[bytes] | None = None
+    stream: ReplyStream | None = None
     close: Callable[[], Awaitable[None]] | None = None  # lets go of the upstream, even if `stream` was never begun

@@ -43,6 +43,9 @@ class UpstreamRequest:
     bearer: str | None = None  # the client's own, for upstreams that pass it through
 
 
+TakeBytes = Callable[[bytes], bool]  # False: nothing more for now
+
+
 class UpstreamReply(Protocol):
     """A reply whose head has arrived. It is closed on every path."""
 
@@ -59,6 +62,24 @@ class UpstreamReply(Protocol):
     async def read_all(self) -> bytes:
         """The rest of the body, bounded by the reply limit (UpstreamInvalid beyond it)."""
         ...
+
+    async def forward(self, take: TakeBytes) -> bool:
+        """Call `take` with the body as it comes; True at its clean end, False once `take` wants no more for now.
+
+        Raises what `read` raises, and the GatewayErrors of `take`. A reply that comes over a connection calls `take` as
+        bytes arrive, without waking the task that waits here; others are read.
+        """
+        while data := await self.read():
+            if not take(data):
+                return False
+        return True
+
+    async def finish(self) -> None:
+        """Nothing more is needed: the connection may be used again if the body ends by itself in a moment.
+
+        It does not wait for that, and `close` has nothing more to do afterwards.
+        """
+        await self.close()
 
     async def close(self) -> None:
         """Return the connection to the pool or drop it; may be called twice."""
@@ -101,7 +122,13 @@ SendTurn = Callable[[bytes, bool], Awaitable[UpstreamAnswer]]  # body, whether i
 
 
 def read_media_type(reply: UpstreamReply) -> str:
-    return reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return parse_media_type(reply.headers.get("content-type", ""))
+
+
+@lru_cache(maxsize=64)
+def parse_media_type(content_type: str) -> str:
+    """The type without its parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
 
 
 def is_event_stream(reply: UpstreamReply) -> bool:

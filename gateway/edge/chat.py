@@ -1,32 +1,33 @@
-"""`POST /v1/chat/completions`: the client's side of an exchange."""
+"""`POST /v1/chat/completions` from socket to socket.
 
-import asyncio
+`serve` is called by the client's connection (`gateway/edge/connection.py`) as soon as a head is there, and tells the
+walk of a request: admission, body, `prepare`, `converse`, response, account. What the upstream sends of a stream goes
+from its connection through a filter (`pass_stream` in `gateway/conversation/relay.py`) to the client's.
+"""
+
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 
-from starlette.types import Receive, Scope, Send
-
-from gateway.domain.exchange import Exchange, ExchangeStatus, Reply
+from gateway.domain.exchange import Exchange, ExchangeStatus, Reply, ReplyStream
 from gateway.domain.principal import UNLIMITED
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.edge.access import AccessControl, Caller
-from gateway.edge.errors import BrokenResponse, log_internal_error, render_error_event, send_error
+from gateway.edge.errors import BrokenResponse, log_internal_error, render_error_event, respond_with_error
 from gateway.edge.health import SnapshotSource
 from gateway.edge.limits import RateLimiter
 from gateway.edge.meter import Meter
 from gateway.edge.metrics import Metrics
 from gateway.edge.recorder import CHAT, RequestOutcome, RequestRecorder
-from gateway.edge.request import ClientDisconnected, read_body, require_json
-from gateway.edge.response import select_client_headers, send_body
+from gateway.edge.request import ClientRequest, require_json
+from gateway.edge.response import select_client_headers
 from gateway.errors import GatewayError, LoopLimit, MethodNotAllowed, UpstreamTruncated
 from gateway.ids import make_id
 from gateway.pipeline import Pipeline
-from gateway.sse import DONE_EVENT
 
 
 class ChatEndpoint:
     """Reads a request, runs it through the pipeline, sends the reply, and logs and counts it."""
+
+    path = "/v1/chat/completions"
 
     def __init__(
         self,
@@ -46,60 +47,57 @@ class ChatEndpoint:
         self._recorder = recorder
         self._max_body_bytes = max_body_bytes
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(self, request: ClientRequest) -> None:
         """Answer one request; of a caller who is not admitted only the outcome is recorded."""
         began = time.perf_counter()
         try:
-            caller = self._access.admit(scope["headers"])
-            if scope["method"] != "POST":
-                raise MethodNotAllowed(f"{scope['path']} only accepts POST.")
+            caller = self._access.admit(request.headers)
+            if request.method != "POST":
+                raise MethodNotAllowed(f"{self.path} only accepts POST.")
         except Exception as error:
             failure = error if isinstance(error, GatewayError) else log_internal_error(error)
             seconds = time.perf_counter() - began
             self._recorder.record_outcome(RequestOutcome(CHAT, failure.status, failure.code, seconds=seconds))
-            return await send_error(send, failure)
+            return await respond_with_error(request, failure)
         principal, head = caller.principal, caller.head
         exchange = Exchange(make_id(), principal, EMPTY_SNAPSHOT, head.context, head.forward(caller.bearer))
         meter = None if principal.limits.tokens is None else Meter(exchange)
         status = 0
         self._metrics.in_flight += 1
         try:
-            status = await self._answer(exchange, caller, receive, send, meter)
-        except BaseException as error:
+            status = await self._answer(request, exchange, caller, meter)
+        except BaseException:
             if not exchange.complete:
                 exchange.status = ExchangeStatus.ABORTED
-            if not isinstance(error, ClientDisconnected):
-                raise
+            raise
         finally:
             self._metrics.in_flight -= 1
             self._recorder.record_exchange(exchange, status, time.perf_counter() - began)
             if meter is not None:
                 self._limiter.charge(meter)
 
-    async def _answer(
-        self, exchange: Exchange, caller: Caller, receive: Receive, send: Send, meter: Meter | None
-    ) -> int:
+    async def _answer(self, request: ClientRequest, exchange: Exchange, caller: Caller, meter: Meter | None) -> int:
+        """From the body to the end of the response; returns its status."""
         try:
-            exchange.snapshot = self._policies.get_snapshot(exchange.principal.workspace)
-            reply = await self._reply(exchange, caller, receive, meter)
+            reply = await self._reply(request, exchange, caller, meter)
         except GatewayError as error:
             exchange.status = classify_failure(error)
-            await send_error(send, error, build_context_headers(exchange))
+            await respond_with_error(request, error, build_context_headers(exchange))
             return error.status
-        except ClientDisconnected:
-            raise
         except Exception as error:
             exchange.status = ExchangeStatus.ERROR
             failure = log_internal_error(error)
-            await send_error(send, failure, build_context_headers(exchange))
+            await respond_with_error(request, failure, build_context_headers(exchange))
             return failure.status
+        headers = build_reply_headers(reply, exchange)
         if reply.stream is None:
             if reply.status >= 400:
                 exchange.status = ExchangeStatus.ERROR
-            await send_body(send, reply.status, reply.body, build_reply_headers(reply, exchange))
+            await request.respond(reply.status, headers, reply.body)
             return reply.status
         try:
-            await self._stream(exchange, reply, reply.stream, send)
+            request.start_stream(reply.status, headers)
+            request.end(await self._stream(request, exchange, reply.stream))
         except Exception as error:  # only closing the connection can still tell the client
             log_internal_error(error)
             raise BrokenResponse from error
@@ -108,31 +106,25 @@ class ChatEndpoint:
                 await reply.close()
         return reply.status
 
-    async def _reply(self, exchange: Exchange, caller: Caller, receive: Receive, meter: Meter | None) -> Reply:
+    async def _reply(self, request: ClientRequest, exchange: Exchange, caller: Caller, meter: Meter | None) -> Reply:
+        """The reply of the pipeline, as far as it has come when the client's head can be sent."""
+        exchange.snapshot = self._policies.get_snapshot(exchange.principal.workspace)
         if exchange.principal.limits is not UNLIMITED:
             await self._limiter.admit(exchange.principal, exchange.degraded)
         require_json(caller.head)
-        body = await read_body(caller.head, receive, self._max_body_bytes)
+        body = await request.read_body(caller.head, self._max_body_bytes)
         prepared = await self._pipeline.prepare(exchange, body)
         reply = await self._pipeline.converse(exchange, prepared)
         return reply if meter is None else meter.watch(reply, len(body))
 
-    async def _stream(self, exchange: Exchange, reply: Reply, stream: AsyncGenerator[bytes], send: Send) -> None:
-        headers = build_reply_headers(reply, exchange)
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        last = chunk = b""
-        async with aclosing(stream) as chunks:
-            try:
-                async for chunk in chunks:
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            except GatewayError as error:
-                exchange.status = classify_failure(error)
-                last = render_error_event(error)
-            except asyncio.CancelledError:
-                # Many clients disconnect as soon as they have read [DONE]: they have everything.
-                exchange.complete = chunk.endswith(DONE_EVENT)
-                raise
-        await send({"type": "http.response.body", "body": last})
+    async def _stream(self, request: ClientRequest, exchange: Exchange, stream: ReplyStream) -> bytes:
+        """Pass a stream on to the client; returns its last event if that is an error."""
+        try:
+            await stream(request)
+        except GatewayError as error:
+            exchange.status = classify_failure(error)
+            return render_error_event(error)
+        return b""
 
 
 def classify_failure(error: GatewayError) -> ExchangeStatus:

@@ -1,7 +1,9 @@
 """One connection, with the limits that uvicorn lacks: header size, deadlines in both directions, disconnects.
 
 ASGI starts after the headers and ends before the socket, so these live in the protocol. In the ordinary case (a request
-that arrives in one piece, a client that reads) none of them costs a timer or a task.
+that arrives in one piece, a client that reads) none of them costs a timer or a task. Requests for the direct endpoint
+(chat) are answered without ASGI, all others by uvicorn's cycle and the app. Both kinds wait for each other in one
+queue, and every limit holds for both.
 """
 
 import asyncio
@@ -13,9 +15,14 @@ import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from gateway.edge.errors import BrokenResponse, render_error
+from gateway.edge.direct_request import DirectRequest
+from gateway.edge.errors import BrokenResponse, log_internal_error, render_error
+from gateway.edge.paths import normalize_path
+from gateway.edge.request import DirectEndpoint
+from gateway.edge.response import Headers
 from gateway.errors import GatewayError, HeadersTooLarge, InvalidRequest, RequestTimeout
 from gateway.settings import LimitSettings
+from gateway.upstreams.deadlines import Deadlines
 
 LINGER_SECONDS = 2.0  # time for a refused client to read the reason, perhaps while it is still sending
 LAST_CALL_SECONDS = 0.3  # on shutdown: an idle client may be sending its next request at this moment
@@ -25,11 +32,14 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection. A subclass says its limits."""
 
     limits: ClassVar[LimitSettings]
+    idle: ClassVar[Deadlines]  # for connections that are kept open
+    endpoint: ClassVar[DirectEndpoint | None] = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._served: RequestResponseCycle | None = None  # the newest request that an ASGI task was started for
+        self._served: RequestResponseCycle | DirectRequest | None = None  # the newest that a task was started for
         self._task: asyncio.Task[None] | None = None
+        self._overhead = 0  # bytes of chunk headers and trailers since the last byte of the body
         self._packet = 0  # bytes of the data at hand that may belong to the head
         self._head_bytes = 0  # bytes of an unfinished head in earlier data
         self._in_head = False
@@ -44,7 +54,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._arrival = self.loop.call_later(self.limits.header_seconds, self._late)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if isinstance(self.cycle, DirectRequest):
+            self.cycle.disconnect()
+            self.cycle = None  # type: ignore[assignment]  # uvicorn would look for what only its own cycles have
         super().connection_lost(exc)
+        self.idle.stop(self)
         self._stop_arrival()
         self._stop_departure()
         self._leave()
@@ -53,8 +67,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refused:
             return
         self._packet = len(data)
+        self._overhead += len(data)
         self._in_head = not self._in_body  # stray line ends before a request count as its head
-        self._unset_keepalive_if_required()
+        self.idle.stop(self)
         self._parse(data)
         if self._refused:
             return
@@ -65,7 +80,10 @@ class BoundedProtocol(HttpToolsProtocol):
             else:
                 self._await_arrival(self.limits.header_seconds)
         elif self._in_body:
-            self._await_arrival(self.limits.body_seconds)
+            if self._overhead > self.limits.header_bytes:
+                self.refuse(InvalidRequest("The chunks of the body have headers or trailers that are too large."))
+            else:
+                self._await_arrival(self.limits.body_seconds)
 
     def _parse(self, data: bytes) -> None:
         while not self._refused:
@@ -83,9 +101,10 @@ class BoundedProtocol(HttpToolsProtocol):
         Java's HTTP client offers h2c with every request. A server may decline by ignoring it (RFC 9110 §7.8), but the
         parser stops there, and the body would be lost.
         """
-        method, version = self.scope["method"].encode(), self.parser.get_http_version().encode()
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         if method == b"CONNECT" or self.pipeline:
             self.refuse(InvalidRequest("CONNECT and protocol upgrades are not supported."))
+        self._in_body = False
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
         kept = (name + b": " + value + b"\r\n" for name, value in self.headers if name != b"upgrade")
@@ -95,8 +114,20 @@ class BoundedProtocol(HttpToolsProtocol):
         return True  # in uvicorn's terms: let the upgrade reach `_parse` instead of serving the head alone
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
         self._in_head = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_body:
+            # They come after the caller was admitted: nobody may take them for headers.
+            self.refuse(InvalidRequest("Trailers are not supported."))
+        elif not self._refused:
+            name = name.lower()
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self._refused:
@@ -107,12 +138,49 @@ class BoundedProtocol(HttpToolsProtocol):
             self.refuse(self._headers_too_large())
             return
         self._in_head, self._in_body = False, True
-        self._head_bytes = 0
+        self._head_bytes = self._overhead = 0
         self._stop_arrival()
-        super().on_headers_complete()
+        if self.endpoint is None or not leads_to(self.url, self.endpoint.path):
+            self._make_scope()
+            super().on_headers_complete()
+        elif not self.parser.should_upgrade():
+            self._accept(self.endpoint)
+
+    def _make_scope(self) -> None:
+        """What uvicorn makes of every request before its head, including those that never use it."""
+        url, headers, expects_continue = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects_continue
+        self.headers += headers
+
+    def _accept(self, endpoint: DirectEndpoint) -> None:
+        """Take a request for the direct endpoint: now, or after those that are still being answered."""
+        parser, former = self.parser, self.cycle
+        request = DirectRequest(self, parser.get_method().decode("ascii"), self.headers)
+        request.configure(
+            parser.get_http_version(),
+            keep_alive=parser.should_keep_alive(),
+            expects_continue=self.expect_100_continue,
+        )
+        self.cycle = request  # type: ignore[assignment]  # it has what uvicorn's protocol looks at
+        if former is None or former.response_complete:
+            self._start_asgi_task(request, endpoint)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((request, endpoint))  # type: ignore[arg-type]
+
+    @property
+    def default_headers(self) -> Headers:
+        return self.server_state.default_headers
 
     def on_body(self, body: bytes) -> None:
-        if not self._refused:
+        self._overhead = 0
+        if self._refused:
+            return
+        if isinstance(self.cycle, DirectRequest):
+            if not self.parser.should_upgrade():
+                self.cycle.receive_body(body)
+        else:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -121,7 +189,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_arrival()
         if self._refused:
             return
-        super().on_message_complete()
+        if isinstance(self.cycle, DirectRequest):
+            if not self.parser.should_upgrade():
+                self.cycle.end_body()
+        else:
+            super().on_message_complete()
         if not self.pipeline:
             # A large body pauses reading; a paused transport would not notice that the client leaves.
             self.flow.resume_reading()
@@ -165,18 +237,41 @@ class BoundedProtocol(HttpToolsProtocol):
     def _headers_too_large(self) -> HeadersTooLarge:
         return HeadersTooLarge(f"The headers are larger than {self.limits.header_bytes} bytes.")
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+    def _start_asgi_task(self, cycle: RequestResponseCycle | DirectRequest, app: Any) -> None:
+        """Begin to answer a request of either kind; uvicorn calls it for those of its queue."""
         if self._draining:
             cycle.keep_alive = False
         self._served = cycle
-        self._task = self.loop.create_task(cycle.run_asgi(partial(_until_gone, cycle, app)))
-        self._task.add_done_callback(self.tasks.discard)
-        self.tasks.add(self._task)
+        if isinstance(cycle, DirectRequest):
+            work = self._answer(cycle, app)
+        else:
+            work = cycle.run_asgi(partial(_until_gone, cycle, app))
+        self._task = task = self.loop.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _answer(self, request: DirectRequest, endpoint: DirectEndpoint) -> None:
+        """Have a request answered; whatever happens, the connection is not left waiting."""
+        try:
+            await endpoint.serve(request)
+        except asyncio.CancelledError:
+            if not request.disconnected:
+                self._close()
+                raise
+        except BrokenResponse:
+            self._close()
+        except Exception as error:
+            log_internal_error(error)
+            self._close()
+        else:
+            if not request.response_complete:
+                self._close()
 
     def _leave(self) -> None:
         """Cancel the task that serves a client that has disconnected."""
-        if self._served is not None and self._task is not None and not self._served.response_complete:
-            self._served.disconnected = True
+        served = self._served
+        if served is not None and self._task is not None and not served.response_complete:
+            served.disconnected = True
             self._task.cancel()
 
     def pause_writing(self) -> None:
@@ -189,11 +284,19 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stop_departure()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        """A response is written: go on with the next request of the queue, or wait for one."""
+        self.server_state.total_requests += 1
         if self.transport.is_closing():
             self._await_departure()
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self.idle.start(self)
 
-    def timeout_keep_alive_handler(self) -> None:
+    def expire(self) -> None:
+        """No request has come for too long."""
         self._close()
 
     def shutdown(self) -> None:
@@ -234,6 +337,17 @@ async def _until_gone(cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, r
     except BrokenResponse:
         cycle.disconnected = True
         cycle.transport.close()
+
+
+def leads_to(url: bytes, path: str) -> bool:
+    """Whether a request target means `path`, however it is written."""
+    if url == path.encode():
+        return True
+    try:
+        target: bytes | None = httptools.parse_url(url).path
+        return target is not None and normalize_path(target) == path
+    except (httptools.HttpParserInvalidURLError, InvalidRequest, UnicodeDecodeError):
+        return False  # the app says what is wrong with it
 
 
 def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:

@@ -8,8 +8,8 @@ import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.edge.outcomes import get_outcome
-from gateway.edge.request import ClientDisconnected
-from gateway.edge.response import Headers, send_json
+from gateway.edge.request import ClientDisconnected, ClientRequest
+from gateway.edge.response import JSON, Headers, send_json
 from gateway.errors import GatewayError, InvalidApiKey
 
 ErrorResponder = Callable[[Send, GatewayError], Awaitable[None]]
@@ -46,6 +46,11 @@ def build_error_headers(error: GatewayError) -> list[tuple[bytes, bytes]]:
 async def send_error(send: Send, error: GatewayError, headers: Headers = ()) -> None:
     """Answer with an error; `headers` come in addition to the error's own."""
     await send_json(send, error.status, render_error(error), (*build_error_headers(error), *headers))
+
+
+async def respond_with_error(request: ClientRequest, error: GatewayError, headers: Headers = ()) -> None:
+    """The same for a request that is not ASGI's."""
+    await request.respond(error.status, (JSON, *build_error_headers(error), *headers), render_error(error))
 
 
 def log_internal_error(error: Exception) -> GatewayError:

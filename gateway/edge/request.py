@@ -1,11 +1,12 @@
 """Reading a request: its headers, in one pass, and its body, within limits."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from starlette.types import Receive
 
-from gateway.domain.exchange import ForwardedHeaders
+from gateway.domain.exchange import ClientWriter, ForwardedHeaders
 from gateway.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 
 HeaderLines = Iterable[tuple[bytes, bytes]]  # names in lower case, as ASGI has them
@@ -88,6 +89,39 @@ READERS: dict[bytes, Callable[[RequestHead, bytes], None]] = {
     b"content-encoding": read_content_encoding,
     b"idempotency-key": read_idempotency_key,
 }
+
+
+class ClientRequest(ClientWriter, Protocol):
+    """A request that is not ASGI's, and the way to answer it: `respond`, or `start_stream`, `write` and `end`."""
+
+    method: str
+
+    @property
+    def headers(self) -> Sequence[tuple[bytes, bytes]]:
+        """The request's headers, names in lower case."""
+        ...
+
+    async def read_body(self, head: RequestHead, max_bytes: int) -> bytes:
+        """The whole body; raises a GatewayError for one that is too large or encoded."""
+        ...
+
+    async def respond(self, status: int, headers: HeaderLines, body: bytes) -> None:
+        """Send a whole response; `headers` name its content type."""
+        ...
+
+    def start_stream(self, status: int, headers: HeaderLines) -> None:
+        """Begin a response whose body comes in pieces; its head goes out with the first of them."""
+        ...
+
+
+class DirectEndpoint(Protocol):
+    """Answers the requests of one path without ASGI."""
+
+    path: str
+
+    async def serve(self, request: ClientRequest) -> None:
+        """Answer one request; raises BrokenResponse if that fails once it has begun."""
+        ...
 
 
 class ClientDisconnected(Exception):

@@ -1,14 +1,22 @@
-"""Responses to the client through ASGI's `send`."""
+"""Responses to the client: heads as bytes, and whole responses through ASGI's `send`."""
 
 from collections.abc import Iterable, Mapping
 
 from starlette.types import Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 Headers = Iterable[tuple[bytes, bytes]]
 
 JSON = (b"content-type", b"application/json")
 PASSED_DOWN = {name: name.encode() for name in ("content-type", "retry-after", "x-request-id")}
 FAMILIES = ("x-ratelimit-", "openai-")
+
+
+def encode_head(status: int, defaults: Headers, headers: Headers, framing: bytes, *, closes: bool) -> bytes:
+    """The head of a response with its final empty line; `framing` is the line that says where its body ends."""
+    lines = [b"%b: %b\r\n" % header for header in (*defaults, *headers)]
+    line = STATUS_LINE.get(status) or b"HTTP/1.1 %d \r\n" % status  # an upstream may use any number
+    return b"".join([line, *lines, framing, b"connection: close\r\n\r\n" if closes else b"\r\n"])
 
 
 async def send_body(send: Send, status: int, body: bytes, headers: Headers) -> None:

@@ -7,18 +7,28 @@ from starlette.types import ASGIApp
 
 from gateway.edge.app import EdgeApp
 from gateway.edge.connection import BoundedProtocol
+from gateway.edge.request import DirectEndpoint
 from gateway.errors import GatewayError
 from gateway.settings import Settings
+from gateway.upstreams.deadlines import Deadlines
 
 KEEP_ALIVE_SECONDS = 75  # longer than the pools of common clients, so that the client closes an idle connection first
 
 
-def build_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
-    """The server for `app`; on SIGTERM it stops accepting and drains for up to `limits.drain_seconds`."""
+def build_server(
+    app: ASGIApp, settings: Settings, endpoint: DirectEndpoint | None = None, keep_alive: float = KEEP_ALIVE_SECONDS
+) -> uvicorn.Server:
+    """The server for `app`; on SIGTERM it stops accepting and drains for up to `limits.drain_seconds`.
+
+    Requests for the path of `endpoint`, by default the app's own chat endpoint, do not go through ASGI.
+    """
+    direct = app.chat if isinstance(app, EdgeApp) else endpoint
     record = app.record_refusal if isinstance(app, EdgeApp) else None
 
     class LimitedProtocol(BoundedProtocol):
         limits = settings.limits
+        idle = Deadlines(keep_alive)
+        endpoint = direct
 
         def refuse(self, error: GatewayError) -> None:
             if record is not None and not self._refused and not self.transport.is_closing():
@@ -38,7 +48,6 @@ def build_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(settings.limits.drain_seconds),
     )
     return uvicorn.Server(config)

@@ -100,8 +100,9 @@ class HttpConnection(asyncio.Protocol):
         if len(body) <= SINGLE_WRITE_BYTES:
             transport.write(head + body)
             return
-        transport.write(head)
-        self._unsent = memoryview(body)
+        unsent = memoryview(body)
+        self._unsent = unsent[SLICE_BYTES:]
+        transport.writelines((head, unsent[:SLICE_BYTES]))
         self._write_more()
 
     def close(self, fault: ReplyFault | None = None) -> None:

@@ -79,8 +79,10 @@ class ReplyParser:
         "_head_limit",
         "_head_only",
         "_http",
+        "_last_piece",
         "_overhead",
         "_pairs",
+        "_pieces",
         "_remaining",
         "_sink",
         "_status",
@@ -89,6 +91,7 @@ class ReplyParser:
         "has_leftover",
         "is_complete",
         "keeps_alive",
+        "on_body",
     )
 
     def __init__(self, sink: ReplySink, head_limit: int, *, head_only: bool = False) -> None:
@@ -100,6 +103,9 @@ class ReplyParser:
         self._remaining = 0  # bytes of a body with a length
         self._head_bytes = 0  # of all heads: interim ones count too
         self._overhead = 0  # of chunk headers and trailers, since the last byte of the body
+        self._pieces: list[bytes] = []  # chunks of the data at hand
+        self._last_piece: int | None = None  # how many of them belong to this reply, once it is complete
+        self.on_body = self._pieces.append  # httptools calls it for every chunk
         self._start_head()
 
     def _start_head(self) -> None:
@@ -212,8 +218,18 @@ class ReplyParser:
             if not self.is_complete:
                 raise TruncatedReplyFault("broken chunks") from error
             self.has_leftover = True
+        finally:
+            self._pass_pieces()
         if self._overhead > self._head_limit and not self.is_complete:
             raise TruncatedReplyFault(f"more than {self._head_limit} bytes of trailers")
+
+    def _pass_pieces(self) -> None:
+        """What arrived together goes on together."""
+        pieces = self._pieces[: self._last_piece]
+        self._pieces.clear()
+        if pieces:
+            self._overhead = 0
+            self._sink.receive_body(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._framing is None:  # trailers are not headers
@@ -226,14 +242,10 @@ class ReplyParser:
             self._status, self._version = http.get_status_code(), http.get_http_version()
             self.keeps_alive = http.should_keep_alive() and self._status != SWITCHING_PROTOCOLS
 
-    def on_body(self, data: bytes) -> None:
-        if self._framing is Framing.CHUNKED and not self.is_complete:
-            self._overhead = 0
-            self._sink.receive_body(data)
-
     def on_message_complete(self) -> None:
-        if self._framing is Framing.CHUNKED:
+        if self._framing is Framing.CHUNKED and not self.is_complete:
             self.is_complete = True
+            self._last_piece = len(self._pieces)
 
 
 def find_head_end(tail: bytes, data: bytes) -> int | None:

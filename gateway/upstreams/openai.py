@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,8 @@ from gateway.upstreams.http_pool import ConnectionPool
 from gateway.upstreams.openai_reply import OpenAIReply
 
 MODELS_SECONDS: Final = 5
+LINGER_SECONDS: Final = 1.0  # for a body to end whose rest nobody needs
+MAX_FORWARDED: Final = 64  # sets of forwarded headers that are kept as bytes
 MAX_OPENINGS: Final = 256  # kept in memory; those of further paths are built for each request
 REQUEST_TARGET: Final = re.compile(r"/[!-\"$-~]*")  # origin form: printable ASCII without a fragment
 BODILESS_METHODS: Final = frozenset({"GET", "HEAD"})  # a server that ignores their body would take it for a request
@@ -39,17 +42,27 @@ class RequestHeadWriter:
         self._excluded = OWN_HEADERS | self._fixed.keys()
         self._passes_bearer = settings.pass_bearer
         self._openings: dict[tuple[str, str], bytes] = {}
+        self._write_cached = lru_cache(MAX_FORWARDED)(self._write_forwarded)
 
     def write(self, request: UpstreamRequest) -> bytes:
         """The head including its final empty line; raises InvalidRequest for what HTTP cannot carry."""
-        lines = [f"{name}: {value}\r\n" for name, value in request.headers if name.lower() not in self._excluded]
+        has_body = request.method not in BODILESS_METHODS
+        opening = self._write_opening(request.method, request.path)
+        forwarded = self._write_cached(request.headers, has_body)
+        lines = []
         if self._passes_bearer and request.bearer:
             lines.append(f"authorization: Bearer {request.bearer}\r\n")
-        if request.method not in BODILESS_METHODS:
+        if has_body:
             lines.append(f"content-length: {len(request.body)}\r\n")
-            if "content-type" not in self._fixed and not any(line[:13].lower() == "content-type:" for line in lines):
-                lines.append("content-type: application/json\r\n")
-        return self._write_opening(request.method, request.path) + encode_lines(lines) + b"\r\n"
+        return b"".join((opening, forwarded, encode_lines(lines), b"\r\n"))
+
+    def _write_forwarded(self, headers: tuple[tuple[str, str], ...], has_body: bool) -> bytes:
+        """The client's headers; most clients send the same ones with every request."""
+        lines = [f"{name}: {value}\r\n" for name, value in headers if name.lower() not in self._excluded]
+        has_type = "content-type" in self._fixed or any(line[:13].lower() == "content-type:" for line in lines)
+        if has_body and not has_type:
+            lines.append("content-type: application/json\r\n")
+        return encode_lines(lines)
 
     def _write_opening(self, method: str, path: str) -> bytes:
         """The request line and the headers that every request has, cached per path."""
@@ -79,6 +92,7 @@ class OpenAIUpstream:
         self._heads = RequestHeadWriter(endpoint, settings)
         self._pool = ConnectionPool(Dialer(endpoint, settings.timeouts.connect), limits.header_bytes)
         self._first_byte, self._idle = Deadlines(settings.timeouts.first_byte), Deadlines(settings.timeouts.idle)
+        self._linger = Deadlines(LINGER_SECONDS)
         self._connect_seconds, self._reply_limit = settings.timeouts.connect, limits.reply_bytes
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
@@ -110,6 +124,7 @@ class OpenAIUpstream:
     async def close(self) -> None:
         self._first_byte.close()
         self._idle.close()
+        self._linger.close()
         await self._pool.close()
 
     async def _send_with_retry(self, request: UpstreamRequest) -> OpenAIReply:
@@ -139,7 +154,7 @@ class OpenAIUpstream:
     async def _send_over(self, connection: HttpConnection, head: bytes, request: UpstreamRequest) -> OpenAIReply:
         """Raises NoReplyFault when the connection ends before any byte of the reply."""
         body = b"" if request.method in BODILESS_METHODS else request.body
-        reply = OpenAIReply(self.name, connection, self._idle, self._reply_limit)
+        reply = OpenAIReply(self.name, connection, self._idle, self._linger, self._reply_limit)
         self._first_byte.start(reply)
         try:
             connection.send(head, body, reply, head_only=request.method == "HEAD")

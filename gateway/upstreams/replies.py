@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from gateway import sse
+from gateway.domain.upstream import UpstreamReply
 
 JSON_HEADERS = {"content-type": "application/json"}
 EVENT_STREAM_HEADERS = {"content-type": "text/event-stream; charset=utf-8"}
@@ -18,7 +19,7 @@ ERROR_TYPES = {
 }
 
 
-class MemoryReply:
+class MemoryReply(UpstreamReply):
     """A reply whose whole body is known; `read` returns it piece by piece."""
 
     def __init__(self, status: int, pieces: Iterable[bytes], headers: Mapping[str, str] = JSON_HEADERS) -> None:

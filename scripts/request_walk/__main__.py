@@ -2,15 +2,15 @@
 
 The request names an agent and a content node, gets always, semantic and on-demand resources, and streams a mixed turn:
 one call of get_context_resource and one of a client's tool. A gateway is built in this process from files in a
-temporary directory, its ASGI app is called directly, and a model endpoint on loopback sends one event at a time. The
-request is sent twice once the semantic index is ready: cold, while the snapshot remembers nothing of its scope and its
-question, and warm.
+temporary directory, its chat endpoint is called directly, and a model endpoint on loopback sends one event at a time.
+The request is sent twice once the semantic index is ready: cold, while the snapshot remembers nothing of its scope and
+its question, and warm.
 
 files         files under gateway/ in which at least one function was entered or resumed, that is, had a "call" event of
               sys.setprofile
 switches      consecutive "call" events of one thread in two different files under gateway/; libraries in between and
               returns do not count, and a job of a thread pool begins anew
-header walks  iterations begun over the raw header list of the ASGI scope; making a copy is one, using the copy is none
+header walks  iterations begun over the raw header list of the request; making a copy is one, using the copy is none
 
 All threads count. Background work (whatever Gateway.running() starts: watching files, indexing …) does not.
 """
@@ -29,7 +29,7 @@ from typing import Any
 
 from scripts.request_walk import scenario
 from scripts.request_walk.checkout import NoGateway, use_checkout
-from scripts.request_walk.client import App, post
+from scripts.request_walk.client import post
 from scripts.request_walk.model_endpoint import ModelEndpoint
 from scripts.request_walk.scenario import UnexpectedExchange
 from scripts.request_walk.trace import IN_BACKGROUND, CallTracer, CountedHeaders, Walk
@@ -85,28 +85,28 @@ def build_parser() -> argparse.ArgumentParser:
 async def measure(tracer: CallTracer, package: Path, directory: Path) -> Figures:
     async with ModelEndpoint() as model:
         config = scenario.write_config(directory, model.base_url)
-        async with run_app(config) as app:
-            await wait_for_index(app)
-            cold = await trace_request(tracer, package, app, model)
-            return Figures(cold, await trace_request(tracer, package, app, model))
+        async with run_endpoint(config) as endpoint:
+            await wait_for_index(endpoint)
+            cold = await trace_request(tracer, package, endpoint, model)
+            return Figures(cold, await trace_request(tracer, package, endpoint, model))
 
 
 @asynccontextmanager
-async def run_app(config: Path) -> AsyncIterator[App]:
-    """The ASGI app of a gateway at work; nothing else in this package knows a name of the gateway's code."""
+async def run_endpoint(config: Path) -> AsyncIterator[Any]:
+    """The chat endpoint of a gateway at work; nothing else in this package knows a name of the gateway's code."""
     load_settings: Any = importlib.import_module("gateway.settings").load_settings
     gateway: Any = await importlib.import_module("gateway.app").Gateway.open(load_settings(config))
     mark = IN_BACKGROUND.set(True)
     async with gateway.running():
         IN_BACKGROUND.reset(mark)
-        yield gateway.build_app(draining=lambda: False)
+        yield gateway.build_app(draining=lambda: False).chat
 
 
-async def wait_for_index(app: App) -> None:
+async def wait_for_index(endpoint: Any) -> None:
     """Ask for a semantic resource that the traced request does not see, until it is picked."""
     headers, body = scenario.build_headers(agent="probe"), scenario.build_body(scenario.PROBE_QUESTION)
     for _ in range(PROBES):
-        reply = await post(app, headers, body)
+        reply = await post(endpoint, headers, body)
         if reply.headers.get("x-context-injected") == "1":
             return
         await asyncio.sleep(PROBE_SECONDS)
@@ -116,11 +116,11 @@ async def wait_for_index(app: App) -> None:
     )
 
 
-async def trace_request(tracer: CallTracer, package: Path, app: App, model: ModelEndpoint) -> Walk:
+async def trace_request(tracer: CallTracer, package: Path, endpoint: Any, model: ModelEndpoint) -> Walk:
     headers = CountedHeaders(scenario.build_headers(agent="helper", content="site/faq", session="walk"))
     body = scenario.build_body(scenario.QUESTION, stream=True, tools=[scenario.CLIENT_TOOL])
     with tracer.follow(package) as walk:
-        reply = await post(app, headers, body)
+        reply = await post(endpoint, headers, body)
     scenario.check_exchange(reply, model.requests[-1])
     walk.header_walks = headers.walks
     return walk

@@ -1,12 +1,9 @@
-"""A client that calls the ASGI app itself, so that nothing of an HTTP server is traced."""
+"""A client that calls the chat endpoint itself, so that nothing of an HTTP server is traced."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-App = Callable[[Any, Any, Any], Awaitable[None]]
-PATH = "/v1/chat/completions"
 PATIENCE = 30.0  # seconds
 
 
@@ -17,40 +14,40 @@ class Reply:
     body: bytes = b""
 
 
-async def post(app: App, headers: list[tuple[bytes, bytes]], body: bytes) -> Reply:
-    """One chat request; `headers` is put into the ASGI scope as it is."""
-    reply = Reply()
-    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+class WalkRequest:
+    """One chat request as the endpoint sees it, whose reply is kept; `headers` is handed out as it is."""
 
-    async def receive() -> dict[str, Any]:
-        if not waiting:
-            await asyncio.Event().wait()  # the client stays until it has its answer
-        return waiting.pop()
+    method = "POST"
 
-    async def send(message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            reply.status = message["status"]
-            reply.headers = {name.decode().lower(): value.decode() for name, value in message["headers"]}
-        else:
-            reply.body += message.get("body", b"")
+    def __init__(self, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        self.headers = headers
+        self.reply = Reply()
+        self._body = body
 
-    await asyncio.wait_for(app(build_scope(headers), receive, send), PATIENCE)
-    return reply
+    async def read_body(self, head: Any, max_bytes: int) -> bytes:
+        return self._body
+
+    async def respond(self, status: int, headers: Any, body: bytes) -> None:
+        self.start_stream(status, headers)
+        self.end(body)
+
+    def start_stream(self, status: int, headers: Any) -> None:
+        self.reply.status = status
+        self.reply.headers = {name.decode().lower(): value.decode() for name, value in headers}
+
+    def write(self, data: bytes) -> bool:
+        self.reply.body += data
+        return True
+
+    async def drain(self) -> None:
+        """There is always room."""
+
+    def end(self, data: bytes) -> None:
+        self.write(data)
 
 
-def build_scope(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": PATH,
-        "raw_path": PATH.encode(),
-        "query_string": b"",
-        "root_path": "",
-        "headers": headers,
-        "client": ("127.0.0.1", 50_000),
-        "server": ("127.0.0.1", 8080),
-        "state": {},
-    }
+async def post(endpoint: Any, headers: list[tuple[bytes, bytes]], body: bytes) -> Reply:
+    """One chat request and its reply."""
+    request = WalkRequest(headers, body)
+    await asyncio.wait_for(endpoint.serve(request), PATIENCE)
+    return request.reply

@@ -4,7 +4,7 @@ The gateway's part runs in-process with a reply that is cut; an oracle that know
 out. Some cuts are made again on real sockets. Mutants show that the oracle can fail.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,9 +21,10 @@ from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.domain.tool_result import ToolResult
-from gateway.domain.upstream import UpstreamAnswer
+from gateway.domain.upstream import UpstreamAnswer, UpstreamReply
 from gateway.edge.errors import render_error_event
 from gateway.errors import GatewayError, UpstreamTruncated
+from tests.support.client_requests import ListWriter
 from tests.support.gateway import STYLE, WEATHER, Client, ClientReply
 from tests.support.upstream import Answer, Upstream, mixed, reply, say, tool_call
 
@@ -50,7 +51,7 @@ STREAMS = {
 }
 
 
-class CutReply:
+class CutReply(UpstreamReply):
     """A stream of events that ends where it was cut."""
 
     status = 200
@@ -114,20 +115,19 @@ async def run(way: Way, replies: list[CutReply]) -> Run:
         return ToolResult("result")
 
     conversation = Conversation(Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, ()), send, run, keep)
-    raw = b""
+    client = ListWriter()
     try:
         answer = await way(conversation)
     except GatewayError:
         assert all(one.closed for one in replies)
-        return Run(raw, True, len(kept))
+        return Run(b"", True, len(kept))
     assert answer.stream is not None
     try:
-        async for piece in answer.stream:
-            raw += piece
+        await answer.stream(client)
     except GatewayError as error:  # as the edge does
-        raw += render_error_event(error)
+        client.write(render_error_event(error))
     assert all(one.closed for one in replies), "every reply is closed"
-    return Run(raw, False, len(kept))
+    return Run(client.data, False, len(kept))
 
 
 @dataclass(frozen=True)
@@ -235,26 +235,18 @@ async def test_a_relay_passes_whole_events_byte_for_byte(name: str):
         assert answered(extra).payloads in ([], [b"[DONE]"]) or answered(extra).errors
 
 
-async def inventing_relay(reply: Any, first: bytes, _: Exchange, __: float) -> AsyncGenerator[bytes]:
+async def inventing_relay(reply: Any, first: bytes, exchange: Exchange, after_error: float, client: Any) -> None:
     """A mutant: ends whatever broke off as if it had been said."""
-    chunk = first
-    try:
-        while chunk:
-            yield chunk
-            chunk = await reply.read()
-    except UpstreamTruncated:
-        pass
-    finally:
-        await reply.close()
-    yield b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    await quiet_relay(reply, first, exchange, after_error, client)
+    client.write(b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
 
 
-async def quiet_relay(reply: Any, first: bytes, _: Exchange, __: float) -> AsyncGenerator[bytes]:
+async def quiet_relay(reply: Any, first: bytes, _: Exchange, __: float, client: Any) -> None:
     """A mutant: a broken stream just ends."""
     chunk = first
     try:
         while chunk:
-            yield chunk
+            client.write(chunk)
             chunk = await reply.read()
     except UpstreamTruncated:
         pass

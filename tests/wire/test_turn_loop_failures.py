@@ -18,6 +18,7 @@ from tests.support.upstream import (
     raw_events,
     reply,
     say,
+    sse,
     status,
     tool_call,
 )
@@ -134,17 +135,37 @@ async def test_the_upstream_s_error_event_is_passed_on_once(
     assert not answered.done
 
 
-@pytest.mark.parametrize("event", [GARBAGE, b"data: [1]\n\n", b'data: {"choices": [5]}\n\n', b"data: 7\n\n"])
-async def test_garbage_in_the_first_turn_is_an_error_once_it_matters(gateway: Client, upstream: Upstream, event: bytes):
-    """Plain text passes unread; a transcript that has to go back upstream is read."""
-    own = chunks({"tool_calls": [{"index": 0, **OWN.message["tool_calls"][0]}]}, finish_reason="tool_calls")
-    upstream.will(raw_events([*TRUNCATED, 0.05, event, 0.05, *own, DONE]))
+@pytest.mark.parametrize("together", [True, False], ids=["in one write", "by itself"])
+@pytest.mark.parametrize(
+    "event",
+    [
+        GARBAGE,
+        b"data: [1]\n\n",
+        b"data: 7\n\n",
+        b'data: {"id": 1\n\n',
+        b'data: {"id": 1},{"id": 2}\n\n',
+        b'data: {"choices": [5]}\n\n',
+        b'data: {"choices": 5}\r\n\r\n',
+        b": x\ndata: {\n\n",
+    ],
+)
+async def test_garbage_in_a_watched_stream_ends_it_with_one_error(
+    gateway: Client, upstream: Upstream, event: bytes, together: bool
+):
+    ended = chunks({"content": "wer"}, finish_reason="stop")
+    pieces = [*map(sse, TRUNCATED), event, *map(sse, ended), DONE]
+    upstream.will(raw_events([b"".join(pieces)] if together else [pieces[0], 0.05, event, 0.05, *pieces[2:]]))
     answered = await gateway.chat(agent="editor", stream=True)
     assert not answered.broken, "the connection ends in order"
-    assert len(upstream.requests) == 1, "nothing unreadable goes back upstream"
-    passed, _, rest = answered.raw.partition(event)
-    assert passed, "the text before it was shown"
-    assert_broken_off(ClientReply(answered.status, answered.headers, rest))
+    assert answered.text == "Half an ans", "what came before it was shown"
+    assert event not in answered.raw
+    assert_broken_off(answered)
+    assert answered.error["code"] == "upstream_invalid"
+
+
+async def test_garbage_in_a_relayed_stream_is_the_client_s_business(gateway: Client, upstream: Upstream):
+    upstream.will(raw_events([*TRUNCATED, GARBAGE, *chunks({}, finish_reason="stop"), DONE]))
+    assert GARBAGE in (await gateway.chat(agent="bare", stream=True)).raw
 
 
 async def test_an_empty_stream_is_an_error_before_anything_is_sent(gateway: Client, upstream: Upstream):

@@ -6,7 +6,6 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.conversation.conversation import ConversationTimings
 from tests.support.gateway import STYLE, STYLE_RESULT, WEATHER, Client, ClientReply, Start
 from tests.support.upstream import Gate, Upstream, call, chunks, mixed, raw_events, say, tool_call
 
@@ -268,7 +267,7 @@ async def test_an_endless_stream_is_cut_and_left(start: Start, upstream: Upstrea
 
 
 async def test_a_stream_that_goes_on_after_its_end_is_complete(start: Start, upstream: Upstream):
-    gateway = start(limits=LIMITS, timings=ConversationTimings(after_done=0.2))
+    gateway = start(limits=LIMITS)
     said = chunks({"role": "assistant", "content": "Done."}, finish_reason="stop")
     forever = [piece for _ in range(200) for piece in (b": more\n\n" * 100, 0.05)]
     upstream.will(raw_events([*said, b"data: [DONE]\n\n", *forever]))

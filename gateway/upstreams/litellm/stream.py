@@ -6,12 +6,13 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from gateway import sse
+from gateway.domain.upstream import UpstreamReply
 from gateway.errors import UpstreamTimeout, UpstreamTruncated
 from gateway.upstreams.litellm.library import LitellmLibrary
 from gateway.upstreams.replies import EVENT_STREAM_HEADERS, encode_json_event
 
 
-class LitellmStream:
+class LitellmStream(UpstreamReply):
     """litellm's chunks as server-sent events."""
 
     def __init__(self, library: LitellmLibrary, chunks: Any, idle: float) -> None:

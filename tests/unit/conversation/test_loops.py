@@ -21,7 +21,7 @@ from gateway.conversation.loop import (
 )
 from gateway.conversation.reply_loop import ReplyLoop, join_logprobs, read_text
 from gateway.conversation.stream_loop import StreamLoop
-from gateway.conversation.stream_turn import is_plain_text
+from gateway.conversation.stream_turn import find_plain_events
 from gateway.domain.tool_result import ToolResult
 from gateway.errors import LoopLimit, UpstreamInvalid, UpstreamTruncated
 
@@ -192,11 +192,17 @@ def test_plain_text_passes_unread() -> None:
     ],
 )
 def test_what_may_matter_is_read(data: bytes) -> None:
-    assert not is_plain_text(sse.encode_event(data))
+    plain, event = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n', sse.encode_event(data)
+    assert find_plain_events(event) == 0
+    assert find_plain_events(plain * 2 + event + plain) == 2 * len(plain)
 
 
 def test_nulls_of_usage_and_finish_are_plain_text() -> None:
-    assert is_plain_text(b'data: {"usage":null,"finish_reason":null,"usage": null,"finish_reason": null}\n\n')
+    event = b'data: {"usage":null,"finish_reason":null,"usage": null,"finish_reason": null}\n\n'
+    assert find_plain_events(event) == len(event)
+    assert find_plain_events(event * 3) == 3 * len(event)
+    crlf = event.replace(b"\n", b"\r\n")
+    assert find_plain_events(crlf * 3) == 3 * len(crlf)
 
 
 def test_a_long_own_turn_is_assembled_as_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:

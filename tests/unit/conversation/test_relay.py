@@ -11,7 +11,9 @@ from gateway.conversation.relay import check_reply, contains_error, is_done, rel
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
+from gateway.domain.upstream import UpstreamReply
 from gateway.errors import UpstreamAuth, UpstreamInvalid, UpstreamTimeout, UpstreamTruncated
+from tests.support.client_requests import ListWriter
 
 TEXT = b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":null}]}\n\n'
 FINISH = b'data: {"choices":[{"delta":{},"finish_reason": "stop"}]}\n\n'
@@ -19,7 +21,7 @@ ERROR = b'data: {"id":"x","error":{"message":"busy"}}\n\n'
 DONE = sse.DONE_EVENT
 
 
-class Scripted:
+class Scripted(UpstreamReply):
     """A reply that gives these pieces; an exception is raised in its place."""
 
     def __init__(self, *pieces: Any, status: int = 200, media: str = "text/event-stream") -> None:
@@ -45,12 +47,17 @@ def exchange() -> Exchange:
     return Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, ())
 
 
-async def passed(*pieces: Any) -> list[bytes]:
-    reply = Scripted(*pieces)
+async def relayed(reply: Scripted, noted: Exchange | None = None, after_error: float = 1.0) -> list[bytes]:
+    client = ListWriter()
     try:
-        return [piece async for piece in relay_events(reply, await reply.read(), exchange())]
+        await relay_events(reply, await reply.read(), noted or exchange(), after_error, client)
     finally:
         assert reply.closed
+    return client.pieces
+
+
+async def passed(*pieces: Any) -> list[bytes]:
+    return await relayed(Scripted(*pieces))
 
 
 async def test_a_complete_stream_passes_as_it_comes() -> None:
@@ -102,11 +109,15 @@ async def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_a_client_that_leaves_closes_the_reply() -> None:
-    reply = Scripted(TEXT, TEXT)
-    stream = relay_events(reply, await reply.read(), exchange())
-    assert await anext(stream) == TEXT
-    await stream.aclose()
-    assert reply.closed
+    class Waiting(Scripted):
+        async def read(self) -> bytes:
+            return await super().read() if self.pieces else await asyncio.sleep(30, b"")
+
+    client = asyncio.ensure_future(relayed(Waiting(TEXT, TEXT)))
+    await asyncio.sleep(0.01)
+    client.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await client
 
 
 async def test_an_upstream_that_stays_open_after_done_is_left() -> None:
@@ -116,9 +127,7 @@ async def test_an_upstream_that_stays_open_after_done_is_left() -> None:
                 await asyncio.sleep(30)
             return await super().read()
 
-    reply = Hanging(DONE)
-    assert [piece async for piece in relay_events(reply, await reply.read(), exchange(), 0.01)] == [DONE]
-    assert reply.closed
+    assert await relayed(Hanging(DONE)) == [DONE]
 
 
 @pytest.mark.parametrize(
@@ -183,6 +192,5 @@ def test_refused_credentials_are_ours_unless_the_client_brought_them(status: int
 
 async def test_an_error_that_the_upstream_tells_is_an_error_in_the_account() -> None:
     noted = exchange()
-    reply = Scripted(TEXT, ERROR)
-    assert [piece async for piece in relay_events(reply, await reply.read(), noted)] == [TEXT, ERROR]
+    assert await relayed(Scripted(TEXT, ERROR), noted) == [TEXT, ERROR]
     assert noted.status == "error"

@@ -1,15 +1,16 @@
 """What an exchange costs, reported or estimated."""
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
-from gateway.domain.exchange import Exchange, Reply, TurnReply
+from gateway.domain.exchange import ClientWriter, Exchange, Reply, ReplyStream, TurnReply
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.edge.meter import Meter, PassthroughMeter, count_total
+from tests.support.client_requests import ListWriter
 
 CHUNK = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
 
@@ -18,25 +19,21 @@ def exchange(status: int = 200, **said: Any) -> Exchange:
     return Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, [], replies=[TurnReply("up", status)], **said)
 
 
-class Stream:
-    """A stream of an upstream that notices whether it was closed."""
+def streamed(*pieces: bytes, error: BaseException | None = None) -> ReplyStream:
+    async def send(writer: ClientWriter) -> None:
+        for piece in pieces:
+            assert writer.write(piece)
+        if error is not None:
+            raise error
 
-    def __init__(self, *pieces: bytes) -> None:
-        self.pieces = pieces
-        self.closed = False
-
-    async def __call__(self) -> AsyncGenerator[bytes]:
-        try:
-            for piece in self.pieces:
-                yield piece
-        finally:
-            self.closed = True
+    return send
 
 
 async def seen(meter: Meter, *pieces: bytes) -> list[bytes]:
-    stream = meter.watch(Reply(200, {}, stream=Stream(*pieces)()), 400).stream
+    stream, client = meter.watch(Reply(200, {}, stream=streamed(*pieces)), 400).stream, ListWriter()
     assert stream is not None
-    return [piece async for piece in stream]
+    await stream(client)
+    return client.pieces
 
 
 @pytest.mark.parametrize(
@@ -96,12 +93,11 @@ def test_a_reply_that_does_not_say_costs_an_estimate(body: bytes) -> None:
 
 
 async def test_a_client_that_leaves_early_pays_for_what_it_saw() -> None:
-    meter, source = Meter(exchange()), Stream(CHUNK, CHUNK, CHUNK)
-    stream = meter.watch(Reply(200, {}, stream=source()), 400).stream
+    meter = Meter(exchange())
+    stream = meter.watch(Reply(200, {}, stream=streamed(CHUNK, error=asyncio.CancelledError())), 400).stream
     assert stream is not None
-    await anext(stream)
-    await stream.aclose()
-    assert source.closed
+    with pytest.raises(asyncio.CancelledError):
+        await stream(ListWriter())
     assert meter.count_spent() == 400 // 4 + 1
 
 

@@ -31,7 +31,7 @@ from gateway.upstreams.routes import Routes
 from tests.support.fixed_policies import FixedPolicies
 
 
-class FakeReply:
+class FakeReply(UpstreamReply):
     """A reply made of pieces; an exception among them is raised where it stands."""
 
     def __init__(self, *pieces: bytes | Exception, status: int = 200, **headers: str) -> None:

@@ -6,7 +6,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,20 +16,66 @@ import pytest
 
 from gateway.edge.connection import _until_gone
 from gateway.edge.errors import ErrorBoundary
-from gateway.edge.request import read_body, read_head
+from gateway.edge.request import ClientRequest, read_body, read_head
 from gateway.edge.response import send_json
 from gateway.edge.server import build_server
 from gateway.settings import LimitSettings, Settings
 
 GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
+CLOSE = (b"connection", b"close")
+
+
+class EndpointOf:
+    """An ASGI app behind the interface of direct endpoints: what holds for the one has to hold for the other."""
+
+    path = "/"
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def serve(self, request: ClientRequest) -> None:
+        scope: dict[str, Any] = {"headers": request.headers, "request": request}
+        await ErrorBoundary(self._app)(scope, receive_nothing, DirectSend(request))
+
+
+async def receive_nothing() -> dict[str, Any]:
+    raise AssertionError("a direct request has its own way to its body")
+
+
+class DirectSend:
+    """ASGI's `send` on top of a direct request."""
+
+    def __init__(self, request: ClientRequest) -> None:
+        self._request = request
+        self._start: Any = None
+
+    async def __call__(self, message: Any) -> None:
+        request, data = self._request, message.get("body", b"")
+        if message["type"] == "http.response.start":
+            headers = [header for header in message["headers"] if header != CLOSE]
+            request.keep_alive = request.keep_alive and headers == message["headers"]  # type: ignore[attr-defined]
+            if any(name == b"content-length" for name, _ in headers):
+                self._start = message["status"], [header for header in headers if header[0] != b"content-length"]
+            else:
+                request.start_stream(message["status"], headers)
+                request.write(b"")
+        elif self._start is not None:
+            status, headers = self._start
+            await request.respond(status, headers, data)
+        elif not message.get("more_body"):
+            request.end(data)
+        elif not request.write(data):
+            await request.drain()
 
 
 class Running:
     """A server in a thread of its own, on a port that the kernel picked."""
 
-    def __init__(self, app: Any, limits: LimitSettings) -> None:
+    def __init__(self, app: Any, limits: LimitSettings, direct: bool) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0))
-        self.server = build_server(app, Settings(upstreams={}, routes=[], limits=limits))
+        settings, endpoint = Settings(upstreams={}, routes=[], limits=limits), EndpointOf(app) if direct else None
+        served = with_lifespan(refuse if direct else ErrorBoundary(app))
+        self.server = build_server(served, settings, endpoint)
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
         self.thread.start()
         wait_for(lambda: self.server.started)
@@ -43,12 +90,29 @@ class Running:
 
 
 @contextmanager
-def running(app: Any, **limits: float) -> Iterator[Running]:
-    server = Running(with_lifespan(ErrorBoundary(app)), LimitSettings(**limits))
+def running_server(app: Any, direct: bool, **limits: float) -> Iterator[Running]:
+    server = Running(app, LimitSettings(**limits), direct)
     try:
         yield server
     finally:
         server.stop()
+
+
+async def refuse(scope: Any, receive: Any, send: Any) -> None:
+    await send_json(send, 500, b"not what was asked")
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["ASGI", "direct"])
+def direct(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+RunServer = Callable[..., AbstractContextManager[Running]]
+
+
+@pytest.fixture
+def running(direct: bool) -> RunServer:
+    return partial(running_server, direct=direct)
 
 
 def with_lifespan(app: Any) -> Any:
@@ -98,14 +162,20 @@ def error_of(body: bytes) -> dict[str, Any]:
     return error
 
 
+async def receive_body(scope: Any, receive: Any, max_bytes: int = 1_000_000) -> bytes:
+    head = read_head(scope["headers"])
+    if "request" in scope:
+        return bytes(await scope["request"].read_body(head, max_bytes))
+    return await read_body(head, receive, max_bytes)
+
+
 async def echo_length(scope: Any, receive: Any, send: Any) -> None:
-    body = await read_body(read_head(scope["headers"]), receive, 1_000_000)
-    await send_json(send, 200, b"%d" % len(body))
+    await send_json(send, 200, b"%d" % len(await receive_body(scope, receive)))
 
 
 @pytest.fixture(scope="module")
-def echo() -> Iterator[Running]:
-    with running(echo_length, header_bytes=4096, header_seconds=0.5, body_seconds=0.5) as server:
+def echo(direct: bool) -> Iterator[Running]:
+    with running_server(echo_length, direct, header_bytes=4096, header_seconds=0.5, body_seconds=0.5) as server:
         yield server
 
 
@@ -279,7 +349,7 @@ class Waiting:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.loop = asyncio.get_running_loop()
         self.called.set()
-        await read_body(read_head(scope["headers"]), receive, LimitSettings().body_bytes)
+        await receive_body(scope, receive, LimitSettings().body_bytes)
         if self.start:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"first", "more_body": True})
@@ -293,7 +363,7 @@ class Waiting:
 
 @pytest.mark.parametrize("start", [True, False])
 @pytest.mark.parametrize("size", [10, 500_000])
-def test_a_client_that_leaves_cancels_its_request_and_nothing_is_logged(start, size, caplog):
+def test_a_client_that_leaves_cancels_its_request_and_nothing_is_logged(running, start, size, caplog):
     app = Waiting(start)
     with caplog.at_level(logging.WARNING), running(app) as server:
         with server.connect() as client:
@@ -304,7 +374,7 @@ def test_a_client_that_leaves_cancels_its_request_and_nothing_is_logged(start, s
     assert [record.message for record in caplog.records] == []
 
 
-def test_a_client_that_leaves_is_noticed_after_a_large_body_that_came_at_once():
+def test_a_client_that_leaves_is_noticed_after_a_large_body_that_came_at_once(running):
     app = Waiting()
     with running(app) as server:
         server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 400_000)
@@ -333,7 +403,7 @@ async def test_only_a_cancellation_for_a_client_that_left_ends_quietly(gone):
             await serving
 
 
-def test_work_after_the_whole_response_is_not_cancelled():
+def test_work_after_the_whole_response_is_not_cancelled(running):
     finished = threading.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -348,7 +418,7 @@ def test_work_after_the_whole_response_is_not_cancelled():
         assert finished.wait(2)
 
 
-def test_a_client_that_does_not_read_is_dropped():
+def test_a_client_that_does_not_read_is_dropped(running):
     ended = threading.Event()
 
     async def flood(scope: Any, receive: Any, send: Any) -> None:
@@ -366,7 +436,7 @@ def test_a_client_that_does_not_read_is_dropped():
         wait_for(lambda: not server.server.server_state.connections)
 
 
-def test_an_unread_rest_does_not_hold_a_closing_connection():
+def test_an_unread_rest_does_not_hold_a_closing_connection(running):
     async def some(scope: Any, receive: Any, send: Any) -> None:
         # More than the sockets take, less than makes the transport pause.
         await send_json(send, 200, b"x" * 60_000, [(b"connection", b"close")])
@@ -382,7 +452,7 @@ def test_an_unread_rest_does_not_hold_a_closing_connection():
         wait_for(lambda: not server.server.server_state.connections, 3)
 
 
-def test_an_unexpected_failure_is_a_500_in_the_same_shape(caplog):
+def test_an_unexpected_failure_is_a_500_in_the_same_shape(running, caplog):
     async def faulty(scope: Any, receive: Any, send: Any) -> None:
         raise KeyError("secret detail")
 
@@ -394,7 +464,7 @@ def test_an_unexpected_failure_is_a_500_in_the_same_shape(caplog):
     assert "KeyError" in caplog.text
 
 
-def test_a_failure_inside_a_response_breaks_the_connection_and_is_logged_once(caplog):
+def test_a_failure_inside_a_response_breaks_the_connection_and_is_logged_once(running, caplog):
     async def faulty(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
@@ -416,7 +486,7 @@ async def slow(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"end"})
 
 
-def test_draining_lets_a_stream_finish():
+def test_draining_lets_a_stream_finish(running):
     with running(slow) as server, server.connect() as client:
         client.sendall(GET)
         first = client.recv(65536)
@@ -426,7 +496,7 @@ def test_draining_lets_a_stream_finish():
         assert whole.endswith(b"0\r\n\r\n")
 
 
-def test_draining_answers_a_kept_connection_once_more_and_says_close():
+def test_draining_answers_a_kept_connection_once_more_and_says_close(running):
     with running(echo_length) as server, server.connect() as client:
         client.sendall(GET)
         read_response(client)
@@ -438,7 +508,7 @@ def test_draining_answers_a_kept_connection_once_more_and_says_close():
         assert read_all(client) == b""
 
 
-def test_draining_ends_a_stream_that_takes_too_long():
+def test_draining_ends_a_stream_that_takes_too_long(running):
     app = Waiting()
     with running(app, drain_seconds=0.2) as server, server.connect() as client:
         client.sendall(GET)
@@ -446,3 +516,136 @@ def test_draining_ends_a_stream_that_takes_too_long():
         server.stop()
         assert app.cancelled.is_set()
         assert not read_all(client).endswith(b"0\r\n\r\n")
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"
+
+
+@pytest.mark.parametrize("pause", [False, True], ids=["at once", "later"])
+def test_trailers_are_refused_and_the_connection_is_closed(echo, pause):
+    with echo.connect() as client:
+        client.sendall(CHUNKED)
+        if pause:
+            time.sleep(0.05)
+        client.sendall(b"x-context-agent: other\r\n\r\n" + GET)
+        status, headers, body = read_response(client)
+        assert (status, headers["connection"]) == (400, "close")
+        assert (error_of(body)["code"], error_of(body)["message"]) == ("invalid_request", "Trailers are not supported.")
+        assert read_all(client) == b""
+        wait_for(lambda: not echo.server.server_state.tasks)
+
+
+@pytest.mark.parametrize("filler", [b"x: " + b"y" * 100_000, b"y" * 100_000], ids=["value", "name"])
+def test_endless_trailers_are_cut_off(echo, filler):
+    with echo.connect() as client:
+        client.sendall(CHUNKED)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for _ in range(50):
+                client.sendall(filler)
+                filler = b"y" * 100_000
+        assert read_response(client)[0] == 400
+
+
+def test_endless_chunk_extensions_are_cut_off(echo):
+    with echo.connect() as client:
+        client.sendall(CHUNKED[: CHUNKED.index(b"3\r\n")] + b"3;x=")
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for _ in range(50):
+                client.sendall(b"y" * 100_000)
+        assert read_response(client)[0] == 400
+
+
+def test_a_chunked_body_without_trailers_is_whole(echo):
+    with echo.connect() as client:
+        for _ in range(2):
+            client.sendall(CHUNKED + b"\r\n")
+            assert read_response(client)[2] == b"3"
+
+
+def test_a_client_that_waits_for_a_word_before_its_body_gets_one(echo):
+    with echo.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nexpect: 100-continue\r\n\r\n")
+        assert client.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(b"abc")
+        assert read_response(client)[2] == b"3"
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_sent(echo):
+    with echo.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3000000\r\nexpect: 100-continue\r\n\r\n")
+        assert read_response(client)[0] == 413
+
+
+def test_a_chunked_body_that_grows_too_large_is_refused(echo):
+    with echo.connect() as client:
+        client.sendall(CHUNKED[: CHUNKED.index(b"3\r\n")])
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for _ in range(20):
+                client.sendall(b"186a0\r\n" + b"x" * 100_000 + b"\r\n")
+        assert read_response(client)[0] == 413
+
+
+def test_a_client_of_http_1_0_gets_its_answer_and_the_end(echo):
+    with echo.connect() as client:
+        client.sendall(b"GET / HTTP/1.0\r\nhost: a\r\n\r\n")
+        status, headers, body = read_response(client)
+        assert (status, headers["connection"], body) == (200, "close", b"0")
+        assert read_all(client) == b""
+
+
+def test_a_client_that_asks_for_it_is_the_last_on_its_connection(echo):
+    with echo.connect() as client:
+        client.sendall(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n" + GET)
+        status, headers, _ = read_response(client)
+        assert (status, headers["connection"]) == (200, "close")
+        assert read_all(client) == b""
+
+
+def test_many_pipelined_requests_of_both_kinds_are_answered_in_order(direct):
+    other = GET.replace(b" / ", b" /other ")
+    with running_server(echo_length, direct) as server, server.connect() as client:
+        wanted = [b"0", b"0", b"0"] if not direct else [b"0", b"not what was asked", b"0"]
+        client.sendall((GET + other + GET) * 5)
+        data = b""
+        while data.count(b"content-length") < 15 or not data.endswith(b"0"):
+            data += client.recv(65536)
+        assert [part.partition(b"\r\n\r\n")[2] for part in data.split(b"HTTP/1.1 ")[1:]] == wanted * 5
+
+
+def test_a_slow_reader_holds_the_writer_back(running):
+    written = 0
+
+    async def flood(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal written
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(400):
+            await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+            written += 65536
+        await send({"type": "http.response.body", "body": b""})
+
+    with running(flood) as server, server.connect() as client:
+        client.sendall(GET)
+        time.sleep(0.3)
+        assert written < 400 * 65536
+        data = 0
+        while (piece := client.recv(1 << 20)) and not piece.endswith(b"0\r\n\r\n"):
+            data += len(piece)
+        assert written == 400 * 65536
+
+
+def test_an_idle_connection_is_closed_after_a_while(direct):
+    settings = Settings(upstreams={}, routes=[])
+    endpoint = EndpointOf(echo_length) if direct else None
+    server = build_server(with_lifespan(ErrorBoundary(echo_length)), settings, endpoint, keep_alive=0.2)
+    plug = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([plug],))
+    thread.start()
+    wait_for(lambda: server.started)
+    with socket.create_connection(plug.getsockname(), timeout=5) as client:
+        client.sendall(GET)
+        read_response(client)
+        began = time.monotonic()
+        assert client.recv(10) == b""
+        assert time.monotonic() - began > 0.1
+    server.should_exit = True
+    thread.join(10)

@@ -32,7 +32,7 @@ async def test_sends_the_allowed_headers_its_own_key_and_nothing_else() -> None:
     assert seen.decode() == (
         f"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{server.port}\r\naccept-encoding: identity\r\n"
         "authorization: Bearer sk-1\r\nx-team: blue\r\nuser-agent: sdk/1\r\nOpenAI-Beta: x\r\n"
-        "content-length: 2\r\ncontent-type: application/json\r\n\r\n{}"
+        "content-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
     )
 
 

@@ -17,7 +17,7 @@ CHAT = UpstreamRequest("/chat/completions", b"{}")
 WALL = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 
 
-class Reply:
+class Reply(UpstreamReply):
     def __init__(self, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
         self.status, self.headers, self.closed = status, headers or {}, False
 
