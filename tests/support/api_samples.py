@@ -154,6 +154,7 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("GET", "/export"),
     Sample("POST", "/import", BUNDLE),
     Sample("GET", "/audit"),
+    Sample("GET", "/quotas"),
     Sample("GET", "/keys"),
     Sample("POST", "/keys", {"name": "<new>", "agents": ["<one>"]}, status=201),
     Sample("GET", "/keys/{key}"),
