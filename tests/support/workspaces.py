@@ -134,7 +134,7 @@ class Stage:
     def __init__(self, client: Client, worlds: Sequence[World] = (OURS, THEM, TWIN)) -> None:
         self.client = client
         self.worlds = worlds
-        self._generation = -1
+        self._seeded: list[dict[RecordKey, Record]] = []
 
     @property
     def _policies(self) -> Any:
@@ -147,7 +147,7 @@ class Stage:
 
     def restore(self) -> None:
         """Undo whatever was changed since the last time."""
-        if self._policies.generation != self._generation:
+        if [self.held(world.workspace) for world in self.worlds] != self._seeded:
             self.client.thread.run(self._restore())
 
     def held(self, workspace: str) -> dict[RecordKey, Record]:
@@ -166,7 +166,7 @@ class Stage:
             if writes:
                 await self._policies.commit(writes, Author(f"seeder of {world.mark}", "import"))
             await self._keep_upload(world)
-        self._generation = self._policies.generation
+        self._seeded = [self.held(world.workspace) for world in self.worlds]
 
     async def _keep_upload(self, world: World) -> None:
         place = f"document:{sha256(world.workspace.encode()).hexdigest()}:{world.sha256}:0"
