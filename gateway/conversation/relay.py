@@ -12,6 +12,7 @@ from gateway.domain.exchange import Exchange, ExchangeStatus
 from gateway.domain.upstream import Upstream, UpstreamReply, is_event_stream, is_json_reply
 from gateway.errors import UpstreamAuth, UpstreamError, UpstreamInvalid, UpstreamTruncated
 
+MAX_USAGE_EVENT = 64 * 1024  # bytes of events that are kept for the usage they may report
 AFTER_DONE_SECONDS = 1.0  # that an upstream gets to close after [DONE]
 
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"')
@@ -61,6 +62,8 @@ async def relay_events(
                 done = done or is_done(ready)
                 finished = finished or done or _FINISH.search(ready) is not None
                 failed = failed or contains_error(ready)
+                if b'"usage"' in ready:
+                    exchange.usage_event = ready[-MAX_USAGE_EVENT:]
                 yield ready
             chunk = await (read_after_done(reply, after_done) if done or failed else reply.read())
         if failed:

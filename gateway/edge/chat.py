@@ -72,7 +72,10 @@ class ChatEndpoint:
                 raise
         finally:
             self._metrics.in_flight -= 1
-            self._recorder.record_exchange(exchange, status, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            if self._pipeline.receipts is not None:
+                self._pipeline.receipts.finish(exchange, status, seconds)
+            self._recorder.record_exchange(exchange, status, seconds)
             if meter is not None:
                 self._limiter.charge(meter)
 
@@ -83,14 +86,14 @@ class ChatEndpoint:
             exchange.snapshot = self._policies.get_snapshot(exchange.principal.workspace)
             reply = await self._reply(exchange, caller, receive, meter)
         except GatewayError as error:
-            exchange.status = classify_failure(error)
+            exchange.status, exchange.failure = classify_failure(error), error.code
             await send_error(send, error, build_context_headers(exchange))
             return error.status
         except ClientDisconnected:
             raise
         except Exception as error:
-            exchange.status = ExchangeStatus.ERROR
             failure = log_internal_error(error)
+            exchange.status, exchange.failure = ExchangeStatus.ERROR, failure.code
             await send_error(send, failure, build_context_headers(exchange))
             return failure.status
         if reply.stream is None:
@@ -126,7 +129,7 @@ class ChatEndpoint:
                 async for chunk in chunks:
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
             except GatewayError as error:
-                exchange.status = classify_failure(error)
+                exchange.status, exchange.failure = classify_failure(error), error.code
                 last = render_error_event(error)
             except asyncio.CancelledError:
                 # Many clients disconnect as soon as they have read [DONE]: they have everything.
