@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gateway.domain.receipt import STARTED, SWEPT, Receipt, ReceiptFilter, ReceiptPage
 from gateway.ids import read_id_time
-from gateway.stores.protocols import PRUNE_LIMIT, RECEIPT_SCAN
+from gateway.stores.protocols import PRUNE_LIMIT, ReceiptScan
 
 MAX_RECEIPTS = 10_000
 
@@ -37,7 +37,8 @@ class MemoryReceiptStore:
     ) -> ReceiptPage:
         found: list[Receipt] = []
         ours = (one for one in sorted(self._receipts, reverse=True) if self._receipts[one].workspace == workspace)
-        for scanned, id in enumerate((one for one in ours if after is None or one < after), 1):
+        scan = ReceiptScan()
+        for id in (one for one in ours if after is None or one < after):
             receipt, at = self._receipts[id], read_id_time(id)
             if criteria.end is not None and at >= criteria.end:
                 continue
@@ -47,7 +48,7 @@ class MemoryReceiptStore:
                 return ReceiptPage(found, found[-1].id)
             if criteria.matches(receipt):
                 found.append(receipt if whole else replace(receipt, details=b""))
-            if scanned == RECEIPT_SCAN:
+            if scan.is_over():
                 return ReceiptPage(found, id)
         return ReceiptPage(found, None)
 

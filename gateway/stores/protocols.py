@@ -1,5 +1,6 @@
 """What the rest of the gateway needs from a store. One file per engine and kind of data; the URL chooses the engine."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -8,7 +9,10 @@ from gateway.domain.receipt import Receipt, ReceiptFilter, ReceiptPage
 from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
 
 PRUNE_LIMIT = 1000  # versions and audit entries per `prune`, so that no caller waits for a large backlog
-RECEIPT_SCAN = 2000  # receipts that one page may look at: with rare combinations of filters too, it ends soon
+# What one page may look at: with rare combinations of filters, on a busy machine and a cold disk too, it ends soon.
+RECEIPT_SCAN = 2000
+RECEIPT_SCAN_SECONDS = 0.025  # after the first RECEIPT_SCAN_LEAST
+RECEIPT_SCAN_LEAST = 200
 UNUSED_SECONDS = 30 * 86_400.0  # how long a vector is kept after its last use
 TOUCH_SECONDS = 86_400.0  # the last use of a vector is recorded once a day at most
 
@@ -142,6 +146,22 @@ class VectorStore(Protocol):
         ...
 
 
+class ReceiptScan:
+    """The bounds of one page."""
+
+    __slots__ = ("_end", "_scanned")
+
+    def __init__(self) -> None:
+        self._scanned = 0
+        self._end = time.monotonic() + RECEIPT_SCAN_SECONDS
+
+    def is_over(self) -> bool:
+        """Whether the receipt that was just looked at is the last one for this page."""
+        self._scanned += 1
+        late = self._scanned >= RECEIPT_SCAN_LEAST and time.monotonic() > self._end
+        return late or self._scanned >= RECEIPT_SCAN
+
+
 class ReceiptStore(Protocol):
     """The accounts of exchanges, newest first. Every method raises StoreError on failure.
 
@@ -161,7 +181,7 @@ class ReceiptStore(Protocol):
     ) -> ReceiptPage:
         """The matching receipts that are older than `after`, `take` at most; details are empty unless `whole`.
 
-        It looks at RECEIPT_SCAN receipts at most: a page may be short, even empty, and still have a next one.
+        It looks at a bounded number of receipts: a page may be short, even empty, and still have a next one.
         """
         ...
 

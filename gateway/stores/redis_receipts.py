@@ -23,7 +23,7 @@ from gateway.domain.receipt import (
 from gateway.domain.redis_address import RedisAddress
 from gateway.ids import encode_id_time
 from gateway.stores.codec import decode_text, encode_text
-from gateway.stores.protocols import PRUNE_LIMIT, RECEIPT_SCAN
+from gateway.stores.protocols import PRUNE_LIMIT, ReceiptScan
 from gateway.stores.redis_connection import DEFAULT_TIMEOUTS, RedisConnection, RedisTimeouts
 from gateway.stores.redis_ephemeral import to_milliseconds
 from gateway.stores.redis_scripts import DELETE_RECEIPT, SWEEP_RECEIPT, WRITE_RECEIPT
@@ -79,14 +79,13 @@ class RedisReceiptStore:
         self, workspace: str, criteria: ReceiptFilter, after: str | None, take: int, whole: bool = False
     ) -> ReceiptPage:
         found: list[Receipt] = []
-        scanned = 0
+        scan = ReceiptScan()
         async for receipt in self._walk(workspace, criteria, after, whole):
-            scanned += 1
             if len(found) == take:
                 return ReceiptPage(found, found[-1].id)
             if criteria.matches(receipt):
                 found.append(receipt)
-            if scanned == RECEIPT_SCAN:
+            if scan.is_over():
                 return ReceiptPage(found, receipt.id)
         return ReceiptPage(found, None)
 

@@ -10,10 +10,11 @@ from typing import NamedTuple, Self
 from gateway.domain.receipt import STARTED, SWEPT, Receipt, ReceiptFilter, ReceiptPage, is_receipt_id
 from gateway.ids import encode_id_time
 from gateway.stores.codec import decode_text, encode_text
-from gateway.stores.protocols import PRUNE_LIMIT, RECEIPT_SCAN
+from gateway.stores.protocols import PRUNE_LIMIT, ReceiptScan
 from gateway.stores.sqlite_connection import SqliteThread, create_file, enable_wal, transaction
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
 
+READ_CACHE_KB = 32_000
 SEPARATOR = b"\n"  # between the ids of resources, which contain no control characters
 
 COLUMNS = "workspace, id, status, session, agent, content, resources, boot, summary"
@@ -155,6 +156,7 @@ def _prepare_writer(connection: sqlite3.Connection) -> None:
 
 def _prepare_reader(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA query_only = ON")
+    connection.execute(f"PRAGMA cache_size = -{READ_CACHE_KB}")
 
 
 def _walk(
@@ -183,13 +185,14 @@ def _build_page(
     connection: sqlite3.Connection, rows: Iterable[ReceiptRow], criteria: ReceiptFilter, take: int, whole: bool
 ) -> ReceiptPage:
     found: list[Receipt] = []
-    for scanned, row in enumerate(rows, 1):
+    scan = ReceiptScan()
+    for row in rows:
         if len(found) == take:
             return ReceiptPage(found, found[-1].id)
         receipt = _decode(row)
         if criteria.matches(receipt):
             found.append(_decode(row, _read_details(connection, row.number)) if whole else receipt)
-        if scanned == RECEIPT_SCAN:
+        if scan.is_over():
             return ReceiptPage(found, receipt.id)
     return ReceiptPage(found, None)
 

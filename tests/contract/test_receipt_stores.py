@@ -14,7 +14,7 @@ from gateway.domain.receipt import RECEIPT_STATUSES, STARTED, Receipt, ReceiptFi
 from gateway.domain.redis_address import redis_address
 from gateway.errors import CorruptStore, StoreError
 from gateway.ids import encode_id_time, read_id_time
-from gateway.stores import memory_receipts, redis_receipts, sqlite_receipts
+from gateway.stores import memory_receipts, protocols, redis_receipts, sqlite_receipts
 from gateway.stores.memory_receipts import MemoryReceiptStore
 from gateway.stores.protocols import ReceiptStore
 from gateway.stores.redis_connection import RedisTimeouts
@@ -172,8 +172,7 @@ async def test_filters_can_be_combined(store: ReceiptStore, criteria: ReceiptFil
 async def test_a_page_looks_at_a_bounded_number_of_receipts(
     store: ReceiptStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (memory_receipts, sqlite_receipts, redis_receipts):
-        monkeypatch.setattr(module, "RECEIPT_SCAN", 3)
+    monkeypatch.setattr(protocols, "RECEIPT_SCAN", 3)
     others = [make(number, session="s", agent="writer") for number in range(9)]
     await store.write([*others, make(9, session="s", agent="editor")], "boot")
     wanted, after, found = ReceiptFilter(session="s", agent="editor", begin=BEGIN), None, []
@@ -184,6 +183,14 @@ async def test_a_page_looks_at_a_bounded_number_of_receipts(
             break
         assert len(found) < 10
     assert found == [1, 0, 0, 0]
+
+
+async def test_a_page_that_takes_long_ends(store: ReceiptStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocols, "RECEIPT_SCAN_SECONDS", 0.0)
+    monkeypatch.setattr(protocols, "RECEIPT_SCAN_LEAST", 4)
+    await store.write([make(number, session="s") for number in range(9)], "boot")
+    page = await store.list_page("default", ReceiptFilter(session="s", agent="nobody"), None, 5)
+    assert (page.receipts, page.next) == ([], make(5).id)
 
 
 async def test_what_has_started_is_finished_once_and_never_changes_again(store: ReceiptStore) -> None:
