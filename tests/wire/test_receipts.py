@@ -11,8 +11,9 @@ import aiohttp
 import orjson
 import pytest
 
-from gateway.domain.receipt import ReceiptFilter
+from gateway.domain.receipt import Receipt, ReceiptFilter, ReceiptPage
 from gateway.errors import StoreError
+from gateway.ids import make_id
 from tests.support.gateway import NAMES, STYLE, WEATHER, Client, ClientReply, Start, read
 from tests.support.redis_server import running_redis
 from tests.support.upstream import (
@@ -291,6 +292,37 @@ async def test_receipts_can_be_listed_exported_and_deleted(client: Client, upstr
         assert (await ask(client, wrong)).status == 422, wrong
     head = await ask(client, "/export", "HEAD")
     assert (head.status, head.raw) == (200, b"")
+
+
+class EndlessStore:
+    """A store that always has another page."""
+
+    def __init__(self, store: Any) -> None:
+        self.store, self.pages = store, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    async def list_page(self, *_: Any) -> ReceiptPage:
+        self.pages += 1
+        await asyncio.sleep(0.005)
+        receipt = Receipt(make_id(), "default", "ok", details=b'{"filler":"%s"}' % (b"x" * 1000))
+        return ReceiptPage([receipt] * 200, receipt.id)
+
+
+async def test_an_export_ends_when_its_reader_leaves(start: Start) -> None:
+    client = start()
+    endless = EndlessStore(client.app.receipts)
+    client.app.receipts = endless  # type: ignore[assignment]
+    url = f"http://127.0.0.1:{client.port}/api/v1/receipts/export"
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        assert response.headers["content-type"] == "application/jsonl"
+        await response.content.readline()
+    await asyncio.sleep(0.5)
+    before = endless.pages
+    await asyncio.sleep(0.5)
+    assert endless.pages == before > 0
+    client.app.receipts = endless.store
 
 
 SECRET = "sk-verysecret123"

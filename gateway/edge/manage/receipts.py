@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.responses import StreamingResponse
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gateway.domain.principal import Role
@@ -94,16 +94,22 @@ class ReceiptList(BaseModel):
     next: str | None = Field(description="For `after`. A page may be short and still have a next one; null: the end.")
 
 
-class LineStream(StreamingResponse):
+class LineStream(Response):
     """JSON lines that are read from the store while they are sent."""
 
     def __init__(self, lines: AsyncGenerator[bytes]) -> None:
-        super().__init__(lines, 200, {**COMMON_HEADERS, "content-type": JSON_LINES})
+        super().__init__(headers={**COMMON_HEADERS, "content-type": JSON_LINES})
+        del self.headers["content-length"]
+        self._lines = lines
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] == "HEAD":
-            self.body_iterator = _send_nothing()
-        await super().__call__(scope, receive, send)
+        # A client that leaves cancels the request (`BoundedProtocol`), so nobody has to listen for that.
+        async with aclosing(self._lines) as lines:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            if scope["method"] != "HEAD":
+                async for chunk in lines:
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +181,6 @@ async def _write_lines(first: ReceiptPage, pages: AsyncGenerator[ReceiptPage]) -
         yield encode_lines(first)
         async for page in pages:
             yield encode_lines(page)
-
-
-async def _send_nothing() -> AsyncGenerator[bytes]:
-    yield b""
 
 
 def _make_not_found() -> NotFound:
