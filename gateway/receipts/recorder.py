@@ -16,7 +16,7 @@ from gateway.receipts.rendering import ExchangeText, PendingReceipt, ReceiptRend
 from gateway.settings import ReceiptSettings
 from gateway.stores.protocols import ReceiptStore
 
-GATHER_SECONDS = 0.02  # that a batch gathers receipts; with the write, a receipt is stored within 50 ms
+GATHER_SECONDS = 0.03  # that a batch gathers receipts; with the write, a receipt is stored within 50 ms
 BATCH = 200
 LEASE_SECONDS = 15.0  # after which the receipts of a process that is gone are swept
 FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tried again

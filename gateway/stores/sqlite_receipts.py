@@ -14,7 +14,8 @@ from gateway.stores.protocols import PRUNE_LIMIT, ReceiptScan
 from gateway.stores.sqlite_connection import SqliteThread, create_file, enable_wal, transaction
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
 
-READ_CACHE_KB = 32_000
+CACHE_KB = 32_000
+CHECKPOINT_PAGES = 4000  # the same pages of the indexes change with every batch: they are copied less often
 SEPARATOR = b"\n"  # between the ids of resources, which contain no control characters
 
 COLUMNS = "workspace, id, status, session, agent, content, resources, boot, summary"
@@ -151,12 +152,14 @@ class SqliteReceiptStore:
 
 def _prepare_writer(connection: sqlite3.Connection) -> None:
     enable_wal(connection)
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KB}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     migrate(connection, RECEIPT_MIGRATIONS)
 
 
 def _prepare_reader(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA query_only = ON")
-    connection.execute(f"PRAGMA cache_size = -{READ_CACHE_KB}")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KB}")
 
 
 def _walk(

@@ -313,7 +313,7 @@ class EndlessStore:
 async def test_an_export_ends_when_its_reader_leaves(start: Start) -> None:
     client = start()
     endless = EndlessStore(client.app.receipts)
-    client.app.receipts = endless  # type: ignore[assignment]
+    client.app.receipts = endless
     url = f"http://127.0.0.1:{client.port}/api/v1/receipts/export"
     async with aiohttp.ClientSession() as session, session.get(url) as response:
         assert response.headers["content-type"] == "application/jsonl"
