@@ -22,6 +22,7 @@ from gateway.control.key_shape import KIND as KEYS
 from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
 from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.domain.memory_budget import MemoryBudget
+from gateway.domain.price import ModelPrice
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Upstream
 from gateway.edge.access import AccessControl, HostCheck
@@ -49,16 +50,23 @@ from gateway.policies.file_policies import load_policies
 from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
 from gateway.policies.watch import Fingerprint, compute_fingerprint, watch
+from gateway.receipts.prices import PriceTable
+from gateway.receipts.recorder import ReceiptRecorder
+from gateway.receipts.rendering import ReceiptRenderer
+from gateway.receipts.retention import keep_receipts_tidy
+from gateway.redaction import build_redactor
 from gateway.resources.registry import ResourceRegistry, load_registry
 from gateway.semantic.factory import open_vectors
 from gateway.semantic.service import SemanticService
 from gateway.settings import Settings, is_loopback
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.monitored import MonitoredStore
-from gateway.stores.open import Stores, open_stores
+from gateway.stores.open import Stores, open_receipts, open_stores
+from gateway.stores.protocols import ReceiptStore
 from gateway.stores.retention import prune_periodically
 from gateway.tokens import BpeCounter
 from gateway.upstreams.demo.upstream import DemoUpstream
+from gateway.upstreams.litellm.library import find_listed_price
 from gateway.upstreams.litellm.upstream import LitellmUpstream
 from gateway.upstreams.openai import OpenAIUpstream
 from gateway.upstreams.routes import Routes
@@ -90,6 +98,7 @@ class Gateway:
     counter: BpeCounter
     semantic: SemanticService | None
     pipeline: Pipeline
+    receipts: ReceiptStore
     metrics: Metrics = field(default_factory=Metrics)
     log: RequestLog = field(default_factory=RequestLog)
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
@@ -146,10 +155,12 @@ class Gateway:
         budget = settings.defaults.budget
         builder = ContextBuilder(counter, build_merge(registry), secret, budget, collector, memory, threads)
         hidden_turns = HiddenTurns(store, timings.hidden_turns)
+        receipts = await open_receipts(settings.store)
+        recorder = build_recorder(settings, receipts) if settings.receipts.enabled else None
         limit = settings.limits.reply_bytes
-        pipeline = Pipeline(routes, builder, hidden_turns, settings.defaults, semantic, timings, limit)
+        pipeline = Pipeline(routes, builder, hidden_turns, settings.defaults, semantic, timings, limit, recorder)
         gateway = cls(
-            settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline
+            settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline, receipts
         )
         gateway.threads, gateway.extractor, gateway.loaded_files = threads, extractor, loaded
         policies.watch(gateway._follow_policies)
@@ -190,6 +201,10 @@ class Gateway:
         metrics.watch_generation(lambda: self.policies.generation)
         metrics.watch_breakers(self.routes.breakers)
         metrics.watch_gauge("store_breaker", lambda: {(): float(self.stores.breaker_open)})
+        recorder = self.pipeline.receipts
+        if recorder is not None:
+            metrics.watch_counts("receipts_lost", lambda: {(): recorder.lost})
+            metrics.watch_gauge("receipts_waiting", lambda: {(): recorder.waiting})
         if semantic is not None:
             metrics.watch_counts("selection_cache", lambda: self.pipeline.builder.lookups.by_outcome)
             metrics.watch_counts("vector_cache", lambda: semantic.cache_counts)
@@ -232,6 +247,7 @@ class Gateway:
             pipeline=self.pipeline,
             threads=self.threads,
             extractor=self.extractor,
+            receipts=self.receipts,
         )
         return build_management_app(parts)
 
@@ -281,6 +297,9 @@ class Gateway:
         jobs.add("policy files", watch_files)
         jobs.add("stored policies", self.policies.follow)
         jobs.add("retention", lambda: prune_periodically(self.stores.records, self.store, settings.versions))
+        if self.pipeline.receipts is not None:
+            jobs.add("receipts", self.pipeline.receipts.run)
+        jobs.add("receipt retention", lambda: keep_receipts_tidy(self.receipts, self.store, settings.receipts))
         jobs.add("links", lambda: self.links.run(self._use_new_pages))
         jobs.add("request log", self.recorder.run)
         jobs.add("limits", self.limiter.run)
@@ -305,6 +324,9 @@ class Gateway:
             await upstream.close()
         if self.semantic is not None:
             await self.semantic.close()
+        if self.pipeline.receipts is not None:
+            await self.pipeline.receipts.close()
+        await self.receipts.close()
         await self.stores.close()
 
 
@@ -330,6 +352,12 @@ async def load_policies_and_links(policies: PolicyRepository, links: LinkCache) 
         await links.load(urls)
         if any(links.find_copy(url) is not None for url in urls):
             await policies.reload()
+
+
+def build_recorder(settings: Settings, receipts: ReceiptStore) -> ReceiptRecorder:
+    prices = {name: ModelPrice(one.input, one.output, one.cached_input) for name, one in settings.prices.items()}
+    renderer = ReceiptRenderer(PriceTable(prices, find_listed_price), build_redactor(settings).redact)
+    return ReceiptRecorder(receipts, settings.receipts, renderer)
 
 
 def build_upstreams(settings: Settings) -> dict[str, Upstream]:

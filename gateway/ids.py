@@ -12,3 +12,8 @@ def make_id(time_digits: int = 14, random_bytes: int = 6) -> str:
 def read_id_time(id: str, time_digits: int = 14) -> float:
     """When an id was made, in seconds since 1970."""
     return int(id[:time_digits], 16) / 1e6
+
+
+def encode_id_time(seconds: float, time_digits: int = 14) -> str:
+    """What the ids made at a time begin with; ids made before it sort before."""
+    return f"{min(max(0, int(seconds * 1e6)), 16**time_digits - 1):0{time_digits}x}"

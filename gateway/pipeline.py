@@ -1,6 +1,7 @@
 """The walk of one request: prepare it, then converse. Rooms meet here and nowhere else."""
 
 from dataclasses import dataclass
+from time import perf_counter
 
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
 from gateway.conversation.calls import FunctionCall
@@ -19,6 +20,7 @@ from gateway.domain.upstream import Upstream, intersect_capabilities
 from gateway.injection.compose import choose_target, compose, encode_body
 from gateway.injection.neutral import neutralize
 from gateway.injection.tools import choose_own_tools, read_client_tools
+from gateway.receipts.recorder import ReceiptRecorder
 from gateway.retrieval.tool_runner import ToolRunner
 from gateway.scopes.chat_body import check_messages, decode_chat
 from gateway.scopes.context_request import read_context_request
@@ -59,22 +61,26 @@ class Pipeline:
     searcher: SemanticSearcher | None = None  # for our tools; None: they search by words
     timings: ConversationTimings = DEFAULT_TIMINGS
     reply_bytes: int = REPLY_BYTES  # of all turns of an exchange
+    receipts: ReceiptRecorder | None = None
 
     async def prepare(self, exchange: Exchange, body: bytes) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
         request = decode_chat(body)
+        exchange.note_time("decode")
         asked = read_context_request(exchange.context_headers, request.fields.get("context"))
         scope = build_scope(asked, request.model, exchange.principal, exchange.snapshot)
         model = choose_model(request.model, scope, self.defaults.model)
         require_model(exchange.principal, model)
         require_one_model(exchange.principal, body)
-        exchange.note_scope(scope, model)
+        exchange.note_scope(scope, model, request.model)
+        exchange.note_time("scope")
         upstreams = self.routes.get_candidates(model)
         can = intersect_capabilities(upstreams)
         client = read_client_tools(request)
         tools = choose_own_tools(request, client) if can.tools else None
         injection = await self.builder.build(ContextOrder(exchange, scope, model, tools, request.messages))
         exchange.note_injection(injection)
+        exchange.note_time("build")
         if injection.texts or injection.tools is not None:
             check_messages(request.messages)
         owner = ConversationOwner.from_principal(exchange.principal, asked.user, asked.session)
@@ -83,10 +89,19 @@ class Pipeline:
         outgoing = compose(request, history, scope, injection, target)
         max_turns = scope.max_turns or self.defaults.max_turns
         plan = plan_turns(request, outgoing, client, injection.tools, can, TurnLimits(max_turns, self.reply_bytes))
+        exchange.note_time("compose")
         return PreparedRequest(request, owner, scope, model, upstreams, injection, outgoing, plan)
 
     async def converse(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
-        """Send it, run our tools in between, and return the client's reply."""
+        """Record it, send it, run our tools in between, and return the client's reply."""
+        receipts = self.receipts
+        if receipts is None:
+            return await self._send(exchange, prepared)
+        if (committing := receipts.start(exchange, prepared.request.raw)) is not None:
+            await committing
+        return receipts.watch(exchange, await self._send(exchange, prepared))
+
+    async def _send(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         stream = prepared.request.stream
         sender = ChatSender(self.routes, prepared.upstreams, prepared.model, stream, exchange.forwarded)
         if prepared.plan is None:
@@ -94,7 +109,10 @@ class Pipeline:
         runner = self._make_runner(exchange, prepared.injection)
 
         async def run(call: FunctionCall) -> ToolResult:
-            return await runner.run(call.name, call.arguments)
+            began = perf_counter()
+            result = await runner.run(call.name, call.arguments)
+            exchange.note_tool(call.name, call.arguments, result, perf_counter() - began)
+            return result
 
         async def keep(turn: HiddenTurn) -> None:
             await self.hidden_turns.keep(prepared.owner, prepared.request, turn, exchange.degraded)

@@ -217,6 +217,23 @@ class QuotaSettings(QuotaLimits):
     workspaces: dict[str, dict[QuotaName, Annotated[int, Field(ge=0)]]] = {}  # where it differs for one of them
 
 
+class ReceiptSettings(Section):
+    enabled: bool = True
+    durability: Literal["batch", "strict"] = "batch"  # strict: no upstream call before the receipt is stored
+    text: bool = False  # store requests, blocks and answers too
+    queue: int = Field(10_000, ge=1, le=1_000_000)  # receipts that wait for the store; beyond that they are lost
+    days: int = Field(30, ge=1, le=36_500)
+    max_mb: int = Field(2048, ge=1)
+
+
+class PriceSettings(Section):
+    """US dollars per million tokens."""
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+    cached_input: float | None = Field(None, ge=0, allow_inf_nan=False)  # absent: as any other input
+
+
 class ResourceSettings(Section):
     exclude: list[str] = []  # resource types that policies may not use
 
@@ -240,6 +257,8 @@ class Settings(Section):
     resources: ResourceSettings = ResourceSettings()
     versions: VersionSettings = VersionSettings()
     quotas: QuotaSettings = QuotaSettings()
+    receipts: ReceiptSettings = ReceiptSettings()
+    prices: dict[str, PriceSettings] = {}  # by model; "gpt-4o*" stands for all that begin so
     semantic: SemanticSettings = SemanticSettings()
     log: LogSettings = LogSettings()
 

@@ -23,15 +23,23 @@ from gateway import cli, errors
 from gateway.app import check_policies
 from gateway.commands import serve
 from gateway.domain.agent import Placement
-from gateway.domain.exchange import Exchange
+from gateway.domain.exchange import Exchange, TurnReply
+from gateway.domain.injection import Injection
 from gateway.domain.principal import ANONYMOUS
+from gateway.domain.receipt import RECEIPT_STATUSES
 from gateway.domain.resource import Mode, ResourceKind
+from gateway.domain.selection import Selection
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
+from gateway.domain.tool_result import ToolResult
 from gateway.edge.chat import build_context_headers
 from gateway.edge.metrics import Metrics
 from gateway.edge.recorder import RequestOutcome, describe_exchange, describe_outcome
 from gateway.evaluation.cases import HEADERS, read_cases
+from gateway.ids import make_id
 from gateway.policies import shapes
+from gateway.receipts.prices import PriceTable
+from gateway.receipts.rendering import ExchangeText, PendingReceipt, ReceiptRenderer
+from gateway.receipts.views import describe_receipt
 from gateway.resources.base import ResourceType
 from gateway.resources.registry import ResourceRegistry, load_registry
 from gateway.scopes import context_request
@@ -45,11 +53,11 @@ from gateway.upstreams.breaker import CircuitBreaker
 ROOT = Path(__file__).resolve().parent.parent
 README, POLICIES, API = "README.md", "docs/POLICIES.md", "docs/API.md"
 OPERATIONS, ARCHITECTURE, EXAMPLE = "docs/OPERATIONS.md", "docs/ARCHITECTURE.md", "config.example.yaml"
-SEMANTIC, MANAGEMENT = "docs/SEMANTIC.md", "docs/MANAGEMENT.md"
+SEMANTIC, MANAGEMENT, RECEIPTS = "docs/SEMANTIC.md", "docs/MANAGEMENT.md", "docs/RECEIPTS.md"
 CONTRIBUTING, SECURITY, GLOSSARY = "CONTRIBUTING.md", "SECURITY.md", "docs/GLOSSARY.md"
 DECISIONS = sorted(f"docs/decisions/{path.name}" for path in (ROOT / "docs/decisions").glob("*.md"))
 PAGES = [README, POLICIES, API, OPERATIONS, SEMANTIC, MANAGEMENT, ARCHITECTURE, CONTRIBUTING, SECURITY, GLOSSARY]
-PAGES += ["docs/BENCHMARK.md", "CHANGELOG.md"]
+PAGES += ["docs/BENCHMARK.md", "CHANGELOG.md", RECEIPTS]
 PAGES += DECISIONS
 ADDRESS = "http://127.0.0.1:8080"
 START_SECONDS = 30
@@ -239,6 +247,20 @@ def log_fields_are_described(operations: Page) -> list[str]:
     return operations.section("Logs").lacks(describe_exchange(exchange()) | describe_outcome(RequestOutcome("chat")))
 
 
+def receipt_fields_are_described(receipts: Page) -> list[str]:
+    recorded = replace(exchange(), id=make_id())
+    recorded.note_injection(Injection(Selection()))
+    recorded.note_tool("", "", ToolResult(""), 0.0)
+    recorded.replies.append(TurnReply("", 200))
+    renderer = ReceiptRenderer(PriceTable({}), lambda text: text)
+    receipt = renderer.render(PendingReceipt(recorded, text=ExchangeText(b"")), finished=True)
+    whole = describe_receipt(receipt)
+    inner = [*whole["selection"], *whole["tokens"], *whole["tools"][0], *whole["turns"][0], *whole["timings"]]
+    faults = receipts.section("Fields").lacks({*whole, *inner} - {"arguments"})
+    faults += receipts.section("Text and secrets").lacks([*whole["text"], "arguments"])
+    return faults + receipts.section("Status").lacks(RECEIPT_STATUSES)
+
+
 def commands_are_described(operations: Page) -> list[str]:
     return [
         f"gateway {name} {fault}"
@@ -359,6 +381,7 @@ RULES: tuple[tuple[Rule, list[str]], ...] = (
     (response_headers_are_described, [API]),
     (metrics_are_described, [OPERATIONS]),
     (log_fields_are_described, [OPERATIONS]),
+    (receipt_fields_are_described, [RECEIPTS]),
     (commands_are_described, [OPERATIONS]),
     (policy_keys_are_described, [POLICIES]),
     (resource_types_are_described, [POLICIES]),
@@ -392,6 +415,9 @@ DOCTORED: tuple[tuple[Rule, str, str, str], ...] = (
     (response_headers_are_described, API, "| `x-context-snapshot` |", "| snapshot |"),
     (metrics_are_described, OPERATIONS, "| `gateway_tool_runs_total` |", "| `gateway_tool_runs` |"),
     (log_fields_are_described, OPERATIONS, "| `tools_run` |", "| `tools` |"),
+    (receipt_fields_are_described, RECEIPTS, "`turn_count`", "`turn_number`"),
+    (receipt_fields_are_described, RECEIPTS, "`first_byte_ms`", "`latency`"),
+    (receipt_fields_are_described, RECEIPTS, "| `loop_limit` |", "| `limit` |"),
     (commands_are_described, OPERATIONS, "### `gateway demo`", "### The demo"),
     (commands_are_described, OPERATIONS, "| `--workers` |", "| `--processes` |"),
     (commands_are_described, OPERATIONS, "| `--act-for-users` |", "| `--act` |"),

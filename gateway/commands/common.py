@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -52,6 +53,19 @@ def parse_label(text: str) -> str:
         raise argparse.ArgumentTypeError(f"{text!r} is not 1 to 64 printable characters") from None
 
 
+def parse_moment(text: str) -> datetime:
+    """A time with a time zone, or a date, for argparse."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from gateway.policies.shapes import Moment
+
+    try:
+        return TypeAdapter(Moment).validate_python(text)
+    except (ValidationError, ValueError):
+        message = f"{text!r} is not a time with a time zone (2030-01-31T12:00:00Z)"
+        raise argparse.ArgumentTypeError(message) from None
+
+
 def load_command_settings(arguments: argparse.Namespace) -> Settings:
     """The settings of `--config` with the other options applied; raises Faults."""
     from gateway.settings_loader import SettingsOverrides, load_settings
@@ -91,3 +105,22 @@ def print_faults(faults: Sequence[Fault], *, as_json: bool, to_stderr: bool) -> 
         return print_json({"ok": False, "faults": items})
     for fault in faults:
         print(fault, file=sys.stderr if to_stderr else sys.stdout)
+
+
+def format_columns(columns: Sequence[str], items: Sequence[Mapping[str, Any]]) -> str:
+    """Some fields of each item as lines with aligned columns."""
+    rows = [tuple(columns), *(tuple(format_cell(item.get(name)) for name in columns) for item in items)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(columns))]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def format_cell(value: Any) -> str:
+    match value:
+        case None | [] | "":
+            return "-"
+        case dict():
+            return format_cell(",".join(f"{name}={number}" for name, number in value.items() if number is not None))
+        case list():
+            return ",".join(value)
+        case _:
+            return str(value)

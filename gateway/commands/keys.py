@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gateway.commands.common import (
     OK,
     Subparsers,
     add_common_options,
+    format_columns,
     load_command_settings,
     parse_label,
+    parse_moment,
     print_json,
     run_async,
 )
@@ -21,7 +22,7 @@ from gateway.domain.principal import Role
 from gateway.errors import Faults
 
 if TYPE_CHECKING:
-    from gateway.control.key_shape import KeyInfo, KeySpec
+    from gateway.control.key_shape import KeySpec
     from gateway.control.keys import CreatedKey
 
 DURATION = re.compile(r"([1-9][0-9]{0,4})([mhd])")
@@ -67,16 +68,12 @@ def split_list(text: str) -> list[str]:
 
 def parse_expiry(text: str) -> datetime:
     """A time, or a duration from now."""
-    from pydantic import TypeAdapter, ValidationError
-
-    from gateway.policies.shapes import Moment
-
     duration = DURATION.fullmatch(text)
     if duration is not None:
         return datetime.now(UTC).replace(microsecond=0) + timedelta(**{UNITS[duration[2]]: int(duration[1])})
     try:
-        return TypeAdapter(Moment).validate_python(text)
-    except (ValidationError, ValueError):
+        return parse_moment(text)
+    except argparse.ArgumentTypeError:
         message = f"{text!r} is neither a duration (90d, 12h) nor a time with a time zone (2030-01-31T12:00:00Z)"
         raise argparse.ArgumentTypeError(message) from None
 
@@ -100,7 +97,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json([key.data for key in keys])
     else:
-        print(format_table(keys))
+        print(format_columns(COLUMNS, [key.data for key in keys]))
     return OK
 
 
@@ -137,22 +134,3 @@ def format_created_key(created: CreatedKey) -> str:
         f"Key {data['id']} of workspace {data['workspace']}, role {data['role']}:\n\n{created.secret}\n\n"
         "It is shown only once: the store keeps only its SHA-256 hash."
     )
-
-
-def format_table(keys: Iterable[KeyInfo]) -> str:
-    """Keys as lines with aligned columns."""
-    rows = [COLUMNS, *(tuple(format_cell(key.data[name]) for name in COLUMNS) for key in keys)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-
-
-def format_cell(value: Any) -> str:
-    match value:
-        case None | [] | "":
-            return "-"
-        case dict():
-            return format_cell(",".join(f"{name}={number}" for name, number in value.items() if number is not None))
-        case list():
-            return ",".join(value)
-        case _:
-            return str(value)

@@ -214,10 +214,11 @@ class Conversation:
         """One upstream call; the reply is closed if it is refused."""
         exchange = self.exchange
         exchange.turns += 1
+        began = time.perf_counter()
         answer = await self.send(body, exchange.turns == 1)
         upstream, reply = answer.upstream, answer.reply
         exchange.upstream = upstream.name
-        exchange.replies.append(TurnReply(upstream.name, reply.status))
+        exchange.replies.append(TurnReply(upstream.name, reply.status, time.perf_counter() - began))
         try:
             check_reply(upstream, reply)
         except BaseException:
@@ -251,6 +252,7 @@ class Conversation:
             self._note_limit(loop)
 
     def _note_limit(self, loop: TurnLoop) -> None:
+        self.exchange.usages = loop.usages
         if loop.limited:
             self.exchange.status = ExchangeStatus.LOOP_LIMIT
 

@@ -12,6 +12,7 @@ from gateway.domain.exchange import ClientWriter, Exchange, ExchangeStatus
 from gateway.domain.upstream import Upstream, UpstreamReply, is_event_stream, is_json_reply
 from gateway.errors import UpstreamAuth, UpstreamError, UpstreamInvalid, UpstreamTruncated
 
+MAX_USAGE_EVENT = 64 * 1024  # bytes of events that are kept for the usage they may report
 AFTER_ERROR_SECONDS = 1.0  # that an upstream gets to close after its own error
 DONE_STARTS = (b"data: ", b"data:")  # of the line that says [DONE]
 LATER_DONE_STARTS = tuple(b"\n" + start for start in DONE_STARTS)
@@ -100,7 +101,7 @@ class EventRelay:
     are escaped, so looking for their bytes is enough.
     """
 
-    __slots__ = ("_events", "_finished", "done", "failed", "needs_driver")
+    __slots__ = ("_events", "_finished", "done", "failed", "needs_driver", "usage_event")
 
     def __init__(self) -> None:
         self._events = sse.EventBuffer()
@@ -108,6 +109,7 @@ class EventRelay:
         self.done = False  # [DONE] has come
         self.failed = False  # the upstream's own error has come
         self.needs_driver = False
+        self.usage_event = b""  # the last events that may report the usage
 
     def feed(self, chunk: bytes) -> bytes:
         ready = self._events.take(chunk)
@@ -118,6 +120,8 @@ class EventRelay:
             self._finished = self._finished or self.done or _FINISH.search(ready) is not None
             self.failed = self.failed or contains_error(ready)
             self.needs_driver = self.done or self.failed
+            if b'"usage"' in ready:
+                self.usage_event = ready[-MAX_USAGE_EVENT:]
         return ready
 
     def end(self) -> bytes:
@@ -150,6 +154,7 @@ async def relay_events(
             await pass_rest(reply, relay, writer, passage.pending, after_error)
         writer.end(relay.end())
     finally:
+        exchange.usage_event = relay.usage_event
         await reply.close()
 
 

@@ -3,12 +3,14 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from time import perf_counter
 from typing import Any, Protocol
 
 from gateway.domain.injection import Injection
 from gateway.domain.principal import Principal
 from gateway.domain.scope import Scope
 from gateway.domain.snapshot import Snapshot
+from gateway.domain.tool_result import ToolResult
 
 HeaderPairs = tuple[tuple[str, str], ...]
 
@@ -38,6 +40,18 @@ class TurnReply:
 
     upstream: str
     status: int
+    seconds: float = 0.0  # until the head of the reply was there
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """That the gateway ran one of its tools, and what came of it."""
+
+    name: str
+    arguments: str  # as the model wrote them
+    characters: int
+    failed: bool
+    seconds: float
 
 
 @dataclass(slots=True)
@@ -59,19 +73,39 @@ class Exchange:
     replies: list[TurnReply] = field(default_factory=list)
     tools_run: list[str] = field(default_factory=list)
     usage: dict[str, Any] | None = None
+    usages: Sequence[dict[str, Any]] = ()  # what each turn of a loop used, as upstreams report it
+    usage_event: bytes | None = None  # of a relayed stream: the last events that may report it
+    tool_runs: list[ToolRun] = field(default_factory=list)
+    scope: Scope | None = None
+    asked_model: str | None = None
+    injection: Injection | None = None
+    failure: str | None = None  # code of the error that the client got
+    began: float = field(default_factory=perf_counter)
+    times: dict[str, float] = field(default_factory=dict)  # room → when it was done with the request
     complete: bool = False  # the client had its whole reply before it left
     status: ExchangeStatus = ExchangeStatus.OK
     http_status: int = 0  # of the reply; 0: the client left before it began
     seconds: float = 0.0  # from the request's head to the end of the reply
     ended: float = 0.0  # seconds since 1970
 
-    def note_scope(self, scope: Scope, model: str) -> None:
-        """Note who answers, with which model."""
+    def note_time(self, room: str) -> None:
+        """Note that a room is done with the request."""
+        self.times[room] = perf_counter()
+
+    def note_scope(self, scope: Scope, model: str, asked: str | None = None) -> None:
+        """Note who answers, with which model, and which one was asked for."""
+        self.scope, self.asked_model = scope, asked
         self.agent = scope.agent.alias if scope.agent is not None else None
         self.model = model
 
+    def note_tool(self, name: str, arguments: str, result: ToolResult, seconds: float) -> None:
+        """Note that a tool of ours was run."""
+        failed = result.text.startswith("Error: ")
+        self.tool_runs.append(ToolRun(name, arguments, len(result.text), failed, seconds))
+
     def note_injection(self, injection: Injection) -> None:
         """Note what was placed, at what cost, and what was missing for it."""
+        self.injection = injection
         self.injected, self.tokens = injection.injected, injection.tokens
         self.degraded |= injection.selection.degraded
 
@@ -93,6 +127,29 @@ class ClientWriter(Protocol):
 
 
 ReplyStream = Callable[[ClientWriter], Awaitable[None]]  # sends complete events; raises what ends them early
+
+
+class WatchedWriter:
+    """The client's end of a stream, with somebody who sees what passes."""
+
+    __slots__ = ("_see", "_writer", "drain")
+
+    def __init__(self, see: Callable[[bytes], None], writer: ClientWriter) -> None:
+        self._see, self._writer = see, writer
+        self.drain = writer.drain
+
+    def write(self, data: bytes) -> bool:
+        self._see(data)
+        return self._writer.write(data)
+
+    def end(self, data: bytes) -> None:
+        self._see(data)
+        self._writer.end(data)
+
+
+def watch_stream(stream: ReplyStream, see: Callable[[bytes], None]) -> ReplyStream:
+    """The same stream, shown to `see` piece by piece on its way to the client."""
+    return lambda writer: stream(WatchedWriter(see, writer))
 
 
 @dataclass(slots=True)

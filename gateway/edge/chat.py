@@ -72,7 +72,10 @@ class ChatEndpoint:
             raise
         finally:
             self._metrics.in_flight -= 1
-            self._recorder.record_exchange(exchange, status, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            if self._pipeline.receipts is not None:
+                self._pipeline.receipts.finish(exchange, status, seconds)
+            self._recorder.record_exchange(exchange, status, seconds)
             if meter is not None:
                 self._limiter.charge(meter)
 
@@ -81,12 +84,12 @@ class ChatEndpoint:
         try:
             reply = await self._reply(request, exchange, caller, meter)
         except GatewayError as error:
-            exchange.status = classify_failure(error)
+            exchange.status, exchange.failure = classify_failure(error), error.code
             await respond_with_error(request, error, build_context_headers(exchange))
             return error.status
         except Exception as error:
-            exchange.status = ExchangeStatus.ERROR
             failure = log_internal_error(error)
+            exchange.status, exchange.failure = ExchangeStatus.ERROR, failure.code
             await respond_with_error(request, failure, build_context_headers(exchange))
             return failure.status
         headers = build_reply_headers(reply, exchange)
@@ -122,7 +125,7 @@ class ChatEndpoint:
         try:
             await stream(request)
         except GatewayError as error:
-            exchange.status = classify_failure(error)
+            exchange.status, exchange.failure = classify_failure(error), error.code
             return render_error_event(error)
         return b""
 

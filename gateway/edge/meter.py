@@ -3,13 +3,12 @@
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import msgspec
 
 from gateway import sse
-from gateway.domain.exchange import ClientWriter, Exchange, Reply, ReplyStream
+from gateway.domain.exchange import Exchange, Reply, watch_stream
 
 BYTES_PER_TOKEN = 4
 BYTES_PER_MEDIA_TOKEN = 4096  # of images and sound: a minute of speech has some 200 words and 1 MB
@@ -43,7 +42,7 @@ class Meter:
         """The reply to a request of `asked` bytes, watched: nobody else looks for the usage of what is relayed."""
         self.asked = asked
         if reply.stream is not None:
-            return replace(reply, stream=partial(self._watch_stream, reply.stream))
+            return replace(reply, stream=watch_stream(reply.stream, self.look_at_events))
         self._look(reply.body)
         self.pieces += 0 if self.reported else len(reply.body) // BYTES_PER_TOKEN
         return reply
@@ -64,33 +63,12 @@ class Meter:
         usage = exchange.usage or self.reported
         return count_total(usage) or self.asked // BYTES_PER_TOKEN + self.pieces
 
-    async def _watch_stream(self, stream: ReplyStream, writer: ClientWriter) -> None:
-        await stream(MeteringWriter(self, writer))
-
     def _look(self, document: bytes) -> None:
         try:
             usage = _decode(document).usage
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return
         self.reported = usage or self.reported
-
-
-class MeteringWriter:
-    """The client's end of a stream, with a meter that sees what passes."""
-
-    __slots__ = ("_meter", "_writer", "drain")
-
-    def __init__(self, meter: Meter, writer: ClientWriter) -> None:
-        self._meter, self._writer = meter, writer
-        self.drain = writer.drain
-
-    def write(self, data: bytes) -> bool:
-        self._meter.look_at_events(data)
-        return self._writer.write(data)
-
-    def end(self, data: bytes) -> None:
-        self._meter.look_at_events(data)
-        self._writer.end(data)
 
 
 class PassthroughMeter:

@@ -42,6 +42,7 @@ COUNTERS = {
     "shed": MetricInfo("gateway_shed", "Work refused because too much of its workspace was waiting", ("queue",)),
     "limited": MetricInfo("gateway_limited", "Requests refused by a rate limit of their key", ("limit",)),
     "log_lines_lost": MetricInfo("gateway_log_lines_lost", "Log lines that were dropped because nobody read them"),
+    "receipts_lost": MetricInfo("gateway_receipts_lost", "Exchanges without a receipt, because too many were waiting"),
     "selection_cache": MetricInfo("gateway_selection_cache", "Selection cache lookups", ("outcome",)),
     "lookups": MetricInfo("gateway_passage_lookups", "Passage lookups in Redis", ("outcome",)),
     "vector_cache": MetricInfo("gateway_vector_cache", "Vector cache lookups", ("outcome",)),
@@ -53,6 +54,7 @@ GAUGES = {
     "breakers": MetricInfo(
         "gateway_breaker_state", "Circuit breaker state: 0 closed, 1 half open, 2 open", ("upstream",)
     ),
+    "receipts_waiting": MetricInfo("gateway_receipts_waiting", "Exchanges whose receipt is not finished and stored"),
     "store_breaker": MetricInfo("gateway_store_breaker_open", "1 while the circuit breaker of the store is open"),
 }
 DURATION = MetricInfo("gateway_request_seconds", "Seconds to the end of the answer", ("route",))

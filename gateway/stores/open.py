@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.errors import StoreError
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
+from gateway.stores.memory_receipts import MemoryReceiptStore
 from gateway.stores.memory_records import MemoryRecordStore
-from gateway.stores.protocols import EphemeralStore, RecordStore
+from gateway.stores.protocols import EphemeralStore, ReceiptStore, RecordStore
 from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
+from gateway.stores.sqlite_receipts import SqliteReceiptStore
 from gateway.stores.sqlite_records import SqliteRecordStore
 
 if TYPE_CHECKING:
@@ -61,6 +63,19 @@ async def open_stores(url: str, redis_timeouts: RedisTimeouts | None = None) -> 
             return await _open_redis(url, redis_timeouts)
     # Only the scheme is repeated: the rest of a URL may contain a password.
     raise StoreError(f"Unknown kind of store {scheme!r}; use memory:, sqlite:///./data/gateway.db or redis://host.")
+
+
+async def open_receipts(url: str) -> ReceiptStore:
+    """The receipts behind the URL of the store, in a file or on a connection of their own; raises StoreError."""
+    scheme, _, rest = url.partition(":")
+    if scheme == "memory":
+        return MemoryReceiptStore()
+    if scheme == "sqlite":
+        path = _parse_sqlite_path(rest)
+        return await SqliteReceiptStore.open(path.with_name(f"{path.stem}-receipts.db"))
+    from gateway.stores.redis_receipts import RedisReceiptStore
+
+    return await RedisReceiptStore.open(redis_address(url))
 
 
 def _parse_sqlite_path(rest: str) -> Path:

@@ -1,12 +1,18 @@
 """What the rest of the gateway needs from a store. One file per engine and kind of data; the URL chooses the engine."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from gateway.domain.receipt import Receipt, ReceiptFilter, ReceiptPage
 from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
 
 PRUNE_LIMIT = 1000  # versions and audit entries per `prune`, so that no caller waits for a large backlog
+# What one page may look at: with rare combinations of filters, on a busy machine and a cold disk too, it ends soon.
+RECEIPT_SCAN = 2000
+RECEIPT_SCAN_SECONDS = 0.025  # after the first RECEIPT_SCAN_LEAST
+RECEIPT_SCAN_LEAST = 200
 UNUSED_SECONDS = 30 * 86_400.0  # how long a vector is kept after its last use
 TOUCH_SECONDS = 86_400.0  # the last use of a vector is recorded once a day at most
 
@@ -137,4 +143,71 @@ class VectorStore(Protocol):
 
     async def close(self) -> None:
         """Release files and threads; the store is not used afterwards."""
+        ...
+
+
+class ReceiptScan:
+    """The bounds of one page."""
+
+    __slots__ = ("_end", "_scanned")
+
+    def __init__(self) -> None:
+        self._scanned = 0
+        self._end = time.monotonic() + RECEIPT_SCAN_SECONDS
+
+    def is_over(self) -> bool:
+        """Whether the receipt that was just looked at is the last one for this page."""
+        self._scanned += 1
+        late = self._scanned >= RECEIPT_SCAN_LEAST and time.monotonic() > self._end
+        return late or self._scanned >= RECEIPT_SCAN
+
+
+class ReceiptStore(Protocol):
+    """The accounts of exchanges, newest first. Every method raises StoreError on failure.
+
+    A receipt belongs to the process that started it until that process finishes it. A boot id names the process.
+    """
+
+    async def write(self, receipts: Sequence[Receipt], boot: str) -> None:
+        """Store all or none. One with the status `started` belongs to `boot`, any other is finished.
+
+        A finished receipt never changes again; one that was only swept is replaced by what its process says. Writing
+        the same receipts twice is harmless.
+        """
+        ...
+
+    async def list_page(
+        self, workspace: str, criteria: ReceiptFilter, after: str | None, take: int, whole: bool = False
+    ) -> ReceiptPage:
+        """The matching receipts that are older than `after`, `take` at most; details are empty unless `whole`.
+
+        It looks at a bounded number of receipts: a page may be short, even empty, and still have a next one.
+        """
+        ...
+
+    async def find(self, workspace: str, id: str) -> Receipt | None:
+        """One receipt, with its details."""
+        ...
+
+    async def delete(self, workspace: str, id: str) -> bool:
+        """Delete a receipt; False if there is none."""
+        ...
+
+    async def renew(self, boot: str, seconds: float) -> None:
+        """Say that the process is alive, for so many seconds; 0: it has ended."""
+        ...
+
+    async def sweep(self) -> int:
+        """Mark what processes that are gone have left unfinished as aborted; returns how many."""
+        ...
+
+    async def prune(self, before: float, max_bytes: int) -> int:
+        """Delete receipts that are older than `before`, and the oldest while all take more than `max_bytes`.
+
+        Returns how many were deleted, PRUNE_LIMIT at most; call it until it returns 0.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release files, threads and connections; the store is not used afterwards."""
         ...

@@ -45,6 +45,28 @@ VECTOR_MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
 )
 
+# Ids are 13 bytes that sort by time. `boot` is null once the process that started a receipt has finished it. Each index
+# costs every request: there is one for each filter, and none for anything else.
+RECEIPT_MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        f"PRAGMA application_id = {APPLICATION_ID}",
+        """CREATE TABLE receipts (
+            number INTEGER PRIMARY KEY, workspace BLOB NOT NULL, id BLOB NOT NULL, status TEXT NOT NULL,
+            session BLOB, agent BLOB, content BLOB, resources BLOB NOT NULL, boot TEXT, summary BLOB NOT NULL,
+            details BLOB NOT NULL)""",
+        "CREATE UNIQUE INDEX receipts_workspace ON receipts (workspace, id)",
+        "CREATE INDEX receipts_status ON receipts (workspace, status, id)",
+        "CREATE INDEX receipts_session ON receipts (workspace, session, id) WHERE session IS NOT NULL",
+        "CREATE INDEX receipts_agent ON receipts (workspace, agent, id) WHERE agent IS NOT NULL",
+        "CREATE INDEX receipts_content ON receipts (workspace, content, id) WHERE content IS NOT NULL",
+        "CREATE INDEX receipts_unfinished ON receipts (boot) WHERE boot IS NOT NULL AND status = 'started'",
+        """CREATE TABLE receipt_resources (
+            workspace BLOB NOT NULL, resource BLOB NOT NULL, id BLOB NOT NULL,
+            PRIMARY KEY (workspace, resource, id)) WITHOUT ROWID""",
+        "CREATE TABLE boots (boot TEXT PRIMARY KEY, expires REAL NOT NULL)",
+    ),
+)
+
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Sequence[str]] = MIGRATIONS) -> None:
     """Run the steps that are new to the file, all or none; raises CorruptStore for a file that is not ours."""

@@ -1,5 +1,6 @@
 """Workspaces that hold one of everything, and that can be put back as they were."""
 
+import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,13 +10,22 @@ from typing import Any
 
 import orjson
 
-from gateway.domain.record import Author, Record, RecordKey, RecordWrite
+from gateway.domain.receipt import Receipt
+from gateway.domain.record import Author, RecordKey, RecordWrite
+from gateway.ids import encode_id_time
 from tests.support.gateway import POLICIES, Client, Thread, running_gateway
 
 KINDS = ("contexts", "profiles", "agents", "prompts")
 EVERY_KIND = (*KINDS, *(f"draft:{kind}" for kind in KINDS), "content", "documents", "keys")
 ROLES = ("chat", "editor", "admin")
 NEVER = "https://127.0.0.1:9/{}"  # the guard refuses the address before anybody dials it
+
+
+SUMMARY: dict[str, Any] = {
+    **dict.fromkeys(("error", "key", "user", "usage", "cost", "upstream", "http_status", "model")),
+    **dict.fromkeys(("injected", "context_tokens", "turn_count", "tools_run", "cached_tokens"), 0),
+    **{"at": "2023-11-14T22:13:20.000Z", "seconds": 0.5, "principal": "somebody", "degraded": []},
+}
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,15 @@ class World:
         return "key-" + sha256(self.workspace.encode()).hexdigest()[:12]
 
     @property
+    def receipt(self) -> Receipt:
+        """The account of an exchange."""
+        id = encode_id_time(1_700_000_000) + sha256(self.workspace.encode()).hexdigest()[:12]
+        details = {"turns": [], "tools": [], "timings": {"total_ms": 1.5}}
+        return Receipt(
+            id, self.workspace, "ok", self.mark, summary=orjson.dumps(SUMMARY), details=orjson.dumps(details)
+        )
+
+    @property
     def upload(self) -> bytes:
         return f"An upload about {self.mark}.".encode()
 
@@ -57,6 +76,7 @@ class World:
             "node": self.name(),
             "key": self.key,
             "type": "text",
+            "receipt": self.receipt.id,
         }
 
     @property
@@ -134,7 +154,12 @@ class Stage:
     def __init__(self, client: Client, worlds: Sequence[World] = (OURS, THEM, TWIN)) -> None:
         self.client = client
         self.worlds = worlds
-        self._seeded: list[dict[RecordKey, Record]] = []
+        self._seeded: list[dict[RecordKey, Any]] = []
+        store = Path(client.app.settings.store.removeprefix("sqlite:///"))
+        self._receipts = sqlite3.connect(store.with_name(f"{store.stem}-receipts.db"), check_same_thread=False)
+
+    def close(self) -> None:
+        self._receipts.close()
 
     @property
     def _policies(self) -> Any:
@@ -150,15 +175,22 @@ class Stage:
         if [self.held(world.workspace) for world in self.worlds] != self._seeded:
             self.client.thread.run(self._restore())
 
-    def held(self, workspace: str) -> dict[RecordKey, Record]:
+    def held(self, workspace: str) -> dict[RecordKey, Any]:
         """What a workspace has stored now."""
         every = (record for kind in EVERY_KIND for record in self._policies.list_records(kind))
-        return {record.key: record for record in every if record.key.workspace == workspace}
+        records = {record.key: record for record in every if record.key.workspace == workspace}
+        return records | {
+            RecordKey(workspace, "receipts", id): one for id, one in self._list_receipts(workspace).items()
+        }
+
+    def _list_receipts(self, workspace: str) -> dict[str, Any]:
+        query = "SELECT lower(hex(id)), status, summary FROM receipts WHERE workspace = ?"
+        return {id: rest for id, *rest in self._receipts.execute(query, (workspace.encode(),))}
 
     async def _restore(self, said: str = "now") -> None:
         for world in self.worlds:
             wanted = {RecordKey(world.workspace, *place): one for place, one in world.objects(said).items()}
-            held = self.held(world.workspace)
+            held = {key: one for key, one in self.held(world.workspace).items() if key.kind != "receipts"}
             raw = {key: orjson.dumps(body) for key, (_, body) in wanted.items()}
             changed = [key for key in wanted if key not in held or held[key].body != raw[key]]
             writes = [RecordWrite(key, raw[key], id=wanted[key][0]) for key in changed]
@@ -166,6 +198,7 @@ class Stage:
             if writes:
                 await self._policies.commit(writes, Author(f"seeder of {world.mark}", "import"))
             await self._keep_upload(world)
+            await self.client.app.receipts.write([world.receipt], "boot of the tests")
         self._seeded = [self.held(world.workspace) for world in self.worlds]
 
     async def _keep_upload(self, world: World) -> None:
@@ -182,6 +215,7 @@ def running_stage(
         stage = Stage(client, worlds)
         stage.set()
         yield stage
+        stage.close()
 
 
 @contextmanager

@@ -25,8 +25,8 @@ Ask = Callable[[str, str, bytes | None, dict[str, str]], ClientReply]
 
 CALLERS: dict[str, str | None] = {"nobody": None, "wrong": "cg-unknown", **{role: OURS.secret(role) for role in Role}}
 FOR_CHAT = {("POST", "/resolve"), ("POST", "/contexts/resolve"), ("GET", "/openapi.json")}
-FOR_ADMINS = ("/keys", "/audit")
-SHARED = {"/resource-types", "/resource-types/{type}", "/openapi.json"}  # the same for everybody
+FOR_ADMINS = ("/keys", "/audit", "/receipts")
+SHARED = {"/resource-types", "/resource-types/{type}", "/openapi.json", "/quotas"}  # nothing with a name in it
 FOREIGN_MARKS = (THEM.mark, TWIN.mark)
 GENERATED = re.compile(rb'(?<=")(\d{4}-\d\d-\d\dT[\d:.]+Z|cgw?[-_][\w-]{20,}|key-[0-9a-f]{12}|[0-9a-f]{19,64})(?=")')
 COUNTED = re.compile(rb'"version":\d+|"snapshot":"[0-9a-f]{12}"')

@@ -21,6 +21,7 @@ from gateway.edge.manage.keys import KeyRoutes
 from gateway.edge.manage.links import LinkRoutes
 from gateway.edge.manage.objects import AGENT_MODELS, PROFILE_MODELS, PROMPT_MODELS, build_object_routes
 from gateway.edge.manage.quotas import QuotaRoutes
+from gateway.edge.manage.receipts import ReceiptRoutes
 from gateway.edge.manage.resolve import ResolveRoutes
 from gateway.edge.manage.resource_types import ResourceTypeRoutes
 from gateway.edge.manage.resources import ResourceRoutes
@@ -35,7 +36,7 @@ from gateway.pipeline import Pipeline
 from gateway.policies.repository import PolicyRepository
 from gateway.resources.registry import ResourceRegistry
 from gateway.settings import Settings
-from gateway.stores.protocols import EphemeralStore, RecordStore
+from gateway.stores.protocols import EphemeralStore, ReceiptStore, RecordStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class ManagementParts:
     pipeline: Pipeline
     threads: FairThreads
     extractor: Extractor
+    receipts: ReceiptStore
 
 
 def build_management_app(parts: ManagementParts) -> Starlette:
@@ -75,6 +77,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         BundleRoutes(parts.policies, BundleImporter(parts.policies, services.writer, files), files, parts.threads),
         AuditRoutes(parts.records),
         QuotaRoutes(parts.policies),
+        ReceiptRoutes(parts.receipts),
         KeyRoutes(Keys(parts.policies, parts.settings.auth.keys)),
     )
     return build_api_app(groups, parts.settings.limits)

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from gateway.domain.principal import Role
 from gateway.edge.access import get_caller
-from gateway.edge.manage.calls import ApiCall, ApiReply
+from gateway.edge.manage.calls import ApiCall
 from gateway.edge.request import RequestHead, read_body, require_json
 from gateway.errors import (
     Conflict,
@@ -38,7 +38,7 @@ MAX_PARAMETERS = 50
 LITERAL, PARAMETER, SPAN, END = range(4)  # what is tried first, segment by segment
 
 Model = TypeVar("Model", bound=BaseModel)
-Handler: TypeAlias = Callable[[ApiCall[Any, Any]], Awaitable[ApiReply]]
+Handler: TypeAlias = Callable[[ApiCall[Any, Any]], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)

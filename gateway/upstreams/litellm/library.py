@@ -1,9 +1,11 @@
 """The imported litellm, and what its exceptions mean to the gateway: judged by class, never by message."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gateway.domain.price import MILLION, ModelPrice
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTimeout, UpstreamTruncated, UpstreamUnreachable
 from gateway.redaction import Redactor
 from gateway.upstreams.replies import JSON_HEADERS, MemoryReply, build_error_reply
@@ -79,6 +81,20 @@ class LitellmLibrary:
 
     def _is_caused_by(self, fault: Exception, kinds: Any) -> bool:
         return any(isinstance(cause, kinds) for cause in _iterate_causes(fault))
+
+
+def find_listed_price(model: str) -> ModelPrice | None:
+    """What litellm's own table says, if litellm is loaded already; it is not loaded for this."""
+    table = getattr(sys.modules.get("litellm"), "model_cost", None)
+    listed = table.get(model) if isinstance(table, dict) else None
+    if not isinstance(listed, dict):
+        return None
+    names = ("input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost")
+    prices: list[Any] = [listed.get(name) for name in names]
+    per_million = [price * MILLION if isinstance(price, int | float) else None for price in prices]
+    if per_million[0] is None or per_million[1] is None:
+        return None
+    return ModelPrice(per_million[0], per_million[1], per_million[2])
 
 
 def _iterate_causes(fault: BaseException | None) -> Iterator[BaseException]:

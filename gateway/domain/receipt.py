@@ -1,0 +1,75 @@
+"""The stored account of one exchange."""
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gateway.domain.exchange import ExchangeStatus
+
+STARTED = "started"  # the status of a receipt whose exchange goes on
+SWEPT = ExchangeStatus.ABORTED.value  # the status that a receipt gets when its process is gone
+RECEIPT_STATUSES = (STARTED, *(status.value for status in ExchangeStatus))
+
+ID_PATTERN = "^[0-9a-f]{26}$"
+_ID = re.compile(ID_PATTERN)
+
+# Narrow filters first: a query walks the index of the first that is given and checks the others row by row.
+_BY_SELECTIVITY = ("session", "content", "status", "resource", "agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A receipt as it is stored; its id is that of the exchange, and ids sort by time."""
+
+    id: str
+    workspace: str
+    status: str  # one of RECEIPT_STATUSES
+    session: str | None = None
+    agent: str | None = None
+    content: str | None = None  # path of the content node
+    resources: tuple[str, ...] = ()  # ids of what was placed or fetched
+    summary: bytes = b"{}"  # a JSON object: what lists show
+    details: bytes = b"{}"  # a JSON object: everything else
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptFilter:
+    """Which receipts of a workspace are wanted; None: any."""
+
+    session: str | None = None
+    agent: str | None = None
+    content: str | None = None
+    resource: str | None = None
+    status: str | None = None
+    begin: float | None = None  # seconds since 1970
+    end: float | None = None  # exclusive
+
+    @property
+    def leading(self) -> str | None:
+        """The field whose index is walked; None: all receipts of the workspace are."""
+        given = [name for name in _BY_SELECTIVITY if getattr(self, name) is not None]
+        if self.status == ExchangeStatus.OK and len(given) > 1:
+            given.remove("status")  # most receipts are ok
+        return given[0] if given else None
+
+    def matches(self, receipt: Receipt) -> bool:
+        """Whether everything but the time fits."""
+        return (
+            self.session in (None, receipt.session)
+            and self.agent in (None, receipt.agent)
+            and self.content in (None, receipt.content)
+            and self.status in (None, receipt.status)
+            and (self.resource is None or self.resource in receipt.resources)
+        )
+
+
+class ReceiptPage(NamedTuple):
+    """Some receipts, newest first, and the id after which the next page begins; None: there are no more."""
+
+    receipts: list[Receipt]
+    next: str | None
+
+
+def is_receipt_id(id: str) -> bool:
+    """Whether a receipt could have this id."""
+    return _ID.fullmatch(id) is not None

@@ -1,0 +1,37 @@
+"""What the tokens of an exchange cost."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.domain.price import ModelPrice, TokenCount
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTable:
+    """Prices by model; a name that ends in `*` stands for all that begin so, and the longest that fits wins."""
+
+    prices: Mapping[str, ModelPrice]
+    find_known: Callable[[str], ModelPrice | None] = lambda model: None  # for models that the table does not name
+
+    def find(self, model: str) -> ModelPrice | None:
+        exact = self.prices.get(model)
+        if exact is not None:
+            return exact
+        prefixes = [name for name in self.prices if name.endswith("*") and model.startswith(name[:-1])]
+        return self.prices[max(prefixes, key=len)] if prefixes else self.find_known(model)
+
+
+def count_tokens(usage: Mapping[str, Any] | None) -> TokenCount:
+    """The tokens of a usage object in the words of any provider; what it does not say counts as 0."""
+    said = usage or {}
+    details = said.get("prompt_tokens_details")
+    cached = read_count(details, "cached_tokens") or read_count(said, "cache_read_input_tokens")
+    prompt = read_count(said, "prompt_tokens")
+    return TokenCount(prompt, min(cached, prompt), read_count(said, "completion_tokens"))
+
+
+def read_count(fields: Any, name: str) -> int:
+    """A number of a usage object; 0 where it has none."""
+    value = fields.get(name) if type(fields) is dict else None
+    return value if type(value) is int and value > 0 else 0

@@ -1,0 +1,228 @@
+"""Records exchanges: a request only queues a reference, a background job renders and writes receipts in batches."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from gateway.domain.exchange import Exchange, Reply, watch_stream
+from gateway.domain.receipt import Receipt
+from gateway.errors import StoreError
+from gateway.receipts.rendering import ExchangeText, PendingReceipt, ReceiptRenderer
+from gateway.settings import ReceiptSettings
+from gateway.stores.protocols import ReceiptStore
+
+GATHER_SECONDS = 0.03  # that a batch gathers receipts; with the write, a receipt is stored within 50 ms
+BATCH = 200
+LEASE_SECONDS = 15.0  # after which the receipts of a process that is gone are swept
+FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tried again
+STRICT_SECONDS = 2.0  # that a strict request waits for the store
+DEGRADED = "receipt"  # in `x-context-degraded`
+MAX_TEXT = 256 * 1024  # bytes of a request or an answer that are stored
+MAX_HELD = 64 * 1024 * 1024  # bytes of replies and text that wait for the store; beyond that receipts come without
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedReceipt:
+    """A receipt that waits for the store."""
+
+    receipt: Receipt
+    finished: bool
+    held: int = 0  # bytes of text that it holds
+
+
+class ReceiptRecorder:
+    """The receipts of one process.
+
+    An exchange holds its place in the queue from its start until its finished receipt is stored, so that whatever has
+    been started can be finished. Without a free place it has no receipt, its reply says so, and it is counted.
+    """
+
+    def __init__(self, store: ReceiptStore, settings: ReceiptSettings, renderer: ReceiptRenderer) -> None:
+        self._store, self._settings, self._renderer = store, settings, renderer
+        self._boot = secrets.token_hex(8)
+        self._open: dict[str, PendingReceipt] = {}  # by id of the exchange, until it is rendered as finished
+        self._queue: dict[str, PendingReceipt] = {}  # to be rendered, oldest first
+        self._rendered: dict[str, RenderedReceipt] = {}  # to be written, oldest first
+        self._unwritten = 0  # finished ones among them
+        self._held = 0  # bytes of replies and text
+        self._commits: dict[str, asyncio.Future[None]] = {}  # what strict requests wait for
+        self._wake = asyncio.Event()
+        self._flushing = asyncio.Lock()
+        self._renewed = float("-inf")
+        self.lost = 0  # exchanges without a receipt
+
+    @property
+    def waiting(self) -> int:
+        """Exchanges that hold a place."""
+        return len(self._open) + self._unwritten
+
+    def start(self, exchange: Exchange, request: bytes) -> Coroutine[Any, Any, None] | None:
+        """Queue the receipt of an exchange before its upstream call; what it returns, if anything, is to be awaited."""
+        pending = self._take_place(exchange)
+        if pending is None:
+            exchange.degraded.add(DEGRADED)
+            return None
+        if self._settings.text:
+            self._keep_request(pending, request)
+        self._queue[exchange.id] = pending
+        self._wake.set()
+        return self._await_commit(exchange) if self._settings.durability == "strict" else None
+
+    def watch(self, exchange: Exchange, reply: Reply) -> Reply:
+        """The reply, with whatever of it the receipt needs kept."""
+        pending = self._open.get(exchange.id)
+        if pending is None:
+            return reply
+        if reply.stream is None:
+            if exchange.usage is None and self._held + len(reply.body) <= MAX_HELD:
+                pending.body = reply.body
+                self._held += len(reply.body)
+            if pending.text is not None:
+                self._keep_piece(pending.text, reply.body)
+        elif pending.text is not None:
+            return replace(reply, stream=watch_stream(reply.stream, partial(self._keep_piece, pending.text)))
+        return reply
+
+    def finish(self, exchange: Exchange, http_status: int, seconds: float) -> None:
+        """Queue the finished receipt; called once per exchange, whether or not it was started."""
+        pending = self._open.get(exchange.id) or self._take_place(exchange)
+        if pending is None:
+            self.lost += 1
+            return
+        pending.http_status, pending.seconds, pending.finished = http_status, seconds, True
+        self._queue[exchange.id] = pending
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write what is queued, until cancelled; a store that fails is tried again."""
+        delay = FIRST_RETRY
+        while True:
+            with suppress(TimeoutError):  # the lease is renewed without any receipts too
+                async with asyncio.timeout(LEASE_SECONDS / 3):
+                    await self._wake.wait()
+            if self._settings.durability != "strict":
+                await asyncio.sleep(GATHER_SECONDS)
+            try:
+                await self._flush()
+                delay = FIRST_RETRY
+            except StoreError as error:
+                log.warning("receipts wait for the store: %s", error)
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, LONGEST_RETRY)
+
+    async def close(self) -> None:
+        """Write what is left, and say that this process is gone."""
+        try:
+            if self._queue or self._rendered:
+                await self._flush()
+            if self._renewed > 0:
+                await self._store.renew(self._boot, 0)
+        except StoreError as error:
+            self.lost += self._unwritten
+            log.error("%d receipts are lost: %s", self._unwritten, error)
+
+    def _take_place(self, exchange: Exchange) -> PendingReceipt | None:
+        if self.waiting >= self._settings.queue:
+            return None
+        pending = self._open[exchange.id] = PendingReceipt(exchange)
+        return pending
+
+    async def _await_commit(self, exchange: Exchange) -> None:
+        """Wait until the started receipt is stored; the chat goes on without it if the store fails."""
+        commit = self._commits[exchange.id] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(STRICT_SECONDS):
+                await commit
+        except (TimeoutError, StoreError):
+            exchange.degraded.add(DEGRADED)
+        finally:
+            self._commits.pop(exchange.id, None)
+
+    async def _flush(self) -> None:
+        """Write everything that is queued now; raises StoreError, and what was not written stays queued."""
+        async with self._flushing:
+            self._wake.clear()
+            # Rendered even while the store fails: a receipt is smaller than the exchange it describes.
+            await self._render_queue()
+            try:
+                await self._renew()
+                while self._rendered:
+                    await self._write_batch()
+            except StoreError as error:
+                self._settle_commits(list(self._commits), error)
+                if self._rendered:
+                    self._wake.set()
+                raise
+
+    async def _render_queue(self) -> None:
+        queue, self._queue = self._queue, {}
+        # Decided here: what is finished while a thread renders it is queued again.
+        finished = {id for id, pending in queue.items() if pending.finished}
+        try:
+            receipts = await asyncio.to_thread(self._render, list(queue.values()), finished) if queue else []
+        except BaseException:
+            self._queue = queue | self._queue
+            raise
+        for receipt in receipts:
+            held = queue[receipt.id].count_text() if receipt.id in finished else 0
+            self._rendered[receipt.id] = RenderedReceipt(receipt, receipt.id in finished, held)
+            self._unwritten += receipt.id in finished
+        for id in finished:
+            pending = self._open.pop(id)
+            self._held -= len(pending.body) + (0 if id in self._rendered else pending.count_text())
+
+    def _render(self, batch: Sequence[PendingReceipt], finished: set[str]) -> list[Receipt]:
+        receipts = []
+        for pending in batch:
+            try:
+                receipts.append(self._renderer.render(pending, pending.exchange.id in finished))
+            except Exception:  # one receipt that cannot be rendered must not hold up all others
+                self.lost += 1
+                log.exception("a receipt cannot be rendered")
+        return receipts
+
+    async def _renew(self) -> None:
+        # Before anything is written: a process without a lease would have its receipts swept.
+        if time.monotonic() - self._renewed > LEASE_SECONDS / 3 - 1:
+            await self._store.renew(self._boot, LEASE_SECONDS)
+            self._renewed = time.monotonic()
+
+    async def _write_batch(self) -> None:
+        batch = list(self._rendered.values())[:BATCH]
+        await self._store.write([one.receipt for one in batch], self._boot)
+        for one in batch:
+            del self._rendered[one.receipt.id]
+            self._unwritten -= one.finished
+            self._held -= one.held
+        self._settle_commits([one.receipt.id for one in batch], None)
+
+    def _settle_commits(self, ids: Sequence[str], error: StoreError | None) -> None:
+        for id in ids:
+            commit = self._commits.get(id)
+            if commit is not None and not commit.done():
+                if error is None:
+                    commit.set_result(None)
+                else:
+                    commit.set_exception(error)
+
+    def _keep_request(self, pending: PendingReceipt, request: bytes) -> None:
+        if self._held + min(len(request), MAX_TEXT) <= MAX_HELD:
+            bearer = pending.exchange.forwarded.bearer  # forgotten as soon as the exchange has ended
+            pending.text = ExchangeText(request[:MAX_TEXT], bearer, truncated=len(request) > MAX_TEXT)
+            self._held += len(pending.text.request)
+
+    def _keep_piece(self, text: ExchangeText, piece: bytes) -> None:
+        if len(piece) > min(MAX_TEXT - text.size, MAX_HELD - self._held):
+            text.full = text.truncated = True
+        if not text.full:
+            text.pieces.append(piece)
+            text.size += len(piece)
+            self._held += len(piece)

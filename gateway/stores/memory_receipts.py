@@ -1,0 +1,95 @@
+"""Receipts in memory: for tests, and for one process that may lose them at a restart."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from gateway.domain.receipt import STARTED, SWEPT, Receipt, ReceiptFilter, ReceiptPage
+from gateway.ids import read_id_time
+from gateway.stores.protocols import PRUNE_LIMIT, ReceiptScan
+
+MAX_RECEIPTS = 10_000
+
+
+class MemoryReceiptStore:
+    """A ReceiptStore for one process; of too many, the oldest are dropped."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time, capacity: int = MAX_RECEIPTS) -> None:
+        self._clock, self._capacity = clock, capacity
+        self._receipts: dict[str, Receipt] = {}
+        self._owners: dict[str, str] = {}  # id → boot id, until the receipt is finished
+        self._boots: dict[str, float] = {}  # boot id → when its lease ends
+
+    async def write(self, receipts: Sequence[Receipt], boot: str) -> None:
+        for receipt in receipts:
+            if receipt.id in self._receipts and receipt.id not in self._owners:
+                continue
+            self._receipts[receipt.id] = receipt
+            if receipt.status == STARTED:
+                self._owners[receipt.id] = boot
+            else:
+                self._owners.pop(receipt.id, None)
+        for id in list(self._receipts)[: -self._capacity]:
+            self._remove(id)
+
+    async def list_page(
+        self, workspace: str, criteria: ReceiptFilter, after: str | None, take: int, whole: bool = False
+    ) -> ReceiptPage:
+        found: list[Receipt] = []
+        ours = (one for one in sorted(self._receipts, reverse=True) if self._receipts[one].workspace == workspace)
+        scan = ReceiptScan()
+        for id in (one for one in ours if after is None or one < after):
+            receipt, at = self._receipts[id], read_id_time(id)
+            if criteria.end is not None and at >= criteria.end:
+                continue
+            if criteria.begin is not None and at < criteria.begin:
+                break
+            if len(found) == take:
+                return ReceiptPage(found, found[-1].id)
+            if criteria.matches(receipt):
+                found.append(receipt if whole else replace(receipt, details=b""))
+            if scan.is_over():
+                return ReceiptPage(found, id)
+        return ReceiptPage(found, None)
+
+    async def find(self, workspace: str, id: str) -> Receipt | None:
+        receipt = self._receipts.get(id)
+        return receipt if receipt is not None and receipt.workspace == workspace else None
+
+    async def delete(self, workspace: str, id: str) -> bool:
+        if await self.find(workspace, id) is None:
+            return False
+        self._remove(id)
+        return True
+
+    async def renew(self, boot: str, seconds: float) -> None:
+        self._boots[boot] = self._clock() + seconds
+
+    async def sweep(self) -> int:
+        now = self._clock()
+        self._boots = {boot: expires for boot, expires in self._boots.items() if expires > now}
+        left = [
+            receipt
+            for id, boot in self._owners.items()
+            if boot not in self._boots and (receipt := self._receipts[id]).status == STARTED
+        ]
+        self._receipts |= {receipt.id: replace(receipt, status=SWEPT) for receipt in left}
+        return len(left)
+
+    async def prune(self, before: float, max_bytes: int) -> int:
+        size = sum(len(one.summary) + len(one.details) for one in self._receipts.values())
+        deleted = 0
+        for id in sorted(self._receipts)[:PRUNE_LIMIT]:
+            if read_id_time(id) >= before and size <= max_bytes:
+                break
+            gone = self._remove(id)
+            size -= len(gone.summary) + len(gone.details)
+            deleted += 1
+        return deleted
+
+    async def close(self) -> None:
+        return None
+
+    def _remove(self, id: str) -> Receipt:
+        self._owners.pop(id, None)
+        return self._receipts.pop(id)

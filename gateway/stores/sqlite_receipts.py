@@ -1,0 +1,252 @@
+"""Receipts in a SQLite file of their own: their many small writes never hold up the policies'."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from gateway.domain.receipt import STARTED, SWEPT, Receipt, ReceiptFilter, ReceiptPage, is_receipt_id
+from gateway.ids import encode_id_time
+from gateway.stores.codec import decode_text, encode_text
+from gateway.stores.protocols import PRUNE_LIMIT, ReceiptScan
+from gateway.stores.sqlite_connection import SqliteThread, create_file, enable_wal, transaction
+from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
+
+CACHE_KB = 32_000
+CHECKPOINT_PAGES = 4000  # the same pages of the indexes change with every batch: they are copied less often
+SEPARATOR = b"\n"  # between the ids of resources, which contain no control characters
+
+COLUMNS = "workspace, id, status, session, agent, content, resources, boot, summary"
+# A receipt that its own process has finished never changes again.
+UPSERT = f"""INSERT INTO receipts ({COLUMNS}, details) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (workspace, id) DO UPDATE SET status = excluded.status, session = excluded.session,
+    agent = excluded.agent, content = excluded.content, resources = excluded.resources, boot = excluded.boot,
+    summary = excluded.summary, details = excluded.details WHERE receipts.boot IS NOT NULL"""
+PUT_RESOURCE = "INSERT OR IGNORE INTO receipt_resources (workspace, resource, id) VALUES (?, ?, ?)"
+SELECT = f"SELECT number, {COLUMNS} FROM receipts "
+# CROSS JOIN keeps the order of the tables: the index of the resource is walked, whatever the planner thinks.
+SELECT_BY_RESOURCE = f"""SELECT number, {", ".join("r." + name for name in COLUMNS.split(", "))}
+    FROM receipt_resources u CROSS JOIN receipts r ON r.workspace = u.workspace AND r.id = u.id
+    WHERE u.workspace = ? AND u.resource = ? AND u.id >= ? AND u.id < ? ORDER BY u.id DESC"""
+SELECT_BY_COLUMN = (
+    SELECT + "INDEXED BY receipts_{index} WHERE workspace = ?{condition} AND id >= ? AND id < ? ORDER BY id DESC"
+)
+SELECT_ONE = SELECT + "WHERE id = ? AND workspace = ?"
+SELECT_OLDEST = SELECT + "ORDER BY number LIMIT ?"  # as they came, which is about as old as they are
+SELECT_DETAILS = "SELECT details FROM receipts WHERE number = ?"
+RENEW = "INSERT INTO boots VALUES (?, ?) ON CONFLICT (boot) DO UPDATE SET expires = excluded.expires"
+SWEEP = f"""UPDATE receipts SET status = '{SWEPT}' WHERE boot IS NOT NULL AND status = '{STARTED}'
+    AND boot NOT IN (SELECT boot FROM boots WHERE expires > ?)"""
+
+
+class ReceiptRow(NamedTuple):
+    """A row of the table `receipts`."""
+
+    number: int
+    workspace: bytes
+    id: bytes
+    status: str
+    session: bytes | None
+    agent: bytes | None
+    content: bytes | None
+    resources: bytes
+    boot: str | None
+    summary: bytes
+
+
+class SqliteReceiptStore:
+    """A ReceiptStore in a file that all workers on a machine share."""
+
+    def __init__(self, writer: SqliteThread, reader: SqliteThread, *, clock: Callable[[], float] = time.time) -> None:
+        self._writer, self._reader, self._clock = writer, reader, clock
+
+    @classmethod
+    async def open(cls, path: Path, *, clock: Callable[[], float] = time.time) -> Self:
+        """Open the file, created if absent; raises CorruptStore for a damaged or foreign one."""
+        await asyncio.to_thread(create_file, path)
+        writer, reader = SqliteThread(path, "receipts"), SqliteThread(path, "receipt-queries")
+        await writer.open(_prepare_writer)
+        try:
+            await reader.open(_prepare_reader)
+        except BaseException:
+            await writer.close()
+            raise
+        return cls(writer, reader, clock=clock)
+
+    async def write(self, receipts: Sequence[Receipt], boot: str) -> None:
+        rows = [_encode(receipt, boot) for receipt in receipts]
+        used = [
+            (row[0], encode_text(name), row[1])
+            for row, one in zip(rows, receipts, strict=True)
+            for name in one.resources
+        ]
+
+        def work(connection: sqlite3.Connection) -> None:
+            with transaction(connection):
+                connection.executemany(UPSERT, rows)
+                connection.executemany(PUT_RESOURCE, used)
+
+        await self._writer.run(work)
+
+    async def list_page(
+        self, workspace: str, criteria: ReceiptFilter, after: str | None, take: int, whole: bool = False
+    ) -> ReceiptPage:
+        def work(connection: sqlite3.Connection) -> ReceiptPage:
+            rows = _walk(connection, encode_text(workspace), criteria, after)
+            return _build_page(connection, rows, criteria, take, whole)
+
+        return await self._reader.run(work)
+
+    async def find(self, workspace: str, id: str) -> Receipt | None:
+        def work(connection: sqlite3.Connection) -> Receipt | None:
+            row = _select_one(connection, workspace, id)
+            return None if row is None else _decode(row, _read_details(connection, row.number))
+
+        return await self._reader.run(work)
+
+    async def delete(self, workspace: str, id: str) -> bool:
+        def work(connection: sqlite3.Connection) -> bool:
+            with transaction(connection):
+                row = _select_one(connection, workspace, id)
+                _remove(connection, [row] if row is not None else [])
+            return row is not None
+
+        return await self._writer.run(work)
+
+    async def renew(self, boot: str, seconds: float) -> None:
+        expires = self._clock() + seconds
+        await self._writer.run(lambda connection: connection.execute(RENEW, (boot, expires)).close())
+
+    async def sweep(self) -> int:
+        def work(connection: sqlite3.Connection) -> int:
+            now = self._clock()
+            with transaction(connection):
+                left = connection.execute(SWEEP, (now,)).rowcount
+                connection.execute("DELETE FROM boots WHERE expires <= ?", (now,))
+            return left
+
+        return await self._writer.run(work)
+
+    async def prune(self, before: float, max_bytes: int) -> int:
+        oldest_kept = bytes.fromhex(encode_id_time(before))
+
+        def work(connection: sqlite3.Connection) -> int:
+            too_large = _count_used_bytes(connection) > max_bytes
+            first = connection.execute("SELECT id FROM receipts ORDER BY number LIMIT 1").fetchone()
+            if first is None or not (too_large or first[0] < oldest_kept):
+                return 0  # as nearly always: no lock, and one row read
+            with transaction(connection):
+                rows = [ReceiptRow(*row) for row in connection.execute(SELECT_OLDEST, (PRUNE_LIMIT,))]
+                gone = [row for row in rows if too_large or row.id < oldest_kept]
+                _remove(connection, gone)
+            return len(gone)
+
+        return await self._writer.run(work)
+
+    async def close(self) -> None:
+        await self._reader.close()
+        await self._writer.close()
+
+
+def _prepare_writer(connection: sqlite3.Connection) -> None:
+    enable_wal(connection)
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KB}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    migrate(connection, RECEIPT_MIGRATIONS)
+
+
+def _prepare_reader(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KB}")
+
+
+def _walk(
+    connection: sqlite3.Connection, workspace: bytes, criteria: ReceiptFilter, after: str | None
+) -> Iterable[ReceiptRow]:
+    """The rows in question, newest first, by the index of the narrowest filter."""
+    name, values = criteria.leading, [workspace]
+    if name is not None:
+        wanted = getattr(criteria, name)
+        values.append(wanted if name == "status" else encode_text(wanted))
+    condition = f" AND {name} = ?" if name is not None else ""
+    query = SELECT_BY_COLUMN.format(index=name or "workspace", condition=condition)
+    rows = connection.execute(SELECT_BY_RESOURCE if name == "resource" else query, (*values, *_limit(criteria, after)))
+    return (ReceiptRow(*row) for row in rows)
+
+
+def _limit(criteria: ReceiptFilter, after: str | None) -> tuple[bytes, bytes]:
+    """The first id that is wanted, and the one that no longer is."""
+    begin = bytes.fromhex(encode_id_time(criteria.begin)) if criteria.begin is not None else b""
+    end = bytes.fromhex(encode_id_time(criteria.end)) if criteria.end is not None else b"\xff"
+    cursor = _encode_id(after) if after is not None else None
+    return begin, end if cursor is None else min(end, cursor)
+
+
+def _build_page(
+    connection: sqlite3.Connection, rows: Iterable[ReceiptRow], criteria: ReceiptFilter, take: int, whole: bool
+) -> ReceiptPage:
+    found: list[Receipt] = []
+    scan = ReceiptScan()
+    for row in rows:
+        if len(found) == take:
+            return ReceiptPage(found, found[-1].id)
+        receipt = _decode(row)
+        if criteria.matches(receipt):
+            found.append(_decode(row, _read_details(connection, row.number)) if whole else receipt)
+        if scan.is_over():
+            return ReceiptPage(found, receipt.id)
+    return ReceiptPage(found, None)
+
+
+def _select_one(connection: sqlite3.Connection, workspace: str, id: str) -> ReceiptRow | None:
+    key = _encode_id(id)
+    row = connection.execute(SELECT_ONE, (key, encode_text(workspace))).fetchone() if key is not None else None
+    return None if row is None else ReceiptRow(*row)
+
+
+def _read_details(connection: sqlite3.Connection, number: int) -> bytes:
+    row = connection.execute(SELECT_DETAILS, (number,)).fetchone()
+    return bytes(row[0]) if row is not None else b"{}"
+
+
+def _remove(connection: sqlite3.Connection, rows: Sequence[ReceiptRow]) -> None:
+    numbers = [(row.number,) for row in rows]
+    used = [(row.workspace, one, row.id) for row in rows for one in row.resources.split(SEPARATOR)]
+    connection.executemany("DELETE FROM receipt_resources WHERE workspace = ? AND resource = ? AND id = ?", used)
+    connection.executemany("DELETE FROM receipts WHERE number = ?", numbers)
+
+
+def _count_used_bytes(connection: sqlite3.Connection) -> int:
+    """What the receipts take of the file, without the pages that deleted ones have left."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
+def _encode(receipt: Receipt, boot: str) -> tuple[bytes, bytes, *tuple[object, ...]]:
+    """The values of UPSERT."""
+    workspace, id = encode_text(receipt.workspace), bytes.fromhex(receipt.id)
+    names = (_encode_name(receipt.session), _encode_name(receipt.agent), _encode_name(receipt.content))
+    resources, owner = encode_text("\n".join(receipt.resources)), boot if receipt.status == STARTED else None
+    return workspace, id, receipt.status, *names, resources, owner, receipt.summary, receipt.details
+
+
+def _encode_name(name: str | None) -> bytes | None:
+    return None if name is None else encode_text(name)
+
+
+def _encode_id(id: str) -> bytes | None:
+    """An id that a caller gave, None if it cannot be one."""
+    return bytes.fromhex(id) if is_receipt_id(id) else None
+
+
+def _decode(row: ReceiptRow, details: bytes = b"") -> Receipt:
+    session, agent, content = (
+        None if one is None else decode_text(one) for one in (row.session, row.agent, row.content)
+    )
+    resources = tuple(decode_text(one) for one in row.resources.split(SEPARATOR) if one)
+    workspace, summary = decode_text(row.workspace), bytes(row.summary)
+    return Receipt(row.id.hex(), workspace, row.status, session, agent, content, resources, summary, details)

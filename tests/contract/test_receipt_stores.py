@@ -1,0 +1,325 @@
+"""What every ReceiptStore promises, run on each engine."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.domain.receipt import RECEIPT_STATUSES, STARTED, Receipt, ReceiptFilter
+from gateway.domain.redis_address import redis_address
+from gateway.errors import CorruptStore, StoreError
+from gateway.ids import encode_id_time, read_id_time
+from gateway.stores import memory_receipts, protocols, redis_receipts, sqlite_receipts
+from gateway.stores.memory_receipts import MemoryReceiptStore
+from gateway.stores.protocols import ReceiptStore
+from gateway.stores.redis_connection import RedisTimeouts
+from gateway.stores.redis_receipts import RedisReceiptStore
+from gateway.stores.sqlite_receipts import SqliteReceiptStore
+from tests.support.redis_server import RedisServer, running_redis
+
+ANY = ReceiptFilter()
+EACH = (
+    ReceiptFilter(session="s"),
+    ReceiptFilter(agent="a"),
+    ReceiptFilter(content="c"),
+    ReceiptFilter(resource="x/y"),
+    ReceiptFilter(status="ok"),
+)
+BEGIN = 1_700_000_000.0  # when the first receipt of a test is made
+PLENTY = 10**12  # bytes
+LEASE = 0.05
+
+
+def make(number: int, workspace: str = "default", **fields: Any) -> Receipt:
+    """The receipt of the exchange that began `number` seconds after the first."""
+    id = f"{encode_id_time(BEGIN + number)}{number:012x}"
+    summary = b'{"model":"m%d"}' % number
+    return Receipt(id, workspace, **{"status": "ok", "summary": summary, "details": b'{"turns":[]}', **fields})
+
+
+@dataclass
+class Engine:
+    """A place for receipts, and a way to open it once more, as another worker does."""
+
+    open: Callable[[], Awaitable[ReceiptStore]]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with running_redis() as server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+async def engine(request: pytest.FixtureRequest, tmp_path: Path, server: RedisServer) -> AsyncIterator[Engine]:
+    async with AsyncExitStack() as stack:
+        shared = MemoryReceiptStore()
+
+        async def memory() -> ReceiptStore:
+            return shared
+
+        async def sqlite() -> ReceiptStore:
+            store = await SqliteReceiptStore.open(tmp_path / "receipts.db")
+            stack.push_async_callback(store.close)
+            return store
+
+        async def redis() -> ReceiptStore:
+            store = await RedisReceiptStore.open(redis_address(server.url), RedisTimeouts(background=10))
+            stack.push_async_callback(store.close)
+            return store
+
+        if request.param == "redis":
+            server.client().flushall()
+        yield Engine({"memory": memory, "sqlite": sqlite, "redis": redis}[request.param])
+
+
+@pytest.fixture
+async def store(engine: Engine) -> ReceiptStore:
+    return await engine.open()
+
+
+async def wait_until(check: Callable[[], Awaitable[bool]]) -> None:
+    end = time.monotonic() + 10
+    while not await check():
+        assert time.monotonic() < end, "it did not happen in time"
+        await asyncio.sleep(0.01)
+
+
+async def list_numbers(store: ReceiptStore, criteria: ReceiptFilter = ANY, workspace: str = "default") -> list[int]:
+    page = await store.list_page(workspace, criteria, None, 100)
+    assert page.next is None
+    return [int(receipt.id[14:], 16) for receipt in page.receipts]
+
+
+async def test_a_receipt_comes_back_as_it_was_written(store: ReceiptStore) -> None:
+    written = make(1, session="s\ud800", agent="writer", content="corporate/blog", resources=("a/b", "c/d"))
+    await store.write([written], "boot")
+    assert await store.find("default", written.id) == written
+    page = await store.list_page("default", ANY, None, 10)
+    assert page.receipts == [replace(written, details=b"")]
+    assert (await store.list_page("default", ANY, None, 10, whole=True)).receipts == [written]
+
+
+@pytest.mark.parametrize("id", ["", "no id", "ab", "A" * 26, "0" * 26, "0" * 25, "\ud800"])
+async def test_an_id_that_nothing_has_finds_nothing(store: ReceiptStore, id: str) -> None:
+    await store.write([make(1)], "boot")
+    assert await store.find("default", id) is None
+    assert not await store.delete("default", id)
+
+
+async def test_another_workspace_neither_sees_nor_deletes_a_receipt(store: ReceiptStore) -> None:
+    mine = make(1, session="s", agent="a", content="c", resources=("x/y",))
+    await store.write([mine], "boot")
+    assert await store.find("other", mine.id) is None
+    assert not await store.delete("other", mine.id)
+    for criteria in EACH:
+        assert await list_numbers(store, criteria) == [1]
+        assert await list_numbers(store, criteria, "other") == []
+    assert await list_numbers(store, ANY, "other") == []
+
+
+async def test_a_list_is_paged_newest_first_by_the_last_id(store: ReceiptStore) -> None:
+    await store.write([make(number) for number in (3, 1, 5, 2, 4)], "boot")
+    first = await store.list_page("default", ANY, None, 2)
+    second = await store.list_page("default", ANY, first.next, 2)
+    await store.write([make(6)], "boot")
+    third = await store.list_page("default", ANY, second.next, 2)
+    numbers = [[int(one.id[14:], 16) for one in page.receipts] for page in (first, second, third)]
+    assert numbers == [[5, 4], [3, 2], [1]]
+    assert third.next is None
+    assert (await store.list_page("default", ANY, None, 6)).next is None
+
+
+FILTERS: tuple[tuple[ReceiptFilter, list[int]], ...] = (
+    (ReceiptFilter(session="s1"), [3, 1]),
+    (ReceiptFilter(agent="writer"), [4, 1]),
+    (ReceiptFilter(content="blog"), [3, 2]),
+    (ReceiptFilter(resource="a/b"), [4, 2]),
+    (ReceiptFilter(status="error"), [4]),
+    (ReceiptFilter(status="ok"), [3, 2, 1]),
+    (ReceiptFilter(begin=BEGIN + 2), [4, 3, 2]),
+    (ReceiptFilter(end=BEGIN + 3), [2, 1]),
+    (ReceiptFilter(begin=BEGIN + 2, end=BEGIN + 4), [3, 2]),
+    (ReceiptFilter(begin=BEGIN + 2, resource="a/b", agent="writer"), [4]),
+    (ReceiptFilter(resource="a/b", content="blog"), [2]),
+    (ReceiptFilter(session="s1", content="blog", status="ok"), [3]),
+    (ReceiptFilter(agent="writer", status="ok"), [1]),
+    (ReceiptFilter(session="s1", status="error"), []),
+    (ReceiptFilter(agent="writers"), []),
+)
+
+
+@pytest.mark.parametrize(("criteria", "expected"), FILTERS)
+async def test_filters_can_be_combined(store: ReceiptStore, criteria: ReceiptFilter, expected: list[int]) -> None:
+    await store.write(
+        [
+            make(1, session="s1", agent="writer"),
+            make(2, content="blog", resources=("a/b", "a/c")),
+            make(3, session="s1", content="blog", resources=("a/bc",)),
+            make(4, agent="writer", status="error", resources=("a/b",)),
+            make(5, "other", session="s1", agent="writer", content="blog", resources=("a/b",)),
+        ],
+        "boot",
+    )
+    assert await list_numbers(store, criteria) == expected
+
+
+async def test_a_page_looks_at_a_bounded_number_of_receipts(
+    store: ReceiptStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocols, "RECEIPT_SCAN", 3)
+    others = [make(number, session="s", agent="writer") for number in range(9)]
+    await store.write([*others, make(9, session="s", agent="editor")], "boot")
+    wanted, after, found = ReceiptFilter(session="s", agent="editor", begin=BEGIN), None, []
+    while True:
+        page = await store.list_page("default", wanted, after, 5)
+        found.append(len(page.receipts))
+        if (after := page.next) is None:
+            break
+        assert len(found) < 10
+    assert found == [1, 0, 0, 0]
+
+
+async def test_a_page_that_takes_long_ends(store: ReceiptStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocols, "RECEIPT_SCAN_SECONDS", 0.0)
+    monkeypatch.setattr(protocols, "RECEIPT_SCAN_LEAST", 4)
+    await store.write([make(number, session="s") for number in range(9)], "boot")
+    page = await store.list_page("default", ReceiptFilter(session="s", agent="nobody"), None, 5)
+    assert (page.receipts, page.next) == ([], make(5).id)
+
+
+async def test_what_has_started_is_finished_once_and_never_changes_again(store: ReceiptStore) -> None:
+    begun = make(1, status=STARTED, resources=("a/b",))
+    done = replace(begun, status="ok", resources=("a/b", "c/d"), summary=b'{"seconds":1}')
+    await store.write([begun], "boot")
+    assert await list_numbers(store, ReceiptFilter(status=STARTED)) == [1]
+    await store.write([done], "boot")
+    await store.write([replace(done, status="error")], "boot")
+    await store.write([begun], "boot")
+    assert await store.find("default", done.id) == done
+    for status in RECEIPT_STATUSES:
+        assert await list_numbers(store, ReceiptFilter(status=status)) == ([1] if status == "ok" else [])
+    assert await list_numbers(store, ReceiptFilter(resource="c/d")) == [1]
+    assert await store.sweep() == 0
+
+
+async def test_a_sweep_spares_what_living_processes_have_begun(engine: Engine) -> None:
+    mine, theirs = await engine.open(), await engine.open()
+    await mine.renew("dead", LEASE)
+    await theirs.renew("alive", 60)
+    await mine.write([make(1, status=STARTED), make(2)], "dead")
+    await theirs.write([make(3, status=STARTED)], "alive")
+    assert await theirs.sweep() == 0
+    swept = [0]
+
+    async def is_swept() -> bool:
+        swept[0] += await theirs.sweep()
+        return swept[0] > 0
+
+    await wait_until(is_swept)
+    assert await list_numbers(theirs, ReceiptFilter(status="aborted")) == [1]
+    assert await list_numbers(theirs, ReceiptFilter(status=STARTED)) == [3]
+    assert (swept, await theirs.sweep()) == ([1], 0)
+
+
+async def test_a_process_that_said_goodbye_is_swept_at_once(store: ReceiptStore) -> None:
+    await store.renew("one", 60)
+    await store.write([make(1, status=STARTED)], "one")
+    await store.renew("one", 0)
+    assert await store.sweep() == 1
+
+
+async def test_a_process_that_never_said_it_was_alive_is_swept(store: ReceiptStore) -> None:
+    await store.renew("one", 0)
+    await store.write([make(1, status=STARTED)], "one")
+    assert await store.sweep() == 1
+
+
+async def test_a_process_that_was_swept_too_early_has_the_last_word(store: ReceiptStore) -> None:
+    begun = make(1, status=STARTED)
+    await store.renew("slow", 0)
+    await store.write([begun], "slow")
+    assert await store.sweep() == 1
+    await store.write([replace(begun, status="ok")], "slow")
+    assert await list_numbers(store, ReceiptFilter(status="ok")) == [1]
+    assert await list_numbers(store, ReceiptFilter(status="aborted")) == []
+    await store.write([replace(begun, status="error")], "slow")
+    assert await list_numbers(store, ReceiptFilter(status="ok")) == [1]
+
+
+async def test_a_deleted_receipt_is_in_no_list(store: ReceiptStore) -> None:
+    gone = make(1, session="s", agent="a", content="c", resources=("x/y", "x/z"))
+    await store.write([gone, make(2)], "boot")
+    assert await store.delete("default", gone.id)
+    assert not await store.delete("default", gone.id)
+    assert await store.find("default", gone.id) is None
+    assert await list_numbers(store) == [2]
+    for criteria in EACH:
+        assert await list_numbers(store, criteria) == ([2] if criteria.status else [])
+
+
+async def test_old_receipts_are_pruned_in_bounded_steps(store: ReceiptStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (memory_receipts, sqlite_receipts, redis_receipts):
+        monkeypatch.setattr(module, "PRUNE_LIMIT", 2)
+    await store.write([make(number, resources=("x/y",)) for number in range(1, 6)], "boot")
+    before = read_id_time(make(4).id)
+    assert [await store.prune(before, PLENTY) for _ in range(3)] == [2, 1, 0]
+    assert await list_numbers(store) == await list_numbers(store, ReceiptFilter(resource="x/y")) == [5, 4]
+
+
+async def test_the_oldest_go_while_all_are_too_large(store: ReceiptStore) -> None:
+    await store.write([make(number, details=b'"%s"' % (b"x" * 2000)) for number in range(500)], "boot")
+    kept = 500
+    while deleted := await store.prune(0, 400_000):
+        kept -= deleted
+    assert 0 <= kept < 200
+    page = await store.list_page("default", ANY, None, 1000)
+    assert [one.id for one in page.receipts] == [make(number).id for number in range(499, 499 - kept, -1)]
+    await store.write([make(1000)], "boot")
+    assert await store.prune(0, 400_000) == 0
+
+
+async def test_writing_nothing_is_fine(store: ReceiptStore) -> None:
+    await store.write([], "boot")
+    assert await list_numbers(store) == []
+
+
+async def test_memory_keeps_only_so_many() -> None:
+    store = MemoryReceiptStore(capacity=3)
+    await store.write([make(number) for number in range(5)], "boot")
+    assert await list_numbers(store) == [4, 3, 2]
+
+
+async def test_a_server_that_does_not_answer_is_an_error_and_recovers(server: RedisServer) -> None:
+    timeouts = RedisTimeouts(background=0.2, connect=1.0, probe_interval=0.05)
+    store = await RedisReceiptStore.open(redis_address(server.url), timeouts)
+    try:
+        server.freeze()
+        with pytest.raises(StoreError):
+            await store.write([make(1)], "boot")
+    finally:
+        server.thaw()
+
+    async def is_written() -> bool:
+        try:
+            await store.write([make(1)], "boot")
+        except StoreError:
+            return False
+        return True
+
+    await wait_until(is_written)
+    assert (await store.find("default", make(1).id)) == make(1)
+    await store.close()
+
+
+async def test_a_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "receipts.db"
+    file.write_bytes(b"this is no database" * 100)
+    with pytest.raises(CorruptStore):
+        await SqliteReceiptStore.open(file)
+    assert file.read_bytes() == b"this is no database" * 100

@@ -1,0 +1,228 @@
+"""The recorder: what it costs a request, what it holds, and what it does when the store fails."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import orjson
+import pytest
+
+from gateway.domain.exchange import Exchange, ExchangeStatus, Reply
+from gateway.domain.principal import ANONYMOUS
+from gateway.domain.receipt import Receipt, ReceiptFilter
+from gateway.domain.snapshot import EMPTY_SNAPSHOT
+from gateway.errors import StoreError
+from gateway.ids import make_id
+from gateway.receipts import recorder as module
+from gateway.receipts.prices import PriceTable
+from gateway.receipts.recorder import ReceiptRecorder
+from gateway.receipts.rendering import ReceiptRenderer
+from gateway.receipts.retention import tidy_receipts
+from gateway.settings import ReceiptSettings
+from gateway.stores.memory_receipts import MemoryReceiptStore
+
+ANY = ReceiptFilter()
+MAX_MICROSECONDS = 60.0
+
+
+class BrokenStore(MemoryReceiptStore):
+    """Fails as long as it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = False
+        self.batches: list[list[str]] = []
+
+    async def write(self, receipts: Any, boot: str) -> None:
+        if self.broken:
+            raise StoreError("broken")
+        self.batches.append([receipt.status for receipt in receipts])
+        await super().write(receipts, boot)
+
+
+def make_recorder(store: MemoryReceiptStore, **settings: Any) -> ReceiptRecorder:
+    return ReceiptRecorder(store, ReceiptSettings(**settings), ReceiptRenderer(PriceTable({}), lambda text: text))
+
+
+def make_exchange() -> Exchange:
+    return Exchange(make_id(), ANONYMOUS, EMPTY_SNAPSHOT)
+
+
+@asynccontextmanager
+async def running(recorder: ReceiptRecorder) -> AsyncIterator[None]:
+    task = asyncio.create_task(recorder.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def wait_until(check: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not check():
+        assert time.monotonic() < end, "it did not happen in time"
+        await asyncio.sleep(0.001)
+
+
+async def wait_until_written(recorder: ReceiptRecorder) -> None:
+    await wait_until(lambda: not recorder.waiting)
+
+
+async def list_statuses(store: MemoryReceiptStore) -> list[str]:
+    return [one.status for one in (await store.list_page("default", ANY, None, 1000)).receipts]
+
+
+async def test_recording_costs_a_request_next_to_nothing() -> None:
+    recorder = make_recorder(MemoryReceiptStore(), queue=100_000)
+    exchanges = [make_exchange() for _ in range(5000)]
+    body, reply = b"{}", Reply(200, {}, b"{}")
+    costs = []
+    for start in range(0, len(exchanges), 500):
+        began = time.process_time()
+        for exchange in exchanges[start : start + 500]:
+            recorder.start(exchange, body)
+            recorder.watch(exchange, reply)
+            recorder.finish(exchange, 200, 0.1)
+        costs.append((time.process_time() - began) / 500 * 1e6)
+    assert min(costs) <= MAX_MICROSECONDS
+
+
+async def test_what_starts_and_finishes_soon_is_written_once() -> None:
+    store = BrokenStore()
+    recorder, exchange = make_recorder(store), make_exchange()
+    recorder.start(exchange, b"{}")
+    recorder.finish(exchange, 200, 0.1)
+    async with running(recorder):
+        await wait_until_written(recorder)
+    assert store.batches == [["ok"]]
+
+
+async def test_a_started_receipt_is_stored_within_50_ms() -> None:
+    store = BrokenStore()
+    recorder = make_recorder(store)
+    async with running(recorder):
+        await asyncio.sleep(0)
+        waits = []
+        for number in range(1, 6):
+            began = time.monotonic()
+            recorder.start(make_exchange(), b"{}")
+            await wait_until(lambda expected=number: len(store.batches) == expected)  # type: ignore[misc]
+            waits.append(time.monotonic() - began)
+    assert min(waits) < 0.05
+
+
+async def test_what_has_started_can_always_be_finished() -> None:
+    store = BrokenStore()
+    store.broken = True
+    recorder, exchanges = make_recorder(store, queue=3), [make_exchange() for _ in range(5)]
+    async with running(recorder):
+        for exchange in exchanges:
+            recorder.start(exchange, b"{}")
+        assert [bool(exchange.degraded) for exchange in exchanges] == [False] * 3 + [True] * 2
+        await asyncio.sleep(0.1)
+        for exchange in exchanges:
+            recorder.finish(exchange, 200, 0.1)
+        assert (recorder.waiting, recorder.lost) == (3, 2)
+        await asyncio.sleep(0.1)
+        assert recorder.waiting == 3
+        store.broken = False
+        await wait_until_written(recorder)
+    assert await list_statuses(store) == ["ok"] * 3
+    assert {one.id for one in (await store.list_page("default", ANY, None, 10)).receipts} == {
+        exchange.id for exchange in exchanges[:3]
+    }
+
+
+async def test_an_exchange_that_fails_before_it_starts_has_a_receipt() -> None:
+    store = BrokenStore()
+    recorder, exchange = make_recorder(store), make_exchange()
+    exchange.status, exchange.failure = ExchangeStatus.ERROR, "invalid_json"
+    recorder.finish(exchange, 400, 0.1)
+    await recorder.close()
+    (receipt,) = (await store.list_page("default", ANY, None, 10)).receipts
+    summary = orjson.loads(receipt.summary)
+    assert (receipt.status, summary["error"], summary["http_status"]) == ("error", "invalid_json", 400)
+
+
+async def test_a_receipt_that_cannot_be_rendered_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    store = BrokenStore()
+    recorder, good, bad = make_recorder(store), make_exchange(), make_exchange()
+    bad.usage = {"total_tokens": object()}
+    for exchange in (bad, good):
+        recorder.finish(exchange, 200, 0.1)
+    async with running(recorder):
+        await wait_until_written(recorder)
+    assert (await list_statuses(store), recorder.lost) == (["ok"], 1)
+    assert "cannot be rendered" in caplog.text
+
+
+async def test_large_batches_are_written_in_pieces() -> None:
+    store = BrokenStore()
+    recorder = make_recorder(store)
+    for _ in range(450):
+        recorder.finish(make_exchange(), 200, 0.1)
+    async with running(recorder):
+        await wait_until_written(recorder)
+    assert [len(batch) for batch in store.batches] == [200, 200, 50]
+
+
+async def test_the_bytes_that_are_held_are_bounded_and_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_HELD", 100)
+    store = BrokenStore()
+    recorder, first, second = make_recorder(store, text=True), make_exchange(), make_exchange()
+    recorder.start(first, b"r" * 60)
+    recorder.start(second, b"r" * 60)
+    recorder.watch(first, Reply(200, {}, b"b" * 15))
+    recorder.watch(second, Reply(200, {}, b"b" * 200))
+    assert recorder._held == 60 + 15 + 15
+    for exchange in (first, second):
+        recorder.finish(exchange, 200, 0.1)
+    await recorder.close()
+    assert recorder._held == 0
+    found = (await store.list_page("default", ANY, None, 10, whole=True)).receipts
+    assert ["text" in orjson.loads(one.details) for one in found] == [False, True]
+
+
+async def test_a_process_that_ends_leaves_nothing_to_sweep_but_what_it_did_not_finish() -> None:
+    store = MemoryReceiptStore()
+    recorder, open_, done = make_recorder(store), make_exchange(), make_exchange()
+    recorder.start(open_, b"{}")
+    recorder.start(done, b"{}")
+    recorder.finish(done, 200, 0.1)
+    await recorder.close()
+    assert sorted(await list_statuses(store)) == ["ok", "started"]
+    await tidy_receipts(store, ReceiptSettings(), time.time())
+    assert sorted(await list_statuses(store)) == ["aborted", "ok"]
+
+
+async def test_a_living_process_is_not_swept_by_another() -> None:
+    store = BrokenStore()
+    ours, theirs = make_recorder(store), make_recorder(store)
+    async with running(ours), running(theirs):
+        ours.start(make_exchange(), b"{}")
+        await wait_until(lambda: bool(store.batches))
+        await tidy_receipts(store, ReceiptSettings(), time.time())
+        assert await list_statuses(store) == ["started"]
+
+
+async def test_a_lease_is_renewed_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LEASE_SECONDS", 0.3)
+    store = MemoryReceiptStore()
+    recorder = make_recorder(store)
+    async with running(recorder):
+        recorder.start(make_exchange(), b"{}")
+        await asyncio.sleep(1.0)
+        assert await store.sweep() == 0
+
+
+async def test_receipts_are_pruned_by_age() -> None:
+    store = MemoryReceiptStore()
+    await store.write([Receipt(make_id(), "default", "ok")], "boot")
+    await tidy_receipts(store, ReceiptSettings(days=1), time.time() + 86_000)
+    assert await list_statuses(store) == ["ok"]
+    await tidy_receipts(store, ReceiptSettings(days=1), time.time() + 87_000)
+    assert await list_statuses(store) == []

@@ -1,0 +1,91 @@
+"""What a receipt says, down to what only odd requests bring."""
+
+from datetime import datetime
+from typing import Any
+
+import orjson
+import pytest
+
+from gateway.domain.exchange import Exchange, TurnReply
+from gateway.domain.principal import ANONYMOUS
+from gateway.domain.scope import ContextRequest, Scope
+from gateway.domain.snapshot import EMPTY_SNAPSHOT
+from gateway.ids import make_id, read_id_time
+from gateway.receipts.prices import PriceTable
+from gateway.receipts.rendering import PendingReceipt, ReceiptRenderer, encode_json, read_resource_id
+from gateway.receipts.reported import read_answer, read_usage
+
+RENDERER = ReceiptRenderer(PriceTable({}), lambda text: text)
+USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
+
+
+def make_pending(**request: Any) -> PendingReceipt:
+    exchange = Exchange(make_id(), ANONYMOUS, EMPTY_SNAPSHOT)
+    exchange.scope = Scope(ContextRequest(**request), None, None, None, None, True, frozenset(), False)
+    return PendingReceipt(exchange)
+
+
+def test_names_of_the_caller_are_bounded_and_encodable() -> None:
+    pending = make_pending(session="s" * 2000, user="\ud800 u", task="t" * 2000)
+    receipt = RENDERER.render(pending, finished=False)
+    summary = orjson.loads(receipt.summary)
+    assert receipt.session == "s" * 512
+    assert (summary["user"], summary["task"]) == ("? u", "t" * 512)
+    assert receipt.status == "started"
+
+
+def test_a_receipt_says_when_it_began() -> None:
+    pending = make_pending()
+    summary = orjson.loads(RENDERER.render(pending, finished=True).summary)
+    began = datetime.fromisoformat(summary["at"])
+    assert began.timestamp() == pytest.approx(read_id_time(pending.exchange.id), abs=0.001)
+
+
+def test_turns_that_report_nothing_come_after_those_that_did() -> None:
+    pending = make_pending()
+    pending.exchange.replies = [TurnReply("a", 200, 0.1), TurnReply("b", 500, 0.2)]
+    pending.exchange.usages = [USAGE]
+    receipt = RENDERER.render(pending, finished=True)
+    turns = orjson.loads(receipt.details)["turns"]
+    assert [(turn["upstream"], turn["status"], turn["usage"]) for turn in turns] == [
+        ("a", 200, USAGE),
+        ("b", 500, None),
+    ]
+    assert orjson.loads(receipt.summary)["usage"] == USAGE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [('{"resource_id":"a/b"}', "a/b"), ("", None), ("[]", None), ("{", None), ('{"resource_id":5}', None)],
+)
+def test_a_tool_s_resource_is_read_from_whatever_the_model_wrote(arguments: str, expected: str | None) -> None:
+    assert read_resource_id(arguments) == expected
+
+
+def test_lone_surrogates_become_question_marks_wherever_they_are() -> None:
+    assert orjson.loads(encode_json({"a\ud800": ["\udfff", 1, ("b",)]})) == {"a?": ["?", 1, ["b"]]}
+
+
+STREAM = (
+    b'data: {"choices":[{"delta":{"content":"Hel"}}],"usage":null}\n\n'
+    b'data: {"choices":[{"delta":{"content":"lo"}}]}\n\n'
+    b'data: {"choices":[],"usage":{"total_tokens":4}}\n\ndata: [DONE]\n\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("reply", "usage", "answer"),
+    [
+        (STREAM, {"total_tokens": 4}, "Hello"),
+        (STREAM.replace(b"\n", b"\r\n"), {"total_tokens": 4}, "Hello"),
+        (b'{"choices":[{"message":{"content":"Hi"}}],"usage":{"total_tokens":1}}', {"total_tokens": 1}, "Hi"),
+        (b'{"choices":[{"message":{"content":[{"type":"text","text":"Hi"},{}]}}]}', None, "Hi"),
+        (b'{"choices":[{"message":null}]}', None, ""),
+        (b'{"choices":"none","usage":5}', None, ""),
+        (b"<html>", None, ""),
+        (b"", None, ""),
+        (b'event":1}\n\n' + STREAM, {"total_tokens": 4}, "Hello"),
+    ],
+)
+def test_replies_are_read_as_far_as_they_can_be(reply: bytes, usage: dict[str, int] | None, answer: str) -> None:
+    assert (read_usage(reply), read_answer(reply)) == (usage, answer)
