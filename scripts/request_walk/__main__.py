@@ -94,7 +94,7 @@ async def measure(tracer: CallTracer, package: Path, directory: Path) -> Figures
 @asynccontextmanager
 async def run_endpoint(config: Path) -> AsyncIterator[Any]:
     """The chat endpoint of a gateway at work; nothing else in this package knows a name of the gateway's code."""
-    load_settings: Any = importlib.import_module("gateway.settings").load_settings
+    load_settings: Any = importlib.import_module("gateway.settings_loader").load_settings
     gateway: Any = await importlib.import_module("gateway.app").Gateway.open(load_settings(config))
     mark = IN_BACKGROUND.set(True)
     async with gateway.running():

@@ -5,7 +5,7 @@ import gc
 import socket
 import tracemalloc
 
-from tests.support.gateway import Client
+from tests.support.gateway import Client, Start
 from tests.support.upstream import Upstream, say
 
 WARM_UP, REQUESTS, BYTES = 100, 400, 40  # per request: objects of connections that are about to end
@@ -19,8 +19,9 @@ async def ask(gateway: Client, upstream: Upstream, times: int) -> None:
         upstream.reset()
 
 
-async def test_a_request_leaves_nothing_behind(gateway: Client, upstream: Upstream) -> None:
-    """The short form of `python -m scripts.benchmark.soak`, which watches resident memory over 100,000 requests."""
+async def test_a_request_leaves_nothing_behind(start: Start, upstream: Upstream) -> None:
+    """The short form of `scripts/bench --soak`, which watches resident memory over 100,000 requests."""
+    gateway = start(receipts={"enabled": False})  # the store of the tests keeps them in memory
     await ask(gateway, upstream, WARM_UP)
     gateway.app.recorder.drain()
     tracemalloc.start()
