@@ -11,10 +11,12 @@ from gateway.errors import StoreError
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.memory_receipts import MemoryReceiptStore
 from gateway.stores.memory_records import MemoryRecordStore
-from gateway.stores.protocols import EphemeralStore, ReceiptStore, RecordStore
+from gateway.stores.memory_sessions import MemorySessionStore
+from gateway.stores.protocols import EphemeralStore, ReceiptStore, RecordStore, SessionStore
 from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
 from gateway.stores.sqlite_receipts import SqliteReceiptStore
 from gateway.stores.sqlite_records import SqliteRecordStore
+from gateway.stores.sqlite_sessions import SqliteSessionStore
 
 if TYPE_CHECKING:
     from gateway.stores.redis_connection import RedisTimeouts
@@ -31,10 +33,11 @@ class ServerConnection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What one URL stands for: both stores are in the same file or on the same server."""
+    """What one URL stands for: all stores are in the same file or on the same server."""
 
     ephemeral: EphemeralStore
     records: RecordStore
+    sessions: SessionStore
     connection: ServerConnection | None = None  # None: there is no server
 
     @property
@@ -43,7 +46,7 @@ class Stores:
         return self.connection is not None and self.connection.breaker_open
 
     async def close(self) -> None:
-        """Release files, threads and connections; neither store is used afterwards."""
+        """Release files, threads and connections; no store is used afterwards."""
         await self.ephemeral.close()
 
 
@@ -55,10 +58,10 @@ async def open_stores(url: str, redis_timeouts: RedisTimeouts | None = None) -> 
     scheme, _, rest = url.partition(":")
     match scheme.lower():
         case "memory":
-            return Stores(MemoryEphemeralStore(), MemoryRecordStore())
+            return Stores(MemoryEphemeralStore(), MemoryRecordStore(), MemorySessionStore())
         case "sqlite":
             store = await SqliteEphemeralStore.open(_parse_sqlite_path(rest))
-            return Stores(store, SqliteRecordStore(store.threads))
+            return Stores(store, SqliteRecordStore(store.threads), SqliteSessionStore(store.threads))
         case known if known in SCHEMES:
             return await _open_redis(url, redis_timeouts)
     # Only the scheme is repeated: the rest of a URL may contain a password.
@@ -89,10 +92,12 @@ async def _open_redis(url: str, timeouts: RedisTimeouts | None) -> Stores:
     from gateway.stores.redis_connection import DEFAULT_TIMEOUTS
     from gateway.stores.redis_ephemeral import RedisEphemeralStore
     from gateway.stores.redis_records import RedisRecordStore
+    from gateway.stores.redis_sessions import RedisSessionStore
 
     try:
         address = redis_address(url)
     except ValueError as error:
         raise StoreError(f"The address of a Redis store {error}.") from None
     store = await RedisEphemeralStore.open(address, timeouts or DEFAULT_TIMEOUTS)
-    return Stores(store, RedisRecordStore(store.connection), store.connection)
+    connection = store.connection
+    return Stores(store, RedisRecordStore(connection), RedisSessionStore(connection), connection)

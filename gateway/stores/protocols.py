@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from gateway.domain.receipt import Receipt, ReceiptFilter, ReceiptPage
 from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
+from gateway.domain.session import SessionKey
 
 PRUNE_LIMIT = 1000  # versions and audit entries per `prune`, so that no caller waits for a large backlog
 # What one page may look at: with rare combinations of filters, on a busy machine and a cold disk too, it ends soon.
@@ -210,4 +211,58 @@ class ReceiptStore(Protocol):
 
     async def close(self) -> None:
         """Release files, threads and connections; the store is not used afterwards."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session's body with what the store knows about it."""
+
+    key: SessionKey
+    version: int  # 1 when it was created
+    body: bytes
+    updated: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOwner:
+    """Whose sessions are wanted; None: anybody's in the workspace."""
+
+    workspace: str
+    principal: str | None = None
+    user: str | None = None
+
+    def owns(self, key: SessionKey) -> bool:
+        pairs = ((self.workspace, key.workspace), (self.principal, key.principal), (self.user, key.user))
+        return all(wanted in (None, actual) for wanted, actual in pairs)
+
+
+class SessionPage(NamedTuple):
+    """Some of the sessions that are wanted."""
+
+    sessions: list[StoredSession]
+    total: int
+
+
+class SessionStore(Protocol):
+    """Sessions with optimistic concurrency; they expire. Every method raises StoreError on failure."""
+
+    async def get(self, key: SessionKey) -> StoredSession | None:
+        """The session, unless there is none or it has expired."""
+        ...
+
+    async def put(self, key: SessionKey, body: bytes, expected: int, ttl: float) -> StoredSession | None:
+        """Store the next version for `ttl` seconds; None if the current one is not `expected` (0: there is none)."""
+        ...
+
+    async def renew(self, key: SessionKey, ttl: float) -> None:
+        """Keep a session for `ttl` more seconds without changing it."""
+        ...
+
+    async def delete(self, key: SessionKey) -> bool:
+        """Delete a session; False if there was none."""
+        ...
+
+    async def list_sessions(self, owner: SessionOwner, skip: int, take: int) -> SessionPage:
+        """The owner's sessions, the last changed one first."""
         ...

@@ -27,6 +27,16 @@ end
 return sums
 """
 
+# KEYS: session, index of its workspace. ARGV: expected version, body, time, milliseconds to live, entry of the index.
+PUT_SESSION = """
+local current = redis.call('HGET', KEYS[1], 'version') or '0'
+if current ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'version', string.format('%d', current + 1), 'body', ARGV[2], 'updated', ARGV[3])
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5])
+return 1
+"""
+
 # An object is a hash: `version` and `id` of the current version (empty id: deleted), the `oldest` stored version, and
 # one field per version, named by its number. A server that was restarted may have lost the end of its history, which
 # then continues differently: a new epoch tells every replica to load everything again.

@@ -35,6 +35,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX audit_at ON audit (at)",
     ),
     ("ALTER TABLE audit ADD COLUMN author_key BLOB",),
+    (
+        """CREATE TABLE sessions (
+            workspace BLOB NOT NULL, principal BLOB NOT NULL, user BLOB NOT NULL, id BLOB NOT NULL,
+            version INTEGER NOT NULL, body BLOB NOT NULL, updated REAL NOT NULL, expires REAL NOT NULL,
+            UNIQUE (workspace, principal, user, id))""",
+        "CREATE INDEX sessions_updated ON sessions (workspace, updated)",
+        "CREATE INDEX sessions_expires ON sessions (expires)",
+    ),
 )
 
 VECTOR_MIGRATIONS: tuple[tuple[str, ...], ...] = (

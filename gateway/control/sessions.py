@@ -1,0 +1,112 @@
+"""Sessions as people manage them: whose they are, what is in them, what holds for them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gateway.domain.principal import Principal, Role, may_read
+from gateway.domain.resource import Resource
+from gateway.domain.session import SessionKey, SessionRecord, SessionSettings
+from gateway.domain.snapshot import Snapshot
+from gateway.errors import Forbidden, NotFound, UserNotAllowed
+from gateway.policies.repository import PolicyRepository
+from gateway.sessions.changes import add_items, remove_items, without
+from gateway.sessions.sessions import SessionRecordPage, Sessions
+from gateway.stores.protocols import SessionOwner
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOwnerChoice:
+    """Whose sessions a caller asks for; None: its own."""
+
+    principal: str | None = None
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionItem:
+    """One resource that a session adds, keeps or leaves out."""
+
+    id: str
+    state: str  # "added", "retained" or "removed"
+    resource: Resource | None  # None: it no longer exists, or the caller may not read it
+
+
+class SessionManager:
+    """A caller reaches the sessions of its own key; editors reach all of their workspace."""
+
+    def __init__(self, sessions: Sessions, policies: PolicyRepository) -> None:
+        self._sessions, self._policies = sessions, policies
+
+    async def list_page(self, caller: Principal, choice: SessionOwnerChoice, skip: int, take: int) -> SessionRecordPage:
+        """Sessions of the chosen owner; an editor who chooses nobody gets everybody's."""
+        if caller.role.covers(Role.EDITOR):
+            owner = SessionOwner(caller.workspace, choice.principal, choice.user)
+        else:
+            key = self.make_key(caller, choice, "")
+            owner = SessionOwner(caller.workspace, key.principal, None if choice.user is None else key.user)
+        return await self._sessions.list_records(owner, skip, take)
+
+    async def get(self, key: SessionKey) -> SessionRecord:
+        record = await self._sessions.find(key)
+        if record is None:
+            raise NotFound(f"There is no session {key.id!r}.")
+        return record
+
+    async def delete(self, key: SessionKey) -> None:
+        if not await self._sessions.delete(key):
+            raise NotFound(f"There is no session {key.id!r}.")
+
+    async def configure(self, key: SessionKey, settings: SessionSettings, content: str | None) -> SessionRecord:
+        """Replace the settings and the current content; creates the session."""
+        return await self._sessions.change(key, lambda session: replace(session, settings=settings, content=content))
+
+    async def add_item(self, caller: Principal, key: SessionKey, identity: str) -> SessionRecord:
+        self._require_visible(caller, key, identity)
+        return await self._sessions.change(key, lambda session: add_items(session, [identity]))
+
+    async def remove_item(self, caller: Principal, key: SessionKey, identity: str) -> SessionRecord:
+        """Take a resource out; what no longer exists can be removed too."""
+        snapshot = self._policies.get_snapshot(caller.workspace)
+        if identity not in (await self.get(key)).session.added:
+            self._require_visible(caller, key, identity)
+        return await self._sessions.change(key, lambda session: remove_items(session, [identity], snapshot))
+
+    async def restore_item(self, key: SessionKey, identity: str) -> SessionRecord:
+        """Forget that a resource was removed by hand."""
+        record = await self.get(key)
+        if identity not in record.session.removed:
+            raise NotFound(f"{identity!r} was not removed from the session.")
+        return await self._sessions.change(
+            key, lambda session: replace(session, removed=without(session.removed, [identity]))
+        )
+
+    def list_items(self, caller: Principal, record: SessionRecord) -> list[SessionItem]:
+        session, snapshot = record.session, self._policies.get_snapshot(caller.workspace)
+        states = (("added", session.added), ("retained", session.retained), ("removed", session.removed))
+        readers = caller.readers(record.key.user or None)
+        return [
+            SessionItem(identity, state, find_visible(identity, readers, snapshot))
+            for state, ids in states
+            for identity in ids
+        ]
+
+    def make_key(self, caller: Principal, choice: SessionOwnerChoice, identity: str) -> SessionKey:
+        """The key of a session; raises Forbidden for what is not the caller's."""
+        own = caller.key or caller.name
+        principal = choice.principal or own
+        if not caller.role.covers(Role.EDITOR):
+            if principal != own:
+                raise Forbidden("This key reaches only its own sessions.")
+            if choice.user and "act_as_user" not in caller.rights:
+                raise UserNotAllowed("This key may not act for users.", param="user")
+        return SessionKey(caller.workspace, principal, choice.user or "", identity)
+
+    def _require_visible(self, caller: Principal, key: SessionKey, identity: str) -> None:
+        snapshot = self._policies.get_snapshot(caller.workspace)
+        if find_visible(identity, caller.readers(key.user or None), snapshot) is None:
+            raise NotFound(f"There is no resource {identity!r}.")
+
+
+def find_visible(identity: str, readers: Iterable[str], snapshot: Snapshot) -> Resource | None:
+    resource = snapshot.resources.get(identity)
+    return resource if resource is not None and may_read(frozenset(readers), resource.readers) else None

@@ -1,0 +1,74 @@
+"""What requests and people change in a session; pure functions from one state to the next."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from gateway.domain.resource import Mode
+from gateway.domain.session import Session
+from gateway.domain.snapshot import Snapshot
+
+MAX_ITEMS = 200  # added or removed by hand
+MAX_RETAINED = 20  # of what the model fetched; the oldest goes first
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChange:
+    """What one request changes."""
+
+    pin: tuple[str, ...] = ()
+    unpin: tuple[str, ...] = ()
+    content: str | None = None  # None: stays
+
+    def apply(self, session: Session, snapshot: Snapshot) -> Session:
+        """The session afterwards; the same object if nothing changes."""
+        if self.pin or self.unpin:
+            session = remove_items(add_items(session, self.pin), self.unpin, snapshot)
+        if self.content is not None and self.content != session.content:
+            session = replace(session, content=self.content)
+        return session
+
+
+def add_items(session: Session, ids: Iterable[str]) -> Session:
+    """Add resources whatever their mode; what had been removed comes back."""
+    wanted = tuple(dict.fromkeys(ids))
+    added = tuple(dict.fromkeys((*session.added, *wanted)))
+    removed = tuple(one for one in session.removed if one not in set(wanted))
+    if (added, removed) == (session.added, session.removed):
+        return session
+    return replace(session, added=added, removed=removed)
+
+
+def remove_items(session: Session, ids: Iterable[str], snapshot: Snapshot) -> Session:
+    """Take resources out of the session.
+
+    What is only there because somebody added it or the model fetched it goes as it came; everything else is kept out
+    from now on, although its mode is `always` or a search would find it.
+    """
+    wanted = tuple(dict.fromkeys(ids))
+    if not wanted:
+        return session
+    here = {*session.added, *session.retained}
+    kept_out = [one for one in wanted if one not in here or is_always(one, snapshot)]
+    return replace(
+        session,
+        added=without(session.added, wanted),
+        retained=without(session.retained, wanted),
+        removed=tuple(dict.fromkeys((*session.removed, *kept_out))),
+    )
+
+
+def retain_items(session: Session, ids: Iterable[str]) -> Session:
+    """Keep what the model fetched, the latest last."""
+    fetched = tuple(dict.fromkeys(ids))
+    kept = (*without(session.retained, fetched), *without(fetched, (*session.added, *session.removed)))
+    return session if kept == session.retained else replace(session, retained=kept[-MAX_RETAINED:])
+
+
+def without(ids: Iterable[str], gone: Sequence[str]) -> tuple[str, ...]:
+    left_out = set(gone)
+    return tuple(one for one in ids if one not in left_out)
+
+
+def is_always(identity: str, snapshot: Snapshot) -> bool:
+    resource = snapshot.resources.get(identity)
+    return resource is not None and resource.mode is Mode.ALWAYS

@@ -1,0 +1,130 @@
+"""The sessions of all workspaces: opened by requests, changed without losing what others change at the same time."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, MutableSet
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from gateway.domain.lru import LruCache
+from gateway.domain.session import Session, SessionKey, SessionRecord
+from gateway.errors import Conflict, InvalidRequest, StoreError
+from gateway.sessions.changes import MAX_ITEMS
+from gateway.stores.protocols import SessionOwner, SessionStore, StoredSession
+
+ATTEMPTS: Final = 50  # at a change, while others change the same session
+RENEWALS_PER_LIFE: Final = 10  # how often a session is kept alive that is only read
+REMEMBERED: Final = 10_000
+DEFAULT_SECONDS: Final = 30 * 86_400.0
+
+Apply = Callable[[Session], Session]
+
+
+class _Body(msgspec.Struct):
+    created: float
+    session: Session
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class SessionRecordPage(NamedTuple):
+    """Some of an owner's sessions."""
+
+    records: list[SessionRecord]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUse:
+    """The session of one request."""
+
+    key: SessionKey
+    session: Session
+    is_stored: bool  # False: this is its first request, or it could not be read
+
+
+class Sessions:
+    """Reads and changes sessions; `seconds` without any use end one."""
+
+    def __init__(
+        self, store: SessionStore, seconds: float = DEFAULT_SECONDS, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store, self._seconds, self._clock = store, seconds, clock
+        self._renewed: LruCache[SessionKey, float] = LruCache(REMEMBERED, REMEMBERED)
+
+    async def open(self, key: SessionKey, degraded: MutableSet[str]) -> SessionUse:
+        """The session for a request; one that cannot be read counts as empty, visibly."""
+        try:
+            stored = await self._store.get(key)
+            if stored is not None:
+                await self._renew(stored)
+        except StoreError:
+            degraded.add("session")
+            return SessionUse(key, Session(), is_stored=True)
+        return SessionUse(key, decode_session(stored).session if stored is not None else Session(), stored is not None)
+
+    async def save(self, use: SessionUse, apply: Apply, degraded: MutableSet[str]) -> None:
+        """Store what a request changes, and its session if it is the first one."""
+        if use.is_stored and apply(use.session) == use.session:
+            return
+        try:
+            await self.change(use.key, apply)
+        except (StoreError, Conflict):
+            degraded.add("session")
+
+    async def change(self, key: SessionKey, apply: Apply) -> SessionRecord:
+        """Apply a change to the current state, as often as others get in between; creates the session."""
+        for attempt in range(ATTEMPTS):
+            stored = await self._store.get(key)
+            known = decode_session(stored) if stored is not None else None
+            session = apply(known.session if known is not None else Session())
+            check_size(session)
+            if known is not None and session == known.session:
+                return known
+            created = known.created if known is not None else self._clock()
+            body = _encode(_Body(created, session))
+            written = await self._store.put(key, body, known.version if known is not None else 0, self._seconds)
+            if written is not None:
+                return SessionRecord(key, written.version, session, created, written.updated)
+            await asyncio.sleep(random.random() * 0.002 * attempt)
+        raise Conflict(f"The session was changed by others {ATTEMPTS} times in a row. Try again.")
+
+    async def find(self, key: SessionKey) -> SessionRecord | None:
+        stored = await self._store.get(key)
+        return None if stored is None else decode_session(stored)
+
+    async def delete(self, key: SessionKey) -> bool:
+        """End a session; False if there was none."""
+        return await self._store.delete(key)
+
+    async def list_records(self, owner: SessionOwner, skip: int, take: int) -> SessionRecordPage:
+        """The owner's sessions, the last changed one first."""
+        page = await self._store.list_sessions(owner, skip, take)
+        return SessionRecordPage([decode_session(stored) for stored in page.sessions], page.total)
+
+    async def _renew(self, stored: StoredSession) -> None:
+        """Keep a session alive that is only read, now and then."""
+        now = self._clock()
+        last = max(stored.updated, self._renewed.get(stored.key) or 0.0)
+        if now - last > self._seconds / RENEWALS_PER_LIFE:
+            self._renewed.put(stored.key, now)
+            await self._store.renew(stored.key, self._seconds)
+
+
+def decode_session(stored: StoredSession) -> SessionRecord:
+    """Raises StoreError for a body that this gateway cannot read."""
+    try:
+        body = _decode(stored.body)
+    except msgspec.MsgspecError as error:
+        raise StoreError("A stored session cannot be read.") from error
+    return SessionRecord(stored.key, stored.version, body.session, body.created, stored.updated)
+
+
+def check_size(session: Session) -> None:
+    if len(session.added) > MAX_ITEMS or len(session.removed) > MAX_ITEMS:
+        raise InvalidRequest(f"A session can have {MAX_ITEMS} items added and as many removed; delete some first.")
