@@ -61,12 +61,13 @@ class Sessions:
         """The session for a request; one that cannot be read counts as empty, visibly."""
         try:
             stored = await self._store.get(key)
-            if stored is not None:
-                await self._renew(stored)
+            if stored is None:
+                return SessionUse(key, Session(), is_stored=False)
+            await self._renew(stored)
+            return SessionUse(key, decode_session(stored).session, is_stored=True)
         except StoreError:
             degraded.add("session")
             return SessionUse(key, Session(), is_stored=True)
-        return SessionUse(key, decode_session(stored).session if stored is not None else Session(), stored is not None)
 
     async def save(self, use: SessionUse, apply: Apply, degraded: MutableSet[str]) -> None:
         """Store what a request changes, and its session if it is the first one."""
