@@ -58,6 +58,7 @@ from gateway.redaction import build_redactor
 from gateway.resources.registry import ResourceRegistry, load_registry
 from gateway.semantic.factory import open_vectors
 from gateway.semantic.service import SemanticService
+from gateway.sessions.sessions import Sessions
 from gateway.settings import Settings, is_loopback
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.monitored import MonitoredStore
@@ -81,6 +82,7 @@ SECRET = "secret:blocks"
 # While a thread compiles policies, the loop waits at most this long for the interpreter; Python's default of 5 ms
 # would slow down every chat.
 SWITCH_SECONDS = 0.0005
+DAY_SECONDS = 86_400.0
 
 
 @dataclass
@@ -158,7 +160,10 @@ class Gateway:
         receipts = await open_receipts(settings.store)
         recorder = build_recorder(settings, receipts) if settings.receipts.enabled else None
         limit = settings.limits.reply_bytes
-        pipeline = Pipeline(routes, builder, hidden_turns, settings.defaults, semantic, timings, limit, recorder)
+        sessions = Sessions(stores.sessions, settings.sessions.days * DAY_SECONDS)
+        pipeline = Pipeline(
+            routes, builder, hidden_turns, settings.defaults, semantic, timings, limit, recorder, sessions
+        )
         gateway = cls(
             settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline, receipts
         )

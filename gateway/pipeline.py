@@ -1,6 +1,6 @@
 """The walk of one request: prepare it, then converse. Rooms meet here and nowhere else."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
@@ -14,7 +14,8 @@ from gateway.conversation.stream_loop import StreamLoop
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.injection import Injection
-from gateway.domain.scope import Scope
+from gateway.domain.scope import ContextRequest, Scope
+from gateway.domain.session import SessionKey
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import Upstream, intersect_capabilities
 from gateway.injection.compose import choose_target, compose, encode_body
@@ -26,7 +27,10 @@ from gateway.scopes.chat_body import check_messages, decode_chat
 from gateway.scopes.context_request import read_context_request
 from gateway.scopes.model_rights import require_model, require_one_model
 from gateway.scopes.scope import build_scope, choose_model
+from gateway.scopes.session_scope import announce_content, apply_session, check_pinned, check_session_id
 from gateway.semantic.searcher import SemanticSearcher, WorkspaceSearcher
+from gateway.sessions.changes import SessionChange
+from gateway.sessions.sessions import Sessions, SessionUse
 from gateway.settings import DefaultSettings
 from gateway.upstreams.routes import ChatSender, Routes
 
@@ -43,6 +47,7 @@ class PreparedRequest:
     injection: Injection
     outgoing: OutgoingBody
     plan: LoopPlan | None  # None: no tools of ours, so the reply is relayed
+    session: SessionUse | None = None
 
     @property
     def body(self) -> bytes:
@@ -62,13 +67,15 @@ class Pipeline:
     timings: ConversationTimings = DEFAULT_TIMINGS
     reply_bytes: int = REPLY_BYTES  # of all turns of an exchange
     receipts: ReceiptRecorder | None = None
+    sessions: Sessions = field(default_factory=Sessions)
 
     async def prepare(self, exchange: Exchange, body: bytes) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
         request = decode_chat(body)
         exchange.note_time("decode")
         asked = read_context_request(exchange.context_headers, request.fields.get("context"))
-        scope = build_scope(asked, request.model, exchange.principal, exchange.snapshot)
+        session = await self._open_session(exchange, asked) if asked.session else None
+        scope = self._build_scope(exchange, asked, request.model, session)
         model = choose_model(request.model, scope, self.defaults.model)
         require_model(exchange.principal, model)
         require_one_model(exchange.principal, body)
@@ -90,11 +97,14 @@ class Pipeline:
         max_turns = scope.max_turns or self.defaults.max_turns
         plan = plan_turns(request, outgoing, client, injection.tools, can, TurnLimits(max_turns, self.reply_bytes))
         exchange.note_time("compose")
-        return PreparedRequest(request, owner, scope, model, upstreams, injection, outgoing, plan)
+        return PreparedRequest(request, owner, scope, model, upstreams, injection, outgoing, plan, session)
 
     async def converse(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         """Record it, send it, run our tools in between, and return the client's reply."""
-        receipts = self.receipts
+        session, receipts = prepared.session, self.receipts
+        if session is not None:
+            change = find_session_change(prepared.scope)
+            await self.sessions.save(session, lambda state: change.apply(state, exchange.snapshot), exchange.degraded)
         if receipts is None:
             return await self._send(exchange, prepared)
         if (committing := receipts.start(exchange, prepared.request.raw)) is not None:
@@ -102,7 +112,7 @@ class Pipeline:
         return receipts.watch(exchange, await self._send(exchange, prepared))
 
     async def _send(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
-        stream = prepared.request.stream
+        session, stream = prepared.session, prepared.request.stream
         sender = ChatSender(self.routes, prepared.upstreams, prepared.model, stream, exchange.forwarded)
         if prepared.plan is None:
             return await Conversation(exchange, sender.send, timings=self.timings).relay(prepared.body)
@@ -112,6 +122,8 @@ class Pipeline:
             began = perf_counter()
             result = await runner.run(call.name, call.arguments)
             exchange.note_tool(call.name, call.arguments, result, perf_counter() - began)
+            if session is not None and call.name == runner.tools.get and session.retains:
+                await self.sessions.retain(session, result.resources, exchange.degraded)
             return result
 
         async def keep(turn: HiddenTurn) -> None:
@@ -122,8 +134,37 @@ class Pipeline:
             return await conversation.stream(StreamLoop(prepared.plan))
         return await conversation.answer(ReplyLoop(prepared.plan))
 
+    async def _open_session(self, exchange: Exchange, asked: ContextRequest) -> SessionUse:
+        """The session as this request leaves it; nothing is stored before the request is sent."""
+        principal, snapshot = exchange.principal, exchange.snapshot
+        key = SessionKey(
+            principal.workspace, principal.key or principal.name, asked.user or "", check_session_id(asked)
+        )
+        check_pinned(asked, principal, snapshot)
+        use = await self.sessions.open(key, exchange.degraded)
+        change = SessionChange(asked.pin, asked.unpin)
+        return use if change.is_empty else replace(use, current=change.apply(use.session, snapshot))
+
+    def _build_scope(
+        self, exchange: Exchange, asked: ContextRequest, model: str | None, use: SessionUse | None
+    ) -> Scope:
+        principal, snapshot = exchange.principal, exchange.snapshot
+        if use is None:
+            return build_scope(asked, model, principal, snapshot)
+        session = use.current or use.session
+        asked = apply_session(asked, session, principal, snapshot)
+        scope = build_scope(asked, model, principal, snapshot, session)
+        note = announce_content(session, scope.node.path if scope.node is not None else None, snapshot)
+        return replace(scope, request=replace(asked, items=(*asked.items, *note))) if note else scope
+
     def _make_runner(self, exchange: Exchange, injection: Injection) -> ToolRunner:
         assert injection.tools is not None
         workspace = exchange.principal.workspace
         finder = WorkspaceSearcher(self.searcher, workspace) if self.searcher is not None else None
         return ToolRunner(injection.selection, injection.tools, neutralize, finder)
+
+
+def find_session_change(scope: Scope) -> SessionChange:
+    """What a request changes in its session: items by name, and the content if it names another."""
+    asked = scope.request
+    return SessionChange(asked.pin, asked.unpin, scope.node.path if scope.node is not None else None)

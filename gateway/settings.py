@@ -234,6 +234,10 @@ class PriceSettings(Section):
     cached_input: float | None = Field(None, ge=0, allow_inf_nan=False)  # absent: as any other input
 
 
+class SessionStoreSettings(Section):
+    days: float = Field(30, gt=0, le=3650)  # without any use, after which a session ends
+
+
 class ResourceSettings(Section):
     exclude: list[str] = []  # resource types that policies may not use
 
@@ -259,6 +263,7 @@ class Settings(Section):
     quotas: QuotaSettings = QuotaSettings()
     receipts: ReceiptSettings = ReceiptSettings()
     prices: dict[str, PriceSettings] = {}  # by model; "gpt-4o*" stands for all that begin so
+    sessions: SessionStoreSettings = SessionStoreSettings()
     semantic: SemanticSettings = SemanticSettings()
     log: LogSettings = LogSettings()
 

@@ -4,7 +4,14 @@ import sys
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from gateway.collectors.effective import NOTHING, find_excluded, find_included, match_languages
+from gateway.collectors.effective import (
+    NO_ITEMS,
+    NOTHING,
+    find_excluded,
+    find_included,
+    find_session_items,
+    match_languages,
+)
 from gateway.domain.candidate import Assignment
 from gateway.domain.injection import Injection, OwnTools
 from gateway.domain.memory_budget import SharedValue
@@ -77,7 +84,8 @@ def make_scope_key(scope: Scope, snapshot: Snapshot, tools: OwnTools | None, tok
         budget,
         match_languages(snapshot.languages, asked.language) if asked.language is not None else None,
         find_included(scope, snapshot) if asked.include else (),
-        find_excluded(scope, snapshot) if asked.exclude else NOTHING,
+        find_excluded(scope, snapshot) if asked.exclude or scope.session is not None else NOTHING,
+        find_session_items(scope, snapshot) if scope.session is not None else NO_ITEMS,
     )
 
 

@@ -60,7 +60,7 @@ def collect_contexts(scope: EffectiveScope, snapshot: Snapshot, merge: Merge) ->
 
 
 def propose_assigned(scope: EffectiveScope, snapshot: Snapshot) -> Iterable[Candidate]:
-    wanted = set(scope.include)
+    wanted = {*scope.include, *scope.added, *scope.retained}
     for context in scope.contexts:
         why = explain_context(context, snapshot)
         for resource in snapshot.contexts[context.alias].resources:
@@ -78,10 +78,14 @@ def propose_assigned(scope: EffectiveScope, snapshot: Snapshot) -> Iterable[Cand
 
 
 def propose_named(scope: EffectiveScope, snapshot: Snapshot) -> Iterable[Candidate]:
-    """Resources that the request names by id."""
-    for identity in scope.include:
-        resource = snapshot.resources[identity]
-        yield Candidate(resource, Level.SESSION, "", "include", "named by the request", named=True)
+    """Resources that the session or the request names by id."""
+    for ids, via, why in (
+        (scope.added, "session", "added to the session"),
+        (scope.include, "include", "named by the request"),
+        (scope.retained, "retained", "fetched earlier in the session"),
+    ):
+        for identity in ids:
+            yield Candidate(snapshot.resources[identity], Level.SESSION, "", via, why, named=True)
 
 
 def is_available(candidate: Candidate, scope: EffectiveScope) -> bool:

@@ -1,6 +1,7 @@
 """From a Scope to what it comes down to: known ids, and nothing that makes no difference."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from gateway.domain.candidate import Assignment, Level
 from gateway.domain.effective_scope import AppliedContext, EffectiveScope
@@ -15,13 +16,16 @@ NOTHING: frozenset[str] = frozenset()
 def reduce_scope(scope: Scope, found: Sequence[Assignment], snapshot: Snapshot) -> EffectiveScope:
     """What a scope comes down to, given the assignments that apply to it; raises UnknownAlias."""
     include = find_included(scope, snapshot)
-    named = [snapshot.resources[identity] for identity in include]
+    added, retained = find_session_items(scope, snapshot)
+    named = [snapshot.resources[identity] for identity in (*include, *added, *retained)]
     aliases = dict.fromkeys([*(one.context for one in found), *(resource.context for resource in named)])
     traits = [snapshot.get_traits(alias) for alias in aliases]
     told_apart = NOTHING.union(*(one.readers for one in traits), {ANY_GROUP})
     return EffectiveScope(
         contexts=tuple(AppliedContext(one.level, one.context, is_mandatory(one, scope, snapshot)) for one in found),
         include=include,
+        added=added,
+        retained=retained,
         exclude=find_excluded(scope, snapshot),
         languages=match_languages(NOTHING.union(*(one.languages for one in traits)), scope.request.language),
         readers=scope.readers & told_apart,
@@ -46,7 +50,33 @@ def find_included(scope: Scope, snapshot: Snapshot) -> tuple[str, ...]:
 def find_excluded(scope: Scope, snapshot: Snapshot) -> frozenset[str]:
     """The ids among what a request excludes; with the snapshot's own strings, since the client's may be long."""
     asked, resources = scope.request.exclude, snapshot.resources
+    if scope.session is not None and scope.session.removed:
+        # What a request names itself comes in for this once.
+        asked = asked.union(scope.session.removed).difference(scope.request.include)
     return frozenset(resources[identity].id for identity in asked if identity in resources) if asked else NOTHING
+
+
+class SessionItems(NamedTuple):
+    """Ids of the resources that a session brings, with the snapshot's own strings."""
+
+    added: tuple[str, ...] = ()
+    retained: tuple[str, ...] = ()
+
+
+NO_ITEMS = SessionItems()
+
+
+def find_session_items(scope: Scope, snapshot: Snapshot) -> SessionItems:
+    """What the session brings and the caller may still read; what no longer exists is left out."""
+    session = scope.session
+    if session is None or not scope.takes_part:
+        return NO_ITEMS
+
+    def find_known(ids: Iterable[str]) -> tuple[str, ...]:
+        known = (snapshot.resources.get(identity) for identity in ids)
+        return tuple(one.id for one in known if one is not None and may_read(scope.readers, one.readers))
+
+    return SessionItems(find_known(session.added), find_known(session.retained))
 
 
 def match_languages(known: Iterable[str], asked: str | None) -> frozenset[str] | None:

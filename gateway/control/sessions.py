@@ -9,7 +9,7 @@ from gateway.domain.session import SessionKey, SessionRecord, SessionSettings
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Forbidden, NotFound, UserNotAllowed
 from gateway.policies.repository import PolicyRepository
-from gateway.sessions.changes import add_items, remove_items, without
+from gateway.sessions.changes import add_items, drop_ids, remove_items
 from gateway.sessions.sessions import SessionRecordPage, Sessions
 from gateway.stores.protocols import SessionOwner
 
@@ -77,7 +77,7 @@ class SessionManager:
         if identity not in record.session.removed:
             raise NotFound(f"{identity!r} was not removed from the session.")
         return await self._sessions.change(
-            key, lambda session: replace(session, removed=without(session.removed, [identity]))
+            key, lambda session: replace(session, removed=drop_ids(session.removed, [identity]))
         )
 
     def list_items(self, caller: Principal, record: SessionRecord) -> list[SessionItem]:

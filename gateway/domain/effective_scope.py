@@ -20,6 +20,8 @@ class EffectiveScope:
 
     contexts: tuple[AppliedContext, ...]  # from broad to narrow
     include: tuple[str, ...] = ()  # ids of resources that the request names
+    added: tuple[str, ...] = ()  # ids of resources that somebody added to the session
+    retained: tuple[str, ...] = ()  # ids of resources that the model fetched in the session
     exclude: frozenset[str] = frozenset()  # ids of resources
     languages: frozenset[str] | None = None  # of resources, in lower case; None: any
     readers: frozenset[str] = frozenset()  # the caller's identities that a reader list of a resource names

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.domain.agent import UNTUNED_SELECTION, Agent, Profile, Prompt, SelectionSettings
+from gateway.domain.agent import UNTUNED_SELECTION, Agent, ModelDefaults, Placement, Profile, Prompt, SelectionSettings
 from gateway.domain.node import Node
+from gateway.domain.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,12 @@ class ContextRequest:
     type: str | None = None
     budget: int | None = None
     inject: bool = True
+    says_inject: bool = False  # the request itself says whether to inject
     contexts: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     exclude: frozenset[str] = frozenset()
+    pin: tuple[str, ...] = ()  # to add to the session
+    unpin: tuple[str, ...] = ()  # to remove from it
     selection: SelectionSettings = UNTUNED_SELECTION
     refs: dict[str, Any] = field(default_factory=dict)
     vars: dict[str, str] = field(default_factory=dict)
@@ -58,6 +62,7 @@ class Scope:
     readers: frozenset[str]  # the identities that reader lists are checked against
     bound: bool  # the agent comes with the key and cannot be switched off
     contexts: tuple[str, ...] = ()  # that the request names, for the level `request`
+    session: Session | None = None
 
     @property
     def selection(self) -> SelectionSettings:
@@ -67,5 +72,21 @@ class Scope:
 
     @property
     def max_turns(self) -> int | None:
-        """How many upstream calls the agent allows; None: it does not say."""
+        """How many upstream calls the session or the agent allows; None: they do not say."""
+        if self.session is not None and self.session.settings.max_turns is not None:
+            return self.session.settings.max_turns
         return self.agent.max_turns if self.agent is not None else None
+
+    @property
+    def placement(self) -> Placement | None:
+        """Where the volatile block goes, by session, agent or profile; None: they do not say."""
+        if self.session is not None and self.session.settings.placement is not None:
+            return self.session.settings.placement
+        sources = (source for source in (self.agent, self.profile) if source is not None)
+        return next((source.placement for source in sources if source.placement is not None), None)
+
+    @property
+    def model_defaults(self) -> list[ModelDefaults]:
+        """What session, agent and profile send where the request says nothing, the first that says it first."""
+        own = [self.session.settings.defaults] if self.session is not None else []
+        return own + [source.defaults for source in (self.agent, self.profile) if source is not None]

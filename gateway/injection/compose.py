@@ -66,8 +66,7 @@ def compose(
 
 def choose_target(model: str, scope: Scope, can: Capabilities, default: Placement) -> PlacementTarget:
     """Where the texts go, so that every upstream that may serve the request accepts them."""
-    agent, profile = scope.agent, scope.profile
-    placement = (agent and agent.placement) or (profile and profile.placement) or default
+    placement = scope.placement or default
     if placement is Placement.TURN and not can.system_anywhere:
         placement = Placement.TURN_USER
     return PlacementTarget(model, placement, can.cache_marker, can.developer)
@@ -79,15 +78,13 @@ def encode_body(request: ChatRequest, outgoing: OutgoingBody) -> bytes:
 
 
 def find_missing_defaults(request: ChatRequest, scope: Scope) -> dict[str, Any]:
-    """Defaults of the agent or profile that the request does not set."""
+    """Defaults of the session, agent or profile that the request does not set."""
     given: dict[str, Any] = {}
-    for source in (scope.agent, scope.profile):
-        if source is not None:
-            defaults = source.defaults
-            for name in DEFAULTED:
-                value = getattr(defaults, name)
-                if value is not None and name not in given and not request.has(name):
-                    given[name] = value
+    for defaults in scope.model_defaults:
+        for name in DEFAULTED:
+            value = getattr(defaults, name)
+            if value is not None and name not in given and not request.has(name):
+                given[name] = value
     if "max_tokens" in given and request.has("max_completion_tokens"):
         del given["max_tokens"]
     return given

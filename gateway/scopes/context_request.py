@@ -143,9 +143,12 @@ def build_context_request(given: dict[str, str], body: ContextObject) -> Context
         **names,
         budget=parse_budget(given["budget"]) if "budget" in given else body.budget,
         inject=parse_switch(given["inject"]) if "inject" in given else body.inject != "off",
+        says_inject="inject" in given or body.inject is not None,
         contexts=tuple(dict.fromkeys(split_list(given["contexts"]) if "contexts" in given else body.contexts)),
         include=tuple(dict.fromkeys(split_list(given["include"]) if "include" in given else body.include)),
         exclude=frozenset(split_list(given["exclude"]) if "exclude" in given else body.exclude),
+        pin=tuple(dict.fromkeys(split_list(given["pin"]) if "pin" in given else body.pin)),
+        unpin=tuple(dict.fromkeys(split_list(given["unpin"]) if "unpin" in given else body.unpin)),
         selection=SelectionSettings.from_data(body.selection.model_dump()) if body.selection else SelectionSettings(),
         refs=body.refs,
         vars={name: format_variable(value) for name, value in body.vars.items()},
@@ -156,14 +159,13 @@ def build_context_request(given: dict[str, str], body: ContextObject) -> Context
 
 
 def check_pins(given: dict[str, str], body: ContextObject) -> None:
-    """Raise if the request would change its session."""
+    """Raise if the request would change a session and names none."""
     for name in SESSION_LISTS:
         if name not in given and not getattr(body, name):
             continue
         param = f"x-context-{name}" if name in given else f"context.{name}"
         if not given.get("session") and not body.session:
             raise SessionRequired(f"{param} changes the session: send x-context-session too.", param=param)
-        raise InvalidRequest(f"{param} is not supported yet.", param=param)
 
 
 def parse_budget(text: str) -> int:

@@ -8,6 +8,7 @@ from gateway.domain.context import Context
 from gateway.domain.node import Node
 from gateway.domain.principal import ANY_GROUP, Principal, may_read
 from gateway.domain.scope import ContextRequest, Scope
+from gateway.domain.session import Session
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import (
     AgentConflict,
@@ -23,7 +24,13 @@ AGENT_MODEL = "agent:"
 T = TypeVar("T")
 
 
-def build_scope(asked: ContextRequest, model: str | None, principal: Principal, snapshot: Snapshot) -> Scope:
+def build_scope(
+    asked: ContextRequest,
+    model: str | None,
+    principal: Principal,
+    snapshot: Snapshot,
+    session: Session | None = None,
+) -> Scope:
     """The scope of a request; raises UnknownAlias, AgentConflict or UserNotAllowed."""
     if asked.user is not None and "act_as_user" not in principal.rights:
         raise UserNotAllowed("This key may not act for users.", param=asked.where("user"))
@@ -42,6 +49,7 @@ def build_scope(asked: ContextRequest, model: str | None, principal: Principal, 
         readers=readers,
         bound=bound,
         contexts=find_contexts(asked, readers, snapshot) if asked.contexts else (),
+        session=session,
     )
 
 
@@ -141,14 +149,18 @@ def decide_participation(agent: Agent | None, profile: Profile | None) -> bool:
 
 
 def choose_model(model: str | None, scope: Scope, default: str | None) -> str:
-    """The client's model; if that is missing or names an agent: the agent's, the profile's or the default one."""
+    """The client's model; if that is missing or names an agent: that of session, agent, profile or settings."""
     chosen = model
     if model is None or model.startswith(AGENT_MODEL):
-        chosen = find_own_model(scope.agent, scope.profile) or default
+        chosen = find_session_model(scope.session) or find_own_model(scope.agent, scope.profile) or default
     if not chosen:
         message = "No model was specified, and neither agent, profile nor settings define one."
         raise ModelRequired(message, param="model")
     return chosen
+
+
+def find_session_model(session: Session | None) -> str | None:
+    return None if session is None else session.settings.defaults.model
 
 
 def find_own_model(agent: Agent | None, profile: Profile | None) -> str | None:

@@ -19,6 +19,10 @@ class SessionChange:
     unpin: tuple[str, ...] = ()
     content: str | None = None  # None: stays
 
+    @property
+    def is_empty(self) -> bool:
+        return not self.pin and not self.unpin and self.content is None
+
     def apply(self, session: Session, snapshot: Snapshot) -> Session:
         """The session afterwards; the same object if nothing changes."""
         if self.pin or self.unpin:
@@ -51,8 +55,8 @@ def remove_items(session: Session, ids: Iterable[str], snapshot: Snapshot) -> Se
     kept_out = [one for one in wanted if one not in here or is_always(one, snapshot)]
     return replace(
         session,
-        added=without(session.added, wanted),
-        retained=without(session.retained, wanted),
+        added=drop_ids(session.added, wanted),
+        retained=drop_ids(session.retained, wanted),
         removed=tuple(dict.fromkeys((*session.removed, *kept_out))),
     )
 
@@ -60,11 +64,11 @@ def remove_items(session: Session, ids: Iterable[str], snapshot: Snapshot) -> Se
 def retain_items(session: Session, ids: Iterable[str]) -> Session:
     """Keep what the model fetched, the latest last."""
     fetched = tuple(dict.fromkeys(ids))
-    kept = (*without(session.retained, fetched), *without(fetched, (*session.added, *session.removed)))
+    kept = (*drop_ids(session.retained, fetched), *drop_ids(fetched, (*session.added, *session.removed)))
     return session if kept == session.retained else replace(session, retained=kept[-MAX_RETAINED:])
 
 
-def without(ids: Iterable[str], gone: Sequence[str]) -> tuple[str, ...]:
+def drop_ids(ids: Iterable[str], gone: Sequence[str]) -> tuple[str, ...]:
     left_out = set(gone)
     return tuple(one for one in ids if one not in left_out)
 

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, MutableSet
+from collections.abc import Callable, Iterable, MutableSet
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -12,7 +12,8 @@ import msgspec
 from gateway.domain.lru import LruCache
 from gateway.domain.session import Session, SessionKey, SessionRecord
 from gateway.errors import Conflict, InvalidRequest, StoreError
-from gateway.sessions.changes import MAX_ITEMS
+from gateway.sessions.changes import MAX_ITEMS, retain_items
+from gateway.stores.memory_sessions import MemorySessionStore
 from gateway.stores.protocols import SessionOwner, SessionStore, StoredSession
 
 ATTEMPTS: Final = 50  # at a change, while others change the same session
@@ -44,17 +45,26 @@ class SessionUse:
     """The session of one request."""
 
     key: SessionKey
-    session: Session
-    is_stored: bool  # False: this is its first request, or it could not be read
+    session: Session  # as it is stored
+    is_stored: bool  # False: this is its first request
+    current: Session | None = None  # with what the request adds and removes; None: it does neither
+
+    @property
+    def retains(self) -> bool:
+        """Whether resources that the model fetches stay in the session."""
+        return self.session.settings.retain is not False
 
 
 class Sessions:
     """Reads and changes sessions; `seconds` without any use end one."""
 
     def __init__(
-        self, store: SessionStore, seconds: float = DEFAULT_SECONDS, clock: Callable[[], float] = time.time
+        self,
+        store: SessionStore | None = None,
+        seconds: float = DEFAULT_SECONDS,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._store, self._seconds, self._clock = store, seconds, clock
+        self._store, self._seconds, self._clock = store or MemorySessionStore(), seconds, clock
         self._renewed: LruCache[SessionKey, float] = LruCache(REMEMBERED, REMEMBERED)
 
     async def open(self, key: SessionKey, degraded: MutableSet[str]) -> SessionUse:
@@ -77,6 +87,12 @@ class Sessions:
             await self.change(use.key, apply)
         except (StoreError, Conflict):
             degraded.add("session")
+
+    async def retain(self, use: SessionUse, fetched: Iterable[str], degraded: MutableSet[str]) -> None:
+        """Keep what the model fetched for the requests to come."""
+        ids = tuple(fetched)
+        if ids:
+            await self.save(use, lambda session: retain_items(session, ids), degraded)
 
     async def change(self, key: SessionKey, apply: Apply) -> SessionRecord:
         """Apply a change to the current state, as often as others get in between; creates the session."""

@@ -10,6 +10,7 @@ from gateway.control.documents import Documents
 from gateway.control.keys import Keys
 from gateway.control.links import Links
 from gateway.control.services import ControlServices
+from gateway.control.sessions import SessionManager
 from gateway.edge.manage.app import build_api_app
 from gateway.edge.manage.audit import AuditRoutes
 from gateway.edge.manage.bundle import BundleRoutes
@@ -27,6 +28,7 @@ from gateway.edge.manage.resource_types import ResourceTypeRoutes
 from gateway.edge.manage.resources import ResourceRoutes
 from gateway.edge.manage.routes import RouteGroup
 from gateway.edge.manage.search import SearchRoutes
+from gateway.edge.manage.sessions import SessionRoutes
 from gateway.edge.manage.usage import UsageRoutes
 from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
@@ -78,6 +80,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         AuditRoutes(parts.records),
         QuotaRoutes(parts.policies),
         ReceiptRoutes(parts.receipts),
+        SessionRoutes(SessionManager(parts.pipeline.sessions, parts.policies)),
         KeyRoutes(Keys(parts.policies, parts.settings.auth.keys)),
     )
     return build_api_app(groups, parts.settings.limits)

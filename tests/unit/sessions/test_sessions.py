@@ -49,7 +49,11 @@ async def test_a_session_is_read_with_all_that_was_stored() -> None:
 
 async def test_changes_at_once_are_all_kept() -> None:
     sessions = Sessions(MemorySessionStore())
-    await asyncio.gather(*(sessions.change(KEY, lambda s, n=n: add_items(s, [f"c/{n}"])) for n in range(20)))
+
+    async def add(name: str) -> None:
+        await sessions.change(KEY, lambda session: add_items(session, [name]))
+
+    await asyncio.gather(*(add(f"c/{n}") for n in range(20)))
     found = await sessions.find(KEY)
     assert found is not None
     assert sorted(found.session.added) == sorted(f"c/{n}" for n in range(20))

@@ -1,0 +1,61 @@
+"""What a session adds to a request: its content and settings, where the request says nothing itself."""
+
+from dataclasses import replace
+
+from gateway.domain.principal import Principal, may_read
+from gateway.domain.scope import ContextRequest, RequestItem
+from gateway.domain.session import Session
+from gateway.domain.snapshot import Snapshot
+from gateway.errors import InvalidRequest, UnknownAlias
+from gateway.scopes.scope import find_longest_prefix, may_read_node
+
+LONGEST_ID = 256  # characters of a session's id
+
+
+def check_session_id(asked: ContextRequest) -> str:
+    """The id of the session that the request names; raises InvalidRequest for one that is too long."""
+    identity = asked.session or ""
+    if len(identity) > LONGEST_ID:
+        raise InvalidRequest(f"A session's id has at most {LONGEST_ID} characters.", param=asked.where("session"))
+    return identity
+
+
+def check_pinned(asked: ContextRequest, principal: Principal, snapshot: Snapshot) -> None:
+    """Raise UnknownAlias for a resource that does not exist or that the caller may not read."""
+    readers = principal.readers(asked.user)
+    for name, ids in (("pin", asked.pin), ("unpin", asked.unpin)):
+        for identity in ids:
+            resource = snapshot.resources.get(identity)
+            if resource is None or not may_read(readers, resource.readers):
+                visible = (one.id for one in snapshot.resources.values() if may_read(readers, one.readers))
+                raise UnknownAlias("resource", identity, visible, param=asked.where(name))
+
+
+def apply_session(asked: ContextRequest, session: Session, principal: Principal, snapshot: Snapshot) -> ContextRequest:
+    """The request with what its session says; content that is gone or forbidden counts as none."""
+    settings = session.settings
+    injects = asked.inject if asked.says_inject or settings.inject is None else settings.inject
+    return replace(
+        asked,
+        content=asked.content or find_content(session, principal.readers(asked.user), snapshot),
+        budget=asked.budget if asked.budget is not None else settings.budget,
+        inject=injects,
+        selection=asked.selection.override(settings.selection),
+    )
+
+
+def find_content(session: Session, readers: frozenset[str], snapshot: Snapshot) -> str | None:
+    """The path of the session's content, as far down as it exists."""
+    if session.content is None:
+        return None
+    path = snapshot.node_ids.get(session.content, session.content).strip("/")
+    node = find_longest_prefix(path, readers, snapshot)
+    return node.path if node is not None and may_read_node(node, readers, snapshot) else None
+
+
+def announce_content(session: Session, path: str | None, snapshot: Snapshot) -> tuple[RequestItem, ...]:
+    """A note to the model when the conversation turns to other content, if the session wants one."""
+    if not session.settings.announce or session.content in (None, path) or path is None:
+        return ()
+    node = snapshot.nodes[path]
+    return (RequestItem("Change of content", f"The conversation is now about {node.title} ({path})."),)
