@@ -250,6 +250,7 @@ class Gateway:
             store=self.store,
             links=self.links,
             pipeline=self.pipeline,
+            sessions=self.pipeline.sessions,
             threads=self.threads,
             extractor=self.extractor,
             receipts=self.receipts,

@@ -40,7 +40,7 @@ class Sample:
 
     def named(self, world: World, by_id: bool = False) -> dict[str, str]:
         """What the parameters of its path are in a world."""
-        values = world.ids if by_id else world.values
+        values = world.ids if by_id and not self.path.startswith("/sessions") else world.values
         if self.path.endswith("/refresh"):
             return {**values, "resource": values["link"]}
         if self.path.endswith("/usage"):
@@ -111,6 +111,7 @@ def list_kind_samples(kind: str) -> tuple[Sample, ...]:
 
 
 CONTEXT, RESOURCE, NODE = "/contexts/{context}", "/contexts/{context}/resources/{resource}", "/content/{node:path}"
+SESSION, OWN = "/sessions/{session}", "user="  # of the caller itself
 RESOLVE = {"context": {"agent": "<one>", "content": "<one>"}, "query": "What is it about?"}
 BUNDLE = {"agents": {"<new>": {"instructions": "Be brief."}}}
 
@@ -155,6 +156,14 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("POST", "/import", BUNDLE),
     Sample("GET", "/audit"),
     Sample("GET", "/quotas"),
+    Sample("GET", "/sessions"),
+    Sample("GET", SESSION, query=OWN),
+    Sample("PUT", SESSION, {"settings": {"budget": 500}, "content": "<one>"}, query=OWN),
+    Sample("DELETE", SESSION, query=OWN, status=204),
+    Sample("GET", f"{SESSION}/items", query=OWN),
+    Sample("POST", f"{SESSION}/items", {"id": "<one>/guide"}, query=OWN, status=201),
+    Sample("DELETE", f"{SESSION}/items/{{context}}/{{resource}}", query=OWN),
+    Sample("POST", f"{SESSION}/items/{{context}}/{{resource}}/restore", query=OWN),
     Sample("GET", "/receipts"),
     Sample("GET", "/receipts/export"),
     Sample("GET", "/receipts/{receipt}"),

@@ -12,7 +12,9 @@ import orjson
 
 from gateway.domain.receipt import Receipt
 from gateway.domain.record import Author, RecordKey, RecordWrite
+from gateway.domain.session import Session, SessionKey
 from gateway.ids import encode_id_time
+from gateway.stores.protocols import SessionOwner
 from tests.support.gateway import POLICIES, Client, Thread, running_gateway
 
 KINDS = ("contexts", "profiles", "agents", "prompts")
@@ -77,6 +79,7 @@ class World:
             "key": self.key,
             "type": "text",
             "receipt": self.receipt.id,
+            "session": self.name("talk"),
         }
 
     @property
@@ -156,10 +159,12 @@ class Stage:
         self.worlds = worlds
         self._seeded: list[dict[RecordKey, Any]] = []
         store = Path(client.app.settings.store.removeprefix("sqlite:///"))
+        self._sessions = sqlite3.connect(store, check_same_thread=False)
         self._receipts = sqlite3.connect(store.with_name(f"{store.stem}-receipts.db"), check_same_thread=False)
 
     def close(self) -> None:
         self._receipts.close()
+        self._sessions.close()
 
     @property
     def _policies(self) -> Any:
@@ -179,9 +184,11 @@ class Stage:
         """What a workspace has stored now."""
         every = (record for kind in EVERY_KIND for record in self._policies.list_records(kind))
         records = {record.key: record for record in every if record.key.workspace == workspace}
-        return records | {
-            RecordKey(workspace, "receipts", id): one for id, one in self._list_receipts(workspace).items()
-        }
+        receipts = self._list_receipts(workspace).items()
+        query = "SELECT principal, user, id, body FROM sessions WHERE workspace = ?"
+        rows = self._sessions.execute(query, (workspace.encode(),))
+        sessions = {RecordKey(workspace, "sessions", repr(key)): body for *key, body in rows}
+        return records | sessions | {RecordKey(workspace, "receipts", id): one for id, one in receipts}
 
     def _list_receipts(self, workspace: str) -> dict[str, Any]:
         query = "SELECT lower(hex(id)), status, summary FROM receipts WHERE workspace = ?"
@@ -199,7 +206,22 @@ class Stage:
                 await self._policies.commit(writes, Author(f"seeder of {world.mark}", "import"))
             await self._keep_upload(world)
             await self.client.app.receipts.write([world.receipt], "boot of the tests")
+            await self._keep_sessions(world)
         self._seeded = [self.held(world.workspace) for world in self.worlds]
+
+    async def _keep_sessions(self, world: World) -> None:
+        """Each caller has a session of its own, and nobody has any other."""
+        store, tone = self.client.app.stores.sessions, f"{world.name()}/tone"
+        session = Session(added=(tone,), removed=(tone,))
+        wanted = [
+            SessionKey(world.workspace, one.key or one.name, "", world.name("talk"))
+            for one in self.client.app.auth.list_principals(world.workspace)
+        ]
+        for stored in (await store.list_sessions(SessionOwner(world.workspace), 0, 1000)).sessions:
+            if stored.key not in wanted:
+                await store.delete(stored.key)
+        for key in wanted:
+            await self.client.app.pipeline.sessions.change(key, lambda _: session)
 
     async def _keep_upload(self, world: World) -> None:
         place = f"document:{sha256(world.workspace.encode()).hexdigest()}:{world.sha256}:0"

@@ -37,6 +37,7 @@ from gateway.links.cache import LinkCache
 from gateway.pipeline import Pipeline
 from gateway.policies.repository import PolicyRepository
 from gateway.resources.registry import ResourceRegistry
+from gateway.sessions.sessions import Sessions
 from gateway.settings import Settings
 from gateway.stores.protocols import EphemeralStore, ReceiptStore, RecordStore
 
@@ -52,6 +53,7 @@ class ManagementParts:
     store: EphemeralStore
     links: LinkCache
     pipeline: Pipeline
+    sessions: Sessions
     threads: FairThreads
     extractor: Extractor
     receipts: ReceiptStore
@@ -80,7 +82,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         AuditRoutes(parts.records),
         QuotaRoutes(parts.policies),
         ReceiptRoutes(parts.receipts),
-        SessionRoutes(SessionManager(parts.pipeline.sessions, parts.policies)),
+        SessionRoutes(SessionManager(parts.sessions, parts.policies)),
         KeyRoutes(Keys(parts.policies, parts.settings.auth.keys)),
     )
     return build_api_app(groups, parts.settings.limits)

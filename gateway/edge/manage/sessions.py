@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StrictBool
 
 from gateway.control.sessions import SessionItem, SessionManager, SessionOwnerChoice
 from gateway.domain.agent import ModelDefaults, Placement, SelectionSettings
@@ -16,6 +16,7 @@ from gateway.edge.manage.paging import Page, Paging, QueryParameters, build_page
 from gateway.edge.manage.routes import ApiRoute
 from gateway.edge.manage.views import to_datetime
 from gateway.errors import Conflict, NotFound
+from gateway.policies.shapes import Number, Whole
 from gateway.scopes.context_request import SelectionBody
 
 TAG = "sessions"
@@ -45,17 +46,17 @@ class SessionSettingsBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    inject: bool | None = Field(None, description="false: nothing is injected but what is mandatory.")
-    budget: int | None = Field(None, ge=0)
+    inject: StrictBool | None = Field(None, description="false: nothing is injected but what is mandatory.")
+    budget: Whole | None = Field(None, ge=0)
     selection: SelectionBody = SelectionBody()
     placement: Placement | None = None
-    max_turns: int | None = Field(None, ge=1, le=50)
-    retain: bool | None = Field(None, description="Whether resources that the model fetched stay in the session.")
-    announce: bool | None = Field(None, description="Whether the model is told when the content has changed.")
+    max_turns: Whole | None = Field(None, ge=1, le=50)
+    retain: StrictBool | None = Field(None, description="Whether resources that the model fetched stay in the session.")
+    announce: StrictBool | None = Field(None, description="Whether the model is told when the content has changed.")
     model: Label | None = None
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, ge=0, le=1)
-    max_tokens: int | None = Field(None, ge=1)
+    temperature: Number | None = Field(None, ge=0, le=2)
+    top_p: Number | None = Field(None, ge=0, le=1)
+    max_tokens: Whole | None = Field(None, ge=1)
 
 
 class SessionBody(BaseModel):

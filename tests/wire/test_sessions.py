@@ -1,0 +1,211 @@
+"""Sessions: what a conversation adds, removes and keeps, seen in the outgoing request."""
+
+import asyncio
+import hashlib
+from typing import Any
+
+import orjson
+import pytest
+
+from gateway.errors import StoreError
+from tests.support.gateway import Client, Start
+from tests.support.management_client import manage
+from tests.support.upstream import Upstream, call, say
+
+RULES = {
+    "rule-a": {"type": "text", "mode": "always", "data": {"content": "Rule A holds."}},
+    "rule-b": {"type": "text", "mode": "manual", "data": {"content": "Rule B holds."}},
+    "rule-c": {"type": "text", "mode": "on_demand", "data": {"content": "Rule C holds."}},
+    "must": {"type": "text", "mode": "always", "mandatory": True, "data": {"content": "This must hold."}},
+    "hers": {"type": "text", "mode": "manual", "readers": ["user:ann"], "data": {"content": "For Ann only."}},
+}
+POLICIES: dict[str, Any] = {
+    "contexts": {
+        "rules": {"resources": RULES},
+        "blog": {"resources": {"style": {"type": "text", "mode": "always", "data": {"content": "Write as a blog."}}}},
+    },
+    "agents": {"editor": {"contexts": ["rules"], "temperature": 0.1}},
+    "content": {"site": {"title": "Site", "children": {"blog": {"title": "Blog", "contexts": ["blog"]}}}},
+}
+TEXTS = {
+    "A": "Rule A holds",
+    "B": "Rule B holds",
+    "C": "Rule C holds",
+    "must": "must hold",
+    "blog": "as a blog",
+    "hers": "For Ann only",
+}
+BASE = {"A", "must"}
+
+
+@pytest.fixture
+def gateway(start: Start) -> Client:
+    return start(policies=POLICIES)
+
+
+def told(request: dict[str, Any]) -> set[str]:
+    """Which of the texts the model was told."""
+    texts = orjson.dumps(request["messages"]).decode()
+    return {name for name, text in TEXTS.items() if text in texts}
+
+
+async def ask(gateway: Client, upstream: Upstream, **said: Any) -> set[str]:
+    """What the model is told in the session `talk`, unless another is named."""
+    upstream.will(say("Done."))
+    answered = await gateway.chat(**{"session": "talk", "agent": "editor", **said})
+    assert answered.status == 200, answered.text
+    return told(upstream.requests[-1])
+
+
+async def test_the_flow_of_two_requests(gateway: Client, upstream: Upstream) -> None:
+    assert await ask(gateway, upstream) == BASE
+    added = await manage(gateway, "POST", "/sessions/talk/items", {"id": "rules/rule-b"})
+    assert (added.status, added.headers["location"]) == (201, "/api/v1/sessions/talk/items/rules/rule-b")
+    assert await ask(gateway, upstream, context={"include": ["rules/rule-c"]}) == {*BASE, "B", "C"}
+    assert await ask(gateway, upstream) == {*BASE, "B"}
+    assert await ask(gateway, upstream, session="another") == BASE
+
+
+async def test_pins_last_and_includes_do_not(gateway: Client, upstream: Upstream) -> None:
+    assert await ask(gateway, upstream, context={"pin": ["rules/rule-b"]}) == {*BASE, "B"}
+    assert await ask(gateway, upstream) == {*BASE, "B"}
+    assert await ask(gateway, upstream, context={"exclude": ["rules/rule-b"]}) == BASE
+    assert await ask(gateway, upstream) == {*BASE, "B"}
+    assert await ask(gateway, upstream, context={"unpin": ["rules/rule-b"]}) == BASE
+    assert await ask(gateway, upstream) == BASE
+
+
+async def test_what_was_removed_stays_removed_unless_it_is_mandatory(gateway: Client, upstream: Upstream) -> None:
+    assert await ask(gateway, upstream, context={"unpin": ["rules/rule-a", "rules/must"]}) == {"must"}
+    assert await ask(gateway, upstream) == {"must"}
+    assert await ask(gateway, upstream, context={"include": ["rules/rule-a"]}) == BASE
+    assert await ask(gateway, upstream) == {"must"}
+    restored = await manage(gateway, "POST", "/sessions/talk/items/rules/rule-a/restore")
+    assert restored.status == 200
+    assert await ask(gateway, upstream) == BASE
+
+
+async def test_the_content_is_kept_until_another_is_named(gateway: Client, upstream: Upstream) -> None:
+    assert await ask(gateway, upstream, context={"content": "site/blog"}) == {*BASE, "blog"}
+    assert await ask(gateway, upstream) == {*BASE, "blog"}
+    first = orjson.loads((await manage(gateway, "GET", "/sessions/talk")).raw)
+    assert await ask(gateway, upstream, context={"content": "site/blog"}) == {*BASE, "blog"}
+    again = orjson.loads((await manage(gateway, "GET", "/sessions/talk")).raw)
+    assert (first["content"], first["version"]) == ("site/blog", again["version"])
+    assert await ask(gateway, upstream, context={"content": "site"}) == BASE
+    assert await ask(gateway, upstream) == BASE
+
+
+async def test_the_model_is_told_of_a_change_if_the_session_wants_it(gateway: Client, upstream: Upstream) -> None:
+    settings = {"settings": {"announce": True}, "content": "site"}
+    assert (await manage(gateway, "PUT", "/sessions/talk", settings)).status == 200
+    await ask(gateway, upstream, context={"content": "site/blog"})
+    assert "now about Blog (site/blog)" in orjson.dumps(upstream.requests[-1]).decode()
+    await ask(gateway, upstream)
+    assert "now about" not in orjson.dumps(upstream.requests[-1]).decode()
+
+
+async def test_settings_hold_where_the_request_says_nothing(gateway: Client, upstream: Upstream) -> None:
+    settings = {"settings": {"temperature": 0.7, "max_tokens": 9, "inject": False}}
+    assert (await manage(gateway, "PUT", "/sessions/talk", settings)).status == 200
+    assert await ask(gateway, upstream) == {"must"}
+    assert (upstream.requests[-1]["temperature"], upstream.requests[-1]["max_tokens"]) == (0.7, 9)
+    assert await ask(gateway, upstream, context={"inject": "on"}, temperature=0.2) == BASE
+    assert upstream.requests[-1]["temperature"] == 0.2
+    await ask(gateway, upstream, session="another")
+    assert upstream.requests[-1]["temperature"] == 0.1
+
+
+async def test_what_the_model_fetched_stays_in_the_session(gateway: Client, upstream: Upstream) -> None:
+    upstream.will(call("get_context_resource", resource_id="rules/rule-c"), say("Done."))
+    assert (await gateway.chat(session="talk", agent="editor")).status == 200
+    assert await ask(gateway, upstream) == {*BASE, "C"}
+    assert await ask(gateway, upstream, session="another") == BASE
+    items = orjson.loads((await manage(gateway, "GET", "/sessions/talk/items")).raw)
+    assert [(one["id"], one["state"]) for one in items["items"]] == [("rules/rule-c", "retained")]
+    assert await ask(gateway, upstream, context={"unpin": ["rules/rule-c"]}) == BASE
+
+
+async def test_changes_at_once_are_all_kept(gateway: Client, upstream: Upstream) -> None:
+    names = ["rules/rule-a", "rules/rule-b", "rules/rule-c", "blog/style"]
+    answers = await asyncio.gather(*(manage(gateway, "POST", "/sessions/talk/items", {"id": name}) for name in names))
+    assert {one.status for one in answers} == {201}
+    shown = orjson.loads((await manage(gateway, "GET", "/sessions/talk")).raw)
+    assert sorted(shown["added"]) == sorted(names)
+
+
+@pytest.mark.parametrize("name", ["pin", "unpin"])
+async def test_a_change_needs_a_session(gateway: Client, name: str) -> None:
+    refused = await gateway.chat(agent="editor", context={name: ["rules/rule-b"]})
+    assert (refused.status, refused.error["code"]) == (400, "session_required")
+
+
+async def test_only_what_the_caller_may_read_can_be_added(gateway: Client) -> None:
+    for name in ("rules/hers", "rules/none"):
+        refused = await gateway.chat(session="talk", agent="editor", context={"pin": [name]})
+        assert (refused.status, refused.error["code"], refused.error["param"]) == (
+            400,
+            "unknown_resource",
+            "context.pin",
+        )
+        assert (await manage(gateway, "POST", "/sessions/talk/items", {"id": name})).status == 404
+
+
+async def test_a_request_that_is_refused_changes_nothing(gateway: Client, upstream: Upstream) -> None:
+    refused = await gateway.chat(session="talk", agent="nobody", context={"pin": ["rules/rule-b"]})
+    assert refused.status == 400
+    assert (await manage(gateway, "GET", "/sessions/talk")).status == 404
+    assert await ask(gateway, upstream) == BASE
+
+
+async def test_a_session_belongs_to_workspace_key_and_user(start: Start, upstream: Upstream) -> None:
+    keys = [
+        {"name": name, "sha256": hashlib.sha256(name.encode()).hexdigest(), "workspace": workspace, "role": "chat"}
+        for name, workspace in (("one", "default"), ("two", "default"), ("three", "other"))
+    ]
+    keys[0]["rights"] = ["act_as_user"]  # type: ignore[assignment]
+    gateway = start(policies=POLICIES, auth={"keys": keys})
+    assert await ask(gateway, upstream, key="one", context={"pin": ["rules/rule-b"]}) == {*BASE, "B"}
+    assert await ask(gateway, upstream, key="one", context={"user": "ann", "pin": ["rules/hers"]}) == {*BASE, "hers"}
+    assert await ask(gateway, upstream, key="one") == {*BASE, "B"}
+    assert await ask(gateway, upstream, key="one", context={"user": "bob"}) == BASE
+    assert await ask(gateway, upstream, key="two") == BASE
+    assert await ask(gateway, upstream, key="three") == BASE
+    for key in ("two", "three"):
+        shown = await manage(gateway, "GET", "/sessions", authorization=f"Bearer {key}")
+        assert [one["id"] for one in orjson.loads(shown.raw)["items"]] == ["talk"]
+        foreign = await manage(gateway, "GET", "/sessions/talk?principal=one", authorization=f"Bearer {key}")
+        assert foreign.status == 403
+
+
+async def test_deleting_and_policy_changes(gateway: Client, upstream: Upstream) -> None:
+    await ask(gateway, upstream, context={"pin": ["rules/rule-b"]})
+    assert (await manage(gateway, "DELETE", "/sessions/talk")).status == 204
+    assert (await manage(gateway, "DELETE", "/sessions/talk")).status == 404
+    assert await ask(gateway, upstream) == BASE
+
+
+async def test_an_unreachable_store_costs_the_session_and_not_the_chat(
+    gateway: Client, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ask(gateway, upstream, context={"pin": ["rules/rule-b"]})
+    store = gateway.app.stores.sessions
+
+    async def fail(*_: object) -> None:
+        raise StoreError("The store is down.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "get", fail)
+        upstream.will(say("Done."))
+        answered = await gateway.chat(session="talk", agent="editor")
+        assert (answered.status, answered.headers["x-context-degraded"]) == (200, "session")
+        assert told(upstream.requests[-1]) == BASE
+    assert await ask(gateway, upstream) == {*BASE, "B"}
+
+
+async def test_a_preview_changes_nothing(gateway: Client, upstream: Upstream) -> None:
+    asked = {"context": {"agent": "editor", "session": "talk", "pin": ["rules/rule-b"]}, "query": "Hello"}
+    shown = await manage(gateway, "POST", "/resolve", asked)
+    assert shown.status == 200
+    assert "Rule B holds" in orjson.loads(shown.raw)["block"]
+    assert await ask(gateway, upstream) == BASE
