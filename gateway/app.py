@@ -48,6 +48,7 @@ from gateway.pipeline import Pipeline
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import load_policies
 from gateway.policies.materials import PolicyMaterials
+from gateway.policies.quotas import Quotas
 from gateway.policies.repository import PolicyRepository
 from gateway.policies.watch import Fingerprint, compute_fingerprint, watch
 from gateway.receipts.prices import PriceTable
@@ -160,7 +161,12 @@ class Gateway:
         receipts = await open_receipts(settings.store)
         recorder = build_recorder(settings, receipts) if settings.receipts.enabled else None
         limit = settings.limits.reply_bytes
-        sessions = Sessions(stores.sessions, settings.sessions.days * DAY_SECONDS)
+        quotas = Quotas(settings.quotas)
+        sessions = Sessions(
+            stores.sessions,
+            settings.sessions.days * DAY_SECONDS,
+            get_quota=lambda workspace: quotas.get_limits(workspace).sessions,
+        )
         pipeline = Pipeline(
             routes, builder, hidden_turns, settings.defaults, semantic, timings, limit, recorder, sessions
         )

@@ -190,7 +190,7 @@ class VersionSettings(Section):
 
 
 QuotaName = Literal[
-    "contexts", "profiles", "agents", "prompts", "content", "documents", "drafts", "keys", "links",
+    "contexts", "profiles", "agents", "prompts", "content", "documents", "drafts", "keys", "links", "sessions",
     "record_bytes", "document_bytes", "object_bytes", "list_items",
 ]  # fmt: skip
 
@@ -207,6 +207,7 @@ class QuotaLimits(Section):
     drafts: int = Field(5_000, ge=0)
     keys: int = Field(5_000, ge=0)
     links: int = Field(2_000, ge=0)  # URLs
+    sessions: int = Field(100_000, ge=0)
     record_bytes: int = Field(512 * 1024 * 1024, ge=0)  # of all objects; every replica keeps them in memory
     document_bytes: int = Field(2 * 1024 * 1024 * 1024, ge=0)  # of uploads as they were sent
     object_bytes: int = Field(8 * 1024 * 1024, ge=0)  # of one object

@@ -76,7 +76,8 @@ class Quotas:
             _require("list_items", limits.list_items, 0, length)
 
 
-QUOTA_NAMES = frozenset(QuotaLimits.model_fields) - {"object_bytes", "list_items"}
+# Sessions are counted where they are stored.
+QUOTA_NAMES = frozenset(QuotaLimits.model_fields) - {"object_bytes", "list_items", "sessions"}
 
 
 def measure(workspace: str, stored: StoredPolicies) -> dict[str, int]:

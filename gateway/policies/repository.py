@@ -22,7 +22,7 @@ from gateway.policies.generation import GenerationBuilder, LinkUse, PolicyGenera
 from gateway.policies.quotas import Quotas, QuotaUse
 from gateway.policies.workspace import Changes, StoredPolicies, WorkspaceEntries
 from gateway.policies.workspace_builds import WorkspaceBuilds
-from gateway.settings import QuotaSettings
+from gateway.settings import QuotaLimits, QuotaSettings
 from gateway.stores.protocols import RecordStore
 
 POLL_SECONDS = 0.5
@@ -216,6 +216,10 @@ class PolicyRepository:
     def list_quotas(self, workspace: str) -> list[QuotaUse]:
         """Every quota of a workspace, with what is used of it."""
         return self._quotas.list_uses(workspace, self._now.stored, self._count_links(workspace))
+
+    def get_quota_limits(self, workspace: str) -> QuotaLimits:
+        """What a workspace may store."""
+        return self._quotas.get_limits(workspace)
 
     def check_upload(self, workspace: str, size: int) -> None:
         """Raise QuotaExceeded if a document of so many bytes could not be stored."""

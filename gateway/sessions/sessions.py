@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.domain.lru import LruCache
 from gateway.domain.session import Session, SessionKey, SessionRecord
-from gateway.errors import Conflict, InvalidRequest, StoreError
+from gateway.errors import Conflict, InvalidRequest, QuotaExceeded, StoreError
 from gateway.sessions.changes import MAX_ITEMS, retain_items
 from gateway.stores.memory_sessions import MemorySessionStore
 from gateway.stores.protocols import SessionOwner, SessionStore, StoredSession
@@ -20,6 +20,7 @@ ATTEMPTS: Final = 50  # at a change, while others change the same session
 RENEWALS_PER_LIFE: Final = 10  # how often a session is kept alive that is only read
 REMEMBERED: Final = 10_000
 DEFAULT_SECONDS: Final = 30 * 86_400.0
+UNBOUNDED: Final = 2**63
 
 Apply = Callable[[Session], Session]
 
@@ -63,8 +64,10 @@ class Sessions:
         store: SessionStore | None = None,
         seconds: float = DEFAULT_SECONDS,
         clock: Callable[[], float] = time.time,
+        get_quota: Callable[[str], int] = lambda _: UNBOUNDED,
     ) -> None:
         self._store, self._seconds, self._clock = store or MemorySessionStore(), seconds, clock
+        self._get_quota = get_quota
         self._renewed: LruCache[SessionKey, float] = LruCache(REMEMBERED, REMEMBERED)
 
     async def open(self, key: SessionKey, degraded: MutableSet[str]) -> SessionUse:
@@ -85,7 +88,7 @@ class Sessions:
             return
         try:
             await self.change(use.key, apply)
-        except (StoreError, Conflict):
+        except (StoreError, Conflict, QuotaExceeded):
             degraded.add("session")
 
     async def retain(self, use: SessionUse, fetched: Iterable[str], degraded: MutableSet[str]) -> None:
@@ -103,6 +106,8 @@ class Sessions:
             check_size(session)
             if known is not None and session == known.session:
                 return known
+            if known is None:
+                await self._check_quota(key.workspace)
             created = known.created if known is not None else self._clock()
             body = _encode(_Body(created, session))
             written = await self._store.put(key, body, known.version if known is not None else 0, self._seconds)
@@ -115,6 +120,10 @@ class Sessions:
         stored = await self._store.get(key)
         return None if stored is None else decode_session(stored)
 
+    async def count(self, workspace: str) -> int:
+        """How many sessions a workspace has."""
+        return await self._store.count(workspace)
+
     async def delete(self, key: SessionKey) -> bool:
         """End a session; False if there was none."""
         return await self._store.delete(key)
@@ -123,6 +132,11 @@ class Sessions:
         """The owner's sessions, the last changed one first."""
         page = await self._store.list_sessions(owner, skip, take)
         return SessionRecordPage([decode_session(stored) for stored in page.sessions], page.total)
+
+    async def _check_quota(self, workspace: str) -> None:
+        quota = self._get_quota(workspace)
+        if quota < UNBOUNDED and (used := await self._store.count(workspace)) >= quota:
+            raise QuotaExceeded("sessions", quota, used, used + 1)
 
     async def _renew(self, stored: StoredSession) -> None:
         """Keep a session alive that is only read, now and then."""

@@ -50,6 +50,10 @@ class MemorySessionStore:
         self._kept.pop(key, None)
         return was_there
 
+    async def count(self, workspace: str) -> int:
+        now = self._clock()
+        return sum(key.workspace == workspace and kept.expires > now for key, kept in self._kept.items())
+
     async def list_sessions(self, owner: SessionOwner, skip: int, take: int) -> SessionPage:
         now = self._clock()
         found = [kept.stored for key, kept in self._kept.items() if kept.expires > now and owner.owns(key)]

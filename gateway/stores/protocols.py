@@ -263,6 +263,10 @@ class SessionStore(Protocol):
         """Delete a session; False if there was none."""
         ...
 
+    async def count(self, workspace: str) -> int:
+        """How many sessions a workspace has; some of them may have expired a moment ago."""
+        ...
+
     async def list_sessions(self, owner: SessionOwner, skip: int, take: int) -> SessionPage:
         """The owner's sessions, the last changed one first."""
         ...

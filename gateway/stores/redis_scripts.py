@@ -27,14 +27,21 @@ end
 return sums
 """
 
-# KEYS: session, index of its workspace. ARGV: expected version, body, time, milliseconds to live, entry of the index.
+# KEYS: session, index and deadlines of its workspace.
+# ARGV: expected version, body, time, milliseconds to live, entry of the index, deadline.
 PUT_SESSION = """
 local current = redis.call('HGET', KEYS[1], 'version') or '0'
 if current ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'version', string.format('%d', current + 1), 'body', ARGV[2], 'updated', ARGV[3])
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5])
+redis.call('ZADD', KEYS[3], ARGV[6], ARGV[5])
 return 1
+"""
+
+# KEYS: session, deadlines of its workspace. ARGV: milliseconds to live, deadline, entry of the deadlines.
+RENEW_SESSION = """
+if redis.call('PEXPIRE', KEYS[1], ARGV[1]) == 1 then redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3]) end
 """
 
 # An object is a hash: `version` and `id` of the current version (empty id: deleted), the `oldest` stored version, and

@@ -1,7 +1,7 @@
 """Sessions in the shared store.
 
-A session is a hash that expires, under the digest of its key. A sorted set per workspace lists the keys by the time of
-their last change; entries of expired sessions are dropped when somebody lists them.
+A session is a hash that expires, under the digest of its key. Two sorted sets per workspace list the keys by the time
+of their last change and by when they expire; expired sessions are dropped from both by lists and counts.
 """
 
 import hashlib
@@ -16,9 +16,10 @@ from gateway.stores.codec import decode_text, encode_text
 from gateway.stores.protocols import SessionOwner, SessionPage, StoredSession
 from gateway.stores.redis_connection import KEY_PREFIX, RedisConnection
 from gateway.stores.redis_ephemeral import to_milliseconds
-from gateway.stores.redis_scripts import PUT_SESSION
+from gateway.stores.redis_scripts import PUT_SESSION, RENEW_SESSION
 
 LISTED_AT_ONCE = 500
+FORGOTTEN = 500  # expired sessions per count, so that no single request pays for a large backlog
 
 
 class RedisSessionStore:
@@ -28,6 +29,7 @@ class RedisSessionStore:
         self._connection, self._clock = connection, clock
         self._client = connection.client
         self._put = connection.client.register_script(PUT_SESSION)
+        self._renew = connection.client.register_script(RENEW_SESSION)
 
     async def get(self, key: SessionKey) -> StoredSession | None:
         found = await self._connection.call(lambda: self._read([key]))
@@ -35,21 +37,35 @@ class RedisSessionStore:
 
     async def put(self, key: SessionKey, body: bytes, expected: int, ttl: float) -> StoredSession | None:
         now = self._clock()
-        names = [name_session(key), name_index(key.workspace)]
-        arguments: list[Any] = [expected, body, repr(now), to_milliseconds(ttl), encode_member(key)]
+        names = [name_session(key), name_index(key.workspace), name_deadlines(key.workspace)]
+        arguments: list[Any] = [expected, body, repr(now), to_milliseconds(ttl), encode_member(key), repr(now + ttl)]
         done = await self._connection.call(lambda: self._put(keys=names, args=arguments))
         return StoredSession(key, expected + 1, body, now) if done else None
 
     async def renew(self, key: SessionKey, ttl: float) -> None:
-        await self._connection.call(lambda: self._client.pexpire(name_session(key), to_milliseconds(ttl)))
+        arguments: list[Any] = [to_milliseconds(ttl), repr(self._clock() + ttl), encode_member(key)]
+        names = [name_session(key), name_deadlines(key.workspace)]
+        await self._connection.call(lambda: self._renew(keys=names, args=arguments))
 
     async def delete(self, key: SessionKey) -> bool:
         async def work() -> bool:
             async with self._client.pipeline(transaction=True) as steps:
                 steps.delete(name_session(key))
                 steps.zrem(name_index(key.workspace), encode_member(key))
+                steps.zrem(name_deadlines(key.workspace), encode_member(key))
                 deleted: list[Any] = await steps.execute()
             return bool(deleted[0])
+
+        return await self._connection.call(work)
+
+    async def count(self, workspace: str) -> int:
+        async def work() -> int:
+            names = name_deadlines(workspace), name_index(workspace)
+            expired: list[Any] = list(await self._client.zrangebyscore(names[0], "-inf", self._clock(), 0, FORGOTTEN))
+            if expired:
+                for name in names:
+                    await self._client.zrem(name, *expired)
+            return int(await self._client.zcard(names[0]))
 
         return await self._connection.call(work)
 
@@ -70,6 +86,7 @@ class RedisSessionStore:
             gone = [member for (member, _), stored in zip(batch, found, strict=True) if stored is None]
             if gone:
                 await self._client.zrem(index, *gone)
+                await self._client.zrem(name_deadlines(owner.workspace), *gone)
             live += (stored for stored in found if stored is not None)
         return sorted(live, key=lambda stored: (-stored.updated, stored.key))
 
@@ -91,6 +108,10 @@ def name_session(key: SessionKey) -> bytes:
 
 def name_index(workspace: str) -> bytes:
     return KEY_PREFIX + b"sessions:" + hashlib.sha256(encode_text(workspace)).hexdigest().encode()
+
+
+def name_deadlines(workspace: str) -> bytes:
+    return KEY_PREFIX + b"session-deadlines:" + hashlib.sha256(encode_text(workspace)).hexdigest().encode()
 
 
 def encode_member(key: SessionKey) -> bytes:

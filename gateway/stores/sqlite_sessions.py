@@ -75,6 +75,11 @@ class SqliteSessionStore:
 
         return await self._threads.writer.run(work)
 
+    async def count(self, workspace: str) -> int:
+        row = (encode_text(workspace), None, None, self._clock())
+        (total,) = await self._threads.reader.run(lambda connection: connection.execute(COUNT, row).fetchone())
+        return int(total)
+
     async def list_sessions(self, owner: SessionOwner, skip: int, take: int) -> SessionPage:
         names = (owner.workspace, owner.principal, owner.user)
         wanted = (*(None if name is None else encode_text(name) for name in names), self._clock())

@@ -107,6 +107,19 @@ async def test_sessions_expire_and_are_renewed(store: SessionStore) -> None:
     assert again.version == 1
 
 
+async def test_sessions_of_a_workspace_are_counted(store: SessionStore) -> None:
+    keys = [SessionKey("acme", "key-1", "", name) for name in "abc"]
+    for key in [*keys, SessionKey("rival", "key-1", "", "d")]:
+        await store.put(key, b"1", 0, 60)
+    await store.put(keys[0], b"2", 1, 0.2)
+    await store.put(keys[1], b"2", 1, 0.2)
+    await store.renew(keys[1], 60)
+    assert [await store.count(name) for name in ("acme", "rival", "none")] == [3, 1, 0]
+    await store.delete(keys[2])
+    await asyncio.sleep(0.3)
+    assert await store.count("acme") == 1
+
+
 async def test_deleting_says_whether_there_was_one(store: SessionStore) -> None:
     await store.put(KEY, b"1", 0, 60)
     assert [await store.delete(KEY), await store.delete(KEY)] == [True, False]

@@ -203,6 +203,20 @@ async def test_an_unreachable_store_costs_the_session_and_not_the_chat(
     assert await ask(gateway, upstream) == {*BASE, "B"}
 
 
+async def test_a_workspace_has_so_many_sessions_and_no_more(start: Start, upstream: Upstream) -> None:
+    gateway = start(policies=POLICIES, quotas={"sessions": 1})
+    assert await ask(gateway, upstream, context={"pin": ["rules/rule-b"]}) == {*BASE, "B"}
+    upstream.will(say("Done."))
+    answered = await gateway.chat(session="more", agent="editor", context={"pin": ["rules/rule-b"]})
+    assert (answered.status, answered.headers["x-context-degraded"]) == (200, "session")
+    assert told(upstream.requests[-1]) == {*BASE, "B"}
+    refused = await manage(gateway, "POST", "/sessions/more/items", {"id": "rules/rule-b"})
+    assert (refused.status, orjson.loads(refused.raw)["code"]) == (403, "quota_exceeded")
+    quotas = orjson.loads((await manage(gateway, "GET", "/quotas")).raw)["items"]
+    assert {"name": "sessions", "limit": 1, "used": 1} in quotas
+    assert await ask(gateway, upstream) == {*BASE, "B"}
+
+
 async def test_a_preview_changes_nothing(gateway: Client, upstream: Upstream) -> None:
     asked = {"context": {"agent": "editor", "session": "talk", "pin": ["rules/rule-b"]}, "query": "Hello"}
     shown = await manage(gateway, "POST", "/resolve", asked)

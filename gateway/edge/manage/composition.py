@@ -80,7 +80,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         SearchRoutes(parts.policies, parts.threads),
         BundleRoutes(parts.policies, BundleImporter(parts.policies, services.writer, files), files, parts.threads),
         AuditRoutes(parts.records),
-        QuotaRoutes(parts.policies),
+        QuotaRoutes(parts.policies, parts.sessions),
         ReceiptRoutes(parts.receipts),
         SessionRoutes(SessionManager(parts.sessions, parts.policies)),
         KeyRoutes(Keys(parts.policies, parts.settings.auth.keys)),

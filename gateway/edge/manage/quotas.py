@@ -8,7 +8,9 @@ from pydantic import BaseModel, Field
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.routes import ApiRoute
+from gateway.policies.quotas import QuotaUse
 from gateway.policies.repository import PolicyRepository
+from gateway.sessions.sessions import Sessions
 
 
 class QuotaView(BaseModel):
@@ -30,6 +32,7 @@ class QuotaRoutes:
     """The quotas of the caller's own workspace."""
 
     policies: PolicyRepository
+    sessions: Sessions
 
     def list_routes(self) -> Iterator[ApiRoute]:
         yield ApiRoute(
@@ -44,4 +47,6 @@ class QuotaRoutes:
 
     async def list(self, call: ApiCall[None, None]) -> ApiReply:
         uses = self.policies.list_quotas(call.workspace)
-        return ApiReply(QuotaList(items=[QuotaView(**asdict(one)) for one in uses]))
+        limit = self.policies.get_quota_limits(call.workspace).sessions
+        uses.append(QuotaUse("sessions", limit, await self.sessions.count(call.workspace)))
+        return ApiReply(QuotaList(items=[QuotaView(**asdict(one)) for one in sorted(uses, key=lambda use: use.name)]))

@@ -15,7 +15,7 @@ from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_em
 from gateway.edge.manage.paging import Page, Paging, QueryParameters, build_page
 from gateway.edge.manage.routes import ApiRoute
 from gateway.edge.manage.views import to_datetime
-from gateway.errors import Conflict, NotFound
+from gateway.errors import Conflict, NotFound, QuotaExceeded
 from gateway.policies.shapes import Number, Whole
 from gateway.scopes.context_request import SelectionBody
 
@@ -143,7 +143,7 @@ class SessionRoutes:
             query=OwnerQuery,
             body=SessionBody,
             responses={200: SessionView},
-            errors=(Conflict,),
+            errors=(Conflict, QuotaExceeded),
         )
         yield route(
             method="DELETE",
@@ -173,7 +173,7 @@ class SessionRoutes:
             summary="Add a resource to a session, whatever its mode; creates the session",
             body=SessionItemBody,
             responses={201: SessionView},
-            errors=(NotFound, Conflict),
+            errors=(NotFound, Conflict, QuotaExceeded),
         )
         yield route(
             method="DELETE",
