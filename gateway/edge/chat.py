@@ -6,6 +6,7 @@ from its connection through a filter (`pass_stream` in `gateway/conversation/rel
 """
 
 import time
+from urllib.parse import quote
 
 from gateway.domain.exchange import Exchange, ExchangeStatus, Reply, ReplyStream
 from gateway.domain.principal import UNLIMITED
@@ -144,6 +145,8 @@ def build_context_headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
         (b"x-context-tokens", b"%d" % exchange.tokens),
         (b"x-context-snapshot", exchange.snapshot.hash[:12].encode()),
     ]
+    if exchange.scope is not None and exchange.scope.node is not None:
+        headers.append((b"x-context-content", quote(exchange.scope.node.path).encode()))
     if exchange.degraded:
         headers.append((b"x-context-degraded", ",".join(sorted(exchange.degraded)).encode()))
     return headers

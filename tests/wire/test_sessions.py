@@ -96,6 +96,15 @@ async def test_the_content_is_kept_until_another_is_named(gateway: Client, upstr
     assert await ask(gateway, upstream) == BASE
 
 
+async def test_the_reply_names_the_content_that_was_used(gateway: Client, upstream: Upstream) -> None:
+    for content in ("site/blog/unknown", None):
+        upstream.will(say("Done."))
+        answered = await gateway.chat(session="talk", agent="editor", context={"content": content} if content else {})
+        assert answered.headers["x-context-content"] == "site/blog"
+    upstream.will(say("Done."))
+    assert "x-context-content" not in (await gateway.chat(agent="editor")).headers
+
+
 async def test_the_model_is_told_of_a_change_if_the_session_wants_it(gateway: Client, upstream: Upstream) -> None:
     settings = {"settings": {"announce": True}, "content": "site"}
     assert (await manage(gateway, "PUT", "/sessions/talk", settings)).status == 200
