@@ -15,7 +15,6 @@ from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.injection import Injection
 from gateway.domain.scope import ContextRequest, Scope
-from gateway.domain.session import SessionKey
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import Upstream, intersect_capabilities
 from gateway.injection.compose import choose_target, compose, encode_body
@@ -26,8 +25,8 @@ from gateway.retrieval.tool_runner import ToolRunner
 from gateway.scopes.chat_body import check_messages, decode_chat
 from gateway.scopes.context_request import read_context_request
 from gateway.scopes.model_rights import require_model, require_one_model
-from gateway.scopes.scope import build_scope, choose_model
-from gateway.scopes.session_scope import announce_content, apply_session, check_pinned, check_session_id
+from gateway.scopes.scope import build_scope, choose_model, require_user_right
+from gateway.scopes.session_scope import announce_content, apply_session, check_pinned, make_session_key
 from gateway.semantic.searcher import SemanticSearcher, WorkspaceSearcher
 from gateway.sessions.changes import SessionChange
 from gateway.sessions.sessions import Sessions, SessionUse
@@ -103,7 +102,7 @@ class Pipeline:
         """Record it, send it, run our tools in between, and return the client's reply."""
         session, receipts = prepared.session, self.receipts
         if session is not None:
-            change = find_session_change(prepared.scope)
+            change = find_session_change(prepared.scope, session)
             await self.sessions.save(session, lambda state: change.apply(state, exchange.snapshot), exchange.degraded)
         if receipts is None:
             return await self._send(exchange, prepared)
@@ -137,13 +136,12 @@ class Pipeline:
     async def _open_session(self, exchange: Exchange, asked: ContextRequest) -> SessionUse:
         """The session as this request leaves it; nothing is stored before the request is sent."""
         principal, snapshot = exchange.principal, exchange.snapshot
-        key = SessionKey(
-            principal.workspace, principal.key or principal.name, asked.user or "", check_session_id(asked)
-        )
+        require_user_right(asked, principal)
+        key = make_session_key(asked, principal)
         check_pinned(asked, principal, snapshot)
         use = await self.sessions.open(key, exchange.degraded)
-        change = SessionChange(asked.pin, asked.unpin)
-        return use if change.is_empty else replace(use, current=change.apply(use.session, snapshot))
+        current = SessionChange(asked.pin, asked.unpin).apply(use.session, snapshot)
+        return replace(use, current=current, names_content=asked.content is not None)
 
     def _build_scope(
         self, exchange: Exchange, asked: ContextRequest, model: str | None, use: SessionUse | None
@@ -151,7 +149,7 @@ class Pipeline:
         principal, snapshot = exchange.principal, exchange.snapshot
         if use is None:
             return build_scope(asked, model, principal, snapshot)
-        session = use.current or use.session
+        session = use.current
         asked = apply_session(asked, session, principal, snapshot)
         scope = build_scope(asked, model, principal, snapshot, session)
         note = announce_content(session, scope.node.path if scope.node is not None else None, snapshot)
@@ -164,7 +162,8 @@ class Pipeline:
         return ToolRunner(injection.selection, injection.tools, neutralize, finder)
 
 
-def find_session_change(scope: Scope) -> SessionChange:
-    """What a request changes in its session: items by name, and the content if it names another."""
+def find_session_change(scope: Scope, session: SessionUse) -> SessionChange:
+    """What a request changes in its session: items by name, and the content if the request itself names one."""
     asked = scope.request
-    return SessionChange(asked.pin, asked.unpin, scope.node.path if scope.node is not None else None)
+    content = scope.node.path if scope.node is not None and session.names_content else None
+    return SessionChange(asked.pin, asked.unpin, content)

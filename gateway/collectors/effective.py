@@ -16,7 +16,10 @@ NOTHING: frozenset[str] = frozenset()
 def reduce_scope(scope: Scope, found: Sequence[Assignment], snapshot: Snapshot) -> EffectiveScope:
     """What a scope comes down to, given the assignments that apply to it; raises UnknownAlias."""
     include = find_included(scope, snapshot)
-    added, retained = find_session_items(scope, snapshot)
+    applied = {one.context for one in found}
+    added, fetched = find_session_items(scope, snapshot)
+    # What the model fetched for one agent is no business of another that does not offer it.
+    retained = tuple(identity for identity in fetched if snapshot.resources[identity].context in applied)
     named = [snapshot.resources[identity] for identity in (*include, *added, *retained)]
     aliases = dict.fromkeys([*(one.context for one in found), *(resource.context for resource in named)])
     traits = [snapshot.get_traits(alias) for alias in aliases]

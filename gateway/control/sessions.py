@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from gateway.domain.principal import Principal, Role, may_read
 from gateway.domain.resource import Resource
-from gateway.domain.session import SessionKey, SessionRecord, SessionSettings
+from gateway.domain.session import LONGEST_ID, SessionKey, SessionRecord, SessionSettings
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Forbidden, NotFound, UserNotAllowed
 from gateway.policies.repository import PolicyRepository
@@ -67,7 +67,8 @@ class SessionManager:
     async def remove_item(self, caller: Principal, key: SessionKey, identity: str) -> SessionRecord:
         """Take a resource out; what no longer exists can be removed too."""
         snapshot = self._policies.get_snapshot(caller.workspace)
-        if identity not in (await self.get(key)).session.added:
+        session = (await self.get(key)).session
+        if identity not in session.added and identity not in session.retained:
             self._require_visible(caller, key, identity)
         return await self._sessions.change(key, lambda session: remove_items(session, [identity], snapshot))
 
@@ -99,6 +100,8 @@ class SessionManager:
                 raise Forbidden("This key reaches only its own sessions.")
             if choice.user and "act_as_user" not in caller.rights:
                 raise UserNotAllowed("This key may not act for users.", param="user")
+        if len(identity) > LONGEST_ID:
+            raise NotFound(f"A session's id has at most {LONGEST_ID} characters.")
         return SessionKey(caller.workspace, principal, choice.user or "", identity)
 
     def _require_visible(self, caller: Principal, key: SessionKey, identity: str) -> None:

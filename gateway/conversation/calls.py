@@ -103,8 +103,11 @@ class ToolCall:
         self._scan = JsonScan() if key == "arguments" else self._scan
 
     def _is_name(self, value: Any) -> bool:
-        """Whether this is the name so far, whose fragments are not joined for every delta."""
-        return isinstance(value, str) and len(value) == self._name_length and value == self.name
+        """Whether this is the name so far; only its own fragments are joined, since the arguments may be long."""
+        if not isinstance(value, str) or len(value) != self._name_length:
+            return False
+        name = str(self._parts["function"].get("name") or "") + "".join(self._fragments.get("name", ()))
+        return value == name
 
 
 def read_function(call: dict[str, Any]) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class Conversation:
     async def relay(self, body: bytes) -> Reply:
         """One call whose reply passes as it comes."""
         reply = await self._call_upstream(body)
-        if not is_event_stream(reply):
+        if reply.status >= 400 or not is_event_stream(reply):
             return await read_whole_reply(reply)
         try:
             first = await read_first_bytes(reply)

@@ -15,8 +15,10 @@ from gateway.errors import UpstreamAuth, UpstreamError, UpstreamInvalid, Upstrea
 MAX_USAGE_EVENT = 64 * 1024  # bytes of events that are kept for the usage they may report
 AFTER_ERROR_SECONDS = 1.0  # that an upstream gets to close after its own error
 DONE_STARTS = (b"data: ", b"data:")  # of the line that says [DONE]
+LONGEST_START = max(map(len, DONE_STARTS))
 LATER_DONE_STARTS = tuple(b"\n" + start for start in DONE_STARTS)
 
+_USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"')
 
 
@@ -120,7 +122,7 @@ class EventRelay:
             self._finished = self._finished or self.done or _FINISH.search(ready) is not None
             self.failed = self.failed or contains_error(ready)
             self.needs_driver = self.done or self.failed
-            if b'"usage"' in ready:
+            if b'"usage"' in ready and _USAGE.search(ready) is not None:  # many providers say null in every event
                 self.usage_event = ready[-MAX_USAGE_EVENT:]
         return ready
 
@@ -144,13 +146,14 @@ async def relay_events(
             await send_bytes(writer, passage.pending)
             passage.pending = b""
             await passage.run()
+        if relay.failed:
+            exchange.status = ExchangeStatus.ERROR
         if relay.done:
             exchange.complete = True
             writer.end(passage.pending)
             await reply.finish()
             return
         if relay.failed:
-            exchange.status = ExchangeStatus.ERROR
             await pass_rest(reply, relay, writer, passage.pending, after_error)
         writer.end(relay.end())
     finally:
@@ -171,7 +174,7 @@ def is_done(data: bytes) -> bool:
     """Whether one of these lines is [DONE]; searched from the end, where it stands."""
     at = data.rfind(sse.DONE)
     while at >= 0:
-        if data.endswith(LATER_DONE_STARTS, 0, at) or data[:at] in DONE_STARTS:
+        if data.endswith(LATER_DONE_STARTS, 0, at) or (at <= LONGEST_START and data[:at] in DONE_STARTS):
             return True
         at = data.rfind(sse.DONE, 0, at)
     return False

@@ -43,12 +43,12 @@ class ReplyLoop(TurnLoop):
         try:
             reply = decode_completion(body)
             turn = self._read_turn(reply)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError, IndexError) as fault:
+            if "logprobs" in reply.choice:
+                self._logprobs = join_logprobs(self._logprobs, _decode(reply.choice["logprobs"]))
+            self._replies.append(reply)
+            return self._decide(turn)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError, IndexError, TypeError) as fault:
             raise UpstreamInvalid("The upstream's reply is not a chat completion.") from fault
-        self._replies.append(reply)
-        if "logprobs" in reply.choice:
-            self._logprobs = join_logprobs(self._logprobs, _decode(reply.choice["logprobs"]))
-        return self._decide(turn)
 
     def resume(self, results: list[ToolResult]) -> Step:
         step = super().resume(results)

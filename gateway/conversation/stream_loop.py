@@ -227,8 +227,11 @@ class StreamLoop(TurnLoop):
             delta["role"] = "assistant"
             self._role_shown = True
         for name in JOINED_FIELDS:
-            if delta.get(name) and name in self._spoken and name not in self._now.rejoined:
-                delta[name] = TEXT_SEPARATOR + delta[name]
+            text = delta.get(name)
+            if text and name in self._spoken and name not in self._now.rejoined:
+                # Some providers send parts instead of text.
+                parted = [{"type": "text", "text": TEXT_SEPARATOR}, *text] if isinstance(text, list) else None
+                delta[name] = parted or TEXT_SEPARATOR + str(text)
                 self._now.rejoined.add(name)
 
     def _set_usage(self, top: dict[str, Any]) -> None:

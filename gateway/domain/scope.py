@@ -73,14 +73,16 @@ class Scope:
     @property
     def max_turns(self) -> int | None:
         """How many upstream calls the session or the agent allows; None: they do not say."""
-        if self.session is not None and self.session.settings.max_turns is not None:
-            return self.session.settings.max_turns
-        return self.agent.max_turns if self.agent is not None else None
+        own = self.agent.max_turns if self.agent is not None else None
+        asked = self.session.settings.max_turns if self.session is not None else None
+        if asked is None or (self.bound and own is None):
+            return own
+        return min(asked, own) if self.bound and own is not None else asked
 
     @property
     def placement(self) -> Placement | None:
         """Where the volatile block goes, by session, agent or profile; None: they do not say."""
-        if self.session is not None and self.session.settings.placement is not None:
+        if self.session is not None and self.session.settings.placement is not None and not self.bound:
             return self.session.settings.placement
         sources = (source for source in (self.agent, self.profile) if source is not None)
         return next((source.placement for source in sources if source.placement is not None), None)

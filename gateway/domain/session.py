@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 
 from gateway.domain.agent import ModelDefaults, Placement, SelectionSettings
 
+LONGEST_ID = 256  # characters of a session's id, and of the user that it belongs to
+MAX_ITEMS = 200  # added or removed by hand
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class SessionKey:

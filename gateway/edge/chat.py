@@ -117,9 +117,11 @@ class ChatEndpoint:
             await self._limiter.admit(exchange.principal, exchange.degraded)
         require_json(caller.head)
         body = await request.read_body(caller.head, self._max_body_bytes)
+        if meter is not None:
+            meter.asked = len(body)
         prepared = await self._pipeline.prepare(exchange, body)
         reply = await self._pipeline.converse(exchange, prepared)
-        return reply if meter is None else meter.watch(reply, len(body))
+        return reply if meter is None else meter.watch(reply)
 
     async def _stream(self, request: ClientRequest, exchange: Exchange, stream: ReplyStream) -> bytes:
         """Pass a stream on to the client; returns its last event if that is an error."""

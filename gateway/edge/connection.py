@@ -194,6 +194,9 @@ class BoundedProtocol(HttpToolsProtocol):
                 self.cycle.end_body()
         else:
             super().on_message_complete()
+        answered = self.cycle is not None and self.cycle.response_complete  # before its body was here
+        if answered and not self.pipeline and not self.transport.is_closing():
+            self.idle.start(self)
         if not self.pipeline:
             # A large body pauses reading; a paused transport would not notice that the client leaves.
             self.flow.resume_reading()

@@ -9,6 +9,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from gateway.edge.request import RequestHead, body_too_large, check_body_headers
 from gateway.edge.response import Headers, encode_head
 
+MANY_PARTS = 1024  # of a body, before they are joined
 UNREAD_BODY_BYTES: Final = 256 * 1024  # taken from a client before anybody has asked for its body
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK: Final = b"0\r\n\r\n"
@@ -34,7 +35,8 @@ class DirectRequest:
     """One request. uvicorn's protocol sees the attributes without an underscore, as those of its own cycles."""
 
     __slots__ = (
-        "_chunked", "_connection", "_has_body", "_head", "_limit", "_parts", "_size", "_waiter", "_waits_for_continue",
+        "_chunked", "_connection", "_has_body", "_head", "_joined", "_limit", "_parts", "_size", "_waiter",
+        "_waits_for_continue",
         "disconnected", "headers", "keep_alive", "method", "response_complete", "response_started",
     )  # fmt: skip
 
@@ -48,6 +50,7 @@ class DirectRequest:
         self._chunked = True  # whether a stream is; HTTP/1.0 knows no chunks
         self._waits_for_continue = False
         self._head = b""  # of a stream, until its first piece is sent
+        self._joined: list[bytes] = []  # of the body, and then
         self._parts: list[bytes] = []
         self._size = 0
         self._has_body = False  # the whole of it
@@ -68,7 +71,7 @@ class DirectRequest:
             await self._wait_for_body()
         if self._size > max_bytes:
             raise body_too_large(max_bytes)
-        parts, self._parts = self._parts, []
+        parts, self._parts, self._joined = [*self._joined, *self._parts], [], []
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def _wait_for_body(self) -> None:
@@ -90,8 +93,12 @@ class DirectRequest:
         self._size += len(data)
         if self._limit is not None and self._size > self._limit:
             self._parts.clear()  # it will be refused
+            self._joined.clear()
             self._wake()
             return
+        if len(self._parts) >= MANY_PARTS:  # each costs many times its size, if it is small
+            self._joined.append(b"".join(self._parts))
+            self._parts.clear()
         self._parts.append(data)
         if self._limit is None and self._size > UNREAD_BODY_BYTES:
             self._connection.flow.pause_reading()

@@ -11,6 +11,7 @@ from gateway import sse
 from gateway.domain.exchange import Exchange, Reply, watch_stream
 
 BYTES_PER_TOKEN = 4
+MOST_TOKENS = 10**9  # that a reply is believed to have used; no counter of a store holds any number
 BYTES_PER_MEDIA_TOKEN = 4096  # of images and sound: a minute of speech has some 200 words and 1 MB
 SCANNED_BYTES = 4096  # at either end of a reply that is not kept whole
 TEXT_TYPES = ("application/json", "text/")
@@ -38,9 +39,8 @@ class Meter:
     reported: dict[str, Any] | None = None
     last: bytes = b""  # the latest part of a stream that has a usage object
 
-    def watch(self, reply: Reply, asked: int) -> Reply:
-        """The reply to a request of `asked` bytes, watched: nobody else looks for the usage of what is relayed."""
-        self.asked = asked
+    def watch(self, reply: Reply) -> Reply:
+        """The reply, watched: nobody else looks for the usage of what is relayed."""
         if reply.stream is not None:
             return replace(reply, stream=watch_stream(reply.stream, self.look_at_events))
         self._look(reply.body)
@@ -49,7 +49,7 @@ class Meter:
 
     def look_at_events(self, events: bytes) -> None:
         """Note what a part of a stream says about usage; it is parsed only when the tokens are counted."""
-        self.pieces += events.count(b"\n\n")
+        self.pieces += events.count(b"\n\n") + events.count(b"\n\r\n")
         if b'"usage"' in events and _USAGE.search(events):  # many providers say `"usage":null` in every event
             self.last = events
 
@@ -61,7 +61,9 @@ class Meter:
         for event in sse.split_events(self.last):
             self._look(sse.read_payload(event) or b"{}")
         usage = exchange.usage or self.reported
-        return count_total(usage) or self.asked // BYTES_PER_TOKEN + self.pieces
+        spent = count_total(usage) or self.asked // BYTES_PER_TOKEN + self.pieces
+        # Turns of a loop that did not come to its end were used all the same.
+        return max(spent, sum(map(count_total, exchange.usages)))
 
     def _look(self, document: bytes) -> None:
         try:
@@ -140,4 +142,4 @@ def count_total(usage: dict[str, Any] | None) -> int:
 
 
 def _number(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    return min(value, MOST_TOKENS) if isinstance(value, int) and value > 0 else 0

@@ -113,7 +113,10 @@ class ReceiptRenderer:
         described = self._descriptions.get(id(injection))
         if described is None:
             described = describe_injection(injection)
-            self._descriptions.put(id(injection), described, sum(len(bytes(one)) for one in described.fields.values()))
+            if not injection.selection.items:  # the caller's own texts: nobody else gets this injection
+                size = sum(len(bytes(one)) for one in described.fields.values())
+                texts = len(injection.stable) + 2 * len(injection.volatile)
+                self._descriptions.put(id(injection), described, size + texts)
         return described
 
     def _describe_turns(self, exchange: Exchange, usage: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -198,8 +201,8 @@ def summarize(pending: PendingReceipt) -> dict[str, Any]:
         "principal": principal.name,
         "key": principal.key,
         **name_scope(exchange.scope),
-        "asked_model": exchange.asked_model,
-        "model": exchange.model,
+        "asked_model": shorten_name(exchange.asked_model),
+        "model": shorten_name(exchange.model),
         "upstream": exchange.upstream,
         "dialect": DIALECT,
         "snapshot": exchange.snapshot.hash,

@@ -32,8 +32,7 @@ def build_scope(
     session: Session | None = None,
 ) -> Scope:
     """The scope of a request; raises UnknownAlias, AgentConflict or UserNotAllowed."""
-    if asked.user is not None and "act_as_user" not in principal.rights:
-        raise UserNotAllowed("This key may not act for users.", param=asked.where("user"))
+    require_user_right(asked, principal)
     # Identities that no reader list names make no difference: callers who may read the same share what is cached.
     readers = principal.readers(asked.user) & (snapshot.readers | {ANY_GROUP})
     agent = find_agent(asked, model, principal, snapshot)
@@ -51,6 +50,12 @@ def build_scope(
         contexts=find_contexts(asked, readers, snapshot) if asked.contexts else (),
         session=session,
     )
+
+
+def require_user_right(asked: ContextRequest, principal: Principal) -> None:
+    """Raise UserNotAllowed if the request names a user that its key may not act for."""
+    if asked.user is not None and "act_as_user" not in principal.rights:
+        raise UserNotAllowed("This key may not act for users.", param=asked.where("user"))
 
 
 def find_agent(asked: ContextRequest, model: str | None, principal: Principal, snapshot: Snapshot) -> Agent | None:

@@ -4,20 +4,21 @@ from dataclasses import replace
 
 from gateway.domain.principal import Principal, may_read
 from gateway.domain.scope import ContextRequest, RequestItem
-from gateway.domain.session import Session
+from gateway.domain.session import LONGEST_ID, MAX_ITEMS, Session, SessionKey
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import InvalidRequest, UnknownAlias
 from gateway.scopes.scope import find_longest_prefix, may_read_node
 
-LONGEST_ID = 256  # characters of a session's id
 
-
-def check_session_id(asked: ContextRequest) -> str:
-    """The id of the session that the request names; raises InvalidRequest for one that is too long."""
-    identity = asked.session or ""
-    if len(identity) > LONGEST_ID:
-        raise InvalidRequest(f"A session's id has at most {LONGEST_ID} characters.", param=asked.where("session"))
-    return identity
+def make_session_key(asked: ContextRequest, principal: Principal) -> SessionKey:
+    """The session that the request names; raises InvalidRequest for names and lists that are too long."""
+    for name, text in (("session", asked.session or ""), ("user", asked.user or "")):
+        if len(text) > LONGEST_ID:
+            message = f"In a session, x-context-{name} has at most {LONGEST_ID} characters."
+            raise InvalidRequest(message, param=asked.where(name))
+    if len(asked.pin) > MAX_ITEMS or len(asked.unpin) > MAX_ITEMS:
+        raise InvalidRequest(f"A request can add and remove {MAX_ITEMS} items at most.", param=asked.where("pin"))
+    return SessionKey(principal.workspace, principal.key or principal.name, asked.user or "", asked.session or "")
 
 
 def check_pinned(asked: ContextRequest, principal: Principal, snapshot: Snapshot) -> None:

@@ -7,7 +7,6 @@ from gateway.domain.resource import Mode
 from gateway.domain.session import Session
 from gateway.domain.snapshot import Snapshot
 
-MAX_ITEMS = 200  # added or removed by hand
 MAX_RETAINED = 20  # of what the model fetched; the oldest goes first
 
 
@@ -18,10 +17,6 @@ class SessionChange:
     pin: tuple[str, ...] = ()
     unpin: tuple[str, ...] = ()
     content: str | None = None  # None: stays
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.pin and not self.unpin and self.content is None
 
     def apply(self, session: Session, snapshot: Snapshot) -> Session:
         """The session afterwards; the same object if nothing changes."""
@@ -36,7 +31,7 @@ def add_items(session: Session, ids: Iterable[str]) -> Session:
     """Add resources whatever their mode; what had been removed comes back."""
     wanted = tuple(dict.fromkeys(ids))
     added = tuple(dict.fromkeys((*session.added, *wanted)))
-    removed = tuple(one for one in session.removed if one not in set(wanted))
+    removed = drop_ids(session.removed, wanted)
     if (added, removed) == (session.added, session.removed):
         return session
     return replace(session, added=added, removed=removed)

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gateway.domain.lru import LruCache
-from gateway.domain.session import Session, SessionKey, SessionRecord
+from gateway.domain.session import MAX_ITEMS, Session, SessionKey, SessionRecord
 from gateway.errors import Conflict, InvalidRequest, QuotaExceeded, StoreError
-from gateway.sessions.changes import MAX_ITEMS, retain_items
+from gateway.sessions.changes import retain_items
 from gateway.stores.memory_sessions import MemorySessionStore
 from gateway.stores.protocols import SessionOwner, SessionStore, StoredSession
 
@@ -34,6 +34,9 @@ _decode = msgspec.json.Decoder(_Body).decode
 _encode = msgspec.json.Encoder().encode
 
 
+NO_SESSION: Final = Session()
+
+
 class SessionRecordPage(NamedTuple):
     """Some of an owner's sessions."""
 
@@ -48,7 +51,9 @@ class SessionUse:
     key: SessionKey
     session: Session  # as it is stored
     is_stored: bool  # False: this is its first request
-    current: Session | None = None  # with what the request adds and removes; None: it does neither
+    current: Session = NO_SESSION  # with what the request adds and removes
+    names_content: bool = False  # the request itself says what it is about
+    is_lost: bool = False  # it could not be read; nothing is stored either
 
     @property
     def retains(self) -> bool:
@@ -74,17 +79,18 @@ class Sessions:
         """The session for a request; one that cannot be read counts as empty, visibly."""
         try:
             stored = await self._store.get(key)
-            if stored is None:
-                return SessionUse(key, Session(), is_stored=False)
-            await self._renew(stored)
-            return SessionUse(key, decode_session(stored).session, is_stored=True)
+            known = decode_session(stored) if stored is not None else None
         except StoreError:
             degraded.add("session")
-            return SessionUse(key, Session(), is_stored=True)
+            return SessionUse(key, Session(), is_stored=False, is_lost=True)
+        if stored is None or known is None:
+            return SessionUse(key, Session(), is_stored=False)
+        await self._renew(stored, degraded)
+        return SessionUse(key, known.session, is_stored=True)
 
     async def save(self, use: SessionUse, apply: Apply, degraded: MutableSet[str]) -> None:
         """Store what a request changes, and its session if it is the first one."""
-        if use.is_stored and apply(use.session) == use.session:
+        if use.is_lost or (use.is_stored and apply(use.session) == use.session):
             return
         try:
             await self.change(use.key, apply)
@@ -138,13 +144,17 @@ class Sessions:
         if quota < UNBOUNDED and (used := await self._store.count(workspace)) >= quota:
             raise QuotaExceeded("sessions", quota, used, used + 1)
 
-    async def _renew(self, stored: StoredSession) -> None:
+    async def _renew(self, stored: StoredSession, degraded: MutableSet[str]) -> None:
         """Keep a session alive that is only read, now and then."""
         now = self._clock()
         last = max(stored.updated, self._renewed.get(stored.key) or 0.0)
         if now - last > self._seconds / RENEWALS_PER_LIFE:
-            self._renewed.put(stored.key, now)
-            await self._store.renew(stored.key, self._seconds)
+            try:
+                await self._store.renew(stored.key, self._seconds)
+            except StoreError:
+                degraded.add("session")
+            else:
+                self._renewed.put(stored.key, now)
 
 
 def decode_session(stored: StoredSession) -> SessionRecord:

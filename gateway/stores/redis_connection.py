@@ -19,7 +19,7 @@ from gateway.stores.breaker import ProbingBreaker
 KEY_PREFIX = b"gateway:"  # of every key but those of records
 MAX_CONNECTIONS = 16
 SUSPECT_SHARE = (
-    0.4  # of the timeout, after an unanswered call: a chat makes two calls, which may cost it 150 ms at most
+    0.25  # of the timeout, after an unanswered call: a chat makes three calls, which may cost it 150 ms at most
 )
 
 # The builtin TimeoutError, of asyncio.timeout, is an OSError.

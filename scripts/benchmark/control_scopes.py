@@ -23,7 +23,7 @@ from scripts.benchmark.semantic_figures import Figure, print_figures
 Headers = list[tuple[bytes, bytes]]
 
 CONTEXTS = ["area-0", "area-1"]
-BODY = orjson.dumps({"model": "m", "messages": [{"role": "user", "content": "Some question of one KB. " * 40}]})
+BODY = orjson.dumps({"model": "demo", "messages": [{"role": "user", "content": "Some question of one KB. " * 40}]})
 TIMES = 1.2
 COLD_US = 150  # besides what a known scope takes
 

@@ -130,10 +130,10 @@ async def measure_scopes(gateway: Gateway, rounds: int) -> tuple[float, float]:
     headers = [(b"x-context-agent", b"agent-7")]
 
     def resolve() -> None:
-        scope = build_scope(read_context_request(headers, None), "m", ANONYMOUS, snapshot)
+        scope = build_scope(read_context_request(headers, None), "demo", ANONYMOUS, snapshot)
         collect_contexts(reduce_scope(scope, resolve_assignments(scope, snapshot), snapshot), snapshot, merge)
 
-    body = b'{"model":"m","messages":[{"role":"user","content":"Hello"}]}'
+    body = b'{"model":"demo","messages":[{"role":"user","content":"Hello"}]}'
 
     async def prepare() -> None:
         await gateway.pipeline.prepare(Exchange("x", ANONYMOUS, snapshot, headers), body)

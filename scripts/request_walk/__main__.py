@@ -117,7 +117,9 @@ async def wait_for_index(endpoint: Any) -> None:
 
 
 async def trace_request(tracer: CallTracer, package: Path, endpoint: Any, model: ModelEndpoint) -> Walk:
-    headers = CountedHeaders(scenario.build_headers(agent="helper", content="site/faq", session="walk"))
+    # A session of its own: what the model fetched in one is placed at once in the next request of it.
+    session = f"walk-{len(model.requests)}"
+    headers = CountedHeaders(scenario.build_headers(agent="helper", content="site/faq", session=session))
     body = scenario.build_body(scenario.QUESTION, stream=True, tools=[scenario.CLIENT_TOOL])
     with tracer.follow(package) as walk:
         reply = await post(endpoint, headers, body)

@@ -108,7 +108,7 @@ async def asked(gateway: Client, session: str, history: list[dict[str, Any]], st
     begun = time.monotonic()
     reply = await gateway.chat(history, agent="editor", session=session, tools=[WEATHER], stream=stream)
     seconds = time.monotonic() - begun
-    degraded = reply.headers.get("x-context-degraded") == "store"
+    degraded = "store" in reply.headers.get("x-context-degraded", "").split(",")
     missing = [city for city in CALLS if turn_of(city)[1] not in history]
     if missing:
         complete = reply.status == 200 and reply.message.get("tool_calls") == [CALLS[missing[0]]]
@@ -289,7 +289,7 @@ async def test_a_chat_that_needs_the_store_twice_waits_150_ms_at_most(
     slow = await asked(gateway, "slow", history)
     server.thaw()
     assert (slow.status, slow.degraded) == (200, True)
-    assert 0.13 < slow.seconds <= usual.seconds + limits.moment  # once for the hidden turn, once more to keep another
+    assert 0.13 < slow.seconds <= usual.seconds + limits.moment  # session, hidden turn, and keeping one
 
 
 async def swallowing(self: RedisEphemeralStore, keys: Sequence[str]) -> dict[str, bytes]:

@@ -2,12 +2,16 @@
 
 import asyncio
 import hashlib
+from functools import partial
 from typing import Any
 
 import orjson
 import pytest
 
+from gateway.domain.exchange import Exchange
+from gateway.domain.principal import ANONYMOUS
 from gateway.errors import StoreError
+from gateway.pipeline import find_session_change
 from tests.support.gateway import Client, Start
 from tests.support.management_client import manage
 from tests.support.upstream import Upstream, call, say
@@ -158,6 +162,59 @@ async def test_only_what_the_caller_may_read_can_be_added(gateway: Client) -> No
             "context.pin",
         )
         assert (await manage(gateway, "POST", "/sessions/talk/items", {"id": name})).status == 404
+
+
+async def test_a_key_that_may_not_act_for_users_learns_nothing_of_their_resources(
+    start: Start, upstream: Upstream
+) -> None:
+    keys = [{"name": "one", "sha256": hashlib.sha256(b"one").hexdigest()}]
+    gateway = start(policies=POLICIES, auth={"keys": keys})
+    for name in ("rules/hers", "rules/herz"):
+        refused = await gateway.chat(session="talk", agent="editor", key="one", context={"user": "ann", "pin": [name]})
+        assert (refused.status, refused.error["code"]) == (403, "user_not_allowed")
+        assert "hers" not in refused.error["message"]
+
+
+async def test_another_agent_does_not_get_what_the_model_fetched_for_one(start: Start, upstream: Upstream) -> None:
+    agents = {"editor": {"contexts": ["rules"]}, "blogger": {"contexts": ["blog"]}}
+    gateway = start(policies={**POLICIES, "agents": agents})
+    upstream.will(call("get_context_resource", resource_id="rules/rule-c"), say("Done."))
+    assert (await gateway.chat(session="talk", agent="editor")).status == 200
+    assert await ask(gateway, upstream, agent="blogger") == {"blog"}
+    assert await ask(gateway, upstream) == {*BASE, "C"}
+
+
+async def test_a_bound_key_keeps_the_turns_and_the_placement_of_its_agent(start: Start, upstream: Upstream) -> None:
+    keys = [{"name": "one", "sha256": hashlib.sha256(b"one").hexdigest(), "agent": "editor"}]
+    agents = {"editor": {"contexts": ["rules"], "max_turns": 1}}
+    gateway = start(policies={**POLICIES, "agents": agents}, auth={"keys": keys})
+    settings = {"settings": {"max_turns": 9, "placement": "turn_user"}}
+    put = await manage(gateway, "PUT", "/sessions/talk", settings, authorization="Bearer one")
+    assert put.status == 200
+    upstream.will(say("Done."))
+    assert (await gateway.chat(session="talk", key="one", context={"include": ["rules/rule-b"]})).status == 200
+    sent = upstream.requests[-1]
+    assert sent["tool_choice"] == "none"  # the only turn
+    assert "Rule B holds" in sent["messages"][0]["content"]
+
+
+async def test_two_requests_at_once_do_not_undo_each_other(gateway: Client) -> None:
+    pipeline = gateway.app.pipeline
+    exchange = [Exchange(str(number), ANONYMOUS, gateway.app.policies.get_snapshot("default")) for number in range(2)]
+    pinning: dict[str, Any] = {"context": {"session": "talk", "agent": "editor", "pin": ["rules/rule-b"]}}
+    moving: dict[str, Any] = {"context": {"session": "talk", "agent": "editor", "content": "site/blog"}}
+    body: dict[str, Any] = {"model": "m-large", "messages": [{"role": "user", "content": "Hello"}]}
+    await manage(gateway, "PUT", "/sessions/talk", {"content": "site"})
+    prepared = [
+        gateway.thread.run(pipeline.prepare(one, orjson.dumps(body | said)))
+        for one, said in zip(exchange, (pinning, moving), strict=True)
+    ]
+    for one, ready in zip(reversed(exchange), reversed(prepared), strict=True):
+        assert ready.session is not None
+        apply = partial(find_session_change(ready.scope, ready.session).apply, snapshot=one.snapshot)
+        gateway.thread.run(pipeline.sessions.save(ready.session, apply, set()))
+    shown = orjson.loads((await manage(gateway, "GET", "/sessions/talk")).raw)
+    assert (shown["content"], shown["added"]) == ("site/blog", ["rules/rule-b"])
 
 
 async def test_a_request_that_is_refused_changes_nothing(gateway: Client, upstream: Upstream) -> None:

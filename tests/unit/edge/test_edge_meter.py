@@ -30,7 +30,7 @@ def streamed(*pieces: bytes, error: BaseException | None = None) -> ReplyStream:
 
 
 async def seen(meter: Meter, *pieces: bytes) -> list[bytes]:
-    stream, client = meter.watch(Reply(200, {}, stream=streamed(*pieces)), 400).stream, ListWriter()
+    stream, client = meter.watch(Reply(200, {}, stream=streamed(*pieces))).stream, ListWriter()
     assert stream is not None
     await stream(client)
     return client.pieces
@@ -54,47 +54,47 @@ def test_usage_is_read_as_far_as_it_goes(usage: dict[str, Any] | None, expected:
 
 def test_what_the_turn_loop_summed_up_is_charged() -> None:
     meter = Meter(exchange(usage={"total_tokens": 70}))
-    meter.watch(Reply(200, {}, b'{"usage": {"total_tokens": 5}}'), 400)
+    meter.watch(Reply(200, {}, b'{"usage": {"total_tokens": 5}}'))
     assert meter.count_spent() == 70
 
 
 def test_the_usage_of_a_relayed_reply_is_charged() -> None:
-    meter = Meter(exchange())
+    meter = Meter(exchange(), asked=400)
     reply = Reply(200, {}, b'{"choices": [], "usage": {"total_tokens": 5, "details": {"cached": 1}}}')
-    assert meter.watch(reply, 400) is reply
+    assert meter.watch(reply) is reply
     assert meter.count_spent() == 5
 
 
 async def test_the_usage_of_a_relayed_stream_is_charged_and_no_byte_changes() -> None:
-    meter = Meter(exchange())
+    meter = Meter(exchange(), asked=400)
     pieces = [CHUNK, CHUNK + b'data: {"choices":[],"usage":{"total_tokens":9}}\n\ndata: [DONE]\n\n']
     assert await seen(meter, *pieces) == pieces
     assert meter.count_spent() == 9
 
 
 async def test_events_without_usage_do_not_hide_it() -> None:
-    meter = Meter(exchange())
+    meter = Meter(exchange(), asked=400)
     await seen(meter, b'data: {"choices":[],"usage": {"total_tokens":9}}\n\n', b'data: {"usage":null}\n\n')
     assert meter.count_spent() == 9
 
 
 @pytest.mark.parametrize("last", [b"data: [DONE]\n\n", b'data: {"usage":null}\n\n', b'data: "usage"}\n\n'])
 async def test_a_stream_that_does_not_say_costs_an_estimate(last: bytes) -> None:
-    meter = Meter(exchange())
+    meter = Meter(exchange(), asked=400)
     await seen(meter, CHUNK * 3, CHUNK, last)
     assert meter.count_spent() == 400 // 4 + 5
 
 
 @pytest.mark.parametrize("body", [b"x" * 40, b'{"usage": null, "text": "' + b"x" * 13 + b'"}', b"[" * 40])
 def test_a_reply_that_does_not_say_costs_an_estimate(body: bytes) -> None:
-    meter = Meter(exchange())
-    meter.watch(Reply(200, {}, body), 400)
+    meter = Meter(exchange(), asked=400)
+    meter.watch(Reply(200, {}, body))
     assert meter.count_spent() == 400 // 4 + 10
 
 
 async def test_a_client_that_leaves_early_pays_for_what_it_saw() -> None:
-    meter = Meter(exchange())
-    stream = meter.watch(Reply(200, {}, stream=streamed(CHUNK, error=asyncio.CancelledError())), 400).stream
+    meter = Meter(exchange(), asked=400)
+    stream = meter.watch(Reply(200, {}, stream=streamed(CHUNK, error=asyncio.CancelledError()))).stream
     assert stream is not None
     with pytest.raises(asyncio.CancelledError):
         await stream(ListWriter())
@@ -141,3 +141,19 @@ def test_a_reply_full_of_usage_costs_little_to_look_through() -> None:
         meter.note(b'"usage":{' * 500)
         assert meter.count_spent() > 0
     assert time.process_time() - began < 5
+
+
+def test_turns_of_a_loop_that_was_left_are_charged() -> None:
+    left = exchange()
+    left.usages = [{"total_tokens": 90_000}, {"total_tokens": 10_000}]
+    assert Meter(left, asked=400).count_spent() == 100_000
+
+
+def test_no_usage_is_larger_than_a_counter_can_hold() -> None:
+    assert Meter(exchange(usage={"total_tokens": 2**70}), asked=400).count_spent() == 10**9
+
+
+def test_events_with_crlf_count_too() -> None:
+    meter = Meter(exchange(), asked=400)
+    meter.look_at_events(b"data: {}\r\n\r\n" * 7)
+    assert meter.count_spent() == 100 + 7

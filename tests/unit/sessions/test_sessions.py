@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from gateway.domain.agent import ModelDefaults, Placement, SelectionSettings, Thresholds
-from gateway.domain.session import Session, SessionKey, SessionSettings
+from gateway.domain.session import MAX_ITEMS, Session, SessionKey, SessionSettings
 from gateway.errors import Conflict, InvalidRequest, StoreError
-from gateway.sessions.changes import MAX_ITEMS, add_items
+from gateway.sessions.changes import add_items
 from gateway.sessions.sessions import ATTEMPTS, Sessions, SessionUse
 from gateway.stores.memory_sessions import MemorySessionStore
 from gateway.stores.protocols import SessionOwner, StoredSession
