@@ -6,6 +6,9 @@ DONE = b"[DONE]"
 DONE_EVENT = b"data: [DONE]\n\n"
 MAX_EVENT_BYTES = 16 * 1024 * 1024  # bytes of an event that is still waited for
 
+# Not inside a string, where the quotes are escaped, and not null, which many providers send in every event.
+USAGE_OBJECT = re.compile(rb'(?<!\\)"usage"\s*:\s*(?=\{)')
+
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _SPLIT_END = 2  # bytes of the end of an event that may come with an earlier piece
 
@@ -79,3 +82,8 @@ def read_payload(event: bytes) -> bytes | None:
 def encode_event(data: bytes) -> bytes:
     """One event that carries `data`."""
     return b"data: " + data + b"\n\n"
+
+
+def reports_usage(data: bytes) -> bool:
+    """Whether events or a document may have a usage object."""
+    return b'"usage"' in data and USAGE_OBJECT.search(data) is not None

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gateway.domain.candidate import Assignment, Level
 from gateway.domain.effective_scope import AppliedContext, EffectiveScope
-from gateway.domain.principal import ANY_GROUP, may_read
+from gateway.domain.principal import ANY_GROUP
 from gateway.domain.scope import Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import UnknownAlias
@@ -42,9 +42,9 @@ def find_included(scope: Scope, snapshot: Snapshot) -> tuple[str, ...]:
         return ()
     known = []
     for identity in scope.request.include:
-        resource = snapshot.resources.get(identity)
-        if resource is None or not may_read(scope.readers, resource.readers):
-            visible = (known.id for known in snapshot.resources.values() if may_read(scope.readers, known.readers))
+        resource = snapshot.find_readable(identity, scope.readers)
+        if resource is None:
+            visible = snapshot.list_readable(scope.readers)
             raise UnknownAlias("resource", identity, visible, param=scope.request.where("include"))
         known.append(resource.id)
     return tuple(known)
@@ -76,8 +76,8 @@ def find_session_items(scope: Scope, snapshot: Snapshot) -> SessionItems:
         return NO_ITEMS
 
     def find_known(ids: Iterable[str]) -> tuple[str, ...]:
-        known = (snapshot.resources.get(identity) for identity in ids)
-        return tuple(one.id for one in known if one is not None and may_read(scope.readers, one.readers))
+        known = (snapshot.find_readable(identity, scope.readers) for identity in ids)
+        return tuple(one.id for one in known if one is not None)
 
     return SessionItems(find_known(session.added), find_known(session.retained))
 

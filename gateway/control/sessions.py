@@ -1,12 +1,10 @@
 """Sessions as people manage them: whose they are, what is in them, what holds for them."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gateway.domain.principal import Principal, Role, may_read
+from gateway.domain.principal import Principal, Role
 from gateway.domain.resource import Resource
 from gateway.domain.session import LONGEST_ID, SessionKey, SessionRecord, SessionSettings
-from gateway.domain.snapshot import Snapshot
 from gateway.errors import Forbidden, NotFound, UserNotAllowed
 from gateway.policies.repository import PolicyRepository
 from gateway.sessions.changes import add_items, drop_ids, remove_items
@@ -86,7 +84,7 @@ class SessionManager:
         states = (("added", session.added), ("retained", session.retained), ("removed", session.removed))
         readers = caller.readers(record.key.user or None)
         return [
-            SessionItem(identity, state, find_visible(identity, readers, snapshot))
+            SessionItem(identity, state, snapshot.find_readable(identity, readers))
             for state, ids in states
             for identity in ids
         ]
@@ -106,10 +104,5 @@ class SessionManager:
 
     def _require_visible(self, caller: Principal, key: SessionKey, identity: str) -> None:
         snapshot = self._policies.get_snapshot(caller.workspace)
-        if find_visible(identity, caller.readers(key.user or None), snapshot) is None:
+        if snapshot.find_readable(identity, caller.readers(key.user or None)) is None:
             raise NotFound(f"There is no resource {identity!r}.")
-
-
-def find_visible(identity: str, readers: Iterable[str], snapshot: Snapshot) -> Resource | None:
-    resource = snapshot.resources.get(identity)
-    return resource if resource is not None and may_read(frozenset(readers), resource.readers) else None

@@ -18,7 +18,6 @@ DONE_STARTS = (b"data: ", b"data:")  # of the line that says [DONE]
 LONGEST_START = max(map(len, DONE_STARTS))
 LATER_DONE_STARTS = tuple(b"\n" + start for start in DONE_STARTS)
 
-_USAGE = re.compile(rb'"usage"\s*:\s*\{')
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"')
 
 
@@ -122,7 +121,7 @@ class EventRelay:
             self._finished = self._finished or self.done or _FINISH.search(ready) is not None
             self.failed = self.failed or contains_error(ready)
             self.needs_driver = self.done or self.failed
-            if b'"usage"' in ready and _USAGE.search(ready) is not None:  # many providers say null in every event
+            if sse.reports_usage(ready):
                 self.usage_event = ready[-MAX_USAGE_EVENT:]
         return ready
 

@@ -1,6 +1,6 @@
 """The immutable form of all policies that a request works with."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -9,6 +9,7 @@ from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
 from gateway.domain.memory_budget import CachePartition
 from gateway.domain.node import Node
+from gateway.domain.principal import may_read
 from gateway.domain.resource import Resource
 
 
@@ -54,6 +55,15 @@ class Snapshot:
             readers = frozenset(name for resource in resources for name in resource.readers)
             known = self._traits[context] = ContextTraits(readers, collect_languages(resources))
         return known
+
+    def find_readable(self, identity: str, readers: frozenset[str]) -> Resource | None:
+        """A resource by id; one that the caller may not read counts as unknown."""
+        resource = self.resources.get(identity)
+        return resource if resource is not None and may_read(readers, resource.readers) else None
+
+    def list_readable(self, readers: frozenset[str]) -> Iterator[str]:
+        """The ids of all resources that the caller may read."""
+        return (one.id for one in self.resources.values() if may_read(readers, one.readers))
 
     def ancestry(self, node: Node) -> list[Node]:
         """The node and its ancestors, nearest first."""

@@ -90,10 +90,6 @@ class Authenticator:
         self._had_stored = self._had_stored or bool(current)
         self._rebuild()
 
-    def list_principals(self, workspace: str) -> list[Principal]:
-        """Who may use a workspace with a key that is valid now."""
-        return [one for one in self._principals.values() if one.workspace == workspace]
-
     def require_keys(self) -> None:
         """Raise Faults if other machines can reach the gateway and there is no key."""
         if not self._loopback and not self._principals and not self._fresh.never:

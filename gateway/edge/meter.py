@@ -19,7 +19,6 @@ TEXT_TYPES = ("application/json", "text/")
 ReadPiece = Callable[[], Awaitable[bytes]]
 
 _BRACE = re.compile(rb"[{}]")
-_USAGE = re.compile(rb'(?<!\\)"usage"\s*:\s*(?=\{)')
 
 
 class _Usage(msgspec.Struct):
@@ -50,7 +49,7 @@ class Meter:
     def look_at_events(self, events: bytes) -> None:
         """Note what a part of a stream says about usage; it is parsed only when the tokens are counted."""
         self.pieces += events.count(b"\n\n") + events.count(b"\n\r\n")
-        if b'"usage"' in events and _USAGE.search(events):  # many providers say `"usage":null` in every event
+        if sse.reports_usage(events):
             self.last = events
 
     def count_spent(self) -> int:
@@ -107,7 +106,7 @@ class PassthroughMeter:
 
 def find_usage(text: bytes) -> dict[str, Any] | None:
     """The last usage object in a part of a JSON document or stream, if it is there as a whole."""
-    for found in list(_USAGE.finditer(text))[:-9:-1]:
+    for found in list(sse.USAGE_OBJECT.finditer(text))[:-9:-1]:
         end = _find_end(text, found.end())
         try:
             usage = msgspec.json.decode(text[found.end() : end], type=dict[str, Any])

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gateway.domain.principal import Principal, may_read
+from gateway.domain.principal import Principal
 from gateway.domain.scope import ContextRequest, RequestItem
 from gateway.domain.session import LONGEST_ID, MAX_ITEMS, Session, SessionKey
 from gateway.domain.snapshot import Snapshot
@@ -26,10 +26,8 @@ def check_pinned(asked: ContextRequest, principal: Principal, snapshot: Snapshot
     readers = principal.readers(asked.user)
     for name, ids in (("pin", asked.pin), ("unpin", asked.unpin)):
         for identity in ids:
-            resource = snapshot.resources.get(identity)
-            if resource is None or not may_read(readers, resource.readers):
-                visible = (one.id for one in snapshot.resources.values() if may_read(readers, one.readers))
-                raise UnknownAlias("resource", identity, visible, param=asked.where(name))
+            if snapshot.find_readable(identity, readers) is None:
+                raise UnknownAlias("resource", identity, snapshot.list_readable(readers), param=asked.where(name))
 
 
 def apply_session(asked: ContextRequest, session: Session, principal: Principal, snapshot: Snapshot) -> ContextRequest:

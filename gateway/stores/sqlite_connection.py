@@ -18,11 +18,27 @@ OPERATION_SECONDS = 2.0  # how long a caller waits, including the queue ahead of
 OPEN_SECONDS = 10.0  # how long workers that start together wait for each other
 OPEN_RETRY_SECONDS = 0.02
 KEYS_PER_QUERY = 500
+SWEEP_SECONDS = 60.0
+SWEEP_ROWS = 500  # per sweep, so that no single write pays for a large backlog
 
 DAMAGED = "The store {path} is damaged ({error}). It was not changed: restore a backup, or move it away."
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
+
+
+class ExpirySweeper:
+    """Deletes some expired rows now and then, with other writes; `statement` takes a time and a number of rows."""
+
+    def __init__(self, statement: str) -> None:
+        self._statement = statement
+        self._next = 0.0
+
+    def sweep(self, connection: sqlite3.Connection, now: float) -> None:
+        """Call it in the writer's thread, within its transaction."""
+        if now >= self._next:
+            deleted = connection.execute(self._statement, (now, SWEEP_ROWS)).rowcount
+            self._next = now if deleted == SWEEP_ROWS else now + SWEEP_SECONDS
 
 
 class SqliteThread:

@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from gateway.stores.codec import encode_text, parse_counter
-from gateway.stores.sqlite_connection import SqliteThreads, split_keys, transaction
-
-SWEEP_SECONDS = 60.0
-SWEEP_ROWS = 500  # per sweep, so that no single write pays for a large backlog
+from gateway.stores.sqlite_connection import ExpirySweeper, SqliteThreads, split_keys, transaction
 
 PUT = """INSERT INTO ephemeral (key, value, expires) VALUES (?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires = excluded.expires"""
@@ -29,7 +26,7 @@ class SqliteEphemeralStore:
     def __init__(self, threads: SqliteThreads, *, clock: Callable[[], float] = time.time) -> None:
         self.threads = threads
         self._clock = clock
-        self._next_sweep = 0.0
+        self._sweeper = ExpirySweeper(SWEEP)
 
     @classmethod
     async def open(cls, path: Path, *, clock: Callable[[], float] = time.time) -> Self:
@@ -43,7 +40,7 @@ class SqliteEphemeralStore:
         def work(connection: sqlite3.Connection) -> None:
             with transaction(connection):
                 connection.execute(PUT, row)
-                self._sweep(connection, now)
+                self._sweeper.sweep(connection, now)
 
         await self.threads.writer.run(work)
 
@@ -71,7 +68,7 @@ class SqliteEphemeralStore:
         def work(connection: sqlite3.Connection) -> int:
             with transaction(connection):
                 total = _add(connection, key, amount, now, ttl)
-                self._sweep(connection, now)
+                self._sweeper.sweep(connection, now)
             return total
 
         return await self.threads.writer.run(work)
@@ -86,7 +83,7 @@ class SqliteEphemeralStore:
                 for key, amount in amounts.items():
                     if amount:
                         sums[key] = _add(connection, key, amount, now, ttl)
-                self._sweep(connection, now)
+                self._sweeper.sweep(connection, now)
                 rows = _select_live(connection, list(read), now)
             return sums | {read[name]: parse_counter(read[name], value) for name, value in rows}
 
@@ -107,12 +104,6 @@ class SqliteEphemeralStore:
 
     async def close(self) -> None:
         await self.threads.close()
-
-    def _sweep(self, connection: sqlite3.Connection, now: float) -> None:
-        """Delete some expired rows now and then; runs in the writer's thread."""
-        if now >= self._next_sweep:
-            deleted = connection.execute(SWEEP, (now, SWEEP_ROWS)).rowcount
-            self._next_sweep = now if deleted == SWEEP_ROWS else now + SWEEP_SECONDS
 
 
 def _add(connection: sqlite3.Connection, key: str, amount: int, now: float, ttl: float) -> int:

@@ -7,10 +7,7 @@ from collections.abc import Callable
 from gateway.domain.session import SessionKey
 from gateway.stores.codec import decode_text, encode_text
 from gateway.stores.protocols import SessionOwner, SessionPage, StoredSession
-from gateway.stores.sqlite_connection import SqliteThreads, transaction
-
-SWEEP_SECONDS = 60.0
-SWEEP_ROWS = 500  # per sweep, so that no single write pays for a large backlog
+from gateway.stores.sqlite_connection import ExpirySweeper, SqliteThreads, transaction
 
 ONE = "workspace = ? AND principal = ? AND user = ? AND id = ?"
 COLUMNS = "workspace, principal, user, id, version, body, updated"
@@ -34,7 +31,7 @@ class SqliteSessionStore:
 
     def __init__(self, threads: SqliteThreads, *, clock: Callable[[], float] = time.time) -> None:
         self._threads, self._clock = threads, clock
-        self._next_sweep = 0.0
+        self._sweeper = ExpirySweeper(SWEEP)
 
     async def get(self, key: SessionKey) -> StoredSession | None:
         row = (*encode_session_key(key), self._clock())
@@ -50,7 +47,7 @@ class SqliteSessionStore:
                 if (decode_row(current).version if current is not None else 0) != expected:
                     return None
                 connection.execute(PUT, (*name, expected + 1, body, now, now + ttl))
-                self._sweep(connection, now)
+                self._sweeper.sweep(connection, now)
             return StoredSession(key, expected + 1, body, now)
 
         return await self._threads.writer.run(work)
@@ -90,12 +87,6 @@ class SqliteSessionStore:
             return SessionPage([decode_row(row) for row in rows], total)
 
         return await self._threads.reader.run(work)
-
-    def _sweep(self, connection: sqlite3.Connection, now: float) -> None:
-        """Delete some expired rows now and then; runs in the writer's thread."""
-        if now >= self._next_sweep:
-            deleted = connection.execute(SWEEP, (now, SWEEP_ROWS)).rowcount
-            self._next_sweep = now if deleted == SWEEP_ROWS else now + SWEEP_SECONDS
 
 
 def encode_session_key(key: SessionKey) -> tuple[bytes, bytes, bytes, bytes]:

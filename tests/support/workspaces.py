@@ -215,7 +215,8 @@ class Stage:
         session = Session(added=(tone,), removed=(tone,))
         wanted = [
             SessionKey(world.workspace, one.key or one.name, "", world.name("talk"))
-            for one in self.client.app.auth.list_principals(world.workspace)
+            for one in self.client.app.auth._principals.values()
+            if one.workspace == world.workspace
         ]
         for stored in (await store.list_sessions(SessionOwner(world.workspace), 0, 1000)).sessions:
             if stored.key not in wanted:

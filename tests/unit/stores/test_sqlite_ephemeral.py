@@ -13,8 +13,8 @@ import pytest
 
 from gateway.errors import CorruptStore, StoreError
 from gateway.stores.open import open_stores
-from gateway.stores.sqlite_connection import BUSY_SECONDS
-from gateway.stores.sqlite_ephemeral import SWEEP_ROWS, SWEEP_SECONDS, SqliteEphemeralStore
+from gateway.stores.sqlite_connection import BUSY_SECONDS, SWEEP_ROWS, SWEEP_SECONDS
+from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
 from gateway.stores.sqlite_migrations import MIGRATIONS
 from tests.support.limits import with_limits
 
