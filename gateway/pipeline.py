@@ -88,7 +88,7 @@ class Pipeline:
         exchange.note_injection(injection)
         exchange.note_time("build")
         if injection.texts or injection.tools is not None:
-            check_messages(request.messages)
+            check_messages(request)
         owner = ConversationOwner.from_principal(exchange.principal, asked.user, asked.session)
         history = await self.hidden_turns.restore(owner, request, injection.selection, exchange.degraded)
         target = choose_target(model, scope, can, self.defaults.placement)

@@ -85,7 +85,7 @@ class HiddenTurns:
         self, owner: ConversationOwner, request: ChatRequest, selection: Selection, degraded: MutableSet[str]
     ) -> list[Raw]:
         """The client's messages with what was hidden put back in, as far as the caller can reach it now."""
-        if b'"tool_calls"' not in request.raw:
+        if not request.may_answer_calls:
             return request.messages
         keys = await run_beside(request, lambda: find_keys(owner.encode(), request.messages))
         if keys is None:

@@ -1,10 +1,20 @@
 """A chat request, decoded only as far as somebody has to look."""
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import msgspec
 from msgspec import Raw
+
+
+class MessageStyle(IntEnum):
+    """How messages are written, as far as their first bytes tell; the greater, the more has to be looked at."""
+
+    SPOKEN = 0  # each an object with the role of a speaker first
+    ANSWERING = 1  # there are results of tools among them
+    UNUSUAL = 2  # objects that begin with something else
+    INVALID = 3  # not objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,10 +22,16 @@ class ChatRequest:
     """The client's body: top-level fields and messages stay raw, so that they keep their bytes."""
 
     raw: bytes
-    fields: dict[str, Raw]
+    fields: dict[str, Raw]  # without messages
     messages: list[Raw]
     model: str | None
     stream: bool
+    style: MessageStyle = MessageStyle.UNUSUAL
+
+    @property
+    def may_answer_calls(self) -> bool:
+        """Whether results of tools may be among the messages; False is certain."""
+        return self.style is not MessageStyle.SPOKEN and b'"tool_calls"' in self.raw
 
     def has(self, name: str) -> bool:
         """Whether a field is given and not null."""

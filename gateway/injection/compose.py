@@ -47,7 +47,6 @@ def compose(
     fields: dict[str, Any] = dict(request.fields)
     unchanged = "context" not in fields and history is request.messages
     fields.pop("context", None)
-    del fields["messages"]
     if target.model != request.model:
         fields["model"] = target.model
         unchanged = False

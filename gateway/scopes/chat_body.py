@@ -1,12 +1,13 @@
 """The bytes of a chat body become a ChatRequest, or a clear 400."""
 
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
-from gateway.domain.chat import ChatRequest
+from gateway.domain.chat import ChatRequest, MessageStyle
 from gateway.domain.search import Question
 from gateway.errors import InvalidJson, InvalidRequest
 
@@ -17,8 +18,12 @@ _anything = msgspec.json.Decoder(Raw)
 KINDS = {str: "a string", bool: "a boolean", int: "an integer", dict: "an object"}
 LOOKED_AT = {"n": int, "stream_options": dict, "response_format": dict}  # fields that later steps read
 SCALARS = {kind: msgspec.json.Decoder(kind | None) for kind in KINDS}
-OBJECT = ord("{")
-ROLE_FIRST, ROLE_AFTER_SPACE = b'{"role":"', b'{"role": "'
+OBJECT = b"{"
+OPENING_BYTES = 20  # of a message that tell its style: as many as the longest usual opening has
+SPEAKERS = ("system", "developer", "user", "assistant")
+SPOKEN = tuple(f'{{"role":{space}"{role}"'.encode() for role in SPEAKERS for space in ("", " "))
+ANSWERING = (b'{"role":"tool"', b'{"role": "tool"')
+LARGE_BODY = 16 * 1024  # bytes from which one pass over a body saves more than it costs
 MARGIN = 12  # frames; the interpreter's depth limit counts Python calls and JSON nesting together
 
 
@@ -29,32 +34,88 @@ class _RoleField(msgspec.Struct):
 _role = msgspec.json.Decoder(_RoleField)
 
 
+@lru_cache(maxsize=1024)
+def read_style(opening: bytes) -> MessageStyle:
+    """The style of a message that begins like this; there are few beginnings, however long a history is."""
+    if opening.startswith(SPOKEN):
+        return MessageStyle.SPOKEN
+    if opening.startswith(ANSWERING):
+        return MessageStyle.ANSWERING
+    return MessageStyle.UNUSUAL if opening.startswith(OBJECT) else MessageStyle.INVALID
+
+
+class SplitBody(NamedTuple):
+    """A body as its messages, one by one, and its other fields."""
+
+    fields: dict[str, Raw]
+    messages: list[Raw]
+
+
 def decode_chat(body: bytes) -> ChatRequest:
     """Check only what the gateway needs; everything else is left to the upstream."""
+    fields, messages = (split_large_body(body) if len(body) > LARGE_BODY else None) or split_body(body)
+    openings = {bytes(memoryview(message)[:OPENING_BYTES]) for message in messages}
+    style = max(map(read_style, openings), default=MessageStyle.SPOKEN)
+    if style is MessageStyle.INVALID:
+        position = next(at for at, message in enumerate(messages) if memoryview(message)[:1] != OBJECT)
+        raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]")
+    model = decode_scalar(fields, "model", str)
+    for name, kind in LOOKED_AT.items():
+        decode_scalar(fields, name, kind)
+    return ChatRequest(body, fields, messages, model or None, bool(decode_scalar(fields, "stream", bool)), style)
+
+
+def split_body(body: bytes) -> SplitBody:
+    """In two passes: the fields, then the messages."""
     fields = decode_fields(body)
     if "messages" not in fields:
         raise InvalidRequest("A chat request needs `messages`.", param="messages")
     try:
-        messages = _messages.decode(fields["messages"])
+        return SplitBody(fields, _messages.decode(fields.pop("messages")))
     except msgspec.ValidationError as fault:
         raise InvalidRequest("`messages` must be an array.", param="messages") from fault
-    for position, message in enumerate(messages):
-        if memoryview(message)[0] != OBJECT:
-            raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]")
-    model = decode_scalar(fields, "model", str)
-    for name, kind in LOOKED_AT.items():
-        decode_scalar(fields, name, kind)
-    return ChatRequest(body, fields, messages, model or None, bool(decode_scalar(fields, "stream", bool)))
 
 
-def check_messages(messages: Sequence[Raw]) -> None:
+KNOWN_NAMES = (
+    "model", "stream", "temperature", "top_p", "n", "stop", "max_tokens", "max_completion_tokens", "tools",
+    "tool_choice", "parallel_tool_calls", "response_format", "stream_options", "seed", "user", "metadata", "store",
+    "reasoning_effort", "presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "top_logprobs", "modalities",
+    "audio", "prediction", "service_tier", "functions", "function_call", "safety_identifier", "prompt_cache_key",
+    "verbosity", "web_search_options", "context",
+)  # fmt: skip
+ABSENT = Raw()
+_known = msgspec.json.Decoder(
+    msgspec.defstruct(
+        "KnownFields",
+        [("messages", list[Raw]), *((name, Raw, ABSENT) for name in KNOWN_NAMES)],
+        forbid_unknown_fields=True,
+    )
+)
+
+
+def split_large_body(body: bytes) -> SplitBody | None:
+    """In one pass; None if there is a field that we do not know, or any fault, which `split_body` then names."""
+    try:
+        body.isascii() or body.decode()
+        known: Any = decode_known(body, MARGIN)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    fields = {name: value for name in KNOWN_NAMES if (value := getattr(known, name)) is not ABSENT}
+    return SplitBody(fields, known.messages)
+
+
+def decode_known(body: bytes, frames: int) -> Any:
+    """Decode from deeper in the stack, as `decode_deep` does."""
+    return decode_known(body, frames - 1) if frames else _known.decode(body)
+
+
+def check_messages(request: ChatRequest) -> None:
     """Refuse what upstreams would refuse, so that nothing is placed where no conversation is."""
-    if not messages:
+    if not request.messages:
         raise InvalidRequest("`messages` must not be empty.", param="messages")
-    for position, message in enumerate(messages):
-        view = memoryview(message)
-        if view[:9] == ROLE_FIRST or view[:10] == ROLE_AFTER_SPACE:
-            continue  # as nearly all clients write it
+    if request.style <= MessageStyle.ANSWERING:
+        return
+    for position, message in enumerate(request.messages):
         try:
             role = _role.decode(message).role
         except msgspec.MsgspecError as fault:

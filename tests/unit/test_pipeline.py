@@ -390,7 +390,7 @@ async def test_a_relay_leaves_messages_to_the_upstream(walker: Walker, messages:
 
 @pytest.mark.parametrize("written", [b'{"role":"user"}', b'{"role": "user"}', b'{"content":null,"role":"user"}'])
 def test_a_role_may_stand_anywhere(written: bytes) -> None:
-    check_messages([msgspec.Raw(written)])
+    check_messages(decode_chat(b'{"messages":[' + written + b"]}"))
 
 
 async def test_a_store_that_fails_degrades_and_the_clients_view_is_sent(walker: Walker) -> None:

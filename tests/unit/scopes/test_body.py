@@ -2,19 +2,74 @@
 
 import pytest
 
+from gateway.domain.chat import ChatRequest, MessageStyle
 from gateway.errors import GatewayError, InvalidJson, InvalidRequest
-from gateway.scopes.chat_body import decode_chat
+from gateway.scopes import chat_body
+from gateway.scopes.chat_body import LARGE_BODY, decode_chat
+
+
+def enlarge(body: bytes) -> bytes:
+    """The same JSON as a large body, which is read in another way."""
+    return body + b" " * LARGE_BODY
+
+
+def decode_both(body: bytes) -> ChatRequest:
+    """The request, which must be the same however it is read."""
+    small, large = decode_chat(body), decode_chat(enlarge(body))
+    seen = [
+        ({name: bytes(value) for name, value in one.fields.items()}, list(map(bytes, one.messages)), one.model)
+        for one in (small, large)
+    ]
+    assert seen[0] == seen[1]
+    assert (small.stream, small.style) == (large.stream, large.style)
+    return large
 
 
 def refused(body: bytes) -> GatewayError:
-    with pytest.raises(GatewayError) as caught:
-        decode_chat(body)
-    assert caught.value.status == 400
-    return caught.value
+    faults = []
+    for sent in (body, enlarge(body)):
+        with pytest.raises(GatewayError) as caught:
+            decode_chat(sent)
+        assert caught.value.status == 400
+        faults.append(caught.value)
+    assert type(faults[0]) is type(faults[1])
+    assert (faults[0].code, faults[0].param) == (faults[1].code, faults[1].param)
+    return faults[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "passes"),
+    [
+        (b'{"messages": [{"role": "user"}], "model": "m", "temperature": 1e0}', 1),
+        (b'{"messages": [], "messages": [{"x": 1}], "model": "a", "model": "b"}', 1),
+        (b'{"messages": [{"role": "user"}], "unheard_of": {"messages": []}}', 2),
+        (b'{"metadata": {"messages": [1]}, "mess\\u0061ges": [{}], "stream": true}', 1),
+    ],
+)
+def test_a_large_body_is_split_in_one_pass_if_its_fields_are_known(body: bytes, passes: int) -> None:
+    decode_both(body)
+    assert (chat_body.split_large_body(enlarge(body)) is not None) == (passes == 1)
+
+
+@pytest.mark.parametrize(
+    ("messages", "style", "answers"),
+    [
+        (b'{"role":"user","content":"x"},{"role": "assistant"}', MessageStyle.SPOKEN, False),
+        (b'{"role":"assistant","tool_calls":[]},{"role":"tool","content":"x"}', MessageStyle.ANSWERING, True),
+        (b'{"role": "tool", "content": "calls"}', MessageStyle.ANSWERING, False),
+        (b'{"tool_calls":[],"role":"assistant"}', MessageStyle.UNUSUAL, True),
+        (b'{"role":"users"}', MessageStyle.UNUSUAL, False),
+        (b'{ "role":"user"}', MessageStyle.UNUSUAL, False),
+        (b"", MessageStyle.SPOKEN, False),
+    ],
+)
+def test_first_bytes_tell_which_messages_need_a_look(messages: bytes, style: MessageStyle, answers: bool) -> None:
+    request = decode_both(b'{"messages":[' + messages + b"]}")
+    assert (request.style, request.may_answer_calls) == (style, answers)
 
 
 def test_fields_and_messages_keep_their_bytes() -> None:
-    request = decode_chat(b'{"model": "m", "seed": 123456789012345678901234567890, "messages": [{"a" : 1.50 }] }')
+    request = decode_both(b'{"model": "m", "seed": 123456789012345678901234567890, "messages": [{"a" : 1.50 }] }')
     assert bytes(request.fields["seed"]) == b"123456789012345678901234567890"
     assert [bytes(message) for message in request.messages] == [b'{"a" : 1.50 }']
     assert (request.model, request.stream) == ("m", False)
