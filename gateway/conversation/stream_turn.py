@@ -1,6 +1,5 @@
 """One turn of a stream: its chunks, read only as far as needed, and the message that they add up to."""
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +11,9 @@ from gateway.conversation.merge import merge_deltas
 from gateway.errors import UpstreamInvalid
 
 EVENT_BORDER = b"\n\ndata: "
-MARKS = (b"[DONE]", b"tool_calls", b'"error"')  # of events that are more than text
+CLOSING_EVENTS = 3  # that usually end a stream: the finish, the usage, [DONE]
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
-_FINISH = re.compile(rb'finish_reason(?!": ?null)')
-_USAGE = re.compile(rb'"usage"(?!: ?null)')
 _encode = msgspec.json.Encoder().encode
 
 
@@ -87,20 +84,25 @@ class StreamChunk(msgspec.Struct):
         return {key: value for key, value in fields.items() if value is not None}
 
 
-class _Object(msgspec.Struct, gc=False):
-    """A JSON object whatever it holds."""
+class _PlainDelta(msgspec.Struct, gc=False):
+    tool_calls: None = None
 
 
-class _ChoiceShape(msgspec.Struct, gc=False):
-    delta: _Object | None = None
+class _PlainChoice(msgspec.Struct, gc=False):
+    delta: _PlainDelta | None = None
+    finish_reason: None = None
 
 
-class _ChunkShape(msgspec.Struct, gc=False):
-    choices: list[_ChoiceShape] | None = None
+class _PlainChunk(msgspec.Struct, gc=False):
+    """A chunk that carries nothing but text: what would be more is null or absent, or else it is not valid."""
+
+    choices: list[_PlainChoice] | None = None
+    usage: None = None
+    error: None = None
 
 
 _decode = msgspec.json.Decoder(StreamChunk).decode
-_check_shapes = msgspec.json.Decoder(list[_ChunkShape]).decode
+_decode_plain = msgspec.json.Decoder(list[_PlainChunk]).decode
 
 
 def decode_chunk(data: bytes) -> StreamChunk:
@@ -116,33 +118,38 @@ def build_chunk_error() -> UpstreamInvalid:
 
 
 def find_plain_events(data: bytes) -> int:
-    """How many leading bytes are whole events that certainly carry nothing but text, so that they may pass unread.
+    """How many leading bytes are whole events that carry nothing but text, so that they may pass unread."""
+    end = find_closing_events(data)
+    if are_plain(data[:end]):
+        return end
+    plain = 0
+    for event in sse.split_events(data[:end]):
+        if not are_plain(event):
+            break
+        plain += len(event)
+    return plain
 
-    It is a search for bytes. A text that merely mentions a mark is read properly instead: slower, never wrong.
-    """
+
+def find_closing_events(data: bytes) -> int:
+    """Where the last events begin, those that are more than text, as at the end of most streams."""
     end = len(data)
-    for mark in MARKS:
-        at = data.find(mark, 0, end)
-        end = end if at < 0 else at
-    for pattern in (_FINISH, _USAGE):
-        found = pattern.search(data, 0, end)
-        end = end if found is None else found.start()
-    if end < len(data):
-        if data.count(b"\n", 0, end) < 2:
-            return 0  # it is in the first event
-        end = sse.find_events_end(data[:end])
-    return end if are_chunks(data[:end]) else 0
+    for _ in range(CLOSING_EVENTS):
+        start = data.rfind(EVENT_BORDER, 0, end) + 2
+        if start < 2 or are_plain(data[start:end]):
+            break
+        end = start
+    return end
 
 
-def are_chunks(data: bytes) -> bool:
-    """Whether each of these events is one `data:` line that carries a chunk; other forms are read one by one."""
+def are_plain(data: bytes) -> bool:
+    """Whether each of these events is one `data:` line with a chunk of text; other forms are read one by one."""
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
     if not data.startswith(b"data: {"):
         return False
     try:
         # No JSON contains a line feed inside a string: the events become one array, which is checked in one go.
-        found = _check_shapes(b"[" + data[6:].replace(EVENT_BORDER, b",") + b"]")
+        found = _decode_plain(b"[" + data[6:].replace(EVENT_BORDER, b",") + b"]")
     except UNREADABLE:
         return False
     return len(found) == data.count(EVENT_BORDER) + 1

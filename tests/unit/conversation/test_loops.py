@@ -182,13 +182,17 @@ def test_plain_text_passes_unread() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b'{"delta":{"tool_calls":[]}}',
+        b'{"choices":[{"delta":{"tool_calls":[]}}]}',
+        b'{"choices":[{"delta":{"content":"a","tool\\u005fcalls":[{}]}}]}',
+        b'{"choices":[{"delta":{"tool_calls":[{}]},"delta":{}}]}',
+        b'{"choices":[{"delta":{}},{"delta":{"tool_calls":[{}]}}]}',
+        b'{"choices":[{"delta":{},"finish_reason":"stop"}]}',
+        b'{"choices":[{"delta":{},"finish_reason":""}]}',
+        b'{"choices":[],"usage":{"total_tokens":1}}',
+        b'{"choices":[],"error":{}}',
         b"[DONE]",
-        b'{"error":{}}',
-        b'{"usage":{"total_tokens":1}}',
-        b'{"usage" : null}',
-        b'{"finish_reason":"stop"}',
-        b'{"finish_reason" : null}',
+        b"{},{}",
+        b"5",
     ],
 )
 def test_what_may_matter_is_read(data: bytes) -> None:
@@ -198,7 +202,7 @@ def test_what_may_matter_is_read(data: bytes) -> None:
 
 
 def test_nulls_of_usage_and_finish_are_plain_text() -> None:
-    event = b'data: {"usage":null,"finish_reason":null,"usage": null,"finish_reason": null}\n\n'
+    event = b'data: {"usage" : null,"choices":[{"finish_reason" :null,"delta":{"content":"tool_calls","tool_calls":null}}]}\n\n'
     assert find_plain_events(event) == len(event)
     assert find_plain_events(event * 3) == 3 * len(event)
     crlf = event.replace(b"\n", b"\r\n")
