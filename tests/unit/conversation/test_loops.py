@@ -202,7 +202,8 @@ def test_what_may_matter_is_read(data: bytes) -> None:
 
 
 def test_nulls_of_usage_and_finish_are_plain_text() -> None:
-    event = b'data: {"usage" : null,"choices":[{"finish_reason" :null,"delta":{"content":"tool_calls","tool_calls":null}}]}\n\n'
+    delta = b'{"content":"tool_calls","tool_calls": null}'
+    event = sse.encode_event(b'{"usage" : null,"choices":[{"finish_reason" :null,"delta":' + delta + b"}]}")
     assert find_plain_events(event) == len(event)
     assert find_plain_events(event * 3) == 3 * len(event)
     crlf = event.replace(b"\n", b"\r\n")
