@@ -57,6 +57,7 @@ from gateway.receipts.rendering import ReceiptRenderer
 from gateway.receipts.retention import keep_receipts_tidy
 from gateway.redaction import build_redactor
 from gateway.resources.registry import ResourceRegistry, load_registry
+from gateway.scopes.content_suggestion import ContentSuggester
 from gateway.semantic.factory import open_vectors
 from gateway.semantic.service import SemanticService
 from gateway.sessions.sessions import Sessions
@@ -167,8 +168,9 @@ class Gateway:
             settings.sessions.days * DAY_SECONDS,
             get_quota=lambda workspace: quotas.get_limits(workspace).sessions,
         )
+        suggester = ContentSuggester(threads)
         pipeline = Pipeline(
-            routes, builder, hidden_turns, settings.defaults, semantic, timings, limit, recorder, sessions
+            routes, builder, hidden_turns, settings.defaults, semantic, timings, limit, recorder, sessions, suggester
         )
         gateway = cls(
             settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline, receipts

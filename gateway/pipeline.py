@@ -23,6 +23,7 @@ from gateway.injection.tools import choose_own_tools, read_client_tools
 from gateway.receipts.recorder import ReceiptRecorder
 from gateway.retrieval.tool_runner import ToolRunner
 from gateway.scopes.chat_body import check_messages, decode_chat
+from gateway.scopes.content_suggestion import ContentSuggester
 from gateway.scopes.context_request import read_context_request
 from gateway.scopes.model_rights import require_model, require_one_model
 from gateway.scopes.scope import build_scope, choose_model, require_user_right
@@ -67,6 +68,7 @@ class Pipeline:
     reply_bytes: int = REPLY_BYTES  # of all turns of an exchange
     receipts: ReceiptRecorder | None = None
     sessions: Sessions = field(default_factory=Sessions)
+    suggester: ContentSuggester | None = None
 
     async def prepare(self, exchange: Exchange, body: bytes) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
@@ -79,6 +81,8 @@ class Pipeline:
         require_model(exchange.principal, model)
         require_one_model(exchange.principal, body)
         exchange.note_scope(scope, model, request.model)
+        if scope.node is not None or session is not None:
+            exchange.suggested = await self._suggest_content(exchange, scope, request)
         exchange.note_time("scope")
         upstreams = self.routes.get_candidates(model)
         can = intersect_capabilities(upstreams)
@@ -121,7 +125,7 @@ class Pipeline:
             began = perf_counter()
             result = await runner.run(call.name, call.arguments)
             exchange.note_tool(call.name, call.arguments, result, perf_counter() - began)
-            if session is not None and call.name == runner.tools.get and session.retains:
+            if session is not None and call.name == runner.tools.get and prepared.scope.retains:
                 await self.sessions.retain(session, result.resources, exchange.degraded)
             return result
 
@@ -154,6 +158,12 @@ class Pipeline:
         scope = build_scope(asked, model, principal, snapshot, session)
         note = announce_content(session, scope.node.path if scope.node is not None else None, snapshot)
         return replace(scope, request=replace(asked, items=(*asked.items, *note))) if note else scope
+
+    async def _suggest_content(self, exchange: Exchange, scope: Scope, request: ChatRequest) -> str | None:
+        """Other content that the user named, where the request is about content at all."""
+        if self.suggester is None or not (scope.takes_part and scope.request.inject):
+            return None
+        return await self.suggester.suggest(exchange, scope, request.messages)
 
     def _make_runner(self, exchange: Exchange, injection: Injection) -> ToolRunner:
         assert injection.tools is not None

@@ -34,6 +34,7 @@ async def preview_request(pipeline: Pipeline, exchange: Exchange, body: bytes) -
         },
         "sources": describe_sources(injection.selection),
         "tokens": summarize_tokens(injection),
+        "suggested_content": exchange.suggested,
         "warnings": describe_warnings(injection.selection),
         "degraded": sorted(exchange.degraded),
     }
@@ -48,6 +49,8 @@ def format_preview(shown: dict[str, Any]) -> str:
     spent = shown["tokens"]
     lines.append(f"Tokens: {spent['total']} in all; {spent['remaining']} of the budget of {spent['budget']} remain.")
     lines += [f"Warning: {warned['message']}" for warned in shown["warnings"]]
+    if shown["suggested_content"]:
+        lines.append(f"Suggested content: {shown['suggested_content']}")
     if shown["degraded"]:
         lines.append(f"Degraded: {', '.join(shown['degraded'])}")
     outgoing = orjson.dumps(shown["request"], option=orjson.OPT_INDENT_2).decode()

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from gateway.domain.agent import Placement
+from gateway.domain.agent import MAX_DEPTH, MAX_NEIGHBOURS, Placement
 from gateway.domain.principal import Role
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -154,9 +154,9 @@ class EmbedderSettings(Section):
 
 
 class ExpansionSettings(Section):
-    depth: int = Field(0, ge=0, le=3)  # further searches with the found passages as queries
+    depth: int = Field(0, ge=0, le=MAX_DEPTH)  # further searches with the found passages as queries
     threshold: float = Field(0.75, ge=0, le=1)  # cosine
-    top_n: int = Field(3, ge=0, le=50)  # per pass
+    top_n: int = Field(3, ge=0, le=MAX_NEIGHBOURS)  # per pass
 
 
 class KindSettings(Section):

@@ -158,10 +158,10 @@ class ContextBuilder:
         self, order: ContextOrder, partition: CachePartition, known: KnownScope, semantic: SemanticCollector
     ) -> Injection:
         """The injection with what is relevant to the question."""
-        question = find_question(order.messages)
-        if question is None:
+        question, settings = find_question(order.messages), order.scope.selection
+        if question is None or settings.enabled is False:
             return known.injection
-        query, settings = split_question(question), order.scope.selection
+        query = split_question(question)
         key = make_query_key(known.context, query, settings)
         found: Injection | None = partition.get(key)
         self.lookups.count(found is not None)

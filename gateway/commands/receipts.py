@@ -25,8 +25,8 @@ STATUSES = ("started", "ok", "error", "aborted", "upstream_truncated", "loop_lim
 COLUMNS = ("id", "at", "status", "agent", "session", "content", "model", "injected", "context_tokens", "cost")
 FIELDS = (
     *("id", "at", "status", "http_status", "error", "seconds", "principal", "key", "user", "session", "agent"),
-    *("profile", "prompt", "content", "task", "asked_model", "model", "upstream", "snapshot", "injected"),
-    *("context_tokens", "turn_count", "tools_run", "cached_tokens", "cost", "degraded"),
+    *("profile", "prompt", "content", "suggested_content", "task", "asked_model", "model", "upstream", "snapshot"),
+    *("injected", "context_tokens", "turn_count", "tools_run", "cached_tokens", "cost", "degraded"),
 )
 
 

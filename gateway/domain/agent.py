@@ -1,7 +1,7 @@
 """Who answers: agents, the profiles they share, and prompts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Self
 
@@ -45,8 +45,29 @@ class Thresholds:
 
     def override(self, broader: "Thresholds") -> "Thresholds":
         """These where they say something, else the broader ones."""
-        pairs = ((name, getattr(self, name), getattr(broader, name)) for name in self.__dataclass_fields__)
-        return Thresholds(**{name: own if own is not None else other for name, own, other in pairs})
+        return Thresholds(**_override_fields(self, broader))
+
+
+MAX_DEPTH = 3  # passes of an expansion
+MAX_NEIGHBOURS = 50  # that a pass may add
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """How far picks lead to what is near to them; None means the next broader setting."""
+
+    depth: int | None = None  # passes; 0: none
+    threshold: float | None = None  # cosine
+    top_n: int | None = None  # of each pass
+
+    def override(self, broader: "Expansion") -> "Expansion":
+        """This where it says something, else the broader one."""
+        return Expansion(**_override_fields(self, broader))
+
+
+def _override_fields(own: Thresholds | Expansion, broader: Thresholds | Expansion) -> dict[str, Any]:
+    pairs = ((name, getattr(own, name), getattr(broader, name)) for name in own.__dataclass_fields__)
+    return {name: said if said is not None else other for name, said, other in pairs}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +77,27 @@ class SelectionSettings:
     preset: str | None = None  # "conservative", "normal" or "aggressive"
     every: Thresholds = Thresholds()
     kinds: tuple[tuple[str, Thresholds], ...] = ()  # what one kind of resource has instead
+    expansion: Expansion = Expansion()
+    enabled: bool | None = None  # False: no search for this question; the tools can still be used
 
     @classmethod
     def from_data(cls, said: Mapping[str, Any]) -> Self:
         """From the checked data of a request, a policy or the configuration."""
         every = Thresholds(**{name: said.get(name) for name in Thresholds.__dataclass_fields__})
         kinds = sorted((said.get("kinds") or {}).items())
-        return cls(said.get("preset"), every, tuple((kind, Thresholds(**own)) for kind, own in kinds))
+        return cls(
+            said.get("preset"),
+            every,
+            tuple((kind, Thresholds(**own)) for kind, own in kinds),
+            Expansion(**(said.get("expansion") or {})),
+            said.get("enabled"),
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """What `from_data` takes."""
+        kinds = {kind: asdict(own) for kind, own in self.kinds}
+        own = {"preset": self.preset, "kinds": kinds, "expansion": asdict(self.expansion), "enabled": self.enabled}
+        return asdict(self.every) | own
 
     def get_for_kind(self, kind: str) -> Thresholds:
         """What holds for a kind of resource on this level."""
@@ -77,7 +112,13 @@ class SelectionSettings:
         kept = broader if self.preset is None else broader._drop_thresholds()
         named = sorted({kind for kind, _ in (*self.kinds, *kept.kinds)})
         kinds = tuple((kind, self.get_for_kind(kind).override(kept.get_for_kind(kind))) for kind in named)
-        return SelectionSettings(self.preset or broader.preset, self.every.override(kept.every), kinds)
+        return SelectionSettings(
+            self.preset or broader.preset,
+            self.every.override(kept.every),
+            kinds,
+            self.expansion.override(broader.expansion),
+            broader.enabled if self.enabled is None else self.enabled,
+        )
 
     def _drop_thresholds(self) -> "SelectionSettings":
         """What no preset says anything about."""
@@ -128,6 +169,7 @@ class Agent:
     selection: SelectionSettings = SelectionSettings()
     max_turns: int | None = None
     tool_permission: ToolPermission | None = None
+    retain: bool | None = None  # keep what the model fetched in the session
 
 
 @dataclass(frozen=True, slots=True)

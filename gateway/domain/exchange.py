@@ -78,6 +78,7 @@ class Exchange:
     tool_runs: list[ToolRun] = field(default_factory=list)
     scope: Scope | None = None
     asked_model: str | None = None
+    suggested: str | None = None  # path of other content that the user named
     injection: Injection | None = None
     failure: str | None = None  # code of the error that the client got
     began: float = field(default_factory=perf_counter)

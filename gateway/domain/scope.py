@@ -98,6 +98,13 @@ class Scope:
         return asked or own or ToolPermission.ALLOW
 
     @property
+    def retains(self) -> bool:
+        """Whether what the model fetches stays in the session."""
+        own = self.agent.retain if self.agent is not None else None
+        asked = self.session.settings.retain if self.session is not None else None
+        return (own if asked is None else asked) is not False
+
+    @property
     def placement(self) -> Placement | None:
         """Where the volatile block goes, by session, agent or profile; None: they do not say."""
         if self.session is not None and self.session.settings.placement is not None and not self.bound:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gateway.domain.agent import Agent, Profile, Prompt
+from gateway.domain.content_names import ContentNames
 from gateway.domain.context import Context
 from gateway.domain.memory_budget import CachePartition
 from gateway.domain.node import Node
@@ -38,6 +39,7 @@ class Snapshot:
     mandatory: tuple[str, ...] = ()  # aliases of the contexts that always apply
     readers: frozenset[str] = frozenset()  # every identity that a reader list names
     valid_until: float | None = None  # when something begins or ends to be valid; None: never
+    content_names: ContentNames = field(default_factory=ContentNames, compare=False, repr=False)
     # What was made of it for callers, by workspace; lives and dies with it.
     partitions: dict[str, CachePartition] = field(init=False, default_factory=dict, compare=False, repr=False)
     _traits: dict[str, ContextTraits] = field(init=False, default_factory=dict, compare=False, repr=False)
@@ -46,6 +48,11 @@ class Snapshot:
     def languages(self) -> frozenset[str]:
         """Every language that a resource names, in lower case."""
         return collect_languages(self.resources.values())
+
+    @cached_property
+    def expands(self) -> bool:
+        """Whether an agent lets picks lead to further ones."""
+        return any(agent.selection.expansion.depth for agent in self.agents.values())
 
     def get_traits(self, context: str) -> ContextTraits:
         """The traits of a context, worked out once."""

@@ -149,6 +149,8 @@ def build_context_headers(exchange: Exchange) -> list[tuple[bytes, bytes]]:
     ]
     if exchange.scope is not None and exchange.scope.node is not None:
         headers.append((b"x-context-content", quote(exchange.scope.node.path).encode()))
+    if exchange.suggested is not None:
+        headers.append((b"x-context-suggested-content", quote(exchange.suggested).encode()))
     if exchange.degraded:
         headers.append((b"x-context-degraded", ",".join(sorted(exchange.degraded)).encode()))
     return headers

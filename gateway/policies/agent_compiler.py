@@ -53,6 +53,7 @@ class AgentCompiler:
             selection=SelectionSettings.from_data(shape.selection.model_dump()),
             max_turns=shape.max_turns,
             tool_permission=shape.tool_permission,
+            retain=shape.retain,
         )
 
     def compile_prompt(self, entry: PolicyEntry) -> Prompt | None:

@@ -46,6 +46,7 @@ def assemble(policies: PolicySet, generation: int, now: float) -> Snapshot:
         prompts=_collect(policies, "prompts", Prompt),
         nodes=policies.tree.nodes,
         node_ids=policies.tree.ids,
+        content_names=policies.tree.names,
         resources={resource.id: resource for context in contexts.values() for resource in context.resources},
         default=next((context.alias for context in contexts.values() if context.default), None),
         mandatory=mandatory,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from gateway.domain.content_names import ContentNames
 from gateway.domain.node import Node
 from gateway.errors import Fault, quote
 from gateway.policies.compiled_entry import compute_digest
@@ -42,6 +43,11 @@ class ContentTree:
     def digest(self) -> bytes:
         """Of all nodes, regardless of their order."""
         return compute_digest([self.nodes[path] for path in sorted(self.nodes)])
+
+    @cached_property
+    def names(self) -> ContentNames:
+        """Of its nodes, for whoever looks for them."""
+        return ContentNames(self.nodes)
 
     @cached_property
     def readers(self) -> frozenset[str]:

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from gateway.domain.agent import Placement, ToolPermission
+from gateway.domain.agent import MAX_DEPTH, MAX_NEIGHBOURS, Placement, ToolPermission
 from gateway.domain.principal import ANY_GROUP, GROUP, KEY, USER
 from gateway.domain.resource import Mode, ResourceKind
 from gateway.domain.template import parse_template
@@ -85,7 +85,13 @@ def _to_datetime(value: Any) -> Any:
     return value
 
 
+def _to_retain(value: Any) -> Any:
+    return True if value == "session" else value
+
+
 Text = Annotated[str, Field(min_length=1)]
+# How long what the model fetched is kept; false: only for its request.
+Retain = Annotated[StrictBool, BeforeValidator(_to_retain, json_schema_input_type=Literal["session"] | bool)]
 Moment = Annotated[AwareDatetime, BeforeValidator(_to_datetime, json_schema_input_type=AwareDatetime | date)]
 # A single string may stand for a list of one.
 Strings = Annotated[list[Text], BeforeValidator(_to_list, json_schema_input_type=Text | list[Text])]
@@ -118,9 +124,17 @@ class ThresholdsShape(Shape):
     top_n: Whole | None = Field(None, ge=0)
 
 
+class ExpansionShape(Shape):
+    depth: Whole | None = Field(None, ge=0, le=MAX_DEPTH)
+    threshold: Score | None = None
+    top_n: Whole | None = Field(None, ge=0, le=MAX_NEIGHBOURS)
+
+
 class SelectionShape(ThresholdsShape):
+    enabled: StrictBool | None = None
     preset: Literal["conservative", "normal", "aggressive"] | None = None
     kinds: dict[Literal["reference", "tool"], ThresholdsShape] = {}
+    expansion: ExpansionShape = ExpansionShape()
 
 
 class TimeLimitedShape(Shape):
@@ -185,6 +199,7 @@ class AgentShape(SamplingShape):
     selection: SelectionShape = Field(default_factory=SelectionShape)
     max_turns: Whole | None = Field(None, ge=1, le=50)
     tool_permission: ToolPermission | None = None
+    retain: Retain | None = None
 
 
 class PromptShape(Shape):

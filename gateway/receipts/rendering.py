@@ -201,6 +201,7 @@ def summarize(pending: PendingReceipt) -> dict[str, Any]:
         "principal": principal.name,
         "key": principal.key,
         **name_scope(exchange.scope),
+        "suggested_content": exchange.suggested,
         "asked_model": shorten_name(exchange.asked_model),
         "model": shorten_name(exchange.model),
         "upstream": exchange.upstream,

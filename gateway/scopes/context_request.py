@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from gateway.domain.agent import SelectionSettings
+from gateway.domain.agent import MAX_DEPTH, MAX_NEIGHBOURS, SelectionSettings
 from gateway.domain.scope import ContextRequest, RequestItem
 from gateway.errors import QUOTED, InvalidRequest, SessionRequired
 
@@ -18,7 +18,8 @@ PLAIN = frozenset(TEXTS)
 SESSION_LISTS = ("pin", "unpin")  # they change the session
 LISTS = ("contexts", "include", "exclude", *SESSION_LISTS)
 READ = frozenset({*TEXTS, *LISTS, "budget", "inject"})
-NOT_READ = frozenset({"receipt", "injected", "tokens", "degraded", "snapshot", "key"})  # only sent, or read before
+SENT = ("receipt", "injected", "tokens", "degraded", "snapshot", "suggested-content")
+NOT_READ = frozenset({*SENT, "key"})  # only sent, or read before
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 Language = Annotated[str, StringConstraints(max_length=64)]  # compared with that of every resource
@@ -39,9 +40,17 @@ class ThresholdsBody(StrictModel):
     top_n: Count | None = None
 
 
+class ExpansionBody(StrictModel):
+    depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)] | None = None
+    threshold: Score | None = None
+    top_n: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] | None = None
+
+
 class SelectionBody(ThresholdsBody):
+    enabled: bool | None = None
     preset: Literal["conservative", "normal", "aggressive"] | None = None
     kinds: dict[Literal["reference", "tool"], ThresholdsBody] = {}
+    expansion: ExpansionBody = ExpansionBody()
 
 
 class HintsBody(StrictModel):

@@ -49,6 +49,7 @@ class SemanticService:
         self._store = store  # whose server may look up passages
         self._newest = IndexedResources.empty()
         self._submitted: dict[int, Mapping[str, Resource]] = {}  # by generation: the newest and the one that serves
+        self._expands = False  # an agent expands what is picked
         self._needed = asyncio.Event()
         self._ready = asyncio.Event()
         self._changed = asyncio.Event()
@@ -71,6 +72,8 @@ class SemanticService:
         self._submitted[newest.generation] = newest.resources
         if any(resource.mode is Mode.SEMANTIC for resource in newest.resources.values()):
             self.enable()
+        self._expands = self._expands or any(one.expands for one in (base, *workspaces.values()))
+        self._enable_expansion()
         self._submit_to_indexer()
 
     @property
@@ -154,6 +157,11 @@ class SemanticService:
             self.indexer.submit(self._newest.generation, self.embedder, self._newest.resources.values())
             self._changed.set()
 
+    def _enable_expansion(self) -> None:
+        """Let the engine prepare for expansions, once there is one and an agent uses them."""
+        if self._expands and self.engine is not None:
+            self.engine.enable_expansion()
+
     def _find_edited(self, keys: Sequence[str]) -> frozenset[str]:
         """What has changed since the index that serves was made: it may be found by what it no longer says."""
         assert self.engine is not None
@@ -190,6 +198,7 @@ class SemanticService:
         self.indexer = factory.make_indexer(self._vectors)
         self.lookup = await factory.open_lookup(self._store, self._settings.index)
         self.engine = factory.make_engine(self.indexer, self._settings, calibration, self.lookup, self._threads)
+        self._enable_expansion()
         self._submit_to_indexer()
         self._ready.set()
 

@@ -55,11 +55,6 @@ class SessionUse:
     names_content: bool = False  # the request itself says what it is about
     is_lost: bool = False  # it could not be read; nothing is stored either
 
-    @property
-    def retains(self) -> bool:
-        """Whether resources that the model fetches stay in the session."""
-        return self.session.settings.retain is not False
-
 
 class Sessions:
     """Reads and changes sessions; `seconds` without any use end one."""

@@ -24,10 +24,9 @@ from gateway.semantic.index.passages import Passage
 from gateway.semantic.index.relations import Relations
 from gateway.semantic.index.vector_index import Floats, VectorIndex, build_index
 from gateway.semantic.search.calibration import Calibration
-from gateway.semantic.search.expansion import expand_picks
+from gateway.semantic.search.expansion import ExpansionRule, expand_picks
 from gateway.semantic.search.scoring import rank_resources
 from gateway.semantic.search.view import IndexView
-from gateway.settings import ExpansionSettings
 from scripts.benchmark.semantic_figures import Figure, print_figures, time_side_by_side
 
 WIDTH, BEST, PER_RESOURCE = 384, 10, 3
@@ -137,7 +136,7 @@ def measure_expansion(count: int, rounds: int) -> Iterator[Figure]:
     seconds = (time.process_time() - began) / len(np.union1d(picked, everyone[:SAMPLED])) * len(everyone)
     picks, settings = (
         [Pick(view.resources[number], 0.9) for number in picked],
-        ExpansionSettings(depth=1, threshold=0.5),
+        ExpansionRule(depth=1, threshold=0.5),
     )
     ours, plain = time_side_by_side(
         [lambda: expand_picks(view, picks, settings, relations), lambda: expand_picks(view, picks, settings)],

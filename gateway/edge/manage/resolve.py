@@ -100,6 +100,7 @@ class ResolveResult(BaseModel):
     selection: SelectionView
     sources: list[ContextSource]
     tokens: TokenUsage
+    suggested_content: str | None
     warnings: list[NoticeView]
     degraded: list[str]
 

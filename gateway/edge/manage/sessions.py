@@ -16,7 +16,7 @@ from gateway.edge.manage.paging import Page, Paging, QueryParameters, build_page
 from gateway.edge.manage.routes import ApiRoute
 from gateway.edge.manage.views import to_datetime
 from gateway.errors import Conflict, NotFound, QuotaExceeded
-from gateway.policies.shapes import Number, Whole
+from gateway.policies.shapes import Number, Retain, Whole
 from gateway.scopes.context_request import SelectionBody
 
 TAG = "sessions"
@@ -51,7 +51,7 @@ class SessionSettingsBody(BaseModel):
     selection: SelectionBody = SelectionBody()
     placement: Placement | None = None
     max_turns: Whole | None = Field(None, ge=1, le=50)
-    retain: StrictBool | None = Field(None, description="Whether resources that the model fetched stay in the session.")
+    retain: Retain | None = Field(None, description="Whether resources that the model fetched stay in the session.")
     announce: StrictBool | None = Field(None, description="Whether the model is told when the content has changed.")
     tool_permission: ToolPermission | None = Field(None, description="Whether tools of servers may be run.")
     model: Label | None = None
@@ -247,19 +247,11 @@ def parse_settings(body: SessionSettingsBody) -> SessionSettings:
 
 
 def build_settings(settings: SessionSettings) -> SessionSettingsBody:
-    defaults, every = settings.defaults, settings.selection.every
-    selection = {
-        "preset": settings.selection.preset,
-        **{name: getattr(every, name) for name in every.__dataclass_fields__},
-        "kinds": {
-            kind: {name: getattr(own, name) for name in own.__dataclass_fields__}
-            for kind, own in settings.selection.kinds
-        },
-    }
+    defaults = settings.defaults
     return SessionSettingsBody(
         inject=settings.inject,
         budget=settings.budget,
-        selection=SelectionBody.model_validate(selection),
+        selection=SelectionBody.model_validate(settings.selection.to_data()),
         placement=settings.placement,
         max_turns=settings.max_turns,
         retain=settings.retain,

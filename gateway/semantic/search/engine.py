@@ -27,7 +27,7 @@ from gateway.semantic.search.choice import (
     build_domains,
     select_picks,
 )
-from gateway.semantic.search.expansion import expand_picks
+from gateway.semantic.search.expansion import ExpansionRule, expand_picks
 from gateway.semantic.search.query_cache import QueryCache
 from gateway.semantic.search.sentences import split_query
 from gateway.semantic.search.view import IndexViews
@@ -63,6 +63,9 @@ class SemanticEngine:
         self._admission = Admission()
         self._relations = relations or RelationsBuilder()
         self._caught_up = asyncio.Event()
+        self._expands = asyncio.Event()
+        if settings.expansion.depth:
+            self.enable_expansion()
         self._logged = ""
         self.cache = QueryCache(memory)
 
@@ -78,13 +81,18 @@ class SemanticEngine:
         self._caught_up.set()
 
     async def update_relations(self) -> None:
-        """Keep what expansions look up in step with the index that serves, until cancelled."""
-        while self._settings.expansion.depth:
+        """Keep what expansions look up in step with the index that serves, once somebody expands, until cancelled."""
+        while True:
+            await self._expands.wait()
             await self._caught_up.wait()
             self._caught_up.clear()
             words = self._views.current
             if words is not None:
                 await self._relations.build(words.index, partial(self._is_serving, words))
+
+    def enable_expansion(self) -> None:
+        """Relate what the index holds from now on: somebody wants picks to be expanded."""
+        self._expands.set()
 
     def _is_serving(self, words: IndexWords) -> bool:
         return self._views.current is words
@@ -99,13 +107,15 @@ class SemanticEngine:
         pending = self._find_pending(words, resources)
         if not query.sentences or len(pending) == len(resources):
             return SearchResult(pending=pending)  # nothing to look for, or nothing that could be found yet
-        domains = build_domains(resources, words.tools, settings.override(self._configured))
+        settings = settings.override(self._configured)
+        domains = build_domains(resources, words.tools, settings)
         try:
             async with self._admission.admit(workspace, self._within) as within:
                 queries = await self._build_queries(workspace, query, domains, words, within)
                 if not queries:
                     return SearchResult(pending=pending)
-                find_neighbours = await self._make_neighbour_finder(words, tuple(resources), queries)
+                rule = ExpansionRule.from_settings(settings.expansion, time.monotonic() + within)
+                find_neighbours = await self._make_neighbour_finder(words, tuple(resources), queries, rule)
                 found = await self._threads.run(workspace, select_picks, queries, self._calibration, find_neighbours)
                 return replace(found, pending=pending)
         except SearchTimeout:
@@ -177,14 +187,14 @@ class SemanticEngine:
         return replace(query, nearest=await self._lookup.find_nearest(query.view, query.sentences, query.vectors))
 
     async def _make_neighbour_finder(
-        self, words: IndexWords, resources: tuple[str, ...], queries: Sequence[DomainQuery]
+        self, words: IndexWords, resources: tuple[str, ...], queries: Sequence[DomainQuery], rule: ExpansionRule
     ) -> NeighbourFinder:
         """How to find what is near to picks: a reference may lead to a tool, so all that is visible is searched."""
-        settings = self._settings.expansion
-        if not settings.depth or not queries:
+        if not rule.depth:
             return lambda picks: []
+        self.enable_expansion()
         view = queries[0].view if len(queries) == 1 else await self._views.get_view(words, resources)
-        return lambda picks: expand_picks(view, picks, settings, self._relations.current)
+        return lambda picks: expand_picks(view, picks, rule, self._relations.current)
 
     def _log_failure(self, reason: str) -> None:
         """Say once why semantic resources stay on demand."""

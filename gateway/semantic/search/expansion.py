@@ -1,15 +1,40 @@
 """Further picks that are near to the first ones: the passages of a picked resource become queries themselves."""
 
+import math
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Self
 
 import numpy as np
 
+from gateway.domain.agent import Expansion
 from gateway.domain.search import Pick
 from gateway.semantic.index.relations import QUERIES, Relations, round_cosines
 from gateway.semantic.index.vector_index import Floats, Rows, take_best_per_owner
+from gateway.semantic.model.embedder import SearchTimeout
 from gateway.semantic.search.view import IndexView
-from gateway.settings import ExpansionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ExpansionRule:
+    """How far picks lead, and until when there is time for it."""
+
+    depth: int = 0  # further passes with the found passages as queries
+    threshold: float = 0.75  # cosine
+    top_n: int = 3  # per pass
+    until: float = math.inf  # by the monotonic clock
+
+    @classmethod
+    def from_settings(cls, settings: Expansion, until: float) -> Self:
+        """The defaults with what the settings say over them."""
+        said = {name: value for name, value in asdict(settings).items() if value is not None}
+        return cls(**said, until=until)
+
+    def check_time(self) -> None:
+        """Raise SearchTimeout once nobody waits any more: to compare with everything takes long in a large set."""
+        if time.monotonic() > self.until:
+            raise SearchTimeout("The expansion took too long.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +47,7 @@ class Neighbour:
 
 
 def expand_picks(
-    view: IndexView, picks: Sequence[Pick], settings: ExpansionSettings, relations: Relations | None = None
+    view: IndexView, picks: Sequence[Pick], rule: ExpansionRule, relations: Relations | None = None
 ) -> list[Pick]:
     """Further picks, pass by pass; each names the resource that led to it, and none is worth more than that one.
 
@@ -33,11 +58,11 @@ def expand_picks(
     needs = max(pick.needs for pick in picks)
     known = relations if relations is not None and relations.index is view.index else None
     found: list[Pick] = []
-    for _ in range(settings.depth):
-        chosen = find_neighbours(view, frontier, taken, settings, known)
+    for _ in range(rule.depth):
+        chosen = find_neighbours(view, frontier, taken, rule, known)
         for place, one in enumerate(chosen):
             why = f"its text is near to {view.resources[one.origin]} (cosine {one.cosine:.2f})"
-            needs = max(needs, place / settings.top_n)
+            needs = max(needs, place / rule.top_n)
             found.append(Pick(view.resources[one.column], one.cosine, "expansion", why, needs))
         frontier = [one.column for one in chosen]
         taken.update(frontier)
@@ -47,7 +72,7 @@ def expand_picks(
 
 
 def find_neighbours(
-    view: IndexView, origins: Sequence[int], taken: set[int], settings: ExpansionSettings, relations: Relations | None
+    view: IndexView, origins: Sequence[int], taken: set[int], rule: ExpansionRule, relations: Relations | None
 ) -> list[Neighbour]:
     """The nearest that are not taken yet, each with the origin that it is nearest to."""
     columns = map_columns(view) if relations is not None else None
@@ -56,12 +81,13 @@ def find_neighbours(
         near = None
         if relations is not None and columns is not None:
             near = look_up_neighbours(view, origin, relations, columns)
-        if near is None or not near.suffices(taken, settings):
+        if near is None or not near.suffices(taken, rule):
+            rule.check_time()
             near = compare_all(view, origin)
-        for column, cosine in near.select(taken, settings):
+        for column, cosine in near.select(taken, rule):
             if column not in best or cosine > best[column].cosine:
                 best[column] = Neighbour(column, cosine, origin)
-    return sorted(best.values(), key=lambda one: (-one.cosine, one.column))[: settings.top_n]
+    return sorted(best.values(), key=lambda one: (-one.cosine, one.column))[: rule.top_n]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,19 +98,19 @@ class Neighbourhood:
     cosines: Floats
     floor: float
 
-    def select(self, taken: set[int], settings: ExpansionSettings) -> list[tuple[int, float]]:
+    def select(self, taken: set[int], rule: ExpansionRule) -> list[tuple[int, float]]:
         """Columns and cosines of as many as may be taken, of those that are near enough and not taken yet."""
         found: list[tuple[int, float]] = []
         for column, cosine in zip(self.columns.tolist(), self.cosines.tolist(), strict=True):
-            if len(found) == settings.top_n or cosine < settings.threshold:
+            if len(found) == rule.top_n or cosine < rule.threshold:
                 break
             if column not in taken:
                 found.append((column, cosine))
         return found
 
-    def suffices(self, taken: set[int], settings: ExpansionSettings) -> bool:
+    def suffices(self, taken: set[int], rule: ExpansionRule) -> bool:
         """Whether nothing that was not kept could be chosen: all near enough are known, or enough that are nearer."""
-        return self.floor < settings.threshold or len(self.select(taken, settings)) == settings.top_n
+        return self.floor < rule.threshold or len(self.select(taken, rule)) == rule.top_n
 
 
 def compare_all(view: IndexView, origin: int) -> Neighbourhood:

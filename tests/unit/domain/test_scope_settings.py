@@ -40,3 +40,14 @@ def test_the_session_overrides_the_agent_unless_the_key_is_bound_to_it(
 
 def test_without_agent_and_session_tools_may_be_run() -> None:
     assert make_scope(None, None).tool_permission is ALLOW
+
+
+@pytest.mark.parametrize(
+    ("session", "agent", "retains"),
+    [(None, None, True), (None, False, False), (True, False, True), (False, True, False), (False, None, False)],
+)
+def test_the_session_says_before_the_agent_whether_fetched_resources_stay(
+    session: bool | None, agent: bool | None, retains: bool
+) -> None:
+    owner = Agent("editor", "Editor", retain=agent)
+    assert make_scope(owner, SessionSettings(retain=session)).retains is retains

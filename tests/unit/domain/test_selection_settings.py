@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.domain.agent import SelectionSettings, Thresholds
+from gateway.domain.agent import Expansion, SelectionSettings, Thresholds
 
 
 def said(**settings: object) -> SelectionSettings:
@@ -56,3 +56,27 @@ def test_a_kind_has_its_own_where_the_same_level_says_so(
 def test_settings_can_be_part_of_a_key() -> None:
     kinds = {"tool": {"top_n": 1}, "reference": {"top_n": 2}}
     assert len({said(kinds=kinds), said(kinds=dict(reversed(kinds.items())))}) == 1
+
+
+def test_an_expansion_is_overridden_field_by_field_and_no_preset_changes_it() -> None:
+    agent = said(expansion={"depth": 2, "threshold": 0.5})
+    settings = said(preset="conservative", expansion={"threshold": 0.9}).override(agent)
+    assert settings.expansion == Expansion(2, 0.9, None)
+    assert said(expansion={"depth": 0}).override(settings).expansion == Expansion(0, 0.9, None)
+
+
+@pytest.mark.parametrize(
+    ("narrower", "broader", "enabled"),
+    [(None, None, None), (None, False, False), (True, False, True), (False, True, False), (False, None, False)],
+)
+def test_a_level_can_switch_the_search_on_and_off(
+    narrower: bool | None, broader: bool | None, enabled: bool | None
+) -> None:
+    assert said(preset="normal", enabled=narrower).override(said(enabled=broader)).enabled is enabled
+
+
+def test_settings_survive_being_written_and_read() -> None:
+    settings = said(
+        preset="normal", top_n=3, enabled=False, kinds={"tool": {"top_k": 4}}, expansion={"depth": 1, "top_n": 2}
+    )
+    assert SelectionSettings.from_data(settings.to_data()) == settings

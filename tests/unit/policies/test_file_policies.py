@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.domain.agent import Budget, Placement, SelectionSettings, Thresholds
+from gateway.domain.agent import Budget, Expansion, Placement, SelectionSettings, Thresholds
 from gateway.domain.resource import Mode, ResourceKind
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Faults
@@ -323,3 +323,29 @@ def test_folders_of_a_mounted_configmap_are_read_through_their_links(folder: Fol
     (folder.path / "..data").symlink_to("..v1")
     (folder.path / "sub").symlink_to("..data/sub")
     assert folder.load().resources["a/d"].text == "The guide"
+
+
+def test_the_hash_changes_with_fields_that_came_later(folder: Folder) -> None:
+    agent = "agents: {x: {contexts: [], %s}}"
+    hashes = set()
+    for field in ("inject: true", "retain: session", "retain: false", "tool_permission: deny"):
+        folder.write(agent % field)
+        hashes.add(folder.load().hash)
+    for selection in ("{}", "{enabled: false}", "{expansion: {depth: 1}}", "{expansion: {depth: 2}}"):
+        folder.write(agent % f"selection: {selection}")
+        hashes.add(folder.load().hash)
+    assert len(hashes) == 8
+
+
+def test_an_agent_says_how_far_its_picks_lead_and_what_it_keeps(folder: Folder) -> None:
+    folder.write(
+        "agents:\n  one: {selection: {enabled: false, expansion: {depth: 2, top_n: 4}}, retain: session,\n"
+        "        tool_permission: approve}\n  two: {retain: false}\n"
+    )
+    one, two = folder.load().agents.values()
+    assert (one.selection.enabled, one.selection.expansion) == (False, Expansion(2, None, 4))
+    assert (one.retain, one.tool_permission, two.retain, two.tool_permission) == (True, "approve", False, None)
+    folder.write(
+        "agents:\n  one: {selection: {expansion: {depth: 4}}}\n  two: {retain: maybe}\n  three: {tool_permission: no}\n"
+    )
+    assert len(folder.faults()) == 3

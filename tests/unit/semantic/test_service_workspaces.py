@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gateway.domain.agent import SelectionSettings
+from gateway.domain.agent import Agent, SelectionSettings
 from gateway.domain.resource import Mode, Resource
 from gateway.domain.search import SearchResult
 from gateway.domain.snapshot import Snapshot
@@ -227,3 +227,15 @@ def test_a_workspace_that_did_not_change_is_not_looked_at_again() -> None:
     third = second.update(make_snapshot(FILE, B_ONLY), workspaces)
     assert list(third.resources) == ["help/password", "own/secret", "a\0own/fees", "b\0own/fees"]
     assert (first.generation, second.generation, third.generation) == (1, 2, 3)
+
+
+async def test_the_expansion_of_any_workspaces_agent_is_prepared() -> None:
+    expanding = Agent("x", "X", selection=SelectionSettings.from_data({"expansion": {"depth": 1}}))
+    plain, (base, workspaces) = Agent("y", "Y"), TWO
+    for agents, expands in (({"y": plain}, False), ({"y": plain, "x": expanding}, True)):
+        others = {**workspaces, "b": replace(workspaces["b"], agents=agents)}
+        async with serving((base, others)) as service:
+            assert service.engine is not None
+            assert service.engine._expands.is_set() is expands
+            service.submit(base, {**others, "a": replace(workspaces["a"], agents={"x": expanding})})
+            assert service.engine._expands.is_set()

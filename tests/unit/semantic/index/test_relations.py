@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,8 @@ from gateway.semantic.index.passages import Passage
 from gateway.semantic.index.relations import KEPT, QUERIES, Relations, RelationsBuilder, compute_cosines
 from gateway.semantic.index.vector_index import EXACT_LIMIT
 from gateway.semantic.search import expansion as expansion_module
-from gateway.semantic.search.expansion import Neighbourhood, compare_all, expand_picks
+from gateway.semantic.search.expansion import ExpansionRule, Neighbourhood, compare_all, expand_picks
 from gateway.semantic.search.view import IndexView
-from gateway.settings import ExpansionSettings
 from tests.support.search_harness import FakeEmbedder, open_search, resource
 
 WIDTH = 16  # few dimensions: neighbours are near, and there are more of them than are kept
@@ -53,8 +53,8 @@ def view(known: PassageIndex, names: Iterable[str] | None = None) -> IndexView:
     return IndexView.build(IndexWords.build(known), list(known.numbers) if names is None else list(names))
 
 
-def expanded(shown: IndexView, picked: Sequence[str], relations: Relations | None, **more: float) -> dict[str, float]:
-    settings = ExpansionSettings(**{"depth": 2, "threshold": 0.5, **more})
+def expanded(shown: IndexView, picked: Sequence[str], relations: Relations | None, **more: Any) -> dict[str, float]:
+    settings = ExpansionRule(**{"depth": 2, "threshold": 0.5, **more})
     picks = expand_picks(shown, [Pick(name, 1.0) for name in picked], settings, relations)
     assert len({pick.resource for pick in picks}) == len(picks)
     return {pick.resource: pick.score for pick in picks}

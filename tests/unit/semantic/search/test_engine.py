@@ -11,8 +11,9 @@ from gateway.domain.memory_budget import ENTRY_BYTES, KEPT_SHARE, MemoryBudget
 from gateway.domain.resource import ResourceKind
 from gateway.domain.search import SearchResult
 from gateway.semantic.index.passage_index import IndexWords, PassageIndex
+from gateway.semantic.index.relations import RelationsBuilder
 from gateway.semantic.search.view import IndexView, IndexViews
-from tests.support.search_harness import FakeEmbedder, SearchHarness, open_search, resource
+from tests.support.search_harness import FakeEmbedder, SearchHarness, open_search, resource, wait_until
 
 PASSWORD = resource("help/password", "reset forgotten password account settings")
 INVOICE = resource("help/invoice", "download monthly invoice billing page")
@@ -362,3 +363,38 @@ def swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_lateness_that_is_swallowed_would_be_noticed() -> None:
     with pytest.raises(AssertionError):
         await test_a_late_question_is_given_up_in_time_and_says_so(True)
+
+
+async def test_a_request_expands_its_picks_although_the_configuration_does_not() -> None:
+    related = resource("help/mail", "password account settings by mail")
+    asked: dict[str, Any] = {"preset": "conservative", "expansion": {"depth": 1, "threshold": 0.5}}
+    async with open_search([*HELP, related]) as search:
+        assert await search.picks("reset forgotten", preset="conservative") == ["help/password"]
+        assert await search.picks("reset forgotten", **asked) == ["help/password", "help/mail"]
+        asked["expansion"]["threshold"] = 0.9
+        assert await search.picks("reset forgotten", **asked) == ["help/password"]
+
+
+async def test_a_request_switches_off_what_the_configuration_expands() -> None:
+    related = resource("help/mail", "password account settings by mail")
+    async with open_search([*HELP, related], expansion={"depth": 1, "threshold": 0.5}) as search:
+        off = {"depth": 0}
+        assert await search.picks("reset forgotten", preset="conservative", expansion=off) == ["help/password"]
+
+
+async def test_resources_are_related_once_somebody_expands_and_not_before() -> None:
+    few = [resource(f"c/{number}", f"alpha beta gamma word{number} word{number % 3}") for number in range(12)]
+    asked: dict[str, Any] = {"preset": "conservative", "include_score": 0.3}
+    async with open_search(few) as search:
+        search.engine._relations = relations = RelationsBuilder(large=1)
+        running = asyncio.create_task(search.engine.update_relations())
+        await search.find("alpha word1", **asked)
+        await asyncio.sleep(0.1)
+        assert relations.current is None
+        asked["expansion"] = {"depth": 1, "threshold": 0.5}
+        before = await search.find("alpha word1", **asked)
+        await wait_until(lambda: relations.current is not None)
+        after = await search.find("alpha word1", **asked)
+        running.cancel()
+    assert any(pick.via == "expansion" for pick in before.picks)
+    assert [pick.resource for pick in before.picks] == [pick.resource for pick in after.picks]

@@ -1,16 +1,20 @@
 """What is near to what was picked comes along: how far, how much of it, and because of what."""
 
+import math
+import time
+
 import numpy as np
 import pytest
 
+from gateway.domain.agent import Expansion
 from gateway.domain.resource import Resource
 from gateway.domain.search import Pick
 from gateway.semantic.index.passage_index import IndexWords, PassageIndex
 from gateway.semantic.index.passages import split_resources
 from gateway.semantic.index.relations import QUERIES
-from gateway.semantic.search.expansion import expand_picks
+from gateway.semantic.model.embedder import SearchTimeout
+from gateway.semantic.search.expansion import ExpansionRule, expand_picks
 from gateway.semantic.search.view import IndexView
-from gateway.settings import ExpansionSettings
 from tests.support.search_harness import FakeEmbedder, resource, vector
 
 # Each shares three of four words with the one before it: a cosine of .75, then .5, then .25.
@@ -31,7 +35,7 @@ def view(*resources: Resource) -> IndexView:
 
 def expanded(shown: IndexView, *picked: int, depth: int = 1, threshold: float = 0.7, top_n: int = 3) -> list[Pick]:
     picks = [Pick(shown.resources[column], 1.0) for column in picked]
-    return expand_picks(shown, picks, ExpansionSettings(depth=depth, threshold=threshold, top_n=top_n))
+    return expand_picks(shown, picks, ExpansionRule(depth=depth, threshold=threshold, top_n=top_n))
 
 
 def names(picks: list[Pick]) -> list[str]:
@@ -84,3 +88,14 @@ def test_a_long_resource_leads_on_by_its_first_passages_only() -> None:
     long = resource("c/long", "\n\n".join(pages))
     first, last = resource("c/first", pages[0]), resource("c/last", pages[-1])
     assert names(expanded(view(long, first, last), 0, threshold=0.5)) == ["c/first"]
+
+
+def test_an_expansion_that_nobody_waits_for_any_more_ends() -> None:
+    shown = view(*CHAIN)
+    with pytest.raises(SearchTimeout):
+        expand_picks(shown, [Pick("c/a", 1.0)], ExpansionRule(depth=1, until=time.monotonic() - 1))
+
+
+def test_a_rule_has_defaults_for_what_nobody_says() -> None:
+    rule = ExpansionRule.from_settings(Expansion(depth=2), math.inf)
+    assert (rule.depth, rule.threshold, rule.top_n) == (2, 0.75, 3)
