@@ -9,6 +9,7 @@ from gateway.domain.exchange import Exchange
 from gateway.pipeline import Pipeline
 from gateway.receipts.items import (
     describe_injected,
+    describe_items,
     describe_omission,
     describe_sources,
     describe_warnings,
@@ -29,6 +30,7 @@ async def preview_request(pipeline: Pipeline, exchange: Exchange, body: bytes) -
         "tools": [msgspec.json.decode(schema) for schema in injection.tools.schemas] if injection.tools else [],
         "selection": {
             "injected": describe_injected(injection.selection),
+            "items": describe_items(injection.selection),
             "catalogue": [describe_omission(injection.selection, left) for left in injection.selection.catalogue],
             "dropped": [describe_omission(injection.selection, left) for left in injection.selection.dropped],
         },

@@ -6,6 +6,8 @@ from gateway.domain.candidate import Candidate
 from gateway.domain.injection import Injection
 from gateway.domain.selection import Omission, PlacedResource, Selection
 
+MAX_NAME = 512  # characters of a name that the caller chose
+
 
 def describe_injected(selection: Selection) -> list[dict[str, Any]]:
     """The resources whose text was placed, in their order."""
@@ -45,6 +47,11 @@ def describe_placed(selection: Selection, placed: PlacedResource, position: int)
 
 def describe_omission(selection: Selection, left: Omission) -> dict[str, Any]:
     return describe_candidate(selection.attribute(left.candidate)) | {"reason": left.reason}
+
+
+def describe_items(selection: Selection) -> list[dict[str, Any]]:
+    """The texts that came with the request itself, in their order: what they are called and how long they are."""
+    return [{"name": one.name[:MAX_NAME], "characters": len(one.text)} for one in selection.items]
 
 
 def describe_sources(selection: Selection) -> list[dict[str, Any]]:

@@ -16,7 +16,9 @@ from gateway.domain.receipt import STARTED, Receipt
 from gateway.domain.scope import Scope
 from gateway.ids import read_id_time
 from gateway.receipts.items import (
+    MAX_NAME,
     describe_injected,
+    describe_items,
     describe_omission,
     describe_sources,
     describe_warnings,
@@ -26,7 +28,6 @@ from gateway.receipts.prices import PriceTable, count_tokens, read_count
 from gateway.receipts.reported import read_answer, read_usage
 
 DIALECT = "chat"
-MAX_NAME = 512  # characters of a session or another name that the caller chose
 KEPT_INJECTIONS = 256  # whose description is not written again for each request of the same scope
 KEPT_BYTES = 16_000_000
 
@@ -179,6 +180,7 @@ def describe_injection(injection: Injection) -> InjectionDescription:
     described = {
         "selection": {
             "injected": describe_injected(selection),
+            "items": describe_items(selection),
             "catalogue": offered,
             "dropped": [describe_omission(selection, left) for left in selection.dropped],
         },

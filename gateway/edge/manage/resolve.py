@@ -55,10 +55,18 @@ class ResolvedResource(BaseModel):
     why: str
 
 
+class ProvidedItem(BaseModel):
+    """A text that came with the request itself."""
+
+    name: str
+    characters: int
+
+
 class SelectionView(BaseModel):
     """What is injected, what the tools offer, and what is left out."""
 
     injected: list[ResolvedResource]
+    items: list[ProvidedItem] = Field(description="Texts of the request's own `items`; they are injected too.")
     catalogue: list[ResolvedResource]
     dropped: list[ResolvedResource]
 
