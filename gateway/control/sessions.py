@@ -98,9 +98,10 @@ class SessionManager:
                 raise Forbidden("This key reaches only its own sessions.")
             if choice.user and "act_as_user" not in caller.rights:
                 raise UserNotAllowed("This key may not act for users.", param="user")
-        if len(identity) > LONGEST_ID:
-            raise NotFound(f"A session's id has at most {LONGEST_ID} characters.")
-        return SessionKey(caller.workspace, principal, choice.user or "", identity)
+        key = SessionKey(caller.workspace, principal, choice.user or "", identity)
+        if (name := key.overlong_part) is not None:
+            raise NotFound(f"The {name} has at most {LONGEST_ID} characters.")
+        return key
 
     def _require_visible(self, caller: Principal, key: SessionKey, identity: str) -> None:
         snapshot = self._policies.get_snapshot(caller.workspace)

@@ -117,14 +117,11 @@ class RequestRecorder:
 
 def describe_exchange(exchange: Exchange) -> dict[str, Any]:
     """The line of a chat request, without any text of the conversation; every value is bounded."""
-    principal = exchange.principal
     return {
         "time": exchange.ended,
         "event": "exchange",
         "receipt": exchange.id,
-        "workspace": cut(principal.workspace),
-        "principal": cut(principal.name),
-        "key": cut(principal.key),
+        **describe_principal(exchange.principal),
         "agent": cut(exchange.agent),
         "model": exchange.model,
         "upstream": cut(exchange.upstream),
@@ -143,14 +140,11 @@ def describe_exchange(exchange: Exchange) -> dict[str, Any]:
 
 def describe_outcome(outcome: RequestOutcome) -> dict[str, Any]:
     """The line of any other request."""
-    principal = outcome.principal
     return {
         "time": outcome.ended,
         "event": "request",
         "route": outcome.route,
-        "workspace": None if principal is None else cut(principal.workspace),
-        "principal": None if principal is None else cut(principal.name),
-        "key": None if principal is None else cut(principal.key),
+        **describe_principal(outcome.principal),
         "model": outcome.model,
         "upstream": cut(outcome.upstream),
         "http_status": outcome.status,
@@ -158,6 +152,13 @@ def describe_outcome(outcome: RequestOutcome) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 6),
         "charged": outcome.tokens,
     }
+
+
+def describe_principal(principal: Principal | None) -> dict[str, str | None]:
+    """Who asked; nothing but nulls if nobody knows."""
+    if principal is None:
+        return {"workspace": None, "principal": None, "key": None}
+    return {"workspace": cut(principal.workspace), "principal": cut(principal.name), "key": cut(principal.key)}
 
 
 def cut_names(names: list[str]) -> list[str | None]:

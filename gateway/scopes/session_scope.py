@@ -12,13 +12,13 @@ from gateway.scopes.scope import find_longest_prefix, may_read_node
 
 def make_session_key(asked: ContextRequest, principal: Principal) -> SessionKey:
     """The session that the request names; raises InvalidRequest for names and lists that are too long."""
-    for name, text in (("session", asked.session or ""), ("user", asked.user or "")):
-        if len(text) > LONGEST_ID:
-            message = f"In a session, x-context-{name} has at most {LONGEST_ID} characters."
-            raise InvalidRequest(message, param=asked.where(name))
+    key = SessionKey(principal.workspace, principal.key or principal.name, asked.user or "", asked.session or "")
+    if (name := key.overlong_part) is not None:
+        message = f"In a session, x-context-{name} has at most {LONGEST_ID} characters."
+        raise InvalidRequest(message, param=asked.where(name))
     if len(asked.pin) > MAX_ITEMS or len(asked.unpin) > MAX_ITEMS:
         raise InvalidRequest(f"A request can add and remove {MAX_ITEMS} items at most.", param=asked.where("pin"))
-    return SessionKey(principal.workspace, principal.key or principal.name, asked.user or "", asked.session or "")
+    return key
 
 
 def check_pinned(asked: ContextRequest, principal: Principal, snapshot: Snapshot) -> None:
