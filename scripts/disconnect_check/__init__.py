@@ -1,0 +1,1 @@
+"""Clients that leave in the middle of a request."""
