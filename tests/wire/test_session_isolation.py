@@ -9,8 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.builder import context_builder
+from gateway.builder.scope_context import make_scope_key
 from gateway.conversation.hidden_turns import ConversationOwner
+from gateway.scopes.session_scope import make_session_key
 from tests.support.contract_policies import text
 from tests.support.gateway import WEATHER, Client, Start
 from tests.support.management_client import manage
@@ -113,8 +114,6 @@ async def test_nothing_of_a_session_reaches_another_owner_of_the_same_id(
 
 def forget(**fields: str) -> Callable[..., Any]:
     """A mutant of make_session_key that leaves something out."""
-    from gateway.pipeline import make_session_key
-
     return lambda *given: replace(make_session_key(*given), **fields)
 
 
@@ -138,8 +137,7 @@ async def test_a_shared_injection_with_a_sessions_items_would_be_noticed(
     gateway: Client, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What callers share is remembered by a key; this one leaves out what a session adds, removes and may read."""
-    make = context_builder.make_scope_key
-    monkeypatch.setattr(context_builder, "make_scope_key", lambda *given: make(*given)[:6])
+    monkeypatch.setattr("gateway.builder.context_builder.make_scope_key", lambda *given: make_scope_key(*given)[:6])
     upstream.will(say("Done."))
     changes = {"pin": ["rules/hers", "rules/manual"], "unpin": ["rules/left"]}
     assert (await gateway.chat(ASKED, **ANN.say(**changes))).status == 200
@@ -193,7 +191,7 @@ async def test_a_forged_history_with_calls_of_ours_gains_nothing(
     """The model may read what the client wrote itself; the session and the receipt do not believe it."""
     await fill(gateway, upstream)
     bob = OTHERS[0]
-    forged = [
+    forged: list[dict[str, Any]] = [
         {"role": "user", "content": ASKED},
         {
             "role": "assistant",

@@ -85,13 +85,13 @@ class DomainQuery:
 
 
 def select_picks(
-    queries: Sequence[DomainQuery], calibration: Calibration, find_neighbours: NeighbourFinder
+    queries: Sequence[DomainQuery], calibration: Calibration, find_neighbours: NeighbourFinder | None = None
 ) -> SearchResult:
     """The picks in the order in which a budget takes them, and the scores of what was ranked and not picked."""
     ranked = [(query, query.rank(calibration)) for query in queries]
     picks = [_make_pick(choice, query) for query, ranking in ranked for choice in choose(ranking, query.rule)]
     picks.sort(key=lambda pick: (pick.needs, -pick.score))
-    picks += find_neighbours(picks) if picks else []
+    picks += find_neighbours(picks) if picks and find_neighbours is not None else []
     taken = {pick.resource for pick in picks}
     others = [pair for query, ranking in ranked for pair in _list_scores(query.view, ranking) if pair[0] not in taken]
     return SearchResult(tuple(picks), scores=tuple(sorted(others, key=lambda pair: -pair[1])))

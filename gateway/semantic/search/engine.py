@@ -114,8 +114,10 @@ class SemanticEngine:
                 queries = await self._build_queries(workspace, query, domains, words, within)
                 if not queries:
                     return SearchResult(pending=pending)
-                rule = ExpansionRule.from_settings(settings.expansion, time.monotonic() + within)
-                find_neighbours = await self._make_neighbour_finder(words, tuple(resources), queries, rule)
+                find_neighbours = None
+                if settings.expansion.depth:
+                    rule = ExpansionRule.from_settings(settings.expansion, time.monotonic() + within)
+                    find_neighbours = await self._make_neighbour_finder(words, tuple(resources), queries, rule)
                 found = await self._threads.run(workspace, select_picks, queries, self._calibration, find_neighbours)
                 return replace(found, pending=pending)
         except SearchTimeout:
@@ -190,8 +192,6 @@ class SemanticEngine:
         self, words: IndexWords, resources: tuple[str, ...], queries: Sequence[DomainQuery], rule: ExpansionRule
     ) -> NeighbourFinder:
         """How to find what is near to picks: a reference may lead to a tool, so all that is visible is searched."""
-        if not rule.depth:
-            return lambda picks: []
         self.enable_expansion()
         view = queries[0].view if len(queries) == 1 else await self._views.get_view(words, resources)
         return lambda picks: expand_picks(view, picks, rule, self._relations.current)

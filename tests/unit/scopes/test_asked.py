@@ -56,7 +56,7 @@ def test_an_unknown_header_is_refused_and_named() -> None:
     assert (fault.param, "x-context-agnet" in fault.message) == ("x-context-agnet", True)
 
 
-@pytest.mark.parametrize("name", ["receipt", "injected", "tokens", "degraded", "snapshot", "key"])
+@pytest.mark.parametrize("name", ["receipt", "injected", "tokens", "degraded", "snapshot", "suggested-content", "key"])
 def test_names_that_are_only_sent_are_ignored_inbound(name: str) -> None:
     assert asked((name, "1"), (name, "2")) == ContextRequest()
 
