@@ -7,6 +7,7 @@ from gateway.domain.resource import Resource
 from gateway.domain.session import LONGEST_ID, SessionKey, SessionRecord, SessionSettings
 from gateway.errors import Forbidden, NotFound, UserNotAllowed
 from gateway.policies.repository import PolicyRepository
+from gateway.scopes.session_scope import find_overlong_part
 from gateway.sessions.changes import add_items, drop_ids, remove_items
 from gateway.sessions.sessions import SessionRecordPage, Sessions
 from gateway.stores.protocols import SessionOwner
@@ -99,7 +100,7 @@ class SessionManager:
             if choice.user and "act_as_user" not in caller.rights:
                 raise UserNotAllowed("This key may not act for users.", param="user")
         key = SessionKey(caller.workspace, principal, choice.user or "", identity)
-        if (name := key.overlong_part) is not None:
+        if (name := find_overlong_part(key)) is not None:
             raise NotFound(f"The {name} has at most {LONGEST_ID} characters.")
         return key
 

@@ -17,12 +17,6 @@ class SessionKey:
     user: str  # the user that the key acts for; "": none
     id: str
 
-    @property
-    def overlong_part(self) -> str | None:
-        """What of it is too long to be stored: "session" or "user"."""
-        parts = (("session", self.id), ("user", self.user))
-        return next((name for name, text in parts if len(text) > LONGEST_ID), None)
-
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:

@@ -13,7 +13,7 @@ from gateway.domain.scope import Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import WorkspaceBusy
 from gateway.fair_queue import FairThreads
-from gateway.scopes.chat_body import find_question
+from gateway.scopes.chat_body import read_user_text
 from gateway.scopes.scope import may_read_node
 
 PATIENCE = 0.05  # seconds that a request waits for the names of a large tree; the next one finds them
@@ -29,10 +29,10 @@ class ContentSuggester:
     async def suggest(self, exchange: Exchange, scope: Scope, messages: Sequence[Raw]) -> str | None:
         """The path of the content that the last user text names, if it is not what the request is about."""
         names = exchange.snapshot.content_names
-        question = find_question(messages)
-        if question is None or not (names.is_built or await self._build(names, exchange.principal.workspace)):
+        if not (names.is_built or await self._build(names, exchange.principal.workspace)):
             return None
-        for mention in names.find(question.text):
+        text = next(filter(None, map(read_user_text, reversed(messages))), "")
+        for mention in names.find(text):
             path = choose_path(mention, scope, exchange.snapshot)
             if path is not None:
                 return path

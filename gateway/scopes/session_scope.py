@@ -13,12 +13,19 @@ from gateway.scopes.scope import find_longest_prefix, may_read_node
 def make_session_key(asked: ContextRequest, principal: Principal) -> SessionKey:
     """The session that the request names; raises InvalidRequest for names and lists that are too long."""
     key = SessionKey(principal.workspace, principal.key or principal.name, asked.user or "", asked.session or "")
-    if (name := key.overlong_part) is not None:
+    if (name := find_overlong_part(key)) is not None:
         message = f"In a session, x-context-{name} has at most {LONGEST_ID} characters."
         raise InvalidRequest(message, param=asked.where(name))
     if len(asked.pin) > MAX_ITEMS or len(asked.unpin) > MAX_ITEMS:
         raise InvalidRequest(f"A request can add and remove {MAX_ITEMS} items at most.", param=asked.where("pin"))
     return key
+
+
+def find_overlong_part(key: SessionKey) -> str | None:
+    """What of a key is too long to be stored: "session" or "user"."""
+    if len(key.id) > LONGEST_ID:
+        return "session"
+    return "user" if len(key.user) > LONGEST_ID else None
 
 
 def check_pinned(asked: ContextRequest, principal: Principal, snapshot: Snapshot) -> None:
