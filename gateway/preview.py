@@ -25,7 +25,7 @@ async def preview_request(pipeline: Pipeline, exchange: Exchange, body: bytes) -
         "upstream": prepared.upstreams[0].name,
         "model": prepared.model,
         "request": msgspec.json.decode(prepared.body),
-        "block": "\n\n".join(block for block in (injection.stable, injection.volatile) if block),
+        "block": injection.block,
         "tools": [msgspec.json.decode(schema) for schema in injection.tools.schemas] if injection.tools else [],
         "selection": {
             "injected": describe_injected(injection.selection),

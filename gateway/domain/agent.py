@@ -44,13 +44,15 @@ class SelectionSettings:
     preset: str | None = None  # "conservative", "normal" or "aggressive"
     every: Thresholds = Thresholds()
     kinds: tuple[tuple[str, Thresholds], ...] = ()  # what one kind of resource has instead
+    sticky: bool | None = None  # in a session, picks stay while they are relevant enough
 
     @classmethod
     def from_data(cls, said: Mapping[str, Any]) -> Self:
         """From the checked data of a request, a policy or the configuration."""
         every = Thresholds(**{name: said.get(name) for name in Thresholds.__dataclass_fields__})
         kinds = sorted((said.get("kinds") or {}).items())
-        return cls(said.get("preset"), every, tuple((kind, Thresholds(**own)) for kind, own in kinds))
+        every_kind = tuple((kind, Thresholds(**own)) for kind, own in kinds)
+        return cls(said.get("preset"), every, every_kind, said.get("sticky"))
 
     def get_for_kind(self, kind: str) -> Thresholds:
         """What holds for a kind of resource on this level."""
@@ -65,7 +67,8 @@ class SelectionSettings:
         kept = broader if self.preset is None else broader._drop_thresholds()
         named = sorted({kind for kind, _ in (*self.kinds, *kept.kinds)})
         kinds = tuple((kind, self.get_for_kind(kind).override(kept.get_for_kind(kind))) for kind in named)
-        return SelectionSettings(self.preset or broader.preset, self.every.override(kept.every), kinds)
+        sticky = broader.sticky if self.sticky is None else self.sticky
+        return SelectionSettings(self.preset or broader.preset, self.every.override(kept.every), kinds, sticky)
 
     def _drop_thresholds(self) -> "SelectionSettings":
         """What no preset says anything about."""

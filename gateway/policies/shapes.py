@@ -121,6 +121,7 @@ class ThresholdsShape(Shape):
 class SelectionShape(ThresholdsShape):
     preset: Literal["conservative", "normal", "aggressive"] | None = None
     kinds: dict[Literal["reference", "tool"], ThresholdsShape] = {}
+    sticky: StrictBool | None = None
 
 
 class TimeLimitedShape(Shape):

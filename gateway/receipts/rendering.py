@@ -161,10 +161,9 @@ class ReceiptRenderer:
 
     def _describe_text(self, text: ExchangeText, exchange: Exchange) -> dict[str, Any]:
         injection, bearer = exchange.injection, text.bearer
-        blocks = (injection.stable, injection.volatile) if injection is not None else ()
         written = {
             "request": text.request.decode("utf-8", "replace"),
-            "blocks": "\n\n".join(block for block in blocks if block),
+            "blocks": injection.block if injection is not None else "",
             "answer": read_answer(b"".join(text.pieces)),
         }
         if bearer:

@@ -42,6 +42,7 @@ class ThresholdsBody(StrictModel):
 class SelectionBody(ThresholdsBody):
     preset: Literal["conservative", "normal", "aggressive"] | None = None
     kinds: dict[Literal["reference", "tool"], ThresholdsBody] = {}
+    sticky: bool | None = None
 
 
 class HintsBody(StrictModel):

@@ -253,6 +253,7 @@ def build_settings(settings: SessionSettings) -> SessionSettingsBody:
             kind: {name: getattr(own, name) for name in own.__dataclass_fields__}
             for kind, own in settings.selection.kinds
         },
+        "sticky": settings.selection.sticky,
     }
     return SessionSettingsBody(
         inject=settings.inject,
