@@ -102,15 +102,21 @@ class Pipeline:
 
     async def converse(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         """Record it, send it, run our tools in between, and return the client's reply."""
-        session, receipts = prepared.session, self.receipts
-        if session is not None:
-            change = find_session_change(prepared.scope, session, prepared.injection.sticky)
-            await self.sessions.save(session, lambda state: change.apply(state, exchange.snapshot), exchange.degraded)
+        receipts = self.receipts
+        if prepared.session is not None:
+            await self.save_session(exchange, prepared)
         if receipts is None:
             return await self._send(exchange, prepared)
         if (committing := receipts.start(exchange, prepared.request.raw)) is not None:
             await committing
         return receipts.watch(exchange, await self._send(exchange, prepared))
+
+    async def save_session(self, exchange: Exchange, prepared: PreparedRequest) -> None:
+        """Store what the request changes in its session, if it has one."""
+        session = prepared.session
+        if session is not None:
+            change = find_session_change(prepared.scope, session, prepared.injection.sticky)
+            await self.sessions.save(session, lambda state: change.apply(state, exchange.snapshot), exchange.degraded)
 
     async def _send(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         session, stream = prepared.session, prepared.request.stream

@@ -1,7 +1,7 @@
 """Picks that stay in a session while they are relevant enough, so that less of a prompt changes between requests."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from gateway.domain.candidate import Candidate
@@ -10,9 +10,19 @@ from gateway.domain.selection import Omission, PlacedResource, Selection, Sticky
 from gateway.domain.session import MAX_STICKY, StickyPick
 from gateway.selection.select import Pricing
 
-# Measured with `gateway cache-report`, docs/decisions/037.
-KEEP_SCORE = 0.05  # the probability from which a pick stays, however long ago it was one
-KEEP_MESSAGES = 8  # user messages for which it stays in any case
+# Measured with `gateway cache-report`: docs/decisions/037-sticky-picks.md.
+KEEP_MESSAGES = 4  # user messages for which a pick counts as relevant
+KEEP_SCORE = 0.05  # the probability from which it counts as relevant, however long ago it was picked
+STALE_SHARE = 0.5  # of the room for picks that those may take that are no longer relevant
+
+
+@dataclass(frozen=True, slots=True)
+class PickRoom:
+    """The tokens that picks may cost, and how many of them the new ones leave."""
+
+    total: int
+    left: int
+    pricing: Pricing
 
 
 def keep_picks(
@@ -29,7 +39,7 @@ def keep_picks(
     others = {one.candidate.resource.id: one for one in (*plain.catalogue, *plain.dropped) if is_pick(one.candidate)}
     here = [one for one in former if one.message <= last and one.digest == digest_text(texts[one.message])]
     left = 0 if is_scarce(new.values(), others.values()) else room - sum(one.tokens for one in new.values())
-    stays = choose_stays(here, new, others, last, left, pricing)
+    stays = choose_stays(here, new, others, last, PickRoom(room, left, pricing))
     placed = {one.id: new.get(one.id) or place_again(others[one.id].candidate, one, last, pricing) for one in stays}
     placed |= {identity: one for identity, one in new.items() if identity not in placed}
     selection = replace(
@@ -60,25 +70,32 @@ def is_scarce(new: Iterable[PlacedResource], others: Iterable[Omission]) -> bool
 
 def choose_stays(
     here: Sequence[StickyPick],
-    new: dict[str, PlacedResource],
-    others: dict[str, Omission],
+    new: Mapping[str, PlacedResource],
+    others: Mapping[str, Omission],
     last: int,
-    room: int,
-    pricing: Pricing,
+    room: PickRoom,
 ) -> list[StickyPick]:
-    """Those that stay, in their order; the most relevant first where there is not room for all."""
-    stays = {one.id for one in here if one.id in new}
-    waiting = [one for one in here if one.id in others and one.id not in new and is_wanted(one, others[one.id], last)]
+    """Those that stay, in their order.
+
+    What is no longer relevant goes all at once, when it takes too much: each time that something goes, all that
+    follows it in the prompt has to be read again.
+    """
+    prices = {one.id: room.pricing.price(others[one.id].candidate) for one in here if one.id in others}
+    waiting = [one for one in here if one.id in prices and one.id not in new]
+    stale = [one for one in waiting if not is_relevant(one, others[one.id], last)]
+    is_full = sum(prices[one.id] for one in waiting) > room.left
+    if is_full or sum(prices[one.id] for one in stale) > STALE_SHARE * room.total:
+        waiting = [one for one in waiting if one not in stale]
+    stays, left = {one.id for one in here if one.id in new}, room.left
     for one in sorted(waiting, key=lambda pick: -(others[pick.id].candidate.score or 0.0)):
-        price = pricing.price(others[one.id].candidate)
-        if price <= room:
-            room -= price
+        if prices[one.id] <= left:
+            left -= prices[one.id]
             stays.add(one.id)
     return [one for one in here if one.id in stays]
 
 
-def is_wanted(pick: StickyPick, omission: Omission, last: int) -> bool:
-    """Whether a pick of an earlier request is still relevant enough; a search that was late says nothing against it."""
+def is_relevant(pick: StickyPick, omission: Omission, last: int) -> bool:
+    """Whether a pick of an earlier request is relevant enough; a search that was late says nothing against it."""
     score = omission.candidate.score
     return omission.reason == "late" or last - pick.picked <= KEEP_MESSAGES or (score or 0.0) >= KEEP_SCORE
 
