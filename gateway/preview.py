@@ -6,7 +6,7 @@ import msgspec
 import orjson
 
 from gateway.domain.exchange import Exchange
-from gateway.pipeline import Pipeline
+from gateway.pipeline import Pipeline, PreparedRequest
 from gateway.receipts.items import (
     describe_injected,
     describe_omission,
@@ -18,7 +18,11 @@ from gateway.receipts.items import (
 
 async def preview_request(pipeline: Pipeline, exchange: Exchange, body: bytes) -> dict[str, Any]:
     """What would be sent for `body`, as CONTRACT §8 describes it; nothing is sent."""
-    prepared = await pipeline.prepare(exchange, body)
+    return describe_request(exchange, await pipeline.prepare(exchange, body))
+
+
+def describe_request(exchange: Exchange, prepared: PreparedRequest) -> dict[str, Any]:
+    """A request that was not sent, as CONTRACT §8 describes it."""
     injection = prepared.injection
     return {
         "snapshot": exchange.snapshot.hash[:12],

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from msgspec import Raw
@@ -40,7 +40,10 @@ from gateway.scopes.scope import resolve_assignments
 from gateway.selection.select import Pricing, SelectionTerms, choose_budget, fill_scope, propose, select
 from gateway.selection.sticky import keep_picks
 from gateway.semantic.search.sentences import split_question
+from gateway.semantic.searcher import SemanticSearcher
 from gateway.tokens import TokenCounter
+
+ISOLATED_BYTES = 16 * 2**20  # that a builder for one preview may cache
 
 Result = TypeVar("Result")
 
@@ -92,6 +95,11 @@ class ContextBuilder:
     threads: FairThreads = field(default_factory=lambda: FairThreads("builder"))
     lookups: HitCounter = field(default_factory=HitCounter)  # hits and misses of cached selections
     _running: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)  # what several callers may wait for
+
+    def isolate(self, searcher: SemanticSearcher | None) -> "ContextBuilder":
+        """The same builder with another searcher, sharing no cache: for snapshots that are not served."""
+        semantic = SemanticCollector(searcher) if searcher is not None and self.semantic is not None else None
+        return replace(self, semantic=semantic, memory=MemoryBudget(ISOLATED_BYTES), lookups=HitCounter(), _running={})
 
     async def build(self, order: ContextOrder) -> Injection:
         """The injection for a scope and a question."""

@@ -24,6 +24,7 @@ from gateway.receipts.items import (
 )
 from gateway.receipts.prices import PriceTable, count_tokens, read_count
 from gateway.receipts.reported import read_answer, read_usage
+from gateway.receipts.scopes import describe_scope
 
 DIALECT = "chat"
 MAX_NAME = 512  # characters of a session or another name that the caller chose
@@ -86,6 +87,7 @@ class ReceiptRenderer:
         tokens = count_tokens(usage)
         tools = [self._describe_tool(one, described, pending.text is not None) for one in exchange.tool_runs]
         details: dict[str, Any] = dict(described.fields) if described is not None else {}
+        details["scope"] = describe_scope(exchange)
         details["turns"] = self._describe_turns(exchange, usage)
         details["tools"] = tools
         details["timings"] = describe_timings(exchange, pending.seconds)

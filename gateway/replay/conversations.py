@@ -66,7 +66,7 @@ def read_receipts(receipts: Sequence[dict[str, Any]]) -> list[ChatBody]:
     for receipt in receipts:
         text = receipt.get("text") or {}
         if not text.get("request") or text.get("truncated"):
-            raise InvalidRequest(f"Receipt {receipt['id']} does not hold its request: receipts.text was off, or it is too long.")
+            raise InvalidRequest(f"Receipt {receipt['id']} does not hold its request; receipts.text keeps them.")
         body = orjson.loads(text["request"])
         body.pop("context", None)
         requests.append(body)

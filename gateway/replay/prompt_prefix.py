@@ -1,6 +1,5 @@
 """How much of a prompt begins like the one before: what a provider's prompt cache can reuse."""
 
-import os.path
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,6 +64,11 @@ def count_prefix(before: Sequence[str], after: Sequence[str], count: TokenCount)
     tokens = 0
     for former, current in zip(before, after, strict=False):
         if former != current:
-            return tokens + count(os.path.commonprefix([former, current]))
+            return tokens + count(find_common_prefix(former, current))
         tokens += count(current)
     return tokens
+
+
+def find_common_prefix(one: str, other: str) -> str:
+    end = next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+    return one[:end] if end is not None else min(one, other, key=len)

@@ -38,7 +38,9 @@ def keep_picks(
     new = {one.candidate.resource.id: one for one in plain.volatile if is_pick(one.candidate)}
     others = {one.candidate.resource.id: one for one in (*plain.catalogue, *plain.dropped) if is_pick(one.candidate)}
     here = [one for one in former if one.message <= last and one.digest == digest_text(texts[one.message])]
-    left = 0 if is_scarce(new.values(), others.values()) else room - sum(one.tokens for one in new.values())
+    spent = sum(one.tokens for one in (*plain.stable, *plain.volatile))
+    unspent = min(room - sum(one.tokens for one in new.values()), plain.budget - spent)
+    left = 0 if is_scarce(new.values(), others.values()) else unspent
     stays = choose_stays(here, new, others, last, PickRoom(room, left, pricing))
     placed = {one.id: new.get(one.id) or place_again(others[one.id].candidate, one, last, pricing) for one in stays}
     placed |= {identity: one for identity, one in new.items() if identity not in placed}
