@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.resource import Mode
-from gateway.domain.selection import Omission, PlacedResource, Selection, StickySelection
+from gateway.domain.selection import NOT_IN_SCOPE, Omission, PlacedResource, Selection, StickySelection
 from gateway.domain.session import MAX_STICKY, StickyPick
 from gateway.selection.select import Pricing
 
@@ -36,7 +36,8 @@ def keep_picks(
     last = len(texts) - 1
     named = [one for one in plain.volatile if not is_pick(one.candidate)]
     new = {one.candidate.resource.id: one for one in plain.volatile if is_pick(one.candidate)}
-    others = {one.candidate.resource.id: one for one in (*plain.catalogue, *plain.dropped) if is_pick(one.candidate)}
+    left_out = (one for one in (*plain.catalogue, *plain.dropped) if is_pick(one.candidate))
+    others = {one.candidate.resource.id: one for one in left_out if one.reason not in NOT_IN_SCOPE}
     here = [one for one in former if one.message <= last and one.digest == digest_text(texts[one.message])]
     spent = sum(one.tokens for one in (*plain.stable, *plain.volatile))
     unspent = min(room - sum(one.tokens for one in new.values()), plain.budget - spent)
