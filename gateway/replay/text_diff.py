@@ -37,14 +37,14 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> list[str]:
     end = min(most, count_common(before[::-1], after[::-1]))
     head = max(0, start - CONTEXT)
     removed, added = before[start : len(before) - end], after[start : len(after) - end]
+    last = min(CONTEXT, end)
     if len(removed) * len(added) > MAX_PAIRS:
-        tail = before[len(before) - end :][:CONTEXT]
-        place = f"@@ -{start + 1},{len(removed)} +{start + 1},{len(added)} @@"
+        kept = [f" {line}" for line in before[head:start]], [f" {line}" for line in before[len(before) - end :][:last]]
+        around = len(kept[0]) + len(kept[1])
+        place = f"@@ -{head + 1},{around + len(removed)} +{head + 1},{around + len(added)} @@"
         changes = [*(f"-{line}" for line in removed), *(f"+{line}" for line in added)]
-        around = [f" {line}" for line in before[head:start]], [f" {line}" for line in tail]
-        return ["--- from", "+++ to", place, *around[0], *changes, *around[1]]
+        return ["--- from", "+++ to", place, *kept[0], *changes, *kept[1]]
     # Only what differs is compared, with the lines around it; the numbers are then those of the whole.
-    last = CONTEXT if end > CONTEXT else end
     pair = (before[head : len(before) - end + last], after[head : len(after) - end + last])
     found = list(difflib.unified_diff(*pair, "from", "to", n=CONTEXT, lineterm=""))
     return [shift_place(line, head) if line.startswith("@@") else line for line in found]

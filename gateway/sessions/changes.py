@@ -18,10 +18,10 @@ class StickyChange:
     after: tuple[StickyPick, ...]
 
     def apply(self, session: Session) -> Session:
-        wanted = {one.id: one for one in self.after}
-        gone = {one.id for one in self.before} - wanted.keys()
-        stays = {one.id: wanted.get(one.id, one) for one in session.sticky if one.id not in gone}
-        sticky = tuple((stays | wanted).values())[-MAX_STICKY:]
+        changed = {one.id: one for one in self.after if one not in self.before}
+        gone = {one.id for one in self.before} - {one.id for one in self.after}
+        stays = {one.id: one for one in session.sticky if one.id not in gone}
+        sticky = tuple((stays | changed).values())[-MAX_STICKY:]
         return session if sticky == session.sticky else replace(session, sticky=sticky)
 
 
