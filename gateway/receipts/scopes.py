@@ -1,12 +1,15 @@
 """What a receipt says about the scope of its exchange: all that is needed to build the request again, but no text."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from gateway.domain.agent import UNTUNED_SELECTION
 from gateway.domain.exchange import Exchange
+from gateway.domain.session import Session
 
+NO_SESSION: Final = Session()
 MAX_NAME = 512  # characters of a name that the caller chose
 
 
@@ -33,10 +36,10 @@ def describe_scope(exchange: Exchange) -> dict[str, Any] | None:
         "contexts": list(scope.contexts),
         "include": list_known(asked.include),
         "exclude": sorted(list_known(asked.exclude)),
-        "selection": msgspec.to_builtins(asked.selection),
+        "selection": None if asked.selection == UNTUNED_SELECTION else msgspec.to_builtins(asked.selection),
         "bound": scope.bound or None,
         "readers": sorted(exchange.principal.readers(asked.user)),
-        "session": None if scope.session is None else msgspec.to_builtins(scope.session),
+        "session": None if scope.session in (None, NO_SESSION) else msgspec.to_builtins(scope.session),
         "tools": sorted(tools.names) if tools is not None else [],
     }
     return drop_empty(described)
