@@ -5,7 +5,10 @@ from typing import Any
 import msgspec
 import orjson
 
+from gateway.domain.agent import Placement
 from gateway.domain.exchange import Exchange
+from gateway.domain.upstream import intersect_capabilities
+from gateway.injection.compose import choose_target
 from gateway.pipeline import Pipeline, PreparedRequest
 from gateway.receipts.items import (
     describe_injected,
@@ -41,6 +44,12 @@ def describe_request(exchange: Exchange, prepared: PreparedRequest) -> dict[str,
         "warnings": describe_warnings(injection.selection),
         "degraded": sorted(exchange.degraded),
     }
+
+
+def find_placement(pipeline: Pipeline, prepared: PreparedRequest) -> Placement:
+    """Where the volatile block went: not every upstream takes system messages in the middle."""
+    can = intersect_capabilities(prepared.upstreams)
+    return choose_target(prepared.model, prepared.scope, can, pipeline.defaults.placement).placement
 
 
 def format_preview(shown: dict[str, Any]) -> str:

@@ -80,14 +80,17 @@ async def load_requests(settings: Settings, arguments: argparse.Namespace) -> li
         return read_conversation(arguments.conversation)
     from gateway.commands.stored_receipts import read_session
 
-    return read_receipts(await read_session(settings, arguments.workspace, arguments.session))
+    receipts = await read_session(settings, arguments.workspace, arguments.session)
+    if arguments.agent is None and receipts:
+        arguments.agent = receipts[-1]["agent"]
+    return read_receipts(receipts)
 
 
 def format_report(report: dict[str, Any]) -> str:
     """The report as a table."""
     rows = [
         {
-            "placement": one["placement"],
+            "placement": format_placement(one["placement"], one["effective"]),
             "sticky": "yes" if one["sticky"] else "no",
             "prompt tokens": one["tokens"],
             "in common": one["prefix"],
@@ -97,3 +100,7 @@ def format_report(report: dict[str, Any]) -> str:
         for one in report["variants"]
     ]
     return f"{report['requests']} requests, each compared with the one before\n\n{format_columns(COLUMNS, rows)}"
+
+
+def format_placement(asked: str, used: str) -> str:
+    return asked if asked == used else f"{asked} (as {used})"

@@ -32,9 +32,7 @@ FIELDS = (
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    receipts = subparsers.add_parser(
-        "receipts", help="list, show, replay, export and delete stored receipts"
-    )
+    receipts = subparsers.add_parser("receipts", help="list, show, replay, export and delete stored receipts")
     actions = receipts.add_subparsers(required=True, metavar="ACTION")
     list_ = actions.add_parser("list", help="list receipts, newest first")
     list_.add_argument("--take", type=int, default=20, metavar="N", help="how many at most; default: 20")

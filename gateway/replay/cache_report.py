@@ -13,6 +13,7 @@ from gateway.domain.principal import Principal
 from gateway.domain.session import SessionSettings
 from gateway.domain.snapshot import Snapshot
 from gateway.pipeline import Pipeline, PreparedRequest
+from gateway.preview import find_placement
 from gateway.replay.conversations import ChatBody
 from gateway.replay.prompt_prefix import PromptUse, measure_prompts
 from gateway.scopes.context_request import read_context_request
@@ -68,6 +69,7 @@ class ConversationReplay:
         uses = measure_prompts(bodies, lambda text: counter.count(text, model))
         return {
             "placement": variant.placement.value,
+            "effective": find_placement(self.pipeline, prepared[0]).value,
             "sticky": variant.sticky,
             **summarize_uses(uses),
             "context_tokens": sum(ready.injection.tokens for ready in prepared[1:]),

@@ -8,11 +8,9 @@ from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.domain.exchange import Exchange, HeaderBytes
 from gateway.domain.principal import Principal, may_read
 from gateway.domain.snapshot import Snapshot
-from gateway.domain.upstream import intersect_capabilities
 from gateway.errors import Forbidden
-from gateway.injection.compose import choose_target
 from gateway.pipeline import Pipeline, PreparedRequest
-from gateway.preview import describe_request
+from gateway.preview import describe_request, find_placement
 from gateway.scopes.scope import may_read_node
 from gateway.semantic.service import SemanticService
 from gateway.semantic.snapshot_search import SnapshotSearcher
@@ -77,9 +75,7 @@ class RequestResolver:
             pipeline = replace(pipeline, hidden_turns=source.hidden_turns)
         exchange = Exchange("preview", source.principal, snapshot, source.headers)
         prepared = await pipeline.prepare(exchange, source.body)
-        can = intersect_capabilities(prepared.upstreams)
-        target = choose_target(prepared.model, prepared.scope, can, pipeline.defaults.placement)
-        return ResolvedRequest(exchange, prepared, target.placement.value, source)
+        return ResolvedRequest(exchange, prepared, find_placement(pipeline, prepared).value, source)
 
     def _isolate(self, snapshot: Snapshot) -> Pipeline:
         searcher = self.pipeline.searcher

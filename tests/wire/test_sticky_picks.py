@@ -137,6 +137,16 @@ async def test_requests_at_the_same_time_keep_what_was_picked_before(gateway: Cl
     assert [(one.id, one.message) for one in sticky] == [("desk/delivery", 0), ("desk/bulbs", 2)]
 
 
+async def test_the_session_is_written_only_when_its_picks_change(gateway: Client, upstream: Upstream) -> None:
+    versions = []
+    for number in range(3):
+        await send(gateway, upstream, list_messages(number), agent="sticky", session="written")
+        session = orjson.loads((await manage(gateway, "GET", "/sessions/written")).raw)
+        versions.append((session["version"], session["sticky"]))
+    delivery = ["desk/delivery"]
+    assert versions == [(1, delivery), (1, delivery), (2, [*delivery, "desk/bulbs"])]
+
+
 async def test_a_preview_says_why_it_is_there_and_changes_nothing(gateway: Client, upstream: Upstream) -> None:
     await hold_talk(gateway, upstream, "sticky", "shown", 3)
     body = {"context": {"agent": "sticky", "session": "shown"}, "request": {"messages": list_messages(3)}}

@@ -142,9 +142,10 @@ def test_bad_options_are_refused(option: tuple[str, str]) -> None:
 
 def test_the_receipts_of_a_session_are_reported(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hold_talk(config, "One?", "Two?", "Three?")
-    options = ("--config", str(config), "--agent", "editor", "--session", "talk", "--json")
-    report = orjson.loads(run_command(capsys, "cache-report", *options))
+    report = orjson.loads(run_command(capsys, "cache-report", "--config", str(config), "--session", "talk", "--json"))
     assert report["requests"] == 3
+    assert all(one["context_tokens"] > 0 for one in report["variants"])  # the agent is that of the receipts
+    assert {one["effective"] for one in report["variants"]} == {"system", "turn", "turn_user"}
     assert {one["share_of_reusable"] for one in report["variants"]} == {1.0}  # nothing is searched for
 
 
