@@ -15,6 +15,7 @@ from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.injection import Injection
 from gateway.domain.scope import ContextRequest, Scope
+from gateway.domain.session import StickyPick
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import Upstream, intersect_capabilities
 from gateway.injection.compose import choose_target, compose, encode_body
@@ -29,7 +30,7 @@ from gateway.scopes.model_rights import require_model, require_one_model
 from gateway.scopes.scope import build_scope, choose_model, require_user_right
 from gateway.scopes.session_scope import announce_content, apply_session, check_pinned, make_session_key
 from gateway.semantic.searcher import SemanticSearcher, WorkspaceSearcher
-from gateway.sessions.changes import SessionChange
+from gateway.sessions.changes import SessionChange, StickyChange
 from gateway.sessions.sessions import Sessions, SessionUse
 from gateway.settings import DefaultSettings
 from gateway.upstreams.routes import ChatSender, Routes
@@ -88,14 +89,15 @@ class Pipeline:
         can = intersect_capabilities(upstreams)
         client = read_client_tools(request)
         tools = choose_own_tools(request, client) if can.tools else None
-        injection = await self.builder.build(ContextOrder(exchange, scope, model, tools, request.messages))
+        target = choose_target(model, scope, can, self.defaults.placement)
+        order = ContextOrder(exchange, scope, model, tools, request.messages, target.placement)
+        injection = await self.builder.build(order)
         exchange.note_injection(injection)
         exchange.note_time("build")
         if injection.texts or injection.tools is not None:
             check_messages(request)
         owner = ConversationOwner.from_principal(exchange.principal, asked.user, asked.session)
         history = await self.hidden_turns.restore(owner, request, injection.selection, exchange.degraded)
-        target = choose_target(model, scope, can, self.defaults.placement)
         outgoing = compose(request, history, scope, injection, target)
         max_turns = scope.max_turns or self.defaults.max_turns
         plan = plan_turns(request, outgoing, client, injection.tools, can, TurnLimits(max_turns, self.reply_bytes))
@@ -104,15 +106,21 @@ class Pipeline:
 
     async def converse(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         """Record it, send it, run our tools in between, and return the client's reply."""
-        session, receipts = prepared.session, self.receipts
-        if session is not None:
-            change = find_session_change(prepared.scope, session)
-            await self.sessions.save(session, lambda state: change.apply(state, exchange.snapshot), exchange.degraded)
+        receipts = self.receipts
+        if prepared.session is not None:
+            await self.save_session(exchange, prepared)
         if receipts is None:
             return await self._send(exchange, prepared)
         if (committing := receipts.start(exchange, prepared.request.raw)) is not None:
             await committing
         return receipts.watch(exchange, await self._send(exchange, prepared))
+
+    async def save_session(self, exchange: Exchange, prepared: PreparedRequest) -> None:
+        """Store what the request changes in its session, if it has one."""
+        session = prepared.session
+        if session is not None:
+            change = find_session_change(prepared.scope, session, prepared.injection.sticky)
+            await self.sessions.save(session, lambda state: change.apply(state, exchange.snapshot), exchange.degraded)
 
     async def _send(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         session, stream = prepared.session, prepared.request.stream
@@ -172,8 +180,11 @@ class Pipeline:
         return ToolRunner(injection.selection, injection.tools, neutralize, finder)
 
 
-def find_session_change(scope: Scope, session: SessionUse) -> SessionChange:
-    """What a request changes in its session: items by name, and the content if the request itself names one."""
+def find_session_change(
+    scope: Scope, session: SessionUse, sticky: tuple[StickyPick, ...] | None = None
+) -> SessionChange:
+    """What a request changes in its session: items by name, picks, and the content if the request itself names one."""
     asked = scope.request
     content = scope.node.path if scope.node is not None and session.names_content else None
-    return SessionChange(asked.pin, asked.unpin, content)
+    picks = StickyChange(session.session.sticky, sticky) if sticky is not None else None
+    return SessionChange(asked.pin, asked.unpin, content, picks)

@@ -5,8 +5,11 @@ from typing import Any
 import msgspec
 import orjson
 
+from gateway.domain.agent import Placement
 from gateway.domain.exchange import Exchange
-from gateway.pipeline import Pipeline
+from gateway.domain.upstream import intersect_capabilities
+from gateway.injection.compose import choose_target
+from gateway.pipeline import Pipeline, PreparedRequest
 from gateway.receipts.items import (
     describe_injected,
     describe_items,
@@ -19,14 +22,18 @@ from gateway.receipts.items import (
 
 async def preview_request(pipeline: Pipeline, exchange: Exchange, body: bytes) -> dict[str, Any]:
     """What would be sent for `body`, as CONTRACT §8 describes it; nothing is sent."""
-    prepared = await pipeline.prepare(exchange, body)
+    return describe_request(exchange, await pipeline.prepare(exchange, body))
+
+
+def describe_request(exchange: Exchange, prepared: PreparedRequest) -> dict[str, Any]:
+    """A request that was not sent, as CONTRACT §8 describes it."""
     injection = prepared.injection
     return {
         "snapshot": exchange.snapshot.hash[:12],
         "upstream": prepared.upstreams[0].name,
         "model": prepared.model,
         "request": msgspec.json.decode(prepared.body),
-        "block": "\n\n".join(block for block in (injection.stable, injection.volatile) if block),
+        "block": injection.block,
         "tools": [msgspec.json.decode(schema) for schema in injection.tools.schemas] if injection.tools else [],
         "selection": {
             "injected": describe_injected(injection.selection),
@@ -40,6 +47,12 @@ async def preview_request(pipeline: Pipeline, exchange: Exchange, body: bytes) -
         "warnings": describe_warnings(injection.selection),
         "degraded": sorted(exchange.degraded),
     }
+
+
+def find_placement(pipeline: Pipeline, prepared: PreparedRequest) -> Placement:
+    """Where the volatile block went: not every upstream takes system messages in the middle."""
+    can = intersect_capabilities(prepared.upstreams)
+    return choose_target(prepared.model, prepared.scope, can, pipeline.defaults.placement).placement
 
 
 def format_preview(shown: dict[str, Any]) -> str:

@@ -39,6 +39,7 @@ ROWS = (
     {"pipeline"},
     {"evaluation", "preview"},
     {"control"},
+    {"replay"},
     {"edge"},
     {"app"},
     {"worker"},

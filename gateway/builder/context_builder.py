@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from msgspec import Raw
@@ -21,7 +21,7 @@ from gateway.builder.scope_context import (
 from gateway.collectors.contexts import Merge, collect_contexts
 from gateway.collectors.effective import reduce_scope
 from gateway.collectors.semantic import SemanticCollector
-from gateway.domain.agent import SelectionSettings
+from gateway.domain.agent import Placement, SelectionSettings
 from gateway.domain.effective_scope import EffectiveScope
 from gateway.domain.exchange import Exchange
 from gateway.domain.injection import Injection, OwnTools
@@ -31,14 +31,19 @@ from gateway.domain.scope import Scope
 from gateway.domain.search import Query, SearchResult
 from gateway.domain.snapshot import Snapshot
 from gateway.fair_queue import FairThreads
+from gateway.injection.anchors import render_sticky
 from gateway.injection.blocks import add_items, compute_block_tag, entry_cost, render, render_stable
 from gateway.injection.place import escape_json
 from gateway.injection.tools import PLAIN_TOOLS
-from gateway.scopes.chat_body import find_question
+from gateway.scopes.chat_body import find_question, read_user_texts
 from gateway.scopes.scope import resolve_assignments
 from gateway.selection.select import Pricing, SelectionTerms, choose_budget, fill_scope, propose, select
+from gateway.selection.sticky import keep_picks
 from gateway.semantic.search.sentences import split_question
+from gateway.semantic.searcher import SemanticSearcher
 from gateway.tokens import TokenCounter
+
+ISOLATED_BYTES = 16 * 2**20  # that a builder for one preview may cache
 
 Result = TypeVar("Result")
 
@@ -52,6 +57,7 @@ class ContextOrder:
     model: str
     tools: OwnTools | None  # None: ours cannot be registered
     messages: Sequence[Raw]
+    placement: Placement = Placement.SYSTEM
 
     @property
     def snapshot(self) -> Snapshot:
@@ -90,6 +96,11 @@ class ContextBuilder:
     lookups: HitCounter = field(default_factory=HitCounter)  # hits and misses of cached selections
     _running: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)  # what several callers may wait for
 
+    def isolate(self, searcher: SemanticSearcher | None) -> "ContextBuilder":
+        """The same builder with another searcher, sharing no cache: for snapshots that are not served."""
+        semantic = SemanticCollector(searcher) if searcher is not None and self.semantic is not None else None
+        return replace(self, semantic=semantic, memory=MemoryBudget(ISOLATED_BYTES), lookups=HitCounter(), _running={})
+
     async def build(self, order: ContextOrder) -> Injection:
         """The injection for a scope and a question."""
         partition = self._open_partition(order)
@@ -97,6 +108,8 @@ class ContextBuilder:
         asked = order.scope.request
         if self.semantic is not None and known.context.searchable and asked.inject:
             injection = await self._search(order, partition, known, self.semantic)
+            if order.scope.session is not None and order.scope.selection.sticky:
+                return await self._keep_picks(order, known.context, injection)
         else:
             injection = known.injection
         if asked.items and asked.inject and order.scope.takes_part:
@@ -189,6 +202,20 @@ class ContextBuilder:
         if found.reason is None and not found.pending:
             partition.put(key, injection, weigh_question(injection), shared)
         return injection
+
+    async def _keep_picks(self, order: ContextOrder, context: ScopeContext, plain: Injection) -> Injection:
+        """The injection with what earlier requests of the session have picked; nobody else gets it."""
+        scope, tag, count = order.scope, self._tag(order.workspace), self._counting(self.counter.family(order.model))
+        sticky = scope.session.sticky if scope.session is not None else ()
+        # A template rewrites the user's text: the message that a block was placed with does not come again.
+        apart = order.placement is not Placement.SYSTEM and (scope.prompt is None or scope.prompt.template is None)
+
+        def make() -> Injection:
+            texts = read_user_texts(order.messages)
+            kept = keep_picks(plain.selection, sticky, texts, context.fills.room, context.terms.pricing)
+            return render_sticky(plain, kept, scope.request.items, apart, tag, count)
+
+        return await self._run(order.workspace, make)
 
     async def _run(self, workspace: str, work: Callable[[], Result]) -> Result:
         """Some work of a workspace, off the event loop: counting tokens takes time."""

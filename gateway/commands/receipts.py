@@ -17,6 +17,7 @@ from gateway.commands.common import (
     print_json,
     run_async,
 )
+from gateway.commands.replay import add_replay_parser
 
 if TYPE_CHECKING:
     from gateway.domain.receipt import ReceiptFilter
@@ -31,7 +32,7 @@ FIELDS = (
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    receipts = subparsers.add_parser("receipts", help="list, show, export and delete receipts in the configured store")
+    receipts = subparsers.add_parser("receipts", help="list, show, replay, export and delete stored receipts")
     actions = receipts.add_subparsers(required=True, metavar="ACTION")
     list_ = actions.add_parser("list", help="list receipts, newest first")
     list_.add_argument("--take", type=int, default=20, metavar="N", help="how many at most; default: 20")
@@ -44,6 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
     delete = actions.add_parser("delete", help="delete a receipt")
     delete.add_argument("id", metavar="ID")
     delete.set_defaults(run=run_delete)
+    add_replay_parser(actions)
     for parser in (list_, export):
         add_filters(parser)
     for parser in (list_, show, export, delete):

@@ -12,6 +12,8 @@ from gateway.settings import Settings
 from gateway.stores.open import open_receipts
 from gateway.stores.protocols import ReceiptStore
 
+MAX_SESSION = 500  # receipts of a session that are read
+
 
 @asynccontextmanager
 async def open_stored_receipts(settings: Settings) -> AsyncGenerator[ReceiptStore]:
@@ -44,6 +46,18 @@ async def show_receipt(settings: Settings, workspace: str, id: str) -> dict[str,
     if receipt is None:
         raise NotFound(f"There is no receipt {id!r} in the workspace {workspace!r}.")
     return describe_receipt(receipt)
+
+
+async def read_session(settings: Settings, workspace: str, session: str) -> list[dict[str, Any]]:
+    """The receipts of a session with their details, oldest first; the last ones if there are very many."""
+    found: list[dict[str, Any]] = []
+    criteria = ReceiptFilter(session=session)
+    async with open_stored_receipts(settings) as store, aclosing(read_pages(store, workspace, criteria)) as pages:
+        async for page in pages:
+            found += map(describe_receipt, page.receipts)
+            if len(found) >= MAX_SESSION:
+                break
+    return found[:MAX_SESSION][::-1]
 
 
 async def export_receipts(

@@ -79,6 +79,7 @@ class SelectionSettings:
     kinds: tuple[tuple[str, Thresholds], ...] = ()  # what one kind of resource has instead
     expansion: Expansion = Expansion()
     enabled: bool | None = None  # False: no search for this question; the tools can still be used
+    sticky: bool | None = None  # in a session, picks stay while they are relevant enough
 
     @classmethod
     def from_data(cls, said: Mapping[str, Any]) -> Self:
@@ -91,13 +92,14 @@ class SelectionSettings:
             tuple((kind, Thresholds(**own)) for kind, own in kinds),
             Expansion(**(said.get("expansion") or {})),
             said.get("enabled"),
+            said.get("sticky"),
         )
 
     def to_data(self) -> dict[str, Any]:
         """What `from_data` takes."""
         kinds = {kind: asdict(own) for kind, own in self.kinds}
         own = {"preset": self.preset, "kinds": kinds, "expansion": asdict(self.expansion), "enabled": self.enabled}
-        return asdict(self.every) | own
+        return asdict(self.every) | own | {"sticky": self.sticky}
 
     def get_for_kind(self, kind: str) -> Thresholds:
         """What holds for a kind of resource on this level."""
@@ -118,6 +120,7 @@ class SelectionSettings:
             kinds,
             self.expansion.override(broader.expansion),
             broader.enabled if self.enabled is None else self.enabled,
+            broader.sticky if self.sticky is None else self.sticky,
         )
 
     def _drop_thresholds(self) -> "SelectionSettings":

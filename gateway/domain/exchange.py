@@ -13,6 +13,7 @@ from gateway.domain.snapshot import Snapshot
 from gateway.domain.tool_result import ToolResult
 
 HeaderPairs = tuple[tuple[str, str], ...]
+HeaderBytes = Sequence[tuple[bytes, bytes]]
 
 
 class ExchangeStatus(StrEnum):
@@ -61,7 +62,7 @@ class Exchange:
     id: str
     principal: Principal
     snapshot: Snapshot
-    context_headers: Sequence[tuple[bytes, bytes]] = ()  # the request's `x-context-*`
+    context_headers: HeaderBytes = ()  # the request's `x-context-*`
     forwarded: ForwardedHeaders = ForwardedHeaders()
     agent: str | None = None
     model: str | None = None

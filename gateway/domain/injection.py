@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from msgspec import Raw
 
 from gateway.domain.selection import Selection
+from gateway.domain.session import StickyPick
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +31,25 @@ class OwnTools:
 
 
 @dataclass(frozen=True, slots=True)
+class AnchoredBlock:
+    """A volatile block of an earlier request that stays with the user message that it was placed with."""
+
+    message: int  # the user messages of the conversation are numbered from 0
+    text: str
+    encoded: bytes  # as the inside of a JSON string
+
+
+@dataclass(frozen=True, slots=True)
 class PlacedTexts:
     """What is placed around the client's own text, as the inside of JSON strings."""
 
     instructions: bytes = b""
     stable: bytes = b""
     volatile: bytes = b""
+    anchored: tuple["AnchoredBlock", ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.instructions or self.stable or self.volatile)
+        return bool(self.instructions or self.stable or self.volatile or self.anchored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,13 @@ class Injection:
     tokens: int = 0  # blocks and tool schemas
     texts: PlacedTexts = PlacedTexts()  # instructions and blocks, encoded once
     searchable: tuple[str, ...] = ()  # ids of the resources that semantic search may pick from
+    sticky: tuple[StickyPick, ...] | None = None  # what the session remembers from now on; None: as before
+
+    @property
+    def block(self) -> str:
+        """All blocks, as people read them."""
+        anchored = (one.text for one in self.texts.anchored)
+        return "\n\n".join(block for block in (self.stable, *anchored, self.volatile) if block)
 
     @property
     def injected(self) -> int:

@@ -5,6 +5,7 @@ from itertools import chain
 
 from gateway.domain.candidate import Assignment, Candidate
 from gateway.domain.scope import RequestItem
+from gateway.domain.session import StickyPick
 
 NOT_IN_SCOPE = frozenset({"language", "excluded", "overridden"})  # reasons to leave out what no budget would bring back
 
@@ -63,3 +64,11 @@ class Selection:
         placed = (one.candidate for one in (*self.stable, *self.volatile))
         left = (one.candidate for one in (*self.catalogue, *self.dropped) if one.reason not in NOT_IN_SCOPE)
         return frozenset(candidate.resource.id for candidate in chain(placed, left))
+
+
+@dataclass(frozen=True, slots=True)
+class StickySelection:
+    """A selection with the picks of earlier requests that stay, and the picks that the session remembers."""
+
+    selection: Selection
+    picks: tuple[StickyPick, ...]

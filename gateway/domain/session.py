@@ -6,6 +6,7 @@ from gateway.domain.agent import ModelDefaults, Placement, SelectionSettings, To
 
 LONGEST_ID = 256  # characters of a session's id, and of the user that it belongs to
 MAX_ITEMS = 200  # added or removed by hand
+MAX_STICKY = 20  # picks that stay from request to request
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -34,6 +35,16 @@ class SessionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StickyPick:
+    """A resource that semantic search picked and that stays, and the user message that it was placed with."""
+
+    id: str
+    message: int  # the user messages of the conversation are numbered from 0
+    digest: str  # of that message: in another history it has no place
+    picked: int  # number of the user message for which the search has picked it last
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """The state of a session: only what differs from the current snapshot."""
 
@@ -42,6 +53,7 @@ class Session:
     retained: tuple[str, ...] = ()  # what the model fetched, the latest last
     content: str | None = None  # path of the node that the conversation is about
     settings: SessionSettings = field(default_factory=SessionSettings)
+    sticky: tuple[StickyPick, ...] = ()  # in the order in which they were picked
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from gateway.domain.scope import Scope
 from gateway.domain.template import Part, Placeholder, fill_parts, parse_template
 from gateway.domain.upstream import Capabilities
 from gateway.errors import MissingVariable
+from gateway.injection.anchors import place_anchored
 from gateway.injection.place import (
     add_cache_marker,
     encode_text_part,
@@ -56,6 +57,8 @@ def compose(
     messages, texts = apply_template(history, scope, injection)
     if texts:
         messages = place(messages, texts, target.placement)
+    if texts.anchored:
+        messages = place_anchored(messages, texts, target.placement)
     if target.marks_cache and texts.stable:
         messages = add_cache_marker(messages, texts.stable)
     if not target.developer and b'"developer"' in request.raw:

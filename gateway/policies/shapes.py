@@ -135,6 +135,7 @@ class SelectionShape(ThresholdsShape):
     preset: Literal["conservative", "normal", "aggressive"] | None = None
     kinds: dict[Literal["reference", "tool"], ThresholdsShape] = {}
     expansion: ExpansionShape = ExpansionShape()
+    sticky: StrictBool | None = None
 
 
 class TimeLimitedShape(Shape):

@@ -16,7 +16,8 @@ from gateway.policies.file_policies import FilePolicies
 from gateway.policies.files import SECTIONS, EntryLocation, PolicyEntry, Sections
 from gateway.strict_yaml import YamlDocument
 
-Changes = Mapping[tuple[str, str], Any | None]  # (kind, alias) → data as in a policy file; None: deleted
+# (kind, alias) → data as in a policy file, or a stored version; None: deleted
+Changes = Mapping[tuple[str, str], Any | None]
 
 
 def read_upload_size(key: RecordKey, body: bytes | None) -> int:
@@ -108,6 +109,8 @@ class StoredPolicies:
         for (kind, alias), data in changes.items():
             if data is None:
                 sections[kind].pop(alias, None)
+            elif isinstance(data, Record):
+                sections[kind][alias] = make_stored_entry(kind, alias, orjson.loads(data.body or b"{}"), data)
             else:
                 sections[kind][alias] = make_stored_entry(kind, alias, data, None)
         return sections

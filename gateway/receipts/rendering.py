@@ -26,6 +26,7 @@ from gateway.receipts.items import (
 )
 from gateway.receipts.prices import PriceTable, count_tokens, read_count
 from gateway.receipts.reported import read_answer, read_usage
+from gateway.receipts.scopes import describe_scope
 
 DIALECT = "chat"
 KEPT_INJECTIONS = 256  # whose description is not written again for each request of the same scope
@@ -87,6 +88,7 @@ class ReceiptRenderer:
         tokens = count_tokens(usage)
         tools = [self._describe_tool(one, described, pending.text is not None) for one in exchange.tool_runs]
         details: dict[str, Any] = dict(described.fields) if described is not None else {}
+        details["scope"] = describe_scope(exchange)
         details["turns"] = self._describe_turns(exchange, usage)
         details["tools"] = tools
         details["timings"] = describe_timings(exchange, pending.seconds)
@@ -162,10 +164,9 @@ class ReceiptRenderer:
 
     def _describe_text(self, text: ExchangeText, exchange: Exchange) -> dict[str, Any]:
         injection, bearer = exchange.injection, text.bearer
-        blocks = (injection.stable, injection.volatile) if injection is not None else ()
         written = {
             "request": text.request.decode("utf-8", "replace"),
-            "blocks": "\n\n".join(block for block in blocks if block),
+            "blocks": injection.block if injection is not None else "",
             "answer": read_answer(b"".join(text.pieces)),
         }
         if bearer:

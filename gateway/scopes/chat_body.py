@@ -184,6 +184,18 @@ def find_question(messages: Sequence[Raw]) -> Question | None:
     return Question(texts[0], tuple(texts[1:])) if texts else None
 
 
+def read_user_texts(messages: Sequence[Raw]) -> list[str]:
+    """The texts of all user messages, oldest first; "" for one that has none."""
+    return [read_user_text(message) for message in messages if is_from_user(message)]
+
+
+def is_from_user(message: Raw) -> bool:
+    try:
+        return _role.decode(message).role == "user"
+    except (msgspec.MsgspecError, RecursionError):
+        return False  # its shape is the upstream's business
+
+
 def read_user_text(message: Raw) -> str:
     """The text of a user's message; "" for everything else."""
     try:

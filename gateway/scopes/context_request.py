@@ -51,6 +51,7 @@ class SelectionBody(ThresholdsBody):
     preset: Literal["conservative", "normal", "aggressive"] | None = None
     kinds: dict[Literal["reference", "tool"], ThresholdsBody] = {}
     expansion: ExpansionBody = ExpansionBody()
+    sticky: bool | None = None
 
 
 class HintsBody(StrictModel):

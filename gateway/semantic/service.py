@@ -143,6 +143,18 @@ class SemanticService:
         (key,) = self._newest.get_keys(workspace, [resource])
         return await self.engine.find_passages(workspace, text, key)
 
+    @property
+    def threads(self) -> FairThreads:
+        return self._threads
+
+    def find_newest(self, workspace: str, name: str) -> Resource | None:
+        """A resource as it was submitted last."""
+        return self._newest.resources.get(*self._newest.get_keys(workspace, [name]))
+
+    async def read_vectors(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The stored vectors among these; raises StoreError."""
+        return await self._vectors.get_many(keys) if self._vectors is not None and keys else {}
+
     async def close(self) -> None:
         if self.embedder is not None:
             await self.embedder.close()

@@ -4,10 +4,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.domain.resource import Mode
-from gateway.domain.session import Session
+from gateway.domain.session import MAX_STICKY, Session, StickyPick
 from gateway.domain.snapshot import Snapshot
 
 MAX_RETAINED = 20  # of what the model fetched; the oldest goes first
+
+
+@dataclass(frozen=True, slots=True)
+class StickyChange:
+    """What one request changes in the picks that stay; what others change at the same time stays too."""
+
+    before: tuple[StickyPick, ...]  # as the request found them
+    after: tuple[StickyPick, ...]
+
+    def apply(self, session: Session) -> Session:
+        changed = {one.id: one for one in self.after if one not in self.before}
+        gone = {one.id for one in self.before} - {one.id for one in self.after}
+        stays = {one.id: one for one in session.sticky if one.id not in gone}
+        sticky = tuple((stays | changed).values())[-MAX_STICKY:]
+        return session if sticky == session.sticky else replace(session, sticky=sticky)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +32,7 @@ class SessionChange:
     pin: tuple[str, ...] = ()
     unpin: tuple[str, ...] = ()
     content: str | None = None  # None: stays
+    sticky: StickyChange | None = None
 
     def apply(self, session: Session, snapshot: Snapshot) -> Session:
         """The session afterwards; the same object if nothing changes."""
@@ -24,7 +40,7 @@ class SessionChange:
             session = remove_items(add_items(session, self.pin), self.unpin, snapshot)
         if self.content is not None and self.content != session.content:
             session = replace(session, content=self.content)
-        return session
+        return session if self.sticky is None else self.sticky.apply(session)
 
 
 def add_items(session: Session, ids: Iterable[str]) -> Session:

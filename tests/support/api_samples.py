@@ -36,7 +36,7 @@ class Sample:
     @property
     def writes(self) -> bool:
         """Whether it changes what is stored."""
-        return self.method != "GET" and not self.path.endswith(("/resolve", "/refresh"))
+        return self.method != "GET" and not self.path.endswith(("/resolve", "/refresh", "/diff", "/replay"))
 
     def named(self, world: World, by_id: bool = False) -> dict[str, str]:
         """What the parameters of its path are in a world."""
@@ -113,6 +113,7 @@ def list_kind_samples(kind: str) -> tuple[Sample, ...]:
 CONTEXT, RESOURCE, NODE = "/contexts/{context}", "/contexts/{context}/resources/{resource}", "/content/{node:path}"
 SESSION, OWN = "/sessions/{session}", "user="  # of the caller itself
 RESOLVE = {"context": {"agent": "<one>", "content": "<one>"}, "query": "What is it about?"}
+DIFF = {"from": RESOLVE, "to": {"context": {"agent": "<one>"}, "query": "Something else?"}}
 BUNDLE = {"agents": {"<new>": {"instructions": "Be brief."}}}
 
 SAMPLES: tuple[Sample, ...] = (
@@ -151,6 +152,7 @@ SAMPLES: tuple[Sample, ...] = (
     *list_version_samples(NODE),
     Sample("POST", "/resolve", RESOLVE),
     Sample("POST", "/contexts/resolve", RESOLVE),
+    Sample("POST", "/diff", DIFF),
     Sample("GET", "/search", query="q=<mark>"),
     Sample("GET", "/export"),
     Sample("POST", "/import", BUNDLE),
@@ -167,6 +169,7 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("GET", "/receipts"),
     Sample("GET", "/receipts/export"),
     Sample("GET", "/receipts/{receipt}"),
+    Sample("POST", "/receipts/{receipt}/replay", {"query": "What is it about?", "context": {"agent": "<one>"}}),
     Sample("DELETE", "/receipts/{receipt}", status=204),
     Sample("GET", "/keys"),
     Sample("POST", "/keys", {"name": "<new>", "agents": ["<one>"]}, status=201),

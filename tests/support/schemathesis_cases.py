@@ -66,7 +66,7 @@ def _bad_at(case: Case[Any], location: ParameterLocation) -> bool:
 
 def may_be_refused(case: Case[Any]) -> bool:
     """Whether a case that fits its schema may be a bad request: a chat request inside, or a number beyond 64 bits."""
-    return case.operation.path.endswith("/resolve") or _holds_huge_number(case.body)
+    return case.operation.path.endswith(("/resolve", "/diff", "/replay")) or _holds_huge_number(case.body)
 
 
 def _holds_huge_number(value: Any) -> bool:

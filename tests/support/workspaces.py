@@ -53,7 +53,8 @@ class World:
     def receipt(self) -> Receipt:
         """The account of an exchange."""
         id = encode_id_time(1_700_000_000) + sha256(self.workspace.encode()).hexdigest()[:12]
-        details = {"turns": [], "tools": [], "timings": {"total_ms": 1.5}}
+        scope = {"readers": [f"key:{self.mark}"]}
+        details = {"scope": scope, "turns": [], "tools": [], "timings": {"total_ms": 1.5}}
         return Receipt(
             id, self.workspace, "ok", self.mark, summary=orjson.dumps(SUMMARY), details=orjson.dumps(details)
         )

@@ -24,7 +24,7 @@ from tests.support.workspaces import KINDS, NONE, OURS, THEM, TWIN, Stage, World
 Ask = Callable[[str, str, bytes | None, dict[str, str]], ClientReply]
 
 CALLERS: dict[str, str | None] = {"nobody": None, "wrong": "cg-unknown", **{role: OURS.secret(role) for role in Role}}
-FOR_CHAT = {("POST", "/resolve"), ("POST", "/contexts/resolve"), ("GET", "/openapi.json")}
+FOR_CHAT = {("POST", "/resolve"), ("POST", "/contexts/resolve"), ("POST", "/diff"), ("GET", "/openapi.json")}
 FOR_ADMINS = ("/keys", "/audit", "/receipts")
 SHARED = {"/resource-types", "/resource-types/{type}", "/openapi.json", "/quotas"}  # nothing with a name in it
 FOREIGN_MARKS = (THEM.mark, TWIN.mark)

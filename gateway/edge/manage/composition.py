@@ -23,6 +23,7 @@ from gateway.edge.manage.links import LinkRoutes
 from gateway.edge.manage.objects import AGENT_MODELS, PROFILE_MODELS, PROMPT_MODELS, build_object_routes
 from gateway.edge.manage.quotas import QuotaRoutes
 from gateway.edge.manage.receipts import ReceiptRoutes
+from gateway.edge.manage.replay import ReplayRoutes
 from gateway.edge.manage.resolve import ResolveRoutes
 from gateway.edge.manage.resource_types import ResourceTypeRoutes
 from gateway.edge.manage.resources import ResourceRoutes
@@ -36,6 +37,9 @@ from gateway.fair_queue import FairThreads
 from gateway.links.cache import LinkCache
 from gateway.pipeline import Pipeline
 from gateway.policies.repository import PolicyRepository
+from gateway.replay.overlay import OverlayBuilder
+from gateway.replay.replayer import Replayer
+from gateway.replay.resolved_request import RequestResolver
 from gateway.resources.registry import ResourceRegistry
 from gateway.sessions.sessions import Sessions
 from gateway.settings import Settings
@@ -64,6 +68,8 @@ def build_management_app(parts: ManagementParts) -> Starlette:
     services = ControlServices.build(parts.policies, parts.records, parts.store)
     limits = parts.settings.documents
     files = DocumentCache(limits)
+    overlays = OverlayBuilder(parts.policies, services.objects, parts.records, parts.settings.versions.audit_days)
+    replayer = Replayer(RequestResolver(parts.pipeline), overlays, parts.receipts, parts.threads)
     groups: tuple[RouteGroup, ...] = (
         ResourceTypeRoutes(parts.types),
         *build_context_routes(services),
@@ -75,7 +81,8 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         DraftListRoutes(services.drafts),
         DocumentRoutes(Documents(parts.policies, services.writer, parts.store, parts.extractor), limits.max_bytes),
         *build_content_routes(services, Content(parts.policies, services.writer), parts.threads),
-        ResolveRoutes(parts.pipeline, parts.policies, services.objects),
+        ResolveRoutes(replayer),
+        ReplayRoutes(replayer),
         UsageRoutes(parts.policies, services.objects, services.contexts, parts.threads),
         SearchRoutes(parts.policies, parts.threads),
         BundleRoutes(parts.policies, BundleImporter(parts.policies, services.writer, files), files, parts.threads),

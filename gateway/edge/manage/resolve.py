@@ -1,37 +1,65 @@
 """`POST /resolve`: a dry run that shows the exact outgoing request and why each part of it is there."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from gateway.control.objects import Objects
-from gateway.domain.exchange import Exchange
-from gateway.domain.principal import Role
-from gateway.domain.snapshot import Snapshot
+from gateway.domain.principal import Principal, Role
 from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.routes import ApiRoute
-from gateway.errors import Faults, FieldError, Forbidden, InvalidObject, ServiceUnavailable, UpstreamError
-from gateway.pipeline import Pipeline
-from gateway.policies.repository import PolicyRepository
-from gateway.preview import preview_request
+from gateway.edge.manage.versions import HIGHEST
+from gateway.errors import Conflict, Forbidden, ServiceUnavailable, UpstreamError
+from gateway.policies.shapes import Moment
+from gateway.replay.overlay import PolicyChoice
+from gateway.replay.receipt_source import GivenRequest
+from gateway.replay.replayer import Replayer, RequestChoice
 
-Changes = Mapping[tuple[str, str], Any]
+MAX_NAMES = 200  # of versions or drafts
+
+Version = Annotated[int, Field(ge=1, le=HIGHEST, strict=True)]
 
 
-class ResolveBody(BaseModel):
-    """The request to resolve, and on whose behalf."""
+class PoliciesBody(BaseModel):
+    """Which policies to use: the current ones, unless something else is said."""
 
     model_config = ConfigDict(extra="forbid")
+
+    versions: dict[str, Version] = Field(
+        {}, max_length=MAX_NAMES, description="Objects in one of their stored versions, by kind/alias; over `as_of`."
+    )
+    drafts: StrictBool | Annotated[list[str], Field(max_length=MAX_NAMES)] = Field(
+        False, description="Whether to treat drafts as published; or which ones, as kind/alias. Over `versions`."
+    )
+
+    def build_choice(self, caller: Principal, as_of: datetime | None) -> PolicyChoice:
+        """The policies; raises Forbidden for a caller who may only use the current ones."""
+        at = as_of.timestamp() if as_of is not None else None
+        choice = PolicyChoice(at, self.versions, self.drafts)
+        if not choice.is_current and not caller.role.covers(Role.EDITOR):
+            message = "Drafts and former versions need a key with the role editor"
+            raise Forbidden(f"{message}; yours has {caller.role.value}.")
+        return choice
+
+
+class GivenRequestBody(PoliciesBody):
+    """A request, or a part of one, and the policies to build it with."""
 
     context: dict[str, Any] | None = Field(None, description="Like the `context` object of a chat request.")
     request: dict[str, Any] | None = Field(None, description="A chat request, or a part of one.")
     query: str | None = Field(None, description="The user's question; it is appended to the messages of the request.")
-    drafts: StrictBool | list[str] = Field(
-        False, description="Whether to treat drafts as published; or which ones, as kind/alias."
-    )
+
+    @property
+    def given(self) -> GivenRequest:
+        return GivenRequest(self.context, self.request, self.query)
+
+
+class ResolveBody(GivenRequestBody):
+    """The request to resolve, and with which policies."""
+
+    as_of: Moment | None = Field(None, description="The stored policies as they were at this time.")
 
 
 class ResolvedResource(BaseModel):
@@ -117,9 +145,7 @@ class ResolveResult(BaseModel):
 class ResolveRoutes:
     """The dry run, with the rights of the caller."""
 
-    pipeline: Pipeline
-    policies: PolicyRepository
-    objects: Objects
+    replayer: Replayer
 
     def list_routes(self) -> Iterator[ApiRoute]:
         for path in ("/resolve", "/contexts/resolve"):
@@ -132,50 +158,9 @@ class ResolveRoutes:
                 summary="Show what would be sent upstream, and why",
                 body=ResolveBody,
                 responses={200: ResolveResult},
-                errors=(Forbidden, ServiceUnavailable, UpstreamError),
+                errors=(Forbidden, Conflict, ServiceUnavailable, UpstreamError),
             )
 
     async def resolve(self, call: ApiCall[None, ResolveBody]) -> ApiReply:
-        body, principal = call.body, call.principal
-        if body.drafts and not principal.role.covers(Role.EDITOR):
-            raise Forbidden(f"Drafts need a key with the role editor; yours has {principal.role.value}.")
-        snapshot = await self._build_snapshot(call.workspace, body.drafts)
-        exchange = Exchange("preview", principal, snapshot, ())
-        return ApiReply(await preview_request(self.pipeline, exchange, orjson.dumps(build_chat_body(body))))
-
-    async def _build_snapshot(self, workspace: str, wanted: bool | Sequence[str]) -> Snapshot:
-        if not wanted:
-            return self.policies.get_snapshot(workspace)
-        drafts: Changes = self.objects.draft_changes(workspace)
-        if not isinstance(wanted, bool):
-            drafts = _select_drafts(wanted, drafts)
-        try:
-            return await self.policies.try_changes(workspace, drafts)
-        except Faults as faults:
-            wrong = [FieldError("/drafts", f"{one.file}: {one.path}: {one.message}") for one in faults.faults]
-            raise InvalidObject("The policies would be invalid with these drafts.", wrong) from faults
-
-
-def build_chat_body(wanted: ResolveBody) -> dict[str, Any]:
-    """The chat request to resolve."""
-    body = dict(wanted.request or {})
-    if wanted.context is not None:
-        if body.get("context") is not None:
-            raise InvalidObject(
-                "The context is given twice.", [FieldError("/request/context", "is given in /context already")]
-            )
-        body["context"] = wanted.context
-    messages = body.setdefault("messages", [])
-    if wanted.query is not None and isinstance(messages, list):
-        body["messages"] = [*messages, {"role": "user", "content": wanted.query}]
-    return body
-
-
-def _select_drafts(wanted: Sequence[str], drafts: Changes) -> Changes:
-    """The drafts with these names; raises InvalidObject for an unknown one."""
-    by_name = {f"{kind}/{alias}": (kind, alias) for kind, alias in drafts}
-    missing = [position for position, name in enumerate(wanted) if name not in by_name]
-    if missing:
-        wrong = [FieldError(f"/drafts/{position}", f"there is no draft {wanted[position]!r}") for position in missing]
-        raise InvalidObject("Some of these drafts do not exist.", wrong)
-    return {by_name[name]: drafts[by_name[name]] for name in wanted}
+        choice = RequestChoice(call.body.given, policies=call.body.build_choice(call.principal, call.body.as_of))
+        return ApiReply((await self.replayer.resolve(call.principal, choice)).describe())

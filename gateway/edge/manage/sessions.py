@@ -79,6 +79,7 @@ class SessionView(BaseModel):
     added: list[str] = Field(description="Resources that were added by hand, as `context/resource`.")
     removed: list[str] = Field(description="Resources that were removed by hand.")
     retained: list[str] = Field(description="Resources that the model fetched.")
+    sticky: list[str] = Field(description="Resources that semantic search picked and that stay.")
     settings: SessionSettingsBody
     version: int
     created_at: AwareDatetime
@@ -274,6 +275,7 @@ def build_view(record: SessionRecord) -> SessionView:
         added=list(session.added),
         removed=list(session.removed),
         retained=list(session.retained),
+        sticky=[one.id for one in session.sticky],
         settings=build_settings(session.settings),
         version=record.version,
         created_at=to_datetime(record.created),

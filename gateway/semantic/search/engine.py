@@ -14,7 +14,7 @@ from gateway.errors import WorkspaceBusy
 from gateway.fair_queue import FairThreads
 from gateway.semantic.index.indexer import Indexer
 from gateway.semantic.index.nearest import NearestLookup
-from gateway.semantic.index.passage_index import IndexWords
+from gateway.semantic.index.passage_index import IndexWords, PassageIndex
 from gateway.semantic.index.relations import RelationsBuilder
 from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
 from gateway.semantic.search.admission import Admission
@@ -32,6 +32,7 @@ from gateway.semantic.search.query_cache import QueryCache
 from gateway.semantic.search.sentences import split_query
 from gateway.semantic.search.view import IndexViews
 from gateway.settings import SemanticSettings
+from gateway.stores.memory_vectors import MemoryVectorStore
 
 LISTED = 50  # resources that a query of `list_context_resources` finds at most
 RELEVANT = 0.002  # probability of what a tool lists: its reader judges for itself, and noise is ten times below
@@ -68,6 +69,14 @@ class SemanticEngine:
             self.enable_expansion()
         self._logged = ""
         self.cache = QueryCache(memory)
+
+    def fork(self, index: PassageIndex) -> "SemanticEngine":
+        """The same search over another index, which nobody else uses."""
+        indexer = Indexer(MemoryVectorStore())
+        indexer.current = index
+        forked = SemanticEngine(indexer, self._settings, self._calibration, threads=self._threads)
+        forked.cache, forked._admission = self.cache, self._admission
+        return forked
 
     @property
     def generation(self) -> int | None:

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from gateway.domain.resource import Mode
-from gateway.domain.session import Session
+from gateway.domain.session import MAX_STICKY, Session, StickyPick
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
-from gateway.sessions.changes import MAX_RETAINED, SessionChange, add_items, remove_items, retain_items
+from gateway.sessions.changes import MAX_RETAINED, SessionChange, StickyChange, add_items, remove_items, retain_items
 from tests.support.search_harness import resource
 
 BASE = resource("c", "base")
@@ -58,3 +58,35 @@ def test_a_request_changes_items_and_content_at_once() -> None:
     session = change.apply(Session(content="site"), SNAPSHOT)
     assert session == Session(added=("c/manual",), removed=("c/always",), content="site/blog")
     assert SessionChange(content="site/blog").apply(session, SNAPSHOT) is session
+
+
+def make_pick(name: str, message: int = 0, picked: int = 0) -> StickyPick:
+    return StickyPick(name, message, "digest", picked)
+
+
+def test_picks_of_requests_at_the_same_time_are_all_kept() -> None:
+    a, b, c = (make_pick(name) for name in "abc")
+    base = Session(sticky=(a,))
+    one, other = StickyChange((a,), (a, b)), StickyChange((a,), (a, c))
+    assert other.apply(one.apply(base)).sticky == (a, b, c)
+    assert one.apply(other.apply(base)).sticky == (a, c, b)
+
+
+def test_what_one_request_drops_another_does_not_bring_back_unless_it_picked_it() -> None:
+    a, b, again = make_pick("a"), make_pick("b"), make_pick("a", 3, 3)
+    base = Session(sticky=(a, b))
+    assert StickyChange((a, b), (b,)).apply(base).sticky == (b,)
+    assert StickyChange((a, b), (b, again)).apply(base).sticky == (again, b)
+    gone = StickyChange((a, b), (b,)).apply(base)
+    assert StickyChange((a, b), (a, b)).apply(gone).sticky == (b,)
+
+
+def test_a_change_that_changes_nothing_keeps_the_state() -> None:
+    session = Session(sticky=(make_pick("a"),))
+    assert StickyChange(session.sticky, session.sticky).apply(session) is session
+
+
+def test_picks_are_bounded() -> None:
+    full = Session(sticky=tuple(make_pick(str(number)) for number in range(MAX_STICKY)))
+    assert StickyChange((), (make_pick("new"),)).apply(full).sticky[-1].id == "new"
+    assert len(StickyChange((), (make_pick("new"),)).apply(full).sticky) == MAX_STICKY

@@ -1,0 +1,74 @@
+"""How much of a prompt begins like the one before: what a provider's prompt cache can reuse."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+TokenCount = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptUse:
+    """The tokens of one prompt and of its predecessor, and how many they have in common at the beginning."""
+
+    tokens: int
+    reusable: int  # of the prompt before: a provider cannot reuse more
+    prefix: int
+
+
+def list_segments(body: Mapping[str, Any]) -> list[str]:
+    """A request in the order in which models read it: the tools, then each message."""
+    tools = body.get("tools")
+    head = [orjson.dumps(tools).decode()] if tools else []
+    return head + [format_message(message) for message in body.get("messages", ())]
+
+
+def format_message(message: Mapping[str, Any]) -> str:
+    """A message as a model reads it, more or less; whether its text is a string or a part makes no difference."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [content]
+    rest = {name: value for name, value in message.items() if name not in ("role", "content")}
+    texts = [format_part(part) for part in (*parts, rest) if part]
+    return "\n".join([str(message.get("role")), *texts])
+
+
+def format_part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    text = part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None
+    return text if isinstance(text, str) else orjson.dumps(part).decode()
+
+
+def measure_prompts(bodies: Sequence[Mapping[str, Any]], count: TokenCount) -> list[PromptUse]:
+    """Every prompt after the first, compared with the one before it."""
+    known: dict[str, int] = {}
+
+    def count_once(segment: str) -> int:
+        tokens = known.get(segment)
+        if tokens is None:
+            tokens = known[segment] = count(segment)
+        return tokens
+
+    prompts = [list_segments(body) for body in bodies]
+    totals = [sum(map(count_once, prompt)) for prompt in prompts]
+    return [
+        PromptUse(totals[place], totals[place - 1], count_prefix(prompts[place - 1], prompts[place], count_once))
+        for place in range(1, len(prompts))
+    ]
+
+
+def count_prefix(before: Sequence[str], after: Sequence[str], count: TokenCount) -> int:
+    """The tokens that two prompts have in common at the beginning."""
+    tokens = 0
+    for former, current in zip(before, after, strict=False):
+        if former != current:
+            return tokens + count(find_common_prefix(former, current))
+        tokens += count(current)
+    return tokens
+
+
+def find_common_prefix(one: str, other: str) -> str:
+    end = next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
+    return one[:end] if end is not None else min(one, other, key=len)
