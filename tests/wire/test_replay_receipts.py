@@ -254,12 +254,12 @@ async def test_what_the_caller_may_not_read_is_not_shown(gateway: Client, upstre
 async def test_hidden_turns_stay_the_senders_own(gateway: Client, upstream: Upstream) -> None:
     own = tool_call("get_context_resource", "own", resource_id="house/style")
     upstream.will(mixed(own, tool_call("get_weather", "oslo", city="Oslo")))
-    said = {"agent": "editor", "key": BOUND, "tools": [WEATHER]}
+    said: dict[str, Any] = {"agent": "guard", "key": BOUND, "tools": [WEATHER]}
     asked = {"role": "user", "content": "Tidy this"}
-    first = await gateway.chat([asked], **{**said, "agent": "guard"})
+    first = await gateway.chat([asked], **said)
     seen = {"role": "assistant", "content": None, "tool_calls": first.message["tool_calls"]}
     history = [asked, seen, {"role": "tool", "tool_call_id": "oslo", "content": "rain"}]
-    receipt = await chat(gateway, upstream, asked=history, **{**said, "agent": "guard", "count": 2})
+    receipt = await chat(gateway, upstream, 2, asked=history, **said)
     assert b"Use commas." in orjson.dumps(upstream.requests[-1])
     again = await replay(gateway, receipt)
     assert again["request"]["messages"][1:] == history
