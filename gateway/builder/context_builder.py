@@ -38,7 +38,7 @@ from gateway.injection.tools import PLAIN_TOOLS
 from gateway.scopes.chat_body import find_question, read_user_texts
 from gateway.scopes.scope import resolve_assignments
 from gateway.selection.select import Pricing, SelectionTerms, choose_budget, fill_scope, propose, select
-from gateway.selection.sticky import keep_picks
+from gateway.selection.sticky import digest_texts, keep_picks
 from gateway.semantic.search.sentences import split_question
 from gateway.semantic.searcher import SemanticSearcher
 from gateway.tokens import TokenCounter
@@ -211,8 +211,8 @@ class ContextBuilder:
         apart = order.placement is not Placement.SYSTEM and (scope.prompt is None or scope.prompt.template is None)
 
         def make() -> Injection:
-            texts = read_user_texts(order.messages)
-            kept = keep_picks(plain.selection, sticky, texts, context.fills.room, context.terms.pricing)
+            digests = digest_texts(read_user_texts(order.messages), self.secret)
+            kept = keep_picks(plain.selection, sticky, digests, context.fills.room, context.terms.pricing)
             return render_sticky(plain, kept, scope.request.items, apart, tag, count)
 
         return await self._run(order.workspace, make)

@@ -26,19 +26,19 @@ class PickRoom:
 
 
 def keep_picks(
-    plain: Selection, former: Sequence[StickyPick], texts: Sequence[str], room: int, pricing: Pricing
+    plain: Selection, former: Sequence[StickyPick], digests: Sequence[str], room: int, pricing: Pricing
 ) -> StickySelection:
     """The selection for a question with the picks of earlier requests that stay: these first, then the new ones.
 
-    What the question itself needs is paid first. `texts` are those of all user messages, `room` is what the picks of a
-    search may cost.
+    What the question itself needs is paid first. `digests` are those of all user messages, `room` is what the picks
+    of a search may cost.
     """
-    last = len(texts) - 1
+    last = len(digests) - 1
     named = [one for one in plain.volatile if not is_pick(one.candidate)]
     new = {one.candidate.resource.id: one for one in plain.volatile if is_pick(one.candidate)}
     left_out = (one for one in (*plain.catalogue, *plain.dropped) if is_pick(one.candidate))
     others = {one.candidate.resource.id: one for one in left_out if one.reason not in NOT_IN_SCOPE}
-    here = [one for one in former if one.message <= last and one.digest == digest_text(texts[one.message])]
+    here = [one for one in former if one.message <= last and one.digest == digests[one.message]]
     spent = sum(one.tokens for one in (*plain.stable, *plain.volatile))
     unspent = min(room - sum(one.tokens for one in new.values()), plain.budget - spent)
     left = 0 if is_scarce(new.values(), others.values()) else unspent
@@ -52,10 +52,9 @@ def keep_picks(
         dropped=tuple(one for one in plain.dropped if one.candidate.resource.id not in placed),
     )
     known = {one.id: renew_pick(one, one.id in new, last) for one in stays}
-    digest = digest_text(texts[last]) if texts else ""
     for identity, one in placed.items():
         if not one.truncated:  # it may be cut in another place next time
-            known.setdefault(identity, StickyPick(identity, last, digest, last))
+            known.setdefault(identity, StickyPick(identity, last, digests[last], last))
         else:
             known.pop(identity, None)
     return StickySelection(selection, tuple(known.values())[-MAX_STICKY:])
@@ -121,6 +120,7 @@ def renew_pick(pick: StickyPick, picked: bool, last: int) -> StickyPick:
     return replace(pick, picked=last) if picked and last - pick.picked > KEEP_MESSAGES // 2 else pick
 
 
-def digest_text(text: str) -> str:
-    """A short hash of a user's text, which itself is not kept."""
-    return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+def digest_texts(texts: Iterable[str], secret: bytes) -> list[str]:
+    """Short hashes of user texts, which themselves are not kept; keyed, so that nobody can try out what was said."""
+    key = secret[: blake2b.MAX_KEY_SIZE]
+    return [blake2b(text.encode("utf-8", "replace"), digest_size=8, key=key).hexdigest() for text in texts]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.gateway import WEATHER, Client, ClientReply, Start
 from tests.support.management_client import manage
-from tests.support.upstream import Upstream, call, say
+from tests.support.upstream import Upstream, call, mixed, say, tool_call
 from tests.wire.test_receipts import recording, wait_finished
 
 ADMIN, BOUND, OTHER, HR = "an admin's key", "a bound key", "another workspace's key", "a key of hr"
@@ -63,13 +63,13 @@ async def ask(client: Client, path: str, body: Any = None, method: str = "POST",
     return await manage(client, method, path, body, authorization=f"Bearer {key}")
 
 
-async def chat(client: Client, upstream: Upstream, **said: Any) -> str:
-    """The receipt of a request."""
+async def chat(client: Client, upstream: Upstream, count: int = 1, **said: Any) -> str:
+    """The receipt of a request, once so many are finished."""
     if not upstream.script:
         upstream.will(say("Done."))
     reply = await client.chat(said.pop("asked", "Tidy this"), **{"agent": "editor", "key": ADMIN, **said})
     assert reply.status == 200, reply.text
-    wait_finished(client, len(upstream.requests) if said.get("count") is None else said["count"])
+    wait_finished(client, count)
     return reply.headers["x-context-receipt"]
 
 
@@ -249,6 +249,21 @@ async def test_what_the_caller_may_not_read_is_not_shown(gateway: Client, upstre
         assert (refused.status, refused.json["code"]) == (403, "forbidden")
         assert b"Salaries" not in refused.raw
         assert b"house/pay" not in refused.raw
+
+
+async def test_hidden_turns_stay_the_senders_own(gateway: Client, upstream: Upstream) -> None:
+    own = tool_call("get_context_resource", "own", resource_id="house/style")
+    upstream.will(mixed(own, tool_call("get_weather", "oslo", city="Oslo")))
+    said: dict[str, Any] = {"agent": "guard", "key": BOUND, "tools": [WEATHER]}
+    asked = {"role": "user", "content": "Tidy this"}
+    first = await gateway.chat([asked], **said)
+    seen = {"role": "assistant", "content": None, "tool_calls": first.message["tool_calls"]}
+    history = [asked, seen, {"role": "tool", "tool_call_id": "oslo", "content": "rain"}]
+    receipt = await chat(gateway, upstream, 2, asked=history, **said)
+    assert b"Use commas." in orjson.dumps(upstream.requests[-1])
+    again = await replay(gateway, receipt)
+    assert again["request"]["messages"][1:] == history
+    assert b"Use commas." not in orjson.dumps(again)
 
 
 async def test_a_replay_has_the_eyes_of_whoever_asked(gateway: Client, upstream: Upstream) -> None:

@@ -290,6 +290,14 @@ def test_the_hash_stays_the_same_from_release_to_release(folder: Folder) -> None
     assert folder.load().hash == "3031839454aaac3d44237458c61b4e8b4a5eeaebccc5eb1dcd20ddf0bc2fc980"
 
 
+def test_the_hash_tells_sticky_agents_from_others(folder: Folder) -> None:
+    hashes = set()
+    for selection in ("{}", "{sticky: true}", "{sticky: false}"):
+        folder.write(f"agents: {{x: {{contexts: [], selection: {selection}}}}}")
+        hashes.add(folder.load().hash)
+    assert len(hashes) == 3
+
+
 def test_the_hash_follows_documents_but_not_links(folder: Folder) -> None:
     folder.write(LINK)
     assert folder.load().hash == folder.load(page="Copy").hash

@@ -10,9 +10,9 @@ from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.selection import Omission, PlacedResource, Selection, StickySelection
 from gateway.domain.session import MAX_STICKY, StickyPick
 from gateway.selection.select import Pricing
-from gateway.selection.sticky import KEEP_MESSAGES, KEEP_SCORE, digest_text, keep_picks
+from gateway.selection.sticky import KEEP_MESSAGES, KEEP_SCORE, digest_texts, keep_picks
 
-TEXTS = [f"Question {number}" for number in range(40)]
+DIGESTS = digest_texts((f"Question {number}" for number in range(40)), b"secret")
 PRICE = 10
 PRICING = Pricing(lambda name, text: PRICE)
 ROOM = 1000
@@ -37,12 +37,12 @@ def offer(name: str, score: float | None = None, reason: str | None = "below_thr
 
 
 def pick(name: str, message: int, picked: int | None = None) -> StickyPick:
-    return StickyPick(f"c/{name}", message, digest_text(TEXTS[message]), message if picked is None else picked)
+    return StickyPick(f"c/{name}", message, DIGESTS[message], message if picked is None else picked)
 
 
 def keep(plain: Selection, former: list[StickyPick], asked: int, room: int = ROOM) -> StickySelection:
     """What stays when the user message with the number `asked` is the last one."""
-    return keep_picks(replace(plain, budget=ROOM), former, TEXTS[: asked + 1], room, PRICING)
+    return keep_picks(replace(plain, budget=ROOM), former, DIGESTS[: asked + 1], room, PRICING)
 
 
 def names(kept: StickySelection) -> list[str]:
@@ -60,7 +60,7 @@ def test_what_stays_comes_first_and_new_picks_after_it() -> None:
 
 
 def test_a_pick_has_no_place_in_another_history() -> None:
-    other = StickyPick("c/a", 0, digest_text("Another question"), 0)
+    other = StickyPick("c/a", 0, "0123456789abcdef", 0)
     later = pick("b", 9)
     kept = keep(Selection(catalogue=(offer("a"), offer("b"))), [other, later], 3)
     assert (names(kept), kept.picks) == ([], ())
@@ -125,3 +125,9 @@ def test_what_is_remembered_is_bounded() -> None:
 
 def test_nothing_is_kept_where_the_user_has_said_nothing() -> None:
     assert keep_picks(Selection(), [pick("a", 0)], [], ROOM, PRICING).picks == ()
+
+
+def test_nobody_can_tell_from_a_digest_what_was_said() -> None:
+    (one,), (other,) = digest_texts(["Hi"], b"secret"), digest_texts(["Hi"], b"another" * 20)
+    assert one != other
+    assert len(one) == 16
