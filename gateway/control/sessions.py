@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from gateway.domain.principal import Principal, Role
 from gateway.domain.resource import Resource
 from gateway.domain.session import LONGEST_ID, SessionKey, SessionRecord, SessionSettings
-from gateway.errors import Forbidden, NotFound, UserNotAllowed
+from gateway.errors import Forbidden, InvalidRequest, NotFound, UserNotAllowed
 from gateway.policies.repository import PolicyRepository
 from gateway.scopes.session_scope import find_overlong_part
 from gateway.sessions.changes import add_items, drop_ids, remove_items
@@ -101,7 +101,7 @@ class SessionManager:
                 raise UserNotAllowed("This key may not act for users.", param="user")
         key = SessionKey(caller.workspace, principal, choice.user or "", identity)
         if (name := find_overlong_part(key)) is not None:
-            raise NotFound(f"The {name} has at most {LONGEST_ID} characters.")
+            raise InvalidRequest(f"The {name} has at most {LONGEST_ID} characters.", param=name)
         return key
 
     def _require_visible(self, caller: Principal, key: SessionKey, identity: str) -> None:

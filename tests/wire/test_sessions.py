@@ -289,3 +289,12 @@ async def test_a_preview_changes_nothing(gateway: Client, upstream: Upstream) ->
     assert shown.status == 200
     assert "Rule B holds" in orjson.loads(shown.raw)["block"]
     assert await ask(gateway, upstream) == BASE
+
+
+async def test_an_id_that_is_too_long_is_refused_everywhere(gateway: Client) -> None:
+    for method, body in (("GET", None), ("PUT", {}), ("DELETE", None)):
+        refused = await manage(gateway, method, f"/sessions/{'x' * 257}", body)
+        assert (refused.status, "256 characters" in refused.json["detail"]) == (400, True)
+        assert (await manage(gateway, method, f"/sessions/{'x' * 256}", body)).status in (200, 204, 404)
+    asked = await gateway.chat(session="x" * 257)
+    assert (asked.status, asked.error["param"]) == (400, "x-context-session")

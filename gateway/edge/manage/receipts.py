@@ -67,7 +67,7 @@ class ReceiptSummary(BaseModel):
     principal: str
     key: str | None
     user: str | None
-    suggested_content: str | None
+    suggested_content: str | None = None
     model: str | None
     upstream: str | None
     injected: int
