@@ -28,7 +28,8 @@ MAX_OWN_CALLS = 32  # of one turn that are run; models rarely make more than a f
 REPLY_BYTES = 64 * 1024 * 1024
 MAX_USAGE_DEPTH = 8  # levels of a usage object that are added up
 NOT_RUN = ToolResult(
-    f"Error: not run, since only {MAX_OWN_CALLS} calls are run at a time. Call again if you still need this."
+    f"Error: not run, since only {MAX_OWN_CALLS} calls are run at a time. Call again if you still need this.",
+    failed=True,
 )
 
 _encode = msgspec.json.Encoder().encode

@@ -14,6 +14,18 @@ class Placement(StrEnum):
     TURN_USER = "turn_user"
 
 
+class ToolPermission(StrEnum):
+    """Whether the gateway may run the tools of MCP servers and HTTP endpoints; its own two are not affected."""
+
+    ALLOW = "allow"
+    APPROVE = "approve"  # each call needs somebody's approval
+    DENY = "deny"  # none is registered
+
+    @property
+    def strictness(self) -> int:
+        return list(ToolPermission).index(self)
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Tokens an injection may spend; `maximum` bounds what a caller may ask for."""
@@ -115,6 +127,7 @@ class Agent:
     placement: Placement | None = None
     selection: SelectionSettings = SelectionSettings()
     max_turns: int | None = None
+    tool_permission: ToolPermission | None = None
 
 
 @dataclass(frozen=True, slots=True)

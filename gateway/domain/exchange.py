@@ -100,8 +100,7 @@ class Exchange:
 
     def note_tool(self, name: str, arguments: str, result: ToolResult, seconds: float) -> None:
         """Note that a tool of ours was run."""
-        failed = result.text.startswith("Error: ")
-        self.tool_runs.append(ToolRun(name, arguments, len(result.text), failed, seconds))
+        self.tool_runs.append(ToolRun(name, arguments, len(result.text), result.failed, seconds))
 
     def note_injection(self, injection: Injection) -> None:
         """Note what was placed, at what cost, and what was missing for it."""

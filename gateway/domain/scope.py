@@ -3,7 +3,16 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.domain.agent import UNTUNED_SELECTION, Agent, ModelDefaults, Placement, Profile, Prompt, SelectionSettings
+from gateway.domain.agent import (
+    UNTUNED_SELECTION,
+    Agent,
+    ModelDefaults,
+    Placement,
+    Profile,
+    Prompt,
+    SelectionSettings,
+    ToolPermission,
+)
 from gateway.domain.node import Node
 from gateway.domain.session import Session
 
@@ -78,6 +87,15 @@ class Scope:
         if asked is None or (self.bound and own is None):
             return own
         return min(asked, own) if self.bound and own is not None else asked
+
+    @property
+    def tool_permission(self) -> ToolPermission:
+        """What the session says, else the agent; with a bound key, a session can only be stricter than its agent."""
+        own = self.agent.tool_permission if self.agent is not None else None
+        asked = self.session.settings.tool_permission if self.session is not None else None
+        if self.bound and asked is not None:
+            return max(asked, own or ToolPermission.ALLOW, key=lambda one: one.strictness)
+        return asked or own or ToolPermission.ALLOW
 
     @property
     def placement(self) -> Placement | None:

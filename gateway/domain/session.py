@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from gateway.domain.agent import ModelDefaults, Placement, SelectionSettings
+from gateway.domain.agent import ModelDefaults, Placement, SelectionSettings, ToolPermission
 
 LONGEST_ID = 256  # characters of a session's id, and of the user that it belongs to
 MAX_ITEMS = 200  # added or removed by hand
@@ -30,6 +30,7 @@ class SessionSettings:
     retain: bool | None = None  # keep what the model fetched for later requests
     announce: bool | None = None  # tell the model when the content has changed
     defaults: ModelDefaults = field(default_factory=ModelDefaults)
+    tool_permission: ToolPermission | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,3 +9,4 @@ class ToolResult:
 
     text: str
     resources: tuple[str, ...] = ()  # their ids; empty for an error
+    failed: bool = False

@@ -52,6 +52,7 @@ class AgentCompiler:
             placement=shape.placement,
             selection=SelectionSettings.from_data(shape.selection.model_dump()),
             max_turns=shape.max_turns,
+            tool_permission=shape.tool_permission,
         )
 
     def compile_prompt(self, entry: PolicyEntry) -> Prompt | None:

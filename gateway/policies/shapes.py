@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from gateway.domain.agent import Placement
+from gateway.domain.agent import Placement, ToolPermission
 from gateway.domain.principal import ANY_GROUP, GROUP, KEY, USER
 from gateway.domain.resource import Mode, ResourceKind
 from gateway.domain.template import parse_template
@@ -184,6 +184,7 @@ class AgentShape(SamplingShape):
     inject: StrictBool | None = None
     selection: SelectionShape = Field(default_factory=SelectionShape)
     max_turns: Whole | None = Field(None, ge=1, le=50)
+    tool_permission: ToolPermission | None = None
 
 
 class PromptShape(Shape):

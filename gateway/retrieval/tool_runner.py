@@ -66,7 +66,7 @@ class ToolRunner:
                 return await self._get(decode_arguments(arguments, GetArguments))
             return await self._list(decode_arguments(arguments, ListArguments))
         except ToolCallError as fault:
-            return ToolResult(f"Error: {fault}")
+            return ToolResult(f"Error: {fault}", failed=True)
 
     async def _get(self, arguments: GetArguments) -> ToolResult:
         resource = self._find(arguments.resource_id)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StrictBool
 
 from gateway.control.sessions import SessionItem, SessionManager, SessionOwnerChoice
-from gateway.domain.agent import ModelDefaults, Placement, SelectionSettings
+from gateway.domain.agent import ModelDefaults, Placement, SelectionSettings, ToolPermission
 from gateway.domain.principal import Role
 from gateway.domain.session import SessionKey, SessionRecord, SessionSettings
 from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty
@@ -53,6 +53,7 @@ class SessionSettingsBody(BaseModel):
     max_turns: Whole | None = Field(None, ge=1, le=50)
     retain: StrictBool | None = Field(None, description="Whether resources that the model fetched stay in the session.")
     announce: StrictBool | None = Field(None, description="Whether the model is told when the content has changed.")
+    tool_permission: ToolPermission | None = Field(None, description="Whether tools of servers may be run.")
     model: Label | None = None
     temperature: Number | None = Field(None, ge=0, le=2)
     top_p: Number | None = Field(None, ge=0, le=1)
@@ -241,6 +242,7 @@ def parse_settings(body: SessionSettingsBody) -> SessionSettings:
         retain=body.retain,
         announce=body.announce,
         defaults=ModelDefaults(body.model, body.temperature, body.top_p, body.max_tokens),
+        tool_permission=body.tool_permission,
     )
 
 
@@ -262,6 +264,7 @@ def build_settings(settings: SessionSettings) -> SessionSettingsBody:
         max_turns=settings.max_turns,
         retain=settings.retain,
         announce=settings.announce,
+        tool_permission=settings.tool_permission,
         model=defaults.model,
         temperature=defaults.temperature,
         top_p=defaults.top_p,
