@@ -13,10 +13,12 @@ from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import Exchange, Reply
-from gateway.domain.injection import Injection
+from gateway.domain.injection import ClientTools, Injection
 from gateway.domain.scope import ContextRequest, Scope
+from gateway.domain.tool import CallableTool, ToolEndpoint, ToolOutcome
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import Upstream, intersect_capabilities
+from gateway.injection.called_tools import settle_called_tools
 from gateway.injection.compose import choose_target, compose, encode_body
 from gateway.injection.neutral import neutralize
 from gateway.injection.tools import choose_own_tools, read_client_tools
@@ -31,6 +33,8 @@ from gateway.semantic.searcher import SemanticSearcher, WorkspaceSearcher
 from gateway.sessions.changes import SessionChange
 from gateway.sessions.sessions import Sessions, SessionUse
 from gateway.settings import DefaultSettings
+from gateway.tools.caller import ToolCaller
+from gateway.tools.servers import ToolServers
 from gateway.upstreams.routes import ChatSender, Routes
 
 
@@ -67,6 +71,7 @@ class Pipeline:
     reply_bytes: int = REPLY_BYTES  # of all turns of an exchange
     receipts: ReceiptRecorder | None = None
     sessions: Sessions = field(default_factory=Sessions)
+    tools: ToolCaller = field(default_factory=lambda: ToolCaller(ToolServers()))
 
     async def prepare(self, exchange: Exchange, body: bytes) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
@@ -85,6 +90,8 @@ class Pipeline:
         client = read_client_tools(request)
         tools = choose_own_tools(request, client) if can.tools else None
         injection = await self.builder.build(ContextOrder(exchange, scope, model, tools, request.messages))
+        if injection.tools is not None and injection.tools.called:
+            injection = self._settle_tools(exchange, injection, client)
         exchange.note_injection(injection)
         exchange.note_time("build")
         if injection.texts or injection.tools is not None:
@@ -115,7 +122,7 @@ class Pipeline:
         sender = ChatSender(self.routes, prepared.upstreams, prepared.model, stream, exchange.forwarded)
         if prepared.plan is None:
             return await Conversation(exchange, sender.send, timings=self.timings).relay(prepared.body)
-        runner = self._make_runner(exchange, prepared.injection)
+        runner = self._make_runner(exchange, prepared)
 
         async def run(call: FunctionCall) -> ToolResult:
             began = perf_counter()
@@ -155,11 +162,27 @@ class Pipeline:
         note = announce_content(session, scope.node.path if scope.node is not None else None, snapshot)
         return replace(scope, request=replace(asked, items=(*asked.items, *note))) if note else scope
 
-    def _make_runner(self, exchange: Exchange, injection: Injection) -> ToolRunner:
+    def _settle_tools(self, exchange: Exchange, injection: Injection, client: ClientTools) -> Injection:
+        """The injection with those tools whose servers are there now."""
+        workspace, servers = exchange.principal.workspace, self.tools.servers
+
+        def is_available(tool: CallableTool) -> bool:
+            return isinstance(tool.target, ToolEndpoint) or servers.is_available(workspace, tool.target)
+
+        return settle_called_tools(injection, client, is_available)
+
+    def _make_runner(self, exchange: Exchange, prepared: PreparedRequest) -> ToolRunner:
+        injection, workspace = prepared.injection, exchange.principal.workspace
         assert injection.tools is not None
-        workspace = exchange.principal.workspace
         finder = WorkspaceSearcher(self.searcher, workspace) if self.searcher is not None else None
-        return ToolRunner(injection.selection, injection.tools, neutralize, finder)
+
+        async def call(tool: CallableTool, arguments: str) -> ToolOutcome:
+            outcome = await self.tools.call(workspace, tool, arguments, prepared.scope.tool_permission)
+            if outcome.unavailable:
+                exchange.degraded.add("mcp")
+            return outcome
+
+        return ToolRunner(injection.selection, injection.tools, neutralize, finder, call)
 
 
 def find_session_change(scope: Scope, session: SessionUse) -> SessionChange:

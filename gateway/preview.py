@@ -8,6 +8,7 @@ import orjson
 from gateway.domain.exchange import Exchange
 from gateway.pipeline import Pipeline
 from gateway.receipts.items import (
+    describe_dropped,
     describe_injected,
     describe_omission,
     describe_sources,
@@ -30,7 +31,7 @@ async def preview_request(pipeline: Pipeline, exchange: Exchange, body: bytes) -
         "selection": {
             "injected": describe_injected(injection.selection),
             "catalogue": [describe_omission(injection.selection, left) for left in injection.selection.catalogue],
-            "dropped": [describe_omission(injection.selection, left) for left in injection.selection.dropped],
+            "dropped": describe_dropped(injection.selection),
         },
         "sources": describe_sources(injection.selection),
         "tokens": summarize_tokens(injection),

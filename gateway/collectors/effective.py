@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from gateway.domain.agent import ToolFilter, ToolPermission
 from gateway.domain.candidate import Assignment, Level
 from gateway.domain.effective_scope import AppliedContext, EffectiveScope
 from gateway.domain.principal import ANY_GROUP
@@ -33,6 +34,21 @@ def reduce_scope(scope: Scope, found: Sequence[Assignment], snapshot: Snapshot) 
         languages=match_languages(NOTHING.union(*(one.languages for one in traits)), scope.request.language),
         readers=scope.readers & told_apart,
         inject=scope.request.inject,
+        denied=find_denied(scope, snapshot) if snapshot.tools else NOTHING,
+    )
+
+
+def find_denied(scope: Scope, snapshot: Snapshot) -> frozenset[str]:
+    """The ids of the tools that the agent, the key, the session or they themselves forbid."""
+    if scope.tool_permission is ToolPermission.DENY:
+        return frozenset(tool.id for tool in snapshot.tools)
+    filters = [scope.agent.tools] if scope.agent is not None else []
+    if scope.tools is not None:
+        filters.append(ToolFilter(tuple(scope.tools)))
+    return frozenset(
+        tool.id
+        for tool in snapshot.tools
+        if tool.data.bounds.permission is ToolPermission.DENY or not all(one.permits(tool.id) for one in filters)
     )
 
 

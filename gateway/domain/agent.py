@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
+from gateway.domain.name_pattern import matches_pattern
+
 
 class Placement(StrEnum):
     """Where the volatile block goes."""
@@ -24,6 +26,18 @@ class ToolPermission(StrEnum):
     @property
     def strictness(self) -> int:
         return list(ToolPermission).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFilter:
+    """Which tools of servers and endpoints may be used, by patterns of their ids."""
+
+    allow: tuple[str, ...] = ("*",)
+    deny: tuple[str, ...] = ()
+
+    def permits(self, identity: str) -> bool:
+        allowed = any(matches_pattern(pattern, identity) for pattern in self.allow)
+        return allowed and not any(matches_pattern(pattern, identity) for pattern in self.deny)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +142,9 @@ class Agent:
     selection: SelectionSettings = SelectionSettings()
     max_turns: int | None = None
     tool_permission: ToolPermission | None = None
+    tools: ToolFilter = ToolFilter()
+    client_tools: int | None = None  # of a request's own tools, how many are sent; None: all
+    tool_expansion: int = 0  # further searches with results of tools in one exchange
 
 
 @dataclass(frozen=True, slots=True)

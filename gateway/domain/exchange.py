@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from gateway.domain.injection import Injection
 from gateway.domain.principal import Principal
+from gateway.domain.resource import Resource
 from gateway.domain.scope import Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.tool_result import ToolResult
@@ -52,6 +53,7 @@ class ToolRun:
     characters: int
     failed: bool
     seconds: float
+    resource: Resource | None = None  # of a tool of a server or endpoint
 
 
 @dataclass(slots=True)
@@ -100,7 +102,10 @@ class Exchange:
 
     def note_tool(self, name: str, arguments: str, result: ToolResult, seconds: float) -> None:
         """Note that a tool of ours was run."""
-        self.tool_runs.append(ToolRun(name, arguments, len(result.text), result.failed, seconds))
+        tools = self.injection.tools if self.injection is not None else None
+        placed = tools.called.get(name) if tools is not None else None
+        resource = placed.candidate.resource if placed is not None else None
+        self.tool_runs.append(ToolRun(name, arguments, len(result.text), result.failed, seconds, resource))
 
     def note_injection(self, injection: Injection) -> None:
         """Note what was placed, at what cost, and what was missing for it."""

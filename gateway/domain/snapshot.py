@@ -11,6 +11,7 @@ from gateway.domain.memory_budget import CachePartition
 from gateway.domain.node import Node
 from gateway.domain.principal import may_read
 from gateway.domain.resource import Resource
+from gateway.domain.tool import CallableTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,11 @@ class Snapshot:
     def languages(self) -> frozenset[str]:
         """Every language that a resource names, in lower case."""
         return collect_languages(self.resources.values())
+
+    @cached_property
+    def tools(self) -> tuple[Resource, ...]:
+        """Every resource that stands for one tool."""
+        return tuple(one for one in self.resources.values() if isinstance(one.data, CallableTool))
 
     def get_traits(self, context: str) -> ContextTraits:
         """The traits of a context, worked out once."""

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from gateway.domain.agent import Agent, Budget, ModelDefaults, Profile, Prompt, SelectionSettings
+from gateway.domain.agent import Agent, Budget, ModelDefaults, Profile, Prompt, SelectionSettings, ToolFilter
 from gateway.errors import ALIAS_FAULT, Fault
 from gateway.policies.context_compiler import title_from_alias
 from gateway.policies.files import PolicyEntry
@@ -53,6 +53,9 @@ class AgentCompiler:
             selection=SelectionSettings.from_data(shape.selection.model_dump()),
             max_turns=shape.max_turns,
             tool_permission=shape.tool_permission,
+            tools=ToolFilter(tuple(shape.tools.allow), tuple(shape.tools.deny)),
+            client_tools=shape.client_tools.narrow,
+            tool_expansion=shape.tool_expansion,
         )
 
     def compile_prompt(self, entry: PolicyEntry) -> Prompt | None:

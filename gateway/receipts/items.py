@@ -4,13 +4,26 @@ from typing import Any
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.injection import Injection
+from gateway.domain.resource import Resource
 from gateway.domain.selection import Omission, PlacedResource, Selection
+from gateway.domain.tool import CallableTool
 
 
 def describe_injected(selection: Selection) -> list[dict[str, Any]]:
-    """The resources whose text was placed, in their order."""
-    placed = (*selection.stable, *selection.volatile)
+    """The resources whose text was placed, in their order, then the tools that were registered."""
+    placed = (*selection.stable, *selection.volatile, *selection.tools)
     return [describe_placed(selection, one, position) for position, one in enumerate(placed)]
+
+
+def describe_dropped(selection: Selection) -> list[dict[str, Any]]:
+    """What was left out, and the tools that a search looked at and did not find relevant."""
+    looked_at = (one for one in selection.waiting if one.candidate.score is not None or one.reason == "over_budget")
+    return [describe_omission(selection, left) for left in (*selection.dropped, *looked_at)]
+
+
+def name_server(resource: Resource) -> str | None:
+    """The resource of the server that a tool belongs to."""
+    return resource.data.server or None if isinstance(resource.data, CallableTool) else None
 
 
 def describe_candidate(candidate: Candidate) -> dict[str, Any]:
@@ -20,6 +33,7 @@ def describe_candidate(candidate: Candidate) -> dict[str, Any]:
         "name": resource.name,
         "type": resource.type,
         "kind": resource.kind,
+        "server": name_server(resource),
         "mode": resource.mode,
         "via": candidate.via,
         "level": candidate.level,
@@ -56,11 +70,12 @@ def describe_warnings(selection: Selection) -> list[dict[str, Any]]:
 
 
 def summarize_tokens(injection: Injection) -> dict[str, Any]:
-    """What the injection costs; the catalogue and the tools are not charged to the budget."""
+    """What the injection costs; the catalogue and our own two tools are not charged to the budget."""
     selection = injection.selection
     categories = {
         "always": sum(placed.tokens for placed in selection.stable),
         "named": sum(placed.tokens for placed in selection.volatile),
+        "tools": sum(placed.tokens for placed in selection.tools),
     }
     total, spent = injection.tokens, sum(categories.values())
     return {

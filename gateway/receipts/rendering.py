@@ -16,10 +16,11 @@ from gateway.domain.receipt import STARTED, Receipt
 from gateway.domain.scope import Scope
 from gateway.ids import read_id_time
 from gateway.receipts.items import (
+    describe_dropped,
     describe_injected,
-    describe_omission,
     describe_sources,
     describe_warnings,
+    name_server,
     summarize_tokens,
 )
 from gateway.receipts.prices import PriceTable, count_tokens, read_count
@@ -150,9 +151,11 @@ class ReceiptRenderer:
         asked = read_resource_id(result.arguments)
         # Any other id is text that the model made up.
         known = asked if described is not None and asked in described.known else None
+        tool = result.resource
         entry: dict[str, Any] = {
             "name": result.name,
-            "resource": known,
+            "resource": known if tool is None else tool.id,
+            "server": None if tool is None else name_server(tool),
             "characters": result.characters,
             "failed": result.failed,
             "ms": to_ms(result.seconds),
@@ -174,13 +177,13 @@ class ReceiptRenderer:
 
 def describe_injection(injection: Injection) -> InjectionDescription:
     selection = injection.selection
-    placed = tuple(one.candidate.resource.id for one in (*selection.stable, *selection.volatile))
+    placed = tuple(one.candidate.resource.id for one in (*selection.stable, *selection.volatile, *selection.tools))
     offered = [left.candidate.resource.id for left in selection.catalogue]
     described = {
         "selection": {
             "injected": describe_injected(selection),
             "catalogue": offered,
-            "dropped": [describe_omission(selection, left) for left in selection.dropped],
+            "dropped": describe_dropped(selection),
         },
         "sources": describe_sources(selection),
         "tokens": summarize_tokens(injection),
