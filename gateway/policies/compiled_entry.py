@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
-from gateway.domain.agent import Agent, Profile, Prompt
+from gateway.domain.agent import Agent, Profile, Prompt, SelectionSettings
 from gateway.domain.context import Context
 from gateway.domain.material import LinkMaterial
 from gateway.domain.resource import Resource
@@ -21,6 +21,9 @@ from gateway.policies.files import PolicyEntry
 COMPILED_KINDS = ("contexts", "profiles", "agents", "prompts")  # the kinds whose entries are compiled one by one
 HASHED_NAMES = {"conflict_key": "clash_key"}  # a snapshot's hash must not change when a field is renamed
 HASHED_FIELDS = tuple((HASHED_NAMES.get(field.name, field.name), field.name) for field in fields(Resource))
+
+# … nor when one is added: these count only where they say something.
+LATER_FIELDS = frozenset({"tool_permission", "retain", "expansion", "enabled"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,8 @@ def compile_entry(kind: str, entry: PolicyEntry, source: PolicySource, documents
         "prompts": compiler.compile_prompt,
     }
     result: Profile | Agent | Prompt | None = compilers[kind](entry)
-    return CompiledEntry(entry, result, compute_digest(result), tuple(compiler.faults), reusable=not compiler.faults)
+    digest = compute_digest(_to_hashed_agent(result) if isinstance(result, Agent) else result)
+    return CompiledEntry(entry, result, digest, tuple(compiler.faults), reusable=not compiler.faults)
 
 
 def _compile_context(entry: PolicyEntry, source: PolicySource, documents: Mapping[str, str]) -> CompiledEntry:
@@ -124,6 +128,16 @@ def _to_hashed_form(context: Context, unhashed: Collection[str]) -> dict[str, An
         if not (isinstance(one.data, CallableTool) and one.data.server)
     ]
     return hashed
+
+
+def _to_hashed_agent(agent: Agent) -> dict[str, Any]:
+    """An agent without what a release before this one does not know, as far as it is not used."""
+    return _omit_later_fields(agent) | {"selection": _omit_later_fields(agent.selection)}
+
+
+def _omit_later_fields(value: Agent | SelectionSettings) -> dict[str, Any]:
+    values = ((field, getattr(value, field.name)) for field in fields(value))
+    return {field.name: said for field, said in values if field.name not in LATER_FIELDS or said != field.default}
 
 
 def compute_digest(value: Any) -> bytes:
