@@ -23,7 +23,9 @@ HASHED_NAMES = {"conflict_key": "clash_key"}  # a snapshot's hash must not chang
 HASHED_FIELDS = tuple((HASHED_NAMES.get(field.name, field.name), field.name) for field in fields(Resource))
 
 # … nor when one is added: these count only where they say something.
-LATER_FIELDS = frozenset({"tool_permission", "retain", "expansion", "enabled"})
+LATER_FIELDS = frozenset(
+    {"tool_permission", "retain", "expansion", "enabled", "tools", "client_tools", "tool_expansion"}
+)
 
 
 @dataclass(frozen=True, slots=True)

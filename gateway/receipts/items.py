@@ -4,7 +4,7 @@ from typing import Any
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.injection import Injection
-from gateway.domain.resource import Resource
+from gateway.domain.resource import Resource, ResourceKind
 from gateway.domain.selection import Omission, PlacedResource, Selection
 from gateway.domain.tool import CallableTool
 
@@ -28,12 +28,11 @@ def name_server(resource: Resource) -> str | None:
 
 def describe_candidate(candidate: Candidate) -> dict[str, Any]:
     resource = candidate.resource
-    return {
+    described = {
         "id": resource.id,
         "name": resource.name,
         "type": resource.type,
         "kind": resource.kind,
-        "server": name_server(resource),
         "mode": resource.mode,
         "via": candidate.via,
         "level": candidate.level,
@@ -47,6 +46,7 @@ def describe_candidate(candidate: Candidate) -> dict[str, Any]:
         "reason": None,
         "why": candidate.why,
     }
+    return described | {"server": name_server(resource)} if resource.kind is ResourceKind.TOOL else described
 
 
 def describe_placed(selection: Selection, placed: PlacedResource, position: int) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class ToolSession(Protocol):
 OpenSession = Callable[[Callable[[], None], Callable[[], None]], AbstractAsyncContextManager[ToolSession]]
 
 
-class ServerConnection:
+class McpConnection:
     """Keeps a session open until `run` is cancelled; calls come from anywhere."""
 
     def __init__(

@@ -12,7 +12,7 @@ from typing import Any
 from gateway.domain.tool import ToolOutcome, ToolServerAddress
 from gateway.links.guard import LinkGuard
 from gateway.settings import ToolServerSettings
-from gateway.tools.connection import ConnectionTimings, McpFailure, OpenSession, ServerConnection, ToolSession
+from gateway.tools.connection import ConnectionTimings, McpFailure, OpenSession, McpConnection, ToolSession
 from gateway.tools.listing import ToolListing
 
 DEFAULT_WORKSPACE = "default"
@@ -58,7 +58,7 @@ class ToolServers:
         self._listings: dict[ToolServerAddress, ToolListing] = {}
         self._texts: dict[ToolServerAddress, str] = {}  # the same as texts, for policies
         self._changed: set[ToolServerAddress] = set()  # lists that policies do not use yet
-        self._connections: dict[ConnectionKey, ServerConnection] = {}
+        self._connections: dict[ConnectionKey, McpConnection] = {}
         self._tasks: dict[ConnectionKey, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
 
@@ -178,14 +178,14 @@ class ToolServers:
             min(users - {""}, default=DEFAULT_WORKSPACE) if users != {""} else DEFAULT_WORKSPACE, address
         )
 
-    def _make_connection(self, key: ConnectionKey) -> ServerConnection:
+    def _make_connection(self, key: ConnectionKey) -> McpConnection:
         address, settings = key.address, self.settings.get(key.address.name) if key.address.name else None
         timings = self.timings if settings is None else replace(self.timings, connect=settings.connect_seconds)
 
         def take(listing: ToolListing) -> bool:
             return key == self._find_home(address) and self._take_listing(address, listing)
 
-        return ServerConnection(self._make_opener(address, settings), take, timings)
+        return McpConnection(self._make_opener(address, settings), take, timings)
 
     def _make_opener(self, address: ToolServerAddress, settings: ToolServerSettings | None) -> OpenSession:
         @asynccontextmanager

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -35,18 +34,25 @@ def server(name: str = "files", **more: Any) -> dict[str, Any]:
 @contextmanager
 def connected(client: Client) -> Iterator[Client]:
     """The gateway with its connections to servers, as its background job keeps them."""
-    servers, policies = client.app.tool_servers, client.app.policies
+    servers, policies, recorder = client.app.tool_servers, client.app.policies, client.app.pipeline.receipts
     servers.timings = QUICK
-    task = asyncio.run_coroutine_threadsafe(servers.run(policies.update_tools), client.thread.loop)
+    ended = asyncio.Event()
+
+    async def run_jobs() -> None:
+        jobs = [asyncio.create_task(servers.run(policies.update_tools))]
+        if recorder is not None:
+            jobs.append(asyncio.create_task(recorder.run()))
+        await ended.wait()
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+
+    running = asyncio.run_coroutine_threadsafe(run_jobs(), client.thread.loop)
     try:
         yield client
     finally:
-        task.cancel()
-        with suppress(CancelledError):
-            task.result(20)
-        # The end of the connections is awaited by the job itself, after its future is cancelled.
-        client.thread.run(asyncio.sleep(0))
-        wait_until(lambda: not servers._tasks)
+        client.thread.loop.call_soon_threadsafe(ended.set)
+        running.result(20)
 
 
 def wait_until(true: Any, seconds: float = 15.0) -> None:

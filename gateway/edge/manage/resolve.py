@@ -41,7 +41,7 @@ class ResolvedResource(BaseModel):
     name: str
     type: str
     kind: Literal["rule", "reference", "tool"]
-    server: str | None = Field(description="The resource of the MCP server that a tool belongs to.")
+    server: str | None = Field(None, description="Of a tool: the resource of the MCP server that it belongs to.")
     mode: Literal["always", "semantic", "on_demand", "manual"]
     via: str
     level: str
