@@ -4,6 +4,8 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
+from gateway.builder.narrowing import narrow_client_tools
+from gateway.builder.result_expansion import ResultExpansion
 from gateway.conversation.calls import FunctionCall
 from gateway.conversation.conversation import DEFAULT_TIMINGS, Conversation, ConversationTimings
 from gateway.conversation.hidden_turn import HiddenTurn
@@ -11,6 +13,7 @@ from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
 from gateway.conversation.loop import REPLY_BYTES, LoopPlan, TurnLimits, plan_turns
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
+from gateway.domain.agent import ClientToolLimit
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.injection import ClientTools, Injection
@@ -88,6 +91,8 @@ class Pipeline:
         upstreams = self.routes.get_candidates(model)
         can = intersect_capabilities(upstreams)
         client = read_client_tools(request)
+        if client.tools and scope.agent is not None and scope.agent.client_tools.is_exceeded(len(client.tools)):
+            client = await self._narrow(exchange, request, client, scope.agent.client_tools)
         tools = choose_own_tools(request, client) if can.tools else None
         injection = await self.builder.build(ContextOrder(exchange, scope, model, tools, request.messages))
         if injection.tools is not None and injection.tools.called:
@@ -100,6 +105,8 @@ class Pipeline:
         history = await self.hidden_turns.restore(owner, request, injection.selection, exchange.degraded)
         target = choose_target(model, scope, can, self.defaults.placement)
         outgoing = compose(request, history, scope, injection, target)
+        if exchange.omitted_tools:
+            outgoing = replace(outgoing, fields={**outgoing.fields, "tools": client.tools}, unchanged=False)
         max_turns = scope.max_turns or self.defaults.max_turns
         plan = plan_turns(request, outgoing, client, injection.tools, can, TurnLimits(max_turns, self.reply_bytes))
         exchange.note_time("compose")
@@ -123,11 +130,15 @@ class Pipeline:
         if prepared.plan is None:
             return await Conversation(exchange, sender.send, timings=self.timings).relay(prepared.body)
         runner = self._make_runner(exchange, prepared)
+        expansion = self._make_expansion(exchange, prepared)
 
         async def run(call: FunctionCall) -> ToolResult:
             began = perf_counter()
             result = await runner.run(call.name, call.arguments)
             exchange.note_tool(call.name, call.arguments, result, perf_counter() - began)
+            if expansion is not None and call.name in runner.tools.called and not result.failed:
+                result = await expansion.expand(call.name, result)
+                runner.tools = expansion.tools
             if session is not None and call.name == runner.tools.get and session.retains:
                 await self.sessions.retain(session, result.resources, exchange.degraded)
             return result
@@ -162,6 +173,13 @@ class Pipeline:
         note = announce_content(session, scope.node.path if scope.node is not None else None, snapshot)
         return replace(scope, request=replace(asked, items=(*asked.items, *note))) if note else scope
 
+    async def _narrow(
+        self, exchange: Exchange, request: ChatRequest, client: ClientTools, limit: ClientToolLimit
+    ) -> ClientTools:
+        if self.searcher is None:
+            return client
+        return await narrow_client_tools(exchange, request, client, limit, self.searcher)
+
     def _settle_tools(self, exchange: Exchange, injection: Injection, client: ClientTools) -> Injection:
         """The injection with those tools whose servers are there now."""
         workspace, servers = exchange.principal.workspace, self.tools.servers
@@ -170,6 +188,15 @@ class Pipeline:
             return isinstance(tool.target, ToolEndpoint) or servers.is_available(workspace, tool.target)
 
         return settle_called_tools(injection, client, is_available)
+
+    def _make_expansion(self, exchange: Exchange, prepared: PreparedRequest) -> ResultExpansion | None:
+        """What results of tools may bring, if the agent wants that."""
+        agent, tools = prepared.scope.agent, prepared.injection.tools
+        if agent is None or not agent.tool_expansion or tools is None or not tools.called:
+            return None
+        order = ContextOrder(exchange, prepared.scope, prepared.model, tools, prepared.request.messages)
+        taken = read_client_tools(prepared.request).names
+        return ResultExpansion(self.builder, order, prepared.injection, tools, taken, agent.tool_expansion)
 
     def _make_runner(self, exchange: Exchange, prepared: PreparedRequest) -> ToolRunner:
         injection, workspace = prepared.injection, exchange.principal.workspace

@@ -41,6 +41,17 @@ class ToolFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientToolLimit:
+    """How many of the tools that a request brings itself are sent."""
+
+    narrow: int | None = None  # None: all of them
+    keep: tuple[str, ...] = ()  # names, or patterns, that are always sent
+
+    def is_exceeded(self, count: int) -> bool:
+        return self.narrow is not None and count > self.narrow
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """Tokens an injection may spend; `maximum` bounds what a caller may ask for."""
 
@@ -143,7 +154,7 @@ class Agent:
     max_turns: int | None = None
     tool_permission: ToolPermission | None = None
     tools: ToolFilter = ToolFilter()
-    client_tools: int | None = None  # of a request's own tools, how many are sent; None: all
+    client_tools: ClientToolLimit = ClientToolLimit()
     tool_expansion: int = 0  # further searches with results of tools in one exchange
 
 

@@ -10,6 +10,7 @@ from gateway.domain.injection import Injection
 from gateway.domain.principal import Principal
 from gateway.domain.resource import Resource
 from gateway.domain.scope import Scope
+from gateway.domain.selection import PlacedResource
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.tool_result import ToolResult
 
@@ -78,6 +79,8 @@ class Exchange:
     usages: Sequence[dict[str, Any]] = ()  # what each turn of a loop used, as upstreams report it
     usage_event: bytes | None = None  # of a relayed stream: the last events that may report it
     tool_runs: list[ToolRun] = field(default_factory=list)
+    expansions: list[PlacedResource] = field(default_factory=list)  # what results of tools brought
+    omitted_tools: tuple[str, ...] = ()  # the client's own that were not sent
     scope: Scope | None = None
     asked_model: str | None = None
     injection: Injection | None = None

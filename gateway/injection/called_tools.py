@@ -21,8 +21,14 @@ def add_called_tools(
 ) -> OwnTools | None:
     """Our two tools, if they are registered, followed by others; of two with one name the later is renamed."""
     base = own if own is not None else replace(PLAIN_TOOLS, schemas=(), fetches=False)
+    extended = extend_called_tools(base, tools, taken)
+    return extended if extended.called else own
+
+
+def extend_called_tools(base: OwnTools, tools: Iterable[PlacedResource], taken: frozenset[str]) -> OwnTools:
+    """The tools with others after them, each under a name that is free."""
     used = {*base.names, *taken}
-    called: dict[str, PlacedResource] = {}
+    called = dict(base.called)
     definitions: list[Raw] = []
     for placed in tools:
         tool = placed.candidate.resource.data
@@ -33,7 +39,7 @@ def add_called_tools(
         definitions.append(
             Raw((text if name == tool.function else rename_definition(text, tool.function, name)).encode())
         )
-    return replace(base, schemas=(*base.schemas, *definitions), called=called) if called else own
+    return replace(base, schemas=(*base.schemas, *definitions), called=called)
 
 
 def settle_called_tools(injection: Injection, client: ClientTools, is_available: IsAvailable) -> Injection:

@@ -188,6 +188,7 @@ class ClientToolsShape(Shape):
     """What becomes of the tools that a request brings itself."""
 
     narrow: Whole | None = Field(None, ge=1, le=128)  # at most so many are sent, the most relevant
+    keep: Strings = Field(default_factory=list)  # names or patterns of those that are always sent
 
 
 class AgentShape(SamplingShape):

@@ -8,6 +8,8 @@ from gateway.domain.resource import Resource, ResourceKind
 from gateway.domain.selection import Omission, PlacedResource, Selection
 from gateway.domain.tool import CallableTool
 
+MAX_TOOL_NAMES, MAX_TOOL_NAME = 512, 64  # of a client's tools, and characters of each
+
 
 def describe_injected(selection: Selection) -> list[dict[str, Any]]:
     """The resources whose text was placed, in their order, then the tools that were registered."""
@@ -19,6 +21,11 @@ def describe_dropped(selection: Selection) -> list[dict[str, Any]]:
     """What was left out, and the tools that a search looked at and did not find relevant."""
     looked_at = (one for one in selection.waiting if one.candidate.score is not None or one.reason == "over_budget")
     return [describe_omission(selection, left) for left in (*selection.dropped, *looked_at)]
+
+
+def describe_omitted_tools(names: tuple[str, ...]) -> dict[str, Any]:
+    """The client's own tools that were not sent; a client may name many, and name them anything."""
+    return {"omitted": len(names), "names": [name[:MAX_TOOL_NAME] for name in names[:MAX_TOOL_NAMES]]}
 
 
 def name_server(resource: Resource) -> str | None:

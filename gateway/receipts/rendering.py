@@ -18,6 +18,8 @@ from gateway.ids import read_id_time
 from gateway.receipts.items import (
     describe_dropped,
     describe_injected,
+    describe_omitted_tools,
+    describe_placed,
     describe_sources,
     describe_warnings,
     name_server,
@@ -90,6 +92,11 @@ class ReceiptRenderer:
         details["turns"] = self._describe_turns(exchange, usage)
         details["tools"] = tools
         details["timings"] = describe_timings(exchange, pending.seconds)
+        if exchange.omitted_tools:
+            details["client_tools"] = describe_omitted_tools(exchange.omitted_tools)
+        if exchange.expansions and exchange.injection is not None:
+            chosen = exchange.injection.selection
+            details["expanded"] = [describe_placed(chosen, one, at) for at, one in enumerate(exchange.expansions)]
         if pending.text is not None:
             details["text"] = self._describe_text(pending.text, exchange)
         summary = summarize(pending) | {

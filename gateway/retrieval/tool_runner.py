@@ -54,7 +54,7 @@ class ToolCallError(Exception):
     """Why a call failed, in words for the model, so that it can call again."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ToolRunner:
     """Runs calls over the resources of one selection; for it no others exist, whatever id is asked for."""
 

@@ -140,6 +140,13 @@ class SemanticService:
         (key,) = self._newest.get_keys(workspace, [resource])
         return await self.engine.find_passages(workspace, text, key)
 
+    async def score_texts(self, workspace: str, query: Query, texts: Sequence[str]) -> list[float] | None:
+        if self.engine is None or self.embedder is None:
+            self.enable()
+            return None
+        within = self._settings.milliseconds / 1000
+        return await self.engine.scores.score(self.embedder, workspace, query, texts, within)
+
     async def close(self) -> None:
         if self.embedder is not None:
             await self.embedder.close()

@@ -12,7 +12,7 @@ from typing import Any
 from gateway.domain.tool import ToolOutcome, ToolServerAddress
 from gateway.links.guard import LinkGuard
 from gateway.settings import ToolServerSettings
-from gateway.tools.connection import ConnectionTimings, McpFailure, OpenSession, McpConnection, ToolSession
+from gateway.tools.connection import ConnectionTimings, McpConnection, McpFailure, OpenSession, ToolSession
 from gateway.tools.listing import ToolListing
 
 DEFAULT_WORKSPACE = "default"

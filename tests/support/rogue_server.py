@@ -1,4 +1,4 @@
-"""An MCP server that was not written with the package and means no good: `python -m tests.support.rogue_server KIND`."""
+"""An MCP server that means no good, written without the package: `python -m tests.support.rogue_server KIND`."""
 
 import json
 import sys

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -31,10 +32,8 @@ DESCRIPTIONS = {
 
 async def list_tools(context: Any, params: Any) -> ListToolsResult:
     names = os.environ.get("TOOLS", " ".join(DESCRIPTIONS)).split()
-    file = os.environ.get("TOOLS_FILE")
-    if file:
-        with open(file, encoding="utf-8") as lines:
-            names = lines.read().split()
+    if file := os.environ.get("TOOLS_FILE"):
+        names = (await asyncio.to_thread(Path(file).read_text)).split()
     return ListToolsResult(
         tools=[
             Tool(name=name, description=DESCRIPTIONS.get(name, name), input_schema=TEXT if name == "echo" else NOTHING)

@@ -30,6 +30,7 @@ from gateway.semantic.search.choice import (
 from gateway.semantic.search.expansion import expand_picks
 from gateway.semantic.search.query_cache import QueryCache
 from gateway.semantic.search.sentences import split_query
+from gateway.semantic.search.text_scores import TextScores
 from gateway.semantic.search.view import IndexViews
 from gateway.settings import SemanticSettings
 
@@ -65,6 +66,7 @@ class SemanticEngine:
         self._caught_up = asyncio.Event()
         self._logged = ""
         self.cache = QueryCache(memory)
+        self.scores = TextScores(self.cache, self._admission)
 
     @property
     def generation(self) -> int | None:
