@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from gateway.domain.tool import ToolOutcome, ToolServerAddress
 from gateway.links.guard import LinkGuard
@@ -34,12 +34,15 @@ class ConnectionKey:
     address: ToolServerAddress
 
 
+ServerState = Literal["up", "down", "connecting"]
+
+
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
     """How a server fares."""
 
     address: ToolServerAddress
-    state: str  # "up", "down" or "connecting"
+    state: ServerState
     error: str | None
     listing: ToolListing | None
 
@@ -235,5 +238,5 @@ class ToolServers:
             crowded = key not in self._list_homes()
             error = f"a workspace can have {MAX_SERVERS} servers of its own" if crowded else None
             return ServerStatus(address, "down" if crowded else "connecting", error, listing)
-        state = "up" if connection.is_up else "down" if connection.is_down else "connecting"
+        state: ServerState = "up" if connection.is_up else "down" if connection.is_down else "connecting"
         return ServerStatus(address, state, connection.error, listing)

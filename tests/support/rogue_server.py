@@ -27,8 +27,10 @@ def list_tools() -> list[dict[str, Any]]:
         case "schemas":
             huge = {"type": "object", "description": "x" * 100_000}
             loop = {"type": "object", "properties": {"x": {"$ref": "#"}, "y": {"pattern": "(a+)+$"}}}
-            schemas = {"huge": huge, "deep": nest(100), "loop": loop, "text": {"type": "string"}, "fine": SCHEMA}
+            schemas = {"huge": huge, "deep": nest(40), "loop": loop, "fine": SCHEMA}
             return [{"name": name, "description": "d", "inputSchema": one} for name, one in schemas.items()]
+        case "invalid":
+            return [{"name": "text", "description": "d", "inputSchema": {"type": "string"}}]
         case "changing":
             return [{"name": f"tool{state['lists']}", "description": "d", "inputSchema": SCHEMA}]
         case "tokens":
