@@ -254,7 +254,8 @@ class Gateway:
 
     def _count_shed(self) -> dict[tuple[str, ...], float]:
         queues = {"requests": self.threads, "policies": self.policies.threads, "documents": self.extractor.threads}
-        return {(name,): threads.queue.shed for name, threads in queues.items()}
+        shed: dict[tuple[str, ...], float] = {(name,): threads.queue.shed for name, threads in queues.items()}
+        return shed | {("tools",): self.pipeline.tools.queue.shed}
 
     def build_management(self) -> Starlette:
         from gateway.edge.manage.composition import ManagementParts, build_management_app

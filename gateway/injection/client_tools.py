@@ -23,16 +23,16 @@ class _Definition(msgspec.Struct):
     function: _Function | None = None
 
 
-class _Call(msgspec.Struct):
+class _PastCall(msgspec.Struct):
     function: _Function | None = None
 
 
-class _Message(msgspec.Struct):
-    tool_calls: list[_Call] | None = None
+class _PastMessage(msgspec.Struct):
+    tool_calls: list[_PastCall] | None = None
 
 
 _definition = msgspec.json.Decoder(_Definition)
-_message = msgspec.json.Decoder(_Message)
+_message = msgspec.json.Decoder(_PastMessage)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gateway.domain.candidate import Assignment, Candidate
-from gateway.domain.resource import Mode
+from gateway.domain.resource import Mode, ResourceKind
 from gateway.domain.scope import Scope
 from gateway.domain.search import SearchResult
 from gateway.domain.selection import Notice, Omission, PlacedResource, Selection
-from gateway.selection.tool_rules import add_brought, is_tool, list_waiting
+from gateway.selection.tool_rules import add_brought, list_waiting
 from gateway.selection.truncate import truncate
 
 WORTH_CUTTING = 50  # tokens that must remain for a truncated text to be of use
@@ -80,6 +80,10 @@ def propose(
     return Proposal(tuple(ranked), tuple(dropped), sources, degraded)
 
 
+def is_tool(candidate: Candidate) -> bool:
+    return candidate.resource.kind is ResourceKind.TOOL
+
+
 def is_searchable(candidate: Candidate) -> bool:
     return candidate.resource.mode is Mode.SEMANTIC and not candidate.named
 
@@ -127,7 +131,7 @@ def select(
         stable=stable.placed,
         volatile=(*volatile.placed, *(one for one in picks.fill.placed if not is_tool(one.candidate))),
         tools=(*tools.placed, *registered),
-        waiting=tuple(picks.explain(one) for one in list_waiting(reachable, (*tools.placed, *registered))),
+        waiting=tuple(map(picks.explain, list_waiting(reachable, (*tools.placed, *registered)))) if reachable else (),
         catalogue=tuple(picks.explain(one) for one in offered.catalogue),
         dropped=(
             *(picks.explain(one) for one in offered.dropped if one.candidate.resource.id not in picks.placed),

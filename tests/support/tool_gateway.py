@@ -20,8 +20,7 @@ QUICK = ConnectionTimings(connect=10, probe=2, refresh=0.3, between=0.1, longest
 
 def run_server(*arguments: str, module: str = "tool_server", **settings: Any) -> dict[str, Any]:
     """The configuration of a server over stdio."""
-    paths = os.pathsep.join([str(ROOT), *(path for path in sys.path if path.endswith("-lib"))])
-    env = {"PYTHONPATH": paths, **settings.pop("env", {})}
+    env = {"PYTHONPATH": str(ROOT), **settings.pop("env", {})}
     return {"command": [sys.executable, "-m", f"tests.support.{module}", *arguments], "env": env, **settings}
 
 
