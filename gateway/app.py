@@ -44,6 +44,7 @@ from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
 from gateway.fair_queue import FairThreads
 from gateway.links.cache import LinkCache, make_guarded_fetch
+from gateway.links.guard import LinkGuard
 from gateway.pipeline import Pipeline
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import load_policies
@@ -68,6 +69,8 @@ from gateway.stores.open import Stores, open_receipts, open_stores
 from gateway.stores.protocols import ReceiptStore
 from gateway.stores.retention import prune_periodically
 from gateway.tokens import BpeCounter
+from gateway.tools.caller import ToolCaller
+from gateway.tools.servers import ToolServers
 from gateway.upstreams.demo.upstream import DemoUpstream
 from gateway.upstreams.litellm.library import find_listed_price
 from gateway.upstreams.litellm.upstream import LitellmUpstream
@@ -138,7 +141,8 @@ class Gateway:
         registry = load_type_registry(settings)
         threads, extractor = FairThreads("work"), Extractor(settings.documents)
         links = LinkCache(store, settings.links, fetch=make_guarded_fetch(settings.links, extractor))
-        materials = PolicyMaterials(DocumentCache(settings.documents), links)
+        servers = ToolServers(settings.tool_servers, LinkGuard(settings.links.allow))
+        materials = PolicyMaterials(DocumentCache(settings.documents), links, servers)
         policies = PolicyRepository(
             PolicySource(Path(settings.policies), registry, materials), stores.records, quotas=settings.quotas
         )
@@ -169,8 +173,19 @@ class Gateway:
             get_quota=lambda workspace: quotas.get_limits(workspace).sessions,
         )
         suggester = ContentSuggester(threads)
+        tools = ToolCaller(servers)
         pipeline = Pipeline(
-            routes, builder, hidden_turns, settings.defaults, semantic, timings, limit, recorder, sessions, suggester
+            routes,
+            builder,
+            hidden_turns,
+            settings.defaults,
+            semantic,
+            timings,
+            limit,
+            recorder,
+            sessions,
+            suggester,
+            tools,
         )
         gateway = cls(
             settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline, receipts
@@ -199,8 +214,14 @@ class Gateway:
         links = self.policies.links()
         users = {url: [use.workspace for use in uses] for url, uses in links.items()}
         self.links.track((use.link for uses in links.values() for use in uses), users)
+        servers = self.policies.list_tool_servers().items()
+        self.tool_servers.follow({address: {use.workspace for use in uses} for address, uses in servers})
         if self.semantic is not None:
             self.semantic.submit(*self.policies.snapshots())
+
+    @property
+    def tool_servers(self) -> ToolServers:
+        return self.pipeline.tools.servers
 
     def build_app(self, draining: Callable[[], bool]) -> EdgeApp:
         """The ASGI app."""
@@ -245,7 +266,8 @@ class Gateway:
 
     def _count_shed(self) -> dict[tuple[str, ...], float]:
         queues = {"requests": self.threads, "policies": self.policies.threads, "documents": self.extractor.threads}
-        return {(name,): threads.queue.shed for name, threads in queues.items()}
+        shed: dict[tuple[str, ...], float] = {(name,): threads.queue.shed for name, threads in queues.items()}
+        return shed | {("tools",): self.pipeline.tools.queue.shed}
 
     def build_management(self) -> Starlette:
         from gateway.edge.manage.composition import ManagementParts, build_management_app
@@ -315,6 +337,7 @@ class Gateway:
             jobs.add("receipts", self.pipeline.receipts.run)
         jobs.add("receipt retention", lambda: keep_receipts_tidy(self.receipts, self.store, settings.receipts))
         jobs.add("links", lambda: self.links.run(self._use_new_pages))
+        jobs.add("tool servers", lambda: self.tool_servers.run(self.policies.update_tools))
         jobs.add("request log", self.recorder.run)
         jobs.add("limits", self.limiter.run)
         if self.semantic is not None:
@@ -354,7 +377,7 @@ def load_type_registry(settings: Settings) -> ResourceRegistry:
 def check_policies(settings: Settings) -> Snapshot:
     """The snapshot that the policies give; raises Faults. Links stay unfetched."""
     links = LinkCache(MemoryEphemeralStore(), settings.links)
-    materials = PolicyMaterials(DocumentCache(settings.documents), links)
+    materials = PolicyMaterials(DocumentCache(settings.documents), links, ToolServers(settings.tool_servers))
     return load_policies(Path(settings.policies), load_type_registry(settings), materials, 1)
 
 

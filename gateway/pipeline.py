@@ -4,6 +4,8 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
+from gateway.builder.narrowing import narrow_client_tools
+from gateway.builder.result_expansion import ResultExpansion
 from gateway.conversation.calls import FunctionCall
 from gateway.conversation.conversation import DEFAULT_TIMINGS, Conversation, ConversationTimings
 from gateway.conversation.hidden_turn import HiddenTurn
@@ -11,13 +13,16 @@ from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
 from gateway.conversation.loop import REPLY_BYTES, LoopPlan, TurnLimits, plan_turns
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
+from gateway.domain.agent import ClientToolLimit
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import Exchange, Reply
-from gateway.domain.injection import Injection
+from gateway.domain.injection import ClientTools, Injection
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.session import StickyPick
+from gateway.domain.tool import CallableTool, ToolEndpoint, ToolOutcome
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import Upstream, intersect_capabilities
+from gateway.injection.called_tools import settle_called_tools
 from gateway.injection.compose import choose_target, compose, encode_body
 from gateway.injection.neutral import neutralize
 from gateway.injection.tools import choose_own_tools, read_client_tools
@@ -33,6 +38,8 @@ from gateway.semantic.searcher import SemanticSearcher, WorkspaceSearcher
 from gateway.sessions.changes import SessionChange, StickyChange
 from gateway.sessions.sessions import Sessions, SessionUse
 from gateway.settings import DefaultSettings
+from gateway.tools.caller import ToolCaller
+from gateway.tools.servers import ToolServers
 from gateway.upstreams.routes import ChatSender, Routes
 
 
@@ -70,6 +77,7 @@ class Pipeline:
     receipts: ReceiptRecorder | None = None
     sessions: Sessions = field(default_factory=Sessions)
     suggester: ContentSuggester | None = None
+    tools: ToolCaller = field(default_factory=lambda: ToolCaller(ToolServers()))
 
     async def prepare(self, exchange: Exchange, body: bytes) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
@@ -88,10 +96,14 @@ class Pipeline:
         upstreams = self.routes.get_candidates(model)
         can = intersect_capabilities(upstreams)
         client = read_client_tools(request)
+        if client.tools and scope.agent is not None and scope.agent.client_tools.is_exceeded(len(client.tools)):
+            client = await self._narrow(exchange, request, client, scope.agent.client_tools)
         tools = choose_own_tools(request, client) if can.tools else None
         target = choose_target(model, scope, can, self.defaults.placement)
         order = ContextOrder(exchange, scope, model, tools, request.messages, target.placement)
         injection = await self.builder.build(order)
+        if injection.tools is not None and injection.tools.called:
+            injection = self._settle_tools(exchange, injection, client)
         exchange.note_injection(injection)
         exchange.note_time("build")
         if injection.texts or injection.tools is not None:
@@ -99,6 +111,8 @@ class Pipeline:
         owner = ConversationOwner.from_principal(exchange.principal, asked.user, asked.session)
         history = await self.hidden_turns.restore(owner, request, injection.selection, exchange.degraded)
         outgoing = compose(request, history, scope, injection, target)
+        if exchange.omitted_tools:
+            outgoing = replace(outgoing, fields={**outgoing.fields, "tools": client.tools}, unchanged=False)
         max_turns = scope.max_turns or self.defaults.max_turns
         plan = plan_turns(request, outgoing, client, injection.tools, can, TurnLimits(max_turns, self.reply_bytes))
         exchange.note_time("compose")
@@ -127,12 +141,16 @@ class Pipeline:
         sender = ChatSender(self.routes, prepared.upstreams, prepared.model, stream, exchange.forwarded)
         if prepared.plan is None:
             return await Conversation(exchange, sender.send, timings=self.timings).relay(prepared.body)
-        runner = self._make_runner(exchange, prepared.injection)
+        runner = self._make_runner(exchange, prepared)
+        expansion = self._make_expansion(exchange, prepared)
 
         async def run(call: FunctionCall) -> ToolResult:
             began = perf_counter()
             result = await runner.run(call.name, call.arguments)
             exchange.note_tool(call.name, call.arguments, result, perf_counter() - began)
+            if expansion is not None and call.name in runner.tools.called and not result.failed:
+                result = await expansion.expand(call.name, result)
+                runner.tools = expansion.tools
             if session is not None and call.name == runner.tools.get and prepared.scope.retains:
                 await self.sessions.retain(session, result.resources, exchange.degraded)
             return result
@@ -173,11 +191,43 @@ class Pipeline:
             return None
         return await self.suggester.suggest(exchange, scope, request.messages)
 
-    def _make_runner(self, exchange: Exchange, injection: Injection) -> ToolRunner:
+    async def _narrow(
+        self, exchange: Exchange, request: ChatRequest, client: ClientTools, limit: ClientToolLimit
+    ) -> ClientTools:
+        if self.searcher is None:
+            return client
+        return await narrow_client_tools(exchange, request, client, limit, self.searcher)
+
+    def _settle_tools(self, exchange: Exchange, injection: Injection, client: ClientTools) -> Injection:
+        """The injection with those tools whose servers are there now."""
+        workspace, servers = exchange.principal.workspace, self.tools.servers
+
+        def is_available(tool: CallableTool) -> bool:
+            return isinstance(tool.target, ToolEndpoint) or servers.is_available(workspace, tool.target)
+
+        return settle_called_tools(injection, client, is_available)
+
+    def _make_expansion(self, exchange: Exchange, prepared: PreparedRequest) -> ResultExpansion | None:
+        """What results of tools may bring, if the agent wants that."""
+        agent, tools = prepared.scope.agent, prepared.injection.tools
+        if agent is None or not agent.tool_expansion or tools is None or not tools.called:
+            return None
+        order = ContextOrder(exchange, prepared.scope, prepared.model, tools, prepared.request.messages)
+        taken = read_client_tools(prepared.request).names
+        return ResultExpansion(self.builder, order, prepared.injection, tools, taken, agent.tool_expansion)
+
+    def _make_runner(self, exchange: Exchange, prepared: PreparedRequest) -> ToolRunner:
+        injection, workspace = prepared.injection, exchange.principal.workspace
         assert injection.tools is not None
-        workspace = exchange.principal.workspace
         finder = WorkspaceSearcher(self.searcher, workspace) if self.searcher is not None else None
-        return ToolRunner(injection.selection, injection.tools, neutralize, finder)
+
+        async def call(tool: CallableTool, arguments: str) -> ToolOutcome:
+            outcome = await self.tools.call(workspace, tool, arguments, prepared.scope.tool_permission)
+            if outcome.unavailable:
+                exchange.degraded.add("mcp")
+            return outcome
+
+        return ToolRunner(injection.selection, injection.tools, neutralize, finder, call)
 
 
 def find_session_change(

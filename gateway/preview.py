@@ -11,6 +11,7 @@ from gateway.domain.upstream import intersect_capabilities
 from gateway.injection.compose import choose_target
 from gateway.pipeline import Pipeline, PreparedRequest
 from gateway.receipts.items import (
+    describe_dropped,
     describe_injected,
     describe_items,
     describe_omission,
@@ -39,7 +40,7 @@ def describe_request(exchange: Exchange, prepared: PreparedRequest) -> dict[str,
             "injected": describe_injected(injection.selection),
             "items": describe_items(injection.selection),
             "catalogue": [describe_omission(injection.selection, left) for left in injection.selection.catalogue],
-            "dropped": [describe_omission(injection.selection, left) for left in injection.selection.dropped],
+            "dropped": describe_dropped(injection.selection),
         },
         "sources": describe_sources(injection.selection),
         "tokens": summarize_tokens(injection),

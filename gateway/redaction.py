@@ -79,6 +79,8 @@ def list_secrets(settings: Settings) -> Iterator[str]:
     for upstream in settings.upstreams.values():
         yield upstream.api_key or ""
         yield from (value for name, value in upstream.headers.items() if SECRET_HEADER.search(name))
+    for server in settings.tool_servers.values():
+        yield from (value for name, value in (server.headers | server.env).items() if SECRET_HEADER.search(name))
     yield settings.semantic.embedder.api_key or ""
     yield settings.secret or ""
     password = urlsplit(settings.store).password if "@" in settings.store else None

@@ -89,6 +89,7 @@ class KeySettings(Section):
     agent: str | None = None  # bound: that agent whatever the request says
     agent_optional: bool = False  # with `agents`: requests without an agent are allowed too
     models: list[str] | None = None  # names or patterns with *; absent: any
+    tools: list[str] | None = None  # ids of tools or patterns with *; absent: any
     rights: list[Literal["act_as_user", "admin"]] = []
     role: Role | None = None  # absent: admin for those with that right, else chat
     groups: list[str] = []  # for reader lists; "*" belongs to every group
@@ -132,6 +133,33 @@ class DocumentSettings(Section):
     cpu_seconds: int = Field(10, gt=0)
     memory_mb: int = Field(512, gt=0)
     seconds: Seconds = 20
+
+
+CONNECT_SECONDS = 10.0  # that an MCP server may take to answer at first
+
+
+class ToolServerSettings(Section):
+    """An MCP server that policies may name: a process on this machine, or an address."""
+
+    command: list[str] = []  # the program and its arguments
+    env: dict[str, str] = Field({}, repr=False)
+    cwd: OptionalText = None
+    url: OptionalText = None
+    headers: dict[str, str] = Field({}, repr=False)  # sent with every request
+    connect_seconds: Seconds = CONNECT_SECONDS
+    workspaces: list[str] | None = None  # that may use it; absent: all
+
+    @model_validator(mode="after")
+    def _check_target(self) -> "ToolServerSettings":
+        if bool(self.command) == (self.url is not None):
+            raise ValueError("needs either a command or a url")
+        if self.url is not None and (self.env or self.cwd):
+            raise ValueError("env and cwd belong to a command")
+        if self.command and self.headers:
+            raise ValueError("headers belong to a url")
+        if self.url is not None and urlsplit(self.url).scheme not in ("http", "https"):
+            raise ValueError("the url must begin with http:// or https://")
+        return self
 
 
 class LogSettings(Section):
@@ -266,6 +294,7 @@ class Settings(Section):
     prices: dict[str, PriceSettings] = {}  # by model; "gpt-4o*" stands for all that begin so
     sessions: SessionStoreSettings = SessionStoreSettings()
     semantic: SemanticSettings = SemanticSettings()
+    tool_servers: dict[str, ToolServerSettings] = {}  # MCP servers by the names that policies use
     log: LogSettings = LogSettings()
 
 

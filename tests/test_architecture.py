@@ -21,6 +21,7 @@ ROWS = (
     {"settings_loader"},
     {"extraction", "redaction", "stores"},
     {"links"},
+    {"tools"},
     {"resources"},
     {"policies"},
     {"semantic"},

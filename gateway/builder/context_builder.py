@@ -156,10 +156,9 @@ class ContextBuilder:
 
     def _make_context(self, workspace: str, snapshot: Snapshot, asked: ContextTerms) -> ScopeContext:
         collected = collect_contexts(asked.scope, snapshot, self.merge)
-        degraded = frozenset({"links"} if collected.missing else ())
-        proposal = propose(collected.candidates, collected.dropped, (), degraded)
+        proposal = propose(collected.candidates, collected.dropped, (), collected.degraded)
         tag, count = self._tag(workspace), self._counting(asked.tokenizer)
-        terms = SelectionTerms(asked.budget, asked.tools is not None, Pricing(entry_cost(count)))
+        terms = SelectionTerms(asked.budget, asked.tools is not None, Pricing(entry_cost(count), definition_cost=count))
         fills = fill_scope(proposal, terms)
         selection = select(proposal, terms, None, fills)
         stable = render_stable(selection, asked.tools or PLAIN_TOOLS, tag, count)

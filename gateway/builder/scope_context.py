@@ -12,6 +12,7 @@ from gateway.collectors.effective import (
     find_session_items,
     match_languages,
 )
+from gateway.domain.agent import ToolPermission
 from gateway.domain.candidate import Assignment
 from gateway.domain.injection import Injection, OwnTools
 from gateway.domain.memory_budget import SharedValue
@@ -86,6 +87,7 @@ def make_scope_key(scope: Scope, snapshot: Snapshot, tools: OwnTools | None, tok
         find_included(scope, snapshot) if asked.include else (),
         find_excluded(scope, snapshot) if asked.exclude or scope.session is not None else NOTHING,
         find_session_items(scope, snapshot) if scope.session is not None else NO_ITEMS,
+        (scope.tool_permission is ToolPermission.DENY, scope.tools) if snapshot.tools else None,
     )
 
 

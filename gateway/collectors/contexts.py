@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 from gateway.domain.candidate import BREADTH, Candidate, Level
 from gateway.domain.effective_scope import AppliedContext, EffectiveScope
 from gateway.domain.principal import may_read
-from gateway.domain.resource import Mode, Resource
+from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.selection import Omission
 from gateway.domain.snapshot import Snapshot
+from gateway.domain.tool import CallableTool
 
 VIA = "contexts"
 
@@ -30,6 +31,7 @@ class CollectedCandidates:
     candidates: tuple[Candidate, ...]
     dropped: tuple[Omission, ...] = ()
     missing: tuple[str, ...] = ()  # ids of resources whose material was never fetched
+    degraded: frozenset[str] = frozenset()  # what kinds of material those are
 
 
 def collect_contexts(scope: EffectiveScope, snapshot: Snapshot, merge: Merge) -> CollectedCandidates:
@@ -41,26 +43,26 @@ def collect_contexts(scope: EffectiveScope, snapshot: Snapshot, merge: Merge) ->
     translated = find_translated(proposed, scope.languages) if scope.languages is not None else NO_FORMS
     dropped: list[Omission] = []
     kept: list[Candidate] = []
-    missing: list[str] = []
+    missing: list[Resource] = []
     for candidate in proposed:
         resource = candidate.resource
         filtered = not candidate.mandatory or translated.stand_for(candidate)
         if filtered and not matches_language(resource.languages, scope.languages):
             dropped.append(Omission(candidate, "language"))
-        elif resource.id in scope.exclude and not candidate.mandatory:
+        elif is_listed(resource, scope.exclude) and not candidate.mandatory:
             dropped.append(Omission(candidate, "excluded"))
         elif resource.text is None:
-            missing.append(resource.id)
-        else:
+            missing.append(resource)
+        elif not is_server(resource):  # its tools are candidates of their own
             kept.append(candidate)
     winners, losers = settle_conflicts(deduplicate(kept), merge)
-    return CollectedCandidates(
-        tuple(winners), (*deduplicate_omissions(dropped), *losers), tuple(dict.fromkeys(missing))
-    )
+    degraded = frozenset("mcp" if resource.kind is ResourceKind.TOOL else "links" for resource in missing)
+    ids = tuple(dict.fromkeys(resource.id for resource in missing))
+    return CollectedCandidates(tuple(winners), (*deduplicate_omissions(dropped), *losers), ids, degraded)
 
 
 def propose_assigned(scope: EffectiveScope, snapshot: Snapshot) -> Iterable[Candidate]:
-    wanted = {*scope.include, *scope.added, *scope.retained}
+    wanted = frozenset((*scope.include, *scope.added, *scope.retained))
     for context in scope.contexts:
         why = explain_context(context, snapshot)
         for resource in snapshot.contexts[context.alias].resources:
@@ -70,7 +72,7 @@ def propose_assigned(scope: EffectiveScope, snapshot: Snapshot) -> Iterable[Cand
                 "",
                 VIA,
                 why,
-                named=resource.id in wanted,
+                named=is_listed(resource, wanted),
                 # What the caller names itself holds no power over what is mandatory anyway.
                 mandatory=context.mandatory or (resource.mandatory and context.level is not Level.REQUEST),
                 imposed=context.mandatory,
@@ -85,13 +87,40 @@ def propose_named(scope: EffectiveScope, snapshot: Snapshot) -> Iterable[Candida
         (scope.retained, "retained", "fetched earlier in the session"),
     ):
         for identity in ids:
-            yield Candidate(snapshot.resources[identity], Level.SESSION, "", via, why, named=True)
+            for resource in list_named(snapshot.resources[identity], snapshot):
+                yield Candidate(resource, Level.SESSION, "", via, why, named=True)
+
+
+def list_named(resource: Resource, snapshot: Snapshot) -> Iterable[Resource]:
+    """A resource, and if it stands for a server, its tools."""
+    yield resource
+    if is_server(resource):
+        server = frozenset({resource.id})
+        others = (one for one in snapshot.contexts[resource.context].resources if one is not resource)
+        yield from (one for one in others if is_listed(one, server))
+
+
+def is_server(resource: Resource) -> bool:
+    """Whether it only stands for the tools of a server."""
+    return resource.kind is ResourceKind.TOOL and not isinstance(resource.data, CallableTool)
+
+
+def is_listed(resource: Resource, ids: frozenset[str]) -> bool:
+    """Whether a resource is among some ids, or the server that it belongs to."""
+    if not ids or resource.id in ids:
+        return bool(ids)
+    return isinstance(resource.data, CallableTool) and resource.data.server in ids
 
 
 def is_available(candidate: Candidate, scope: EffectiveScope) -> bool:
-    """Whether the caller may read a resource and, if it is included by hand only, has asked for it."""
+    """Whether the caller may read a resource and, if it is included by hand only, has asked for it.
+
+    A tool that is included by hand stays, since another may bring it.
+    """
     resource = candidate.resource
-    return may_read(scope.readers, resource.readers) and (resource.mode is not Mode.MANUAL or candidate.named)
+    if not may_read(scope.readers, resource.readers) or is_listed(resource, scope.denied):
+        return False
+    return resource.mode is not Mode.MANUAL or candidate.named or resource.kind is ResourceKind.TOOL
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from gateway.domain.agent import ToolFilter, ToolPermission
 from gateway.domain.candidate import Assignment, Level
 from gateway.domain.effective_scope import AppliedContext, EffectiveScope
 from gateway.domain.principal import ANY_GROUP
+from gateway.domain.resource import Resource
 from gateway.domain.scope import Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import UnknownAlias
@@ -33,6 +35,23 @@ def reduce_scope(scope: Scope, found: Sequence[Assignment], snapshot: Snapshot) 
         languages=match_languages(NOTHING.union(*(one.languages for one in traits)), scope.request.language),
         readers=scope.readers & told_apart,
         inject=scope.request.inject,
+        denied=find_denied(scope, [one for one in snapshot.tools if one.context in aliases])
+        if snapshot.tools
+        else NOTHING,
+    )
+
+
+def find_denied(scope: Scope, tools: Sequence[Resource]) -> frozenset[str]:
+    """The ids of the tools that the agent, the key, the session or they themselves forbid."""
+    if not tools or scope.tool_permission is ToolPermission.DENY:
+        return frozenset(tool.id for tool in tools)
+    filters = [scope.agent.tools] if scope.agent is not None else []
+    if scope.tools is not None:
+        filters.append(ToolFilter(tuple(scope.tools)))
+    return frozenset(
+        tool.id
+        for tool in tools
+        if tool.data.bounds.permission is ToolPermission.DENY or not all(one.permits(tool.id) for one in filters)
     )
 
 

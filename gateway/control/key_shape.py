@@ -55,6 +55,7 @@ class KeySpec(Shape):
     agent: Label | None = None  # bound: that agent whatever the request says
     agent_optional: Annotated[bool, Field(strict=True)] = False  # requests without an agent are allowed too
     models: Annotated[list[ModelPattern], Field(max_length=100)] | None = None  # null: any model
+    tools: Annotated[list[ModelPattern], Field(max_length=100)] | None = None  # ids or patterns; null: any tool
     groups: Groups = Field(default_factory=list)
     tier: Label | None = None
     limits: LimitsShape = LimitsShape()
@@ -96,6 +97,7 @@ class KeyInfo:
             "agent": holder.agent,
             "agent_optional": holder.agent_optional,
             "models": None if holder.models is None else sorted(holder.models),
+            "tools": None if holder.tools is None else sorted(holder.tools),
             "groups": sorted(holder.groups),
             "tier": holder.tier,
             "limits": {"requests": holder.limits.requests, "tokens": holder.limits.tokens},
@@ -128,6 +130,7 @@ def make_stored_principal(id: str, workspace: str, spec: KeySpec) -> Principal:
         agent=spec.agent,
         agent_optional=spec.agent_optional,
         models=None if spec.models is None else frozenset(spec.models),
+        tools=None if spec.tools is None else frozenset(spec.tools),
         rights=frozenset({ACT_AS_USER} if spec.act_for_users else ()),
         role=spec.role,
         groups=frozenset(spec.groups),
@@ -149,6 +152,7 @@ def make_configured_principal(key: KeySettings) -> Principal:
         agent=key.agent,
         agent_optional=key.agent_optional,
         models=None if key.models is None else frozenset(key.models),
+        tools=None if key.tools is None else frozenset(key.tools),
         rights=frozenset(key.rights),
         role=key.role or (Role.ADMIN if "admin" in key.rights else Role.CHAT),
         groups=frozenset(key.groups),

@@ -154,12 +154,8 @@ def list_excesses(holder: Principal, wanted: Principal) -> Iterator[tuple[str, s
         yield "groups", f"your key is not in {', '.join(map(repr, more))}."
     if holder.tier is not None and wanted.tier != holder.tier:
         yield "tier", f"your key has the tier {holder.tier!r} and can grant no other."
-    if holder.models is not None:
-        if wanted.models is None:
-            yield "models", "your key may use only some models; list those that this one may use."
-        # A pattern that another one matches as it is written covers nothing more than that one.
-        elif more := sorted(model for model in wanted.models if not holder.may_call(model)):
-            yield "models", f"your key may not use {', '.join(map(repr, more))}."
+    yield from _list_pattern_excesses("models", holder.models, wanted.models, holder.may_call)
+    yield from _list_pattern_excesses("tools", holder.tools, wanted.tools, holder.may_use_tool)
     if limit_as_number(wanted.limits.requests) > limit_as_number(holder.limits.requests):
         yield "limits.requests", f"your key is limited to {holder.limits.requests} requests per minute."
     if limit_as_number(wanted.limits.tokens) > limit_as_number(holder.limits.tokens):
@@ -173,6 +169,16 @@ def list_excesses(holder: Principal, wanted: Principal) -> Iterator[tuple[str, s
 def limit_as_number(limit: float | None) -> float:
     """A limit for comparison; no limit is infinite."""
     return inf if limit is None else limit
+
+
+def _list_pattern_excesses(
+    field: str, own: frozenset[str] | None, wanted: frozenset[str] | None, may_use: Callable[[str], bool]
+) -> Iterator[tuple[str, str]]:
+    if own is not None and wanted is None:
+        yield field, f"your key may use only some {field}; list those that this one may use."
+    # A pattern that another one matches as it is written covers nothing more than that one.
+    elif more := sorted(pattern for pattern in wanted or () if not may_use(pattern)):
+        yield field, f"your key may not use {', '.join(map(repr, more))}."
 
 
 def _list_agent_excesses(holder: Principal, wanted: Principal) -> Iterator[tuple[str, str]]:
@@ -204,6 +210,8 @@ def fill_from_caller(caller: Principal, spec: KeySpec) -> KeySpec:
         changes["agents"] = sorted(caller.agents)
     if "models" not in given and caller.models is not None:
         changes["models"] = sorted(caller.models)
+    if "tools" not in given and caller.tools is not None:
+        changes["tools"] = sorted(caller.tools)
     for field, value in (("agent", caller.agent), ("tier", caller.tier), ("expires_at", to_datetime(caller.expires))):
         if field not in given:
             changes[field] = value

@@ -5,7 +5,7 @@ A driver calls `build_request()` for the body of the next upstream call, passes 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -167,6 +167,9 @@ class TurnLoop:
         own = [position for position, call in enumerate(turn.calls) if call.own]
         results = [*results, *[NOT_RUN] * len(own[MAX_OWN_CALLS:])]
         answered = [OwnResult(at, one.text, one.resources) for at, one in zip(own, results, strict=True)]
+        if added := {name: one for result in results for name, one in result.added.items()}:
+            names = self.plan.own_names.union(added)
+            self.plan = replace(self.plan, own_tools=(*self.plan.own_tools, *added.values()), own_names=names)
         self._hidden.append(HiddenMessage(Raw(turn.message), tuple(answered)))
         self._added.append(turn.message)
         for result in answered:

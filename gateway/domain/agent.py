@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Self
 
+from gateway.domain.name_pattern import matches_pattern
+
 
 class Placement(StrEnum):
     """Where the volatile block goes."""
@@ -24,6 +26,29 @@ class ToolPermission(StrEnum):
     @property
     def strictness(self) -> int:
         return list(ToolPermission).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFilter:
+    """Which tools of servers and endpoints may be used, by patterns of their ids."""
+
+    allow: tuple[str, ...] = ("*",)
+    deny: tuple[str, ...] = ()
+
+    def permits(self, identity: str) -> bool:
+        allowed = any(matches_pattern(pattern, identity) for pattern in self.allow)
+        return allowed and not any(matches_pattern(pattern, identity) for pattern in self.deny)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientToolLimit:
+    """How many of the tools that a request brings itself are sent."""
+
+    narrow: int | None = None  # None: all of them
+    keep: tuple[str, ...] = ()  # names, or patterns, that are always sent
+
+    def is_exceeded(self, count: int) -> bool:
+        return self.narrow is not None and count > self.narrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +198,9 @@ class Agent:
     max_turns: int | None = None
     tool_permission: ToolPermission | None = None
     retain: bool | None = None  # keep what the model fetched in the session
+    tools: ToolFilter = ToolFilter()
+    client_tools: ClientToolLimit = ClientToolLimit()
+    tool_expansion: int = 0  # further searches with results of tools in one exchange
 
 
 @dataclass(frozen=True, slots=True)

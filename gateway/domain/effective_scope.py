@@ -26,3 +26,4 @@ class EffectiveScope:
     languages: frozenset[str] | None = None  # of resources, in lower case; None: any
     readers: frozenset[str] = frozenset()  # the caller's identities that a reader list of a resource names
     inject: bool = True
+    denied: frozenset[str] = frozenset()  # ids of tools that agent, key or session forbid

@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 from gateway.domain.injection import Injection
 from gateway.domain.principal import Principal
+from gateway.domain.resource import Resource
 from gateway.domain.scope import Scope
+from gateway.domain.selection import PlacedResource
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.tool_result import ToolResult
 
@@ -53,6 +55,7 @@ class ToolRun:
     characters: int
     failed: bool
     seconds: float
+    resource: Resource | None = None  # of a tool of a server or endpoint
 
 
 @dataclass(slots=True)
@@ -77,6 +80,8 @@ class Exchange:
     usages: Sequence[dict[str, Any]] = ()  # what each turn of a loop used, as upstreams report it
     usage_event: bytes | None = None  # of a relayed stream: the last events that may report it
     tool_runs: list[ToolRun] = field(default_factory=list)
+    expansions: list[PlacedResource] = field(default_factory=list)  # what results of tools brought
+    omitted_tools: tuple[str, ...] = ()  # the client's own that were not sent
     scope: Scope | None = None
     asked_model: str | None = None
     suggested: str | None = None  # path of other content that the user named
@@ -102,7 +107,10 @@ class Exchange:
 
     def note_tool(self, name: str, arguments: str, result: ToolResult, seconds: float) -> None:
         """Note that a tool of ours was run."""
-        self.tool_runs.append(ToolRun(name, arguments, len(result.text), result.failed, seconds))
+        tools = self.injection.tools if self.injection is not None else None
+        placed = tools.called.get(name) if tools is not None else None
+        resource = placed.candidate.resource if placed is not None else None
+        self.tool_runs.append(ToolRun(name, arguments, len(result.text), result.failed, seconds, resource))
 
     def note_injection(self, injection: Injection) -> None:
         """Note what was placed, at what cost, and what was missing for it."""

@@ -1,10 +1,11 @@
 """The exact text placed, and the tools registered."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from msgspec import Raw
 
-from gateway.domain.selection import Selection
+from gateway.domain.selection import PlacedResource, Selection
 from gateway.domain.session import StickyPick
 
 
@@ -19,15 +20,18 @@ class ClientTools:
 
 @dataclass(frozen=True, slots=True)
 class OwnTools:
-    """Our two tools under the names that are free."""
+    """Our two tools under the names that are free, and those of servers and endpoints."""
 
     get: str
     list: str
-    schemas: tuple[Raw, ...]
+    schemas: tuple[Raw, ...]  # of all that are registered
+    called: Mapping[str, PlacedResource] = field(default_factory=dict)  # those of servers, by the names models use
+    fetches: bool = True  # our two are registered
     names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", frozenset((self.get, self.list)))
+        own = (self.get, self.list) if self.fetches else ()
+        object.__setattr__(self, "names", frozenset((*own, *self.called)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
-"""What a resource is made from besides its own data: a file, a web page, an upload."""
+"""What a resource is made from besides its own data: a file, a web page, an upload, a server's tools."""
 
 from dataclasses import dataclass
+
+from gateway.domain.tool import ToolServerAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,13 @@ class LinkMaterial:
 
     url: str
     interval: float  # seconds between refreshes
+
+
+@dataclass(frozen=True, slots=True)
+class ToolListMaterial:
+    """The tools of an MCP server, which it is asked for in the background."""
+
+    address: ToolServerAddress
 
 
 @dataclass(frozen=True, slots=True)

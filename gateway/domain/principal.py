@@ -46,6 +46,7 @@ class Principal:
     agent: str | None = None  # bound: this agent whatever the request says
     agent_optional: bool = False  # may send requests without an agent although `agents` is limited
     models: frozenset[str] | None = None  # names or patterns; None: any model
+    tools: frozenset[str] | None = None  # ids of tools or patterns; None: any
     rights: frozenset[str] = frozenset()  # "act_as_user", "admin"
     role: Role = Role.CHAT
     groups: frozenset[str] = frozenset()  # `group:` in reader lists; "*" belongs to every group
@@ -67,6 +68,9 @@ class Principal:
         if self.models is None:
             return True
         return len(model) <= MODEL_LENGTH and any(matches_pattern(pattern, model) for pattern in self.models)
+
+    def may_use_tool(self, identity: str) -> bool:
+        return self.tools is None or any(matches_pattern(pattern, identity) for pattern in self.tools)
 
     def readers(self, user: str | None = None) -> frozenset[str]:
         """The identities that reader lists are checked against, with the user that it acts for.

@@ -72,6 +72,7 @@ class Scope:
     bound: bool  # the agent comes with the key and cannot be switched off
     contexts: tuple[str, ...] = ()  # that the request names, for the level `request`
     session: Session | None = None
+    tools: frozenset[str] | None = None  # patterns of the tools that the key may use; None: any
 
     @property
     def selection(self) -> SelectionSettings:

@@ -44,6 +44,8 @@ class Selection:
     stable: tuple[PlacedResource, ...] = ()  # the same from turn to turn
     volatile: tuple[PlacedResource, ...] = ()  # depends on the question
     items: tuple[RequestItem, ...] = ()  # text given by the caller, part of the volatile block
+    tools: tuple[PlacedResource, ...] = ()  # tools of servers and endpoints that are registered
+    waiting: tuple[Omission, ...] = ()  # tools that another question, the caller or another tool may bring
     catalogue: tuple[Omission, ...] = ()  # reachable through the tools
     dropped: tuple[Omission, ...] = ()
     sources: tuple[Assignment, ...] = ()
@@ -61,8 +63,9 @@ class Selection:
 
     def list_reachable(self) -> frozenset[str]:
         """Ids of the resources that the caller may read in this scope, placed or not."""
-        placed = (one.candidate for one in (*self.stable, *self.volatile))
-        left = (one.candidate for one in (*self.catalogue, *self.dropped) if one.reason not in NOT_IN_SCOPE)
+        placed = (one.candidate for one in (*self.stable, *self.volatile, *self.tools))
+        omitted = (*self.catalogue, *self.dropped, *self.waiting)
+        left = (one.candidate for one in omitted if one.reason not in NOT_IN_SCOPE)
         return frozenset(candidate.resource.id for candidate in chain(placed, left))
 
 

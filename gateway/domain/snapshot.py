@@ -12,6 +12,7 @@ from gateway.domain.memory_budget import CachePartition
 from gateway.domain.node import Node
 from gateway.domain.principal import may_read
 from gateway.domain.resource import Resource
+from gateway.domain.tool import CallableTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,11 @@ class Snapshot:
     def expands(self) -> bool:
         """Whether an agent lets picks lead to further ones."""
         return any(agent.selection.expansion.depth for agent in self.agents.values())
+
+    @cached_property
+    def tools(self) -> tuple[Resource, ...]:
+        """Every resource that stands for one tool."""
+        return tuple(one for one in self.resources.values() if isinstance(one.data, CallableTool))
 
     def get_traits(self, context: str) -> ContextTraits:
         """The traits of a context, worked out once."""

@@ -1,6 +1,9 @@
 """What one of our tools answers."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from msgspec import Raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,3 +13,4 @@ class ToolResult:
     text: str
     resources: tuple[str, ...] = ()  # their ids; empty for an error
     failed: bool = False
+    added: Mapping[str, Raw] = field(default_factory=dict)  # definitions of tools that it brings, by name

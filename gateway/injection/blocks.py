@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from gateway.domain.injection import Injection, OwnTools, PlacedTexts
 from gateway.domain.scope import RequestItem
 from gateway.domain.selection import Notice, Omission, PlacedResource, Selection
+from gateway.injection.called_tools import add_called_tools
 from gateway.injection.neutral import neutralize
 from gateway.injection.place import escape_json
 
@@ -51,12 +52,13 @@ def render(
 ) -> Injection:
     """The whole injection; the stable block keeps its bytes."""
     volatile = build_volatile_block(selection.volatile, selection.items, tag)
+    tools = add_called_tools(stable.tools, selection.tools) if selection.tools else stable.tools
     return Injection(
         selection,
         stable.text,
         volatile,
-        stable.tools,
-        stable.tokens + count(volatile),
+        tools,
+        stable.tokens + count(volatile) + sum(one.tokens for one in selection.tools),
         replace(stable.texts, volatile=escape_json(volatile)),
         searchable,
     )

@@ -5,7 +5,16 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from gateway.domain.agent import Agent, Budget, ModelDefaults, Profile, Prompt, SelectionSettings
+from gateway.domain.agent import (
+    Agent,
+    Budget,
+    ClientToolLimit,
+    ModelDefaults,
+    Profile,
+    Prompt,
+    SelectionSettings,
+    ToolFilter,
+)
 from gateway.errors import ALIAS_FAULT, Fault
 from gateway.policies.context_compiler import title_from_alias
 from gateway.policies.files import PolicyEntry
@@ -54,6 +63,9 @@ class AgentCompiler:
             max_turns=shape.max_turns,
             tool_permission=shape.tool_permission,
             retain=shape.retain,
+            tools=ToolFilter(tuple(shape.tools.allow), tuple(shape.tools.deny)),
+            client_tools=ClientToolLimit(shape.client_tools.narrow, tuple(shape.client_tools.keep)),
+            tool_expansion=shape.tool_expansion,
         )
 
     def compile_prompt(self, entry: PolicyEntry) -> Prompt | None:

@@ -1,7 +1,7 @@
 """One entry of the policies, compiled on its own and kept until the entry changes."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from gateway.domain.agent import Agent, Profile, Prompt, SelectionSettings
 from gateway.domain.context import Context
 from gateway.domain.material import LinkMaterial
 from gateway.domain.resource import Resource
+from gateway.domain.tool import CallableTool, ToolServerAddress
 from gateway.errors import Fault
 from gateway.policies.agent_compiler import AgentCompiler
 from gateway.policies.context_compiler import ContextCompiler, ForeignText, PolicySource, TextFinder, TextMaterial
@@ -22,7 +23,9 @@ HASHED_NAMES = {"conflict_key": "clash_key"}  # a snapshot's hash must not chang
 HASHED_FIELDS = tuple((HASHED_NAMES.get(field.name, field.name), field.name) for field in fields(Resource))
 
 # … nor when one is added: these count only where they say something.
-LATER_FIELDS = frozenset({"tool_permission", "retain", "expansion", "enabled", "sticky"})
+LATER_FIELDS = frozenset(
+    {"tool_permission", "retain", "expansion", "enabled", "sticky", "tools", "client_tools", "tool_expansion"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class CompiledEntry:
     reusable: bool = True  # compiling the entry again would give the same, if the texts from elsewhere are the same
     texts: tuple[ForeignText, ...] = ()  # what it was given besides its own data
     validity_bounds: tuple[float, ...] = ()  # when something in it becomes valid or expires
+    servers: Mapping[str, ToolServerAddress] | None = None  # MCP servers by resource id; contexts only
 
     def is_current_for(self, entry: PolicyEntry, find_text: Callable[[TextMaterial], str | None]) -> bool:
         """Whether compiling `entry` would give the same again."""
@@ -89,14 +93,22 @@ def compile_entry(kind: str, entry: PolicyEntry, source: PolicySource, documents
 def _compile_context(entry: PolicyEntry, source: PolicySource, documents: Mapping[str, str]) -> CompiledEntry:
     compiler = ContextCompiler(source, documents)
     context = compiler.compile(entry)
-    digest = compute_digest(context and _to_hashed_form(context, compiler.links))
+    digest = compute_digest(context and _to_hashed_form(context, compiler.links.keys() | compiler.servers.keys()))
     if context is not None and entry.record is not None and entry.record.version > 1:
         resources = tuple(replace(one, version=entry.record.version) for one in context.resources)
         context = replace(context, resources=resources)
     reusable = not (compiler.reads_files or compiler.faults)
     bounds = () if context is None else tuple(_list_validity_bounds(context))
     return CompiledEntry(
-        entry, context, digest, tuple(compiler.faults), compiler.links, reusable, tuple(compiler.texts), bounds
+        entry,
+        context,
+        digest,
+        tuple(compiler.faults),
+        compiler.links,
+        reusable,
+        tuple(compiler.texts),
+        bounds,
+        compiler.servers,
     )
 
 
@@ -106,12 +118,16 @@ def _list_validity_bounds(context: Context) -> Iterator[float]:
         yield from (bound for bound in (one.valid_from, one.valid_until) if bound is not None)
 
 
-def _to_hashed_form(context: Context, links: Mapping[str, LinkMaterial]) -> dict[str, Any]:
-    """A context without the texts of its links, which change on their own, while all replicas need the same hash."""
+def _to_hashed_form(context: Context, unhashed: Collection[str]) -> dict[str, Any]:
+    """A context without the texts of its links and the tools of its servers.
+
+    Those change on their own, while all replicas need the same hash.
+    """
     hashed: dict[str, Any] = {field.name: getattr(context, field.name) for field in fields(context)}
     hashed["resources"] = [
-        {name: getattr(one, field) for name, field in HASHED_FIELDS} | ({"text": None} if one.id in links else {})
+        {name: getattr(one, field) for name, field in HASHED_FIELDS} | ({"text": None} if one.id in unhashed else {})
         for one in context.resources
+        if not (isinstance(one.data, CallableTool) and one.data.server)
     ]
     return hashed
 

@@ -7,14 +7,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gateway.domain.context import Context
-from gateway.domain.material import BlobMaterial, FileMaterial, LinkMaterial
+from gateway.domain.material import BlobMaterial, FileMaterial, LinkMaterial, ToolListMaterial
 from gateway.domain.resource import Mode, Resource, ResourceKind
+from gateway.domain.tool import CallableTool, ToolServerAddress
 from gateway.errors import ALIAS_FAULT, Fault, shorten
 from gateway.policies.files import PolicyEntry, split_entries
 from gateway.policies.materials import Materials
 from gateway.policies.shapes import ContextShape, ResourceShape, find_alias_fault, find_reader_fault
+from gateway.policies.tool_compiler import compile_http_tool, expand_server, find_tool_fault
 from gateway.resources.base import ResourceType
+from gateway.resources.http_tool import HttpToolData
+from gateway.resources.mcp_server import McpServerData
 from gateway.resources.registry import ResourceRegistry
+from gateway.tools.listing import decode_listing
 from gateway.validation import format_suggestion
 
 # What the code of a resource type may raise besides ValueError; it must not end a reload of everything else.
@@ -28,9 +33,10 @@ class PolicySource:
     directory: Path
     types: ResourceRegistry
     materials: Materials
+    workspace: str = ""  # whose policies; "": those of the files
 
 
-TextMaterial = BlobMaterial | LinkMaterial
+TextMaterial = BlobMaterial | LinkMaterial | ToolListMaterial
 
 
 class ForeignText(NamedTuple):
@@ -50,6 +56,8 @@ class TextFinder:
     def find(self, material: TextMaterial) -> str | None:
         if isinstance(material, BlobMaterial):
             return self.documents.get(material.sha256)
+        if isinstance(material, ToolListMaterial):
+            return self.materials.tools(material.address)
         return self.materials.link(material.url)
 
 
@@ -61,6 +69,7 @@ class ContextCompiler:
     documents: Mapping[str, str]  # SHA-256 → text of an uploaded document
     faults: list[Fault] = field(default_factory=list)
     links: dict[str, LinkMaterial] = field(default_factory=dict)  # by resource id
+    servers: dict[str, ToolServerAddress] = field(default_factory=dict)  # by resource id
     texts: list[ForeignText] = field(default_factory=list)  # of documents and links
     file_users: set[str] = field(default_factory=set)  # ids of resources whose text lies in a file
 
@@ -79,6 +88,7 @@ class ContextCompiler:
         if entry.record is None:
             for inner in inner_entries:
                 self.faults.extend(list_reader_faults(inner))
+        self._check_brought(entry, [one for one in resources if one is not None])
         if shape is None:
             return None
         return Context(
@@ -86,7 +96,9 @@ class ContextCompiler:
             name=shape.name or title_from_alias(entry.alias),
             default=shape.default,
             mandatory=shape.mandatory,
-            resources=tuple(resource for resource in resources if resource is not None),
+            resources=tuple(
+                resource for resource in resources if resource is not None for resource in self._expand(resource)
+            ),
             valid_from=_to_timestamp(shape.valid_from),
             valid_until=_to_timestamp(shape.valid_until),
         )
@@ -104,6 +116,9 @@ class ContextCompiler:
         self.faults.extend(faults)
         if shape is None or data is None:
             return None
+        if (fault := find_tool_fault(shape, kind)) is not None:
+            self.faults.append(entry.location.fault(fault))
+            return None
         identity = f"{context}/{entry.alias}"
         try:
             text = self._render(identity, kind, data, entry)
@@ -113,7 +128,25 @@ class ContextCompiler:
         except UNEXPECTED as error:
             self.faults.append(location.fault(f"cannot be rendered: {type(error).__name__}: {shorten(str(error))}"))
             return None
-        return _make_resource(identity, shape, kind, data, text)
+        resource = _make_resource(identity, shape, kind, data, text)
+        return compile_http_tool(resource, data) if isinstance(data, HttpToolData) else resource
+
+    def _expand(self, resource: Resource) -> Iterator[Resource]:
+        """The resource, followed by the tools of its server if it stands for one."""
+        yield resource
+        if isinstance(resource.data, McpServerData) and resource.text is not None:
+            listing = self.source.materials.tools(resource.data.address)
+            yield from expand_server(resource, resource.data, decode_listing(listing) if listing else ())
+
+    def _check_brought(self, entry: PolicyEntry, resources: list[Resource]) -> None:
+        """Endpoints of the same context must exist; what a server has is only known when it answers."""
+        known = {one.id for one in resources}
+        for one in resources:
+            brings = one.data.brings if isinstance(one.data, CallableTool) else ()
+            for position, name in enumerate(brings):
+                if name.startswith(f"{entry.alias}/") and name not in known and "." not in name:
+                    place = entry.location / "resources" / one.id.partition("/")[2] / "data" / "brings" / position
+                    self.faults.append(place.fault(f"there is no tool {name!r}{format_suggestion(name, known)}"))
 
     def _find_type(self, entry: PolicyEntry) -> ResourceType | None:
         alias = entry.data.get("type") if isinstance(entry.data, dict) else None
@@ -134,11 +167,20 @@ class ContextCompiler:
             return kind.render(data, self._read_file(material.path, entry))
         text = TextFinder(self.source.materials, self.documents).find(material)
         self.texts.append(ForeignText(material, text))
-        if isinstance(material, LinkMaterial):
+        if isinstance(material, ToolListMaterial):
+            self._check_server(material.address)
+            self.servers[identity] = material.address
+        elif isinstance(material, LinkMaterial):
             self.links[identity] = material
         elif text is None:
             raise ValueError(f"there is no uploaded document {material.sha256!r}")
         return None if text is None else kind.render(data, text)
+
+    def _check_server(self, address: ToolServerAddress) -> None:
+        known = self.source.materials.list_servers(self.source.workspace)
+        if address.name and address.name not in known:
+            hint = format_suggestion(address.name, known)
+            raise ValueError(f"there is no server {address.name!r} under tool_servers in the configuration{hint}")
 
     def _read_file(self, written: str, entry: PolicyEntry) -> str:
         # Stored entries have no lines. Callers of the API must not be able to read the server's files.
@@ -168,13 +210,14 @@ def list_reader_faults(entry: PolicyEntry) -> Iterator[Fault]:
 
 def _make_resource(identity: str, shape: ResourceShape, kind: ResourceType, data: Any, text: str | None) -> Resource:
     context, _, alias = identity.partition("/")
+    default = ResourceKind.TOOL if kind.is_tool else None
     return Resource(
         id=identity,
         context=context,
         type=shape.type,
         name=shape.name or title_from_alias(alias),
         mode=shape.mode,
-        kind=shape.kind or (ResourceKind.RULE if shape.mode is Mode.ALWAYS else ResourceKind.REFERENCE),
+        kind=shape.kind or default or (ResourceKind.RULE if shape.mode is Mode.ALWAYS else ResourceKind.REFERENCE),
         description=shape.description,
         languages=tuple(shape.languages),
         conflict_key=shape.key or kind.conflict_key,

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from gateway.domain.material import LinkMaterial
 from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
+from gateway.domain.tool import ToolServerAddress
 from gateway.errors import Faults
+from gateway.policies.compiled_entry import CompiledEntry
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import FilePolicies
 from gateway.policies.shapes import find_reader_fault
@@ -24,6 +26,13 @@ class LinkUse(NamedTuple):
     workspace: str  # "": the resource is in a file, which all workspaces share
     resource: str  # `context/resource`
     link: LinkMaterial
+
+
+class ServerUse(NamedTuple):
+    """A resource that names an MCP server."""
+
+    workspace: str  # "": the resource is in a file, which all workspaces share
+    resource: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +66,30 @@ class PolicyGeneration:
     def links(self) -> dict[str, list[LinkUse]]:
         """The external links that policies name, by URL."""
         uses: dict[str, list[LinkUse]] = {}
-        shared = {} if self.files is None else self.files.policies.compiled["contexts"]
-        groups = [("", shared), *((name, one.contexts) for name, one in self.workspaces.items())]
-        for workspace, contexts in groups:
+        for workspace, contexts in self._list_contexts():
             for compiled in contexts.values():
                 for resource, link in (compiled.links or {}).items():
                     uses.setdefault(link.url, []).append(LinkUse(workspace, resource, link))
         return uses
+
+    def list_tool_servers(self) -> dict[ToolServerAddress, list[ServerUse]]:
+        """The MCP servers that policies name."""
+        uses: dict[ToolServerAddress, list[ServerUse]] = {}
+        for workspace, contexts in self._list_contexts():
+            for compiled in contexts.values():
+                for resource, address in (compiled.servers or {}).items():
+                    uses.setdefault(address, []).append(ServerUse(workspace, resource))
+        return uses
+
+    def list_server_users(self, addresses: Collection[ToolServerAddress]) -> list[str]:
+        """The workspaces that use one of these servers; "": the files, which all share."""
+        uses = self.list_tool_servers()
+        return sorted({use.workspace for address in addresses for use in uses.get(address, ())})
+
+    def _list_contexts(self) -> list[tuple[str, Mapping[str, CompiledEntry]]]:
+        """The compiled contexts of the files and of each workspace."""
+        shared = {} if self.files is None else self.files.policies.compiled["contexts"]
+        return [("", shared), *((name, one.contexts) for name, one in self.workspaces.items())]
 
     def list_expired(self, now: float) -> list[str]:
         """The workspaces in which something has become valid or expired since they were built."""
@@ -147,7 +173,8 @@ class GenerationBuilder:
         """A workspace with its stored policies and, if given, changes to them; not yet assembled."""
         entries = generation.stored.preview_entries(name, changes or {})
         former = generation.faulty.get(name) or generation.workspaces.get(name)
-        return Workspace.build(entries, generation.loaded_files, self._source, former)
+        source = replace(self._source, workspace=name)
+        return Workspace.build(entries, generation.loaded_files, source, former)
 
 
 def describe_bare_readers(snapshot: Snapshot) -> str | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from gateway.domain.record import Author, FeedPosition, Record, RecordBatch, RecordWrite
 from gateway.domain.snapshot import ServedSnapshots, Snapshot
+from gateway.domain.tool import ToolServerAddress
 from gateway.errors import Faults, ServiceUnavailable, StoreError, VersionConflict, WorkspaceBusy
 from gateway.fair_queue import FairThreads, QueueBounds
 from gateway.ids import make_id
@@ -18,7 +19,7 @@ from gateway.policies.assembly import assemble
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import FilePolicies, FilePolicyReader
 from gateway.policies.files import SECTIONS
-from gateway.policies.generation import GenerationBuilder, LinkUse, PolicyGeneration, WorkspaceBuild
+from gateway.policies.generation import GenerationBuilder, LinkUse, PolicyGeneration, ServerUse, WorkspaceBuild
 from gateway.policies.quotas import Quotas, QuotaUse
 from gateway.policies.workspace import Changes, StoredPolicies, WorkspaceEntries
 from gateway.policies.workspace_builds import WorkspaceBuilds
@@ -133,6 +134,10 @@ class PolicyRepository:
         """The external links that policies name, by URL, each with the resources that use it."""
         return self._now.links()
 
+    def list_tool_servers(self) -> dict[ToolServerAddress, list[ServerUse]]:
+        """The MCP servers that policies name, each with the resources that do."""
+        return self._now.list_tool_servers()
+
     def watch(self, notify: Callable[[], None]) -> None:
         """Call `notify` when other policies serve, before the caller that caused it continues."""
         self._watchers.append(notify)
@@ -189,7 +194,13 @@ class PolicyRepository:
 
     async def update_links(self, urls: Collection[str], *workspaces: str) -> None:
         """Use the new texts of these links; returns once these workspaces use them, the others follow."""
-        users = self._now.list_link_users(urls)
+        await self._update_users(self._now.list_link_users(urls), workspaces)
+
+    async def update_tools(self, addresses: Collection[ToolServerAddress], *workspaces: str) -> None:
+        """Use the new lists of these servers; returns once these workspaces use them, the others follow."""
+        await self._update_users(self._now.list_server_users(addresses), workspaces)
+
+    async def _update_users(self, users: Sequence[str], workspaces: Sequence[str]) -> None:
         if "" in users:
             await self.reload(wait=False)
         else:

@@ -192,6 +192,20 @@ class ProfileShape(SamplingShape):
     pass
 
 
+class ToolFilterShape(Shape):
+    """Patterns of the ids of tools."""
+
+    allow: Strings = Field(default_factory=lambda: ["*"])
+    deny: Strings = Field(default_factory=list)
+
+
+class ClientToolsShape(Shape):
+    """What becomes of the tools that a request brings itself."""
+
+    narrow: Whole | None = Field(None, ge=1, le=128)  # at most so many are sent, the most relevant
+    keep: Strings = Field(default_factory=list)  # names or patterns of those that are always sent
+
+
 class AgentShape(SamplingShape):
     description: str = ""
     instructions: str = ""
@@ -201,6 +215,9 @@ class AgentShape(SamplingShape):
     max_turns: Whole | None = Field(None, ge=1, le=50)
     tool_permission: ToolPermission | None = None
     retain: Retain | None = None
+    tools: ToolFilterShape = Field(default_factory=ToolFilterShape)
+    client_tools: ClientToolsShape = Field(default_factory=ClientToolsShape)
+    tool_expansion: Whole = Field(0, ge=0, le=3)
 
 
 class PromptShape(Shape):

@@ -4,20 +4,40 @@ from typing import Any
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.injection import Injection
+from gateway.domain.resource import Resource, ResourceKind
 from gateway.domain.selection import Omission, PlacedResource, Selection
+from gateway.domain.tool import CallableTool
+
+MAX_TOOL_NAMES, MAX_TOOL_NAME = 512, 64  # of a client's tools, and characters of each
 
 MAX_NAME = 512  # characters of a name that the caller chose
 
 
 def describe_injected(selection: Selection) -> list[dict[str, Any]]:
-    """The resources whose text was placed, in their order."""
-    placed = (*selection.stable, *selection.volatile)
+    """The resources whose text was placed, in their order, then the tools that were registered."""
+    placed = (*selection.stable, *selection.volatile, *selection.tools)
     return [describe_placed(selection, one, position) for position, one in enumerate(placed)]
+
+
+def describe_dropped(selection: Selection) -> list[dict[str, Any]]:
+    """What was left out, and the tools that a search looked at and did not find relevant."""
+    looked_at = (one for one in selection.waiting if one.candidate.score is not None or one.reason == "over_budget")
+    return [describe_omission(selection, left) for left in (*selection.dropped, *looked_at)]
+
+
+def describe_omitted_tools(names: tuple[str, ...]) -> dict[str, Any]:
+    """The client's own tools that were not sent; a client may name many, and name them anything."""
+    return {"omitted": len(names), "names": [name[:MAX_TOOL_NAME] for name in names[:MAX_TOOL_NAMES]]}
+
+
+def name_server(resource: Resource) -> str | None:
+    """The resource of the server that a tool belongs to."""
+    return resource.data.server or None if isinstance(resource.data, CallableTool) else None
 
 
 def describe_candidate(candidate: Candidate) -> dict[str, Any]:
     resource = candidate.resource
-    return {
+    described = {
         "id": resource.id,
         "name": resource.name,
         "type": resource.type,
@@ -35,6 +55,7 @@ def describe_candidate(candidate: Candidate) -> dict[str, Any]:
         "reason": None,
         "why": candidate.why,
     }
+    return described | {"server": name_server(resource)} if resource.kind is ResourceKind.TOOL else described
 
 
 def describe_placed(selection: Selection, placed: PlacedResource, position: int) -> dict[str, Any]:
@@ -63,11 +84,12 @@ def describe_warnings(selection: Selection) -> list[dict[str, Any]]:
 
 
 def summarize_tokens(injection: Injection) -> dict[str, Any]:
-    """What the injection costs; the catalogue and the tools are not charged to the budget."""
+    """What the injection costs; the catalogue and our own two tools are not charged to the budget."""
     selection = injection.selection
     categories = {
         "always": sum(placed.tokens for placed in selection.stable),
         "named": sum(placed.tokens for placed in selection.volatile),
+        "tools": sum(placed.tokens for placed in selection.tools),
     }
     total, spent = injection.tokens, sum(categories.values())
     return {

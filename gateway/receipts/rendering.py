@@ -17,11 +17,14 @@ from gateway.domain.scope import Scope
 from gateway.ids import read_id_time
 from gateway.receipts.items import (
     MAX_NAME,
+    describe_dropped,
     describe_injected,
     describe_items,
-    describe_omission,
+    describe_omitted_tools,
+    describe_placed,
     describe_sources,
     describe_warnings,
+    name_server,
     summarize_tokens,
 )
 from gateway.receipts.prices import PriceTable, count_tokens, read_count
@@ -92,6 +95,11 @@ class ReceiptRenderer:
         details["turns"] = self._describe_turns(exchange, usage)
         details["tools"] = tools
         details["timings"] = describe_timings(exchange, pending.seconds)
+        if exchange.omitted_tools:
+            details["client_tools"] = describe_omitted_tools(exchange.omitted_tools)
+        if exchange.expansions and exchange.injection is not None:
+            chosen = exchange.injection.selection
+            details["expanded"] = [describe_placed(chosen, one, at) for at, one in enumerate(exchange.expansions)]
         if pending.text is not None:
             details["text"] = self._describe_text(pending.text, exchange)
         summary = summarize(pending) | {
@@ -153,9 +161,11 @@ class ReceiptRenderer:
         asked = read_resource_id(result.arguments)
         # Any other id is text that the model made up.
         known = asked if described is not None and asked in described.known else None
+        tool = result.resource
         entry: dict[str, Any] = {
             "name": result.name,
-            "resource": known,
+            "resource": known if tool is None else tool.id,
+            "server": None if tool is None else name_server(tool),
             "characters": result.characters,
             "failed": result.failed,
             "ms": to_ms(result.seconds),
@@ -176,14 +186,14 @@ class ReceiptRenderer:
 
 def describe_injection(injection: Injection) -> InjectionDescription:
     selection = injection.selection
-    placed = tuple(one.candidate.resource.id for one in (*selection.stable, *selection.volatile))
+    placed = tuple(one.candidate.resource.id for one in (*selection.stable, *selection.volatile, *selection.tools))
     offered = [left.candidate.resource.id for left in selection.catalogue]
     described = {
         "selection": {
             "injected": describe_injected(selection),
             "items": describe_items(selection),
             "catalogue": offered,
-            "dropped": [describe_omission(selection, left) for left in selection.dropped],
+            "dropped": describe_dropped(selection),
         },
         "sources": describe_sources(selection),
         "tokens": summarize_tokens(injection),

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from gateway.domain.material import BlobMaterial, FileMaterial, LinkMaterial
+from gateway.domain.material import BlobMaterial, FileMaterial, LinkMaterial, ToolListMaterial
 
 
 class ResourceType:
@@ -15,8 +15,9 @@ class ResourceType:
     description: ClassVar[str]
     data: ClassVar[type[BaseModel]]
     conflict_key: ClassVar[str | None] = None  # default key; resources with the same type and key exclude each other
+    is_tool: ClassVar[bool] = False  # something to call, of which no text is placed
 
-    def material(self, data: Any) -> FileMaterial | LinkMaterial | BlobMaterial | None:
+    def material(self, data: Any) -> FileMaterial | LinkMaterial | BlobMaterial | ToolListMaterial | None:
         """What has to be read or fetched before `render` can be called, if anything."""
         return None
 

@@ -8,13 +8,23 @@ from gateway.resources.brand_voice import BrandVoiceType
 from gateway.resources.document import DocumentType
 from gateway.resources.external_link import ExternalLinkType
 from gateway.resources.glossary import GlossaryType
+from gateway.resources.http_tool import HttpToolType
+from gateway.resources.mcp_server import McpServerType
 from gateway.resources.text import TextType
 
 GROUP = "gateway.plugins"
 PREFIX = "resource-"  # the group contains other extension points too
 
 # As in pyproject; a source tree that was never installed has no entry points of its own.
-BUILT_IN: tuple[type[ResourceType], ...] = (BrandVoiceType, TextType, DocumentType, ExternalLinkType, GlossaryType)
+BUILT_IN: tuple[type[ResourceType], ...] = (
+    BrandVoiceType,
+    TextType,
+    DocumentType,
+    ExternalLinkType,
+    GlossaryType,
+    McpServerType,
+    HttpToolType,
+)
 
 # What importing somebody else's module may reasonably raise.
 PLUGIN_ERRORS = (

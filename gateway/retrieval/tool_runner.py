@@ -1,7 +1,7 @@
-"""The gateway's own two tools: what they can reach in one exchange, and what they answer."""
+"""The gateway's own two tools: what they can reach in one exchange, and what they answer; others are called."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Protocol, TypeVar
@@ -11,6 +11,7 @@ import msgspec
 from gateway.domain.injection import OwnTools
 from gateway.domain.resource import Resource
 from gateway.domain.selection import Selection
+from gateway.domain.tool import CallableTool, ToolOutcome
 from gateway.domain.tool_result import ToolResult
 from gateway.errors import shorten
 
@@ -46,11 +47,14 @@ class ResourceFinder(Protocol):
         ...
 
 
+CallTool = Callable[[CallableTool, str], Awaitable[ToolOutcome]]
+
+
 class ToolCallError(Exception):
     """Why a call failed, in words for the model, so that it can call again."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ToolRunner:
     """Runs calls over the resources of one selection; for it no others exist, whatever id is asked for."""
 
@@ -58,15 +62,24 @@ class ToolRunner:
     tools: OwnTools
     clean: Callable[[str], str]  # makes a text inert, as in the blocks
     finder: ResourceFinder | None = None  # None: queries are matched by words
+    call: CallTool | None = None  # runs tools of servers and endpoints
 
     async def run(self, name: str, arguments: str) -> ToolResult:
         """The result of one call; errors are results too."""
+        placed = self.tools.called.get(name)
+        if placed is not None and self.call is not None:
+            return await self._call(placed.candidate.resource, arguments, self.call)
         try:
             if name == self.tools.get:
                 return await self._get(decode_arguments(arguments, GetArguments))
             return await self._list(decode_arguments(arguments, ListArguments))
         except ToolCallError as fault:
             return ToolResult(f"Error: {fault}", failed=True)
+
+    async def _call(self, tool: Resource, arguments: str, call: CallTool) -> ToolResult:
+        outcome = await call(tool.data, arguments)
+        text = self.clean(outcome.text)
+        return ToolResult(f"Error: {text}" if outcome.failed else text, (tool.id,), outcome.failed)
 
     async def _get(self, arguments: GetArguments) -> ToolResult:
         resource = self._find(arguments.resource_id)

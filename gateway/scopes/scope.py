@@ -49,6 +49,7 @@ def build_scope(
         bound=bound,
         contexts=find_contexts(asked, readers, snapshot) if asked.contexts else (),
         session=session,
+        tools=principal.tools,
     )
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gateway.domain.candidate import Assignment, Candidate
-from gateway.domain.resource import Mode
+from gateway.domain.resource import Mode, ResourceKind
 from gateway.domain.scope import Scope
 from gateway.domain.search import SearchResult
 from gateway.domain.selection import Notice, Omission, PlacedResource, Selection
+from gateway.selection.tool_rules import add_brought, list_waiting
 from gateway.selection.truncate import truncate
 
 WORTH_CUTTING = 50  # tokens that must remain for a truncated text to be of use
@@ -22,12 +23,15 @@ class Pricing:
 
     cost: EntryCost
     known: dict[str, int] = field(default_factory=dict)  # tokens by resource id
+    definition_cost: Callable[[str], int] = len  # definition of a tool → tokens
 
     def price(self, candidate: Candidate) -> int:
         resource = candidate.resource
         tokens = self.known.get(resource.id)
         if tokens is None:
-            tokens = self.known[resource.id] = self.cost(resource.name, resource.text or "")
+            text = resource.text or ""
+            tokens = self.definition_cost(text) if is_tool(candidate) else self.cost(resource.name, text)
+            self.known[resource.id] = tokens
         return tokens
 
 
@@ -76,6 +80,10 @@ def propose(
     return Proposal(tuple(ranked), tuple(dropped), sources, degraded)
 
 
+def is_tool(candidate: Candidate) -> bool:
+    return candidate.resource.kind is ResourceKind.TOOL
+
+
 def is_searchable(candidate: Candidate) -> bool:
     return candidate.resource.mode is Mode.SEMANTIC and not candidate.named
 
@@ -104,6 +112,8 @@ class ScopeFills(NamedTuple):
     named: CategoryFill
     room: int
     offered: Offer
+    tools: CategoryFill
+    callable: Sequence[Candidate] = ()  # all tools in reach
 
 
 def select(
@@ -113,23 +123,30 @@ def select(
 
     Semantic resources stay in the catalogue whether they are picked or not, so that it is the same from turn to turn.
     """
-    stable, volatile, room, offered = fills if fills is not None else fill_scope(proposal, terms)
-    picks = fill_picks(proposal, found, room, terms) if found is not None else NO_PICKS
+    stable, volatile, room, offered, tools, reachable = fills if fills is not None else fill_scope(proposal, terms)
+    taken = frozenset(one.candidate.resource.id for one in tools.placed)
+    picks = fill_picks(proposal, found, room, terms, taken) if found is not None else NO_PICKS
+    registered = tuple(one for one in picks.fill.placed if is_tool(one.candidate))
     return Selection(
         stable=stable.placed,
-        volatile=(*volatile.placed, *picks.fill.placed),
+        volatile=(*volatile.placed, *(one for one in picks.fill.placed if not is_tool(one.candidate))),
+        tools=(*tools.placed, *registered),
+        waiting=tuple(map(picks.explain, list_waiting(reachable, (*tools.placed, *registered)))) if reachable else (),
         catalogue=tuple(picks.explain(one) for one in offered.catalogue),
-        dropped=tuple(picks.explain(one) for one in offered.dropped if one.candidate.resource.id not in picks.placed),
+        dropped=(
+            *(picks.explain(one) for one in offered.dropped if one.candidate.resource.id not in picks.placed),
+            *tools.left,
+        ),
         sources=proposal.sources,
         budget=terms.budget,
-        warnings=(*stable.warnings, *volatile.warnings, *picks.fill.warnings),
+        warnings=(*stable.warnings, *volatile.warnings, *tools.warnings, *picks.fill.warnings),
         degraded=proposal.degraded | picks.degraded,
     )
 
 
 def fill_scope(proposal: Proposal, terms: SelectionTerms) -> ScopeFills:
     """What is placed whatever is asked; truncating a long text takes time, so a scope does it once."""
-    ranked = proposal.candidates
+    ranked = [candidate for candidate in proposal.candidates if not is_tool(candidate)]
     always = [candidate for candidate in ranked if candidate.resource.mode is Mode.ALWAYS]
     named = [candidate for candidate in ranked if candidate.resource.mode is not Mode.ALWAYS and candidate.named]
     stable = fill(always, terms.budget, "always", terms.pricing)
@@ -140,12 +157,23 @@ def fill_scope(proposal: Proposal, terms: SelectionTerms) -> ScopeFills:
     if not terms.offers:  # nothing more can be had of what was truncated, so it does not keep others out
         left -= {one.candidate.resource.id for one in (*stable.placed, *volatile.placed)}
     room = 0 if left else max(0, terms.budget - stable.spent - volatile.spent)
-    return ScopeFills(stable, volatile, room, offer(proposal, (stable, volatile), terms.offers))
+    callable_ = [candidate for candidate in proposal.candidates if is_tool(candidate)]
+    tools = fill_tools(callable_, room, terms) if callable_ else NO_TOOLS
+    room = 0 if tools.left and terms.offers else max(0, room - tools.spent)
+    return ScopeFills(stable, volatile, room, offer(proposal, (stable, volatile), terms.offers), tools, callable_)
+
+
+def fill_tools(tools: Sequence[Candidate], room: int, terms: SelectionTerms) -> CategoryFill:
+    """The tools that are registered whatever is asked, and what those bring; none if none can be registered."""
+    wanted = add_brought([one for one in tools if one.named or one.resource.mode is Mode.ALWAYS], tools)
+    if terms.offers:
+        return fill(wanted, room, "tools", terms.pricing)
+    return CategoryFill((), tuple(Omission(one, "no_tools") for one in wanted), 0)
 
 
 def offer(proposal: Proposal, fills: Sequence[CategoryFill], offers: bool) -> Offer:
     """Without tools, everything that was not placed at least in part is dropped."""
-    ranked = proposal.candidates
+    ranked = [candidate for candidate in proposal.candidates if not is_tool(candidate)]
     waiting = (Omission(one) for one in ranked if one.resource.mode is not Mode.ALWAYS and not one.named)
     catalogue = [*waiting, *(left for filled in fills for left in filled.left)]
     if offers:
@@ -234,7 +262,9 @@ class PickOutcome:
         return Omission(candidate, reason)
 
 
-def fill_picks(proposal: Proposal, found: SearchResult, room: int, terms: SelectionTerms) -> PickOutcome:
+def fill_picks(
+    proposal: Proposal, found: SearchResult, room: int, terms: SelectionTerms, taken: frozenset[str] = frozenset()
+) -> PickOutcome:
     """Place what a search found within the remaining budget.
 
     The scarcer the room, the fewer come in: a good one whole says more than several cut short.
@@ -245,12 +275,16 @@ def fill_picks(proposal: Proposal, found: SearchResult, room: int, terms: Select
     reasons: dict[str, str | None] = {}
     for pick in found.picks:
         candidate = searchable.get(pick.resource)
-        if candidate is None:
+        if candidate is None or pick.resource in taken:
             continue
         if pick.needs and pick.needs >= share and not is_fixed(candidate):
             reasons[pick.resource] = "over_budget"
         else:
             worth.append(replace(candidate, score=pick.score, via=pick.via, why=pick.why))
+    if not terms.offers:
+        worth = [one for one in worth if not is_tool(one)]
+    elif any(map(is_tool, worth)):
+        worth = add_brought(worth, [one for one in proposal.candidates if one.resource.id not in taken])
     filled = fill(worth, room, "semantic", terms.pricing)
     reasons |= {left.candidate.resource.id: left.reason for left in filled.left}
     scores = {**dict(found.scores), **{pick.resource: pick.score for pick in found.picks}}
@@ -264,4 +298,5 @@ def sort_catalogue(catalogue: Iterable[Omission], ranked: Sequence[Candidate]) -
     return sorted(catalogue, key=lambda left: position[left.candidate.resource.id])
 
 
+NO_TOOLS = CategoryFill((), (), 0)
 NO_PICKS = PickOutcome(CategoryFill((), (), 0))

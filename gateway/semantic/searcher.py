@@ -25,6 +25,10 @@ class SemanticSearcher(Protocol):
         """The passages of a resource that answer a tool's query, best first; [] if it cannot tell now."""
         ...
 
+    async def score_texts(self, workspace: str, query: Query, texts: Sequence[str]) -> list[float] | None:
+        """How near each of some texts is to a query; None if it cannot tell now."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceSearcher:

@@ -155,6 +155,13 @@ class SemanticService:
         """The stored vectors among these; raises StoreError."""
         return await self._vectors.get_many(keys) if self._vectors is not None and keys else {}
 
+    async def score_texts(self, workspace: str, query: Query, texts: Sequence[str]) -> list[float] | None:
+        if self.engine is None or self.embedder is None:
+            self.enable()
+            return None
+        within = self._settings.milliseconds / 1000
+        return await self.engine.scores.score(self.embedder, workspace, query, texts, within)
+
     async def close(self) -> None:
         if self.embedder is not None:
             await self.embedder.close()

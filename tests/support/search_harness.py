@@ -84,7 +84,8 @@ def resource(
     facts: dict[str, Any] = {"languages": (), "conflict_key": None, "priority": 100, "required": False}
     more: dict[str, Any] = {"readers": (), "truncate": "none", "data": None, "description": "", "mandatory": False}
     return Resource(
-        id=name, context=name.split("/")[0], type="text", name=text, mode=mode, kind=kind, text="",
+        id=name, context=name.split("/")[0], type="text", name=text, mode=mode, kind=kind,
+        text="{}" if kind is ResourceKind.TOOL else "",  # the schema of a tool is not what it is found by
         examples=tuple(examples), **facts, **more,
     )  # fmt: skip
 

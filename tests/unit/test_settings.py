@@ -219,7 +219,7 @@ def list_given_paths(data: object, prefix: tuple[str, ...] = ()) -> set[tuple[st
         return {path for value in data for path in list_given_paths(value, (*prefix, "*"))}
     if not isinstance(data, dict):
         return set()
-    step = "*" if prefix in (("upstreams",), ("prices",)) else None
+    step = "*" if prefix in (("upstreams",), ("prices",), ("tool_servers",)) else None
     return {(*prefix, step or key) for key in data}.union(
         *(list_given_paths(value, (*prefix, step or key)) for key, value in data.items())
     )

@@ -25,14 +25,21 @@ def found(words: str, **more: Any) -> dict[str, Any]:
     return text(words, name=words, mode="semantic", **more)
 
 
+def callable_(words: str) -> dict[str, Any]:
+    """A tool that is found by these words."""
+    first, _, others = words.partition(" ")
+    data = {"url": "https://example.com/"}
+    return {"type": "http-tool", "name": first, "description": others, "mode": "semantic", "data": data}
+
+
 RESOURCES: dict[str, Any] = {
     "near": found(NEAR),
     "middle": found(MIDDLE),
     "far": found(FAR),
-    "near-tool": found(f"{NEAR} tool", kind="tool"),
-    "far-tool": found(f"{FAR} tool", kind="tool"),
+    "near-tool": callable_(f"{NEAR} tool"),
+    "far-tool": callable_(f"{FAR} tool"),
 }
-TOOLS = {f"{NEAR} tool", f"{FAR} tool"}
+TOOLS = {"near-tool", "far-tool"}
 POLICIES: dict[str, Any] = {
     "contexts": {"all": {"resources": RESOURCES}},
     "agents": {
@@ -64,7 +71,8 @@ async def placed(gateway: Client, upstream: Upstream, agent: str, **selection: A
     """How many texts and how many tools a question got."""
     more = {"context": {"selection": selection}} if selection else {}
     _, names = await ask_and_list_injected(gateway, upstream, ASKED, agent=agent, **more)
-    return len(set(names) - TOOLS), len(set(names) & TOOLS)
+    offered = {tool["function"]["name"] for tool in upstream.requests[-1].get("tools", ())}
+    return len(set(names)), len(offered & TOOLS)
 
 
 async def test_everything_near_is_placed_where_nobody_says_otherwise(gateway: Client, upstream: Upstream) -> None:

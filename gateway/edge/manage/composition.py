@@ -11,6 +11,7 @@ from gateway.control.keys import Keys
 from gateway.control.links import Links
 from gateway.control.services import ControlServices
 from gateway.control.sessions import SessionManager
+from gateway.control.tool_servers import ToolServerViews
 from gateway.edge.manage.app import build_api_app
 from gateway.edge.manage.audit import AuditRoutes
 from gateway.edge.manage.bundle import BundleRoutes
@@ -30,6 +31,7 @@ from gateway.edge.manage.resources import ResourceRoutes
 from gateway.edge.manage.routes import RouteGroup
 from gateway.edge.manage.search import SearchRoutes
 from gateway.edge.manage.sessions import SessionRoutes
+from gateway.edge.manage.tool_servers import ToolServerRoutes
 from gateway.edge.manage.usage import UsageRoutes
 from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
@@ -75,6 +77,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         *build_context_routes(services),
         ResourceRoutes(services.objects, services.contexts, parts.links),
         LinkRoutes(Links(parts.policies, parts.links, services.contexts)),
+        ToolServerRoutes(ToolServerViews(parts.policies, parts.pipeline.tools.servers)),
         *build_object_routes("profiles", PROFILE_MODELS, services),
         *build_object_routes("agents", AGENT_MODELS, services),
         *build_object_routes("prompts", PROMPT_MODELS, services),

@@ -35,6 +35,7 @@ class KeyView(BaseModel):
     agent: str | None = Field(description="The agent of all its requests, whatever they name.")
     agent_optional: bool = Field(description="Whether requests without an agent are allowed although `agents` is set.")
     models: list[str] | None = Field(description="The models that it may use, `*` standing for any text; null: all.")
+    tools: list[str] | None = Field(description="The tools that it may use, by ids or patterns; null: all.")
     groups: list[str] = Field(description="Groups that it belongs to in reader lists; `*`: every group.")
     tier: str | None
     limits: LimitsShape

@@ -69,6 +69,7 @@ class ResolvedResource(BaseModel):
     name: str
     type: str
     kind: Literal["rule", "reference", "tool"]
+    server: str | None = Field(None, description="Of a tool: the resource of the MCP server that it belongs to.")
     mode: Literal["always", "semantic", "on_demand", "manual"]
     via: str
     level: str

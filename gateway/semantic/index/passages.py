@@ -36,7 +36,12 @@ def split_resources(resources: Iterable[Resource]) -> list[Passage]:
 
 def is_indexed(resource: Resource) -> bool:
     """Whether there is something to find: text that is neither always placed nor only named by hand."""
-    return resource.mode in INDEXED and resource.text is not None
+    return resource.mode in INDEXED and resource.text is not None and not is_server(resource)
+
+
+def is_server(resource: Resource) -> bool:
+    """Whether it only stands for the tools of a server, which are indexed themselves."""
+    return resource.kind is ResourceKind.TOOL and not resource.text
 
 
 def _split_resource(resource: Resource) -> Iterator[Passage]:
@@ -51,6 +56,8 @@ def _split_resource(resource: Resource) -> Iterator[Passage]:
 def compose_text(resource: Resource) -> str:
     """The text a resource is found by: its name and description say what its body often does not."""
     head = f"{resource.name}: {resource.description}" if resource.description else resource.name
+    if resource.kind is ResourceKind.TOOL:  # its text is a schema
+        return head
     return f"{head}\n\n{resource.text or ''}"
 
 

@@ -10,7 +10,7 @@ from gateway.resources.base import ResourceType
 from gateway.resources.registry import BUILT_IN, ResourceRegistry, load_registry
 from gateway.resources.text import TextType
 
-BUILT_IN_ALIASES = ("brand-voice", "text", "document", "external-link", "glossary")
+BUILT_IN_ALIASES = ("brand-voice", "text", "document", "external-link", "glossary", "mcp-server", "http-tool")
 
 
 class Haiku(ResourceType):

@@ -1,0 +1,79 @@
+"""Further context from what a tool answered: its text is one more query, within bounds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from gateway.builder.context_builder import ContextBuilder, ContextOrder
+from gateway.domain.injection import Injection, OwnTools
+from gateway.domain.resource import ResourceKind
+from gateway.domain.search import Pick
+from gateway.domain.selection import PlacedResource
+from gateway.domain.tool_result import ToolResult
+from gateway.injection.blocks import format_entry
+from gateway.injection.called_tools import extend_called_tools
+from gateway.semantic.search.sentences import split_query
+
+LOOKED_AT = 4000  # characters of a result that are searched with
+VIA = "tool_result"
+
+
+@dataclass(slots=True)
+class ResultExpansion:
+    """The searches of one exchange; all of them share what is left of the budget."""
+
+    builder: ContextBuilder
+    order: ContextOrder
+    injection: Injection
+    tools: OwnTools  # that are registered by now
+    names: frozenset[str]  # of the client's own tools
+    left: int  # searches
+    _taken: set[str] = field(default_factory=set)  # ids that this exchange has already
+    _room: int = -1  # tokens; -1: not worked out yet
+
+    async def expand(self, name: str, result: ToolResult) -> ToolResult:
+        """The result of a tool with what is relevant to it and not there yet: texts after it, tools from now on."""
+        selection, semantic = self.injection.selection, self.builder.semantic
+        if self.left <= 0 or semantic is None or not self.injection.searchable:
+            return result
+        self.left -= 1
+        if self._room < 0:
+            before = (*selection.stable, *selection.volatile, *selection.tools)
+            self._taken = {one.candidate.resource.id for one in before}
+            self._room = max(0, selection.budget - sum(one.tokens for one in before))
+        query, order = split_query(result.text[:LOOKED_AT]), self.order
+        found = await semantic.collect(order.workspace, order.scope, query, self.injection.searchable)
+        placed = await self.builder.threads.run(order.workspace, self._place, name, found.picks)
+        order.exchange.expansions += placed
+        return self._add(result, placed)
+
+    def _place(self, name: str, picks: Sequence[Pick]) -> list[PlacedResource]:
+        """The picks that fit; counting tokens takes time, so this runs in a thread."""
+        selection, counter = self.injection.selection, self.builder.counter
+        known = {one.candidate.resource.id: one.candidate for one in (*selection.catalogue, *selection.waiting)}
+        placed: list[PlacedResource] = []
+        for pick in picks:
+            candidate = known.get(pick.resource)
+            if candidate is None or pick.resource in self._taken:
+                continue
+            text = candidate.resource.text or ""
+            tokens = counter.count(text, counter.family(self.order.model))
+            if tokens > self._room:
+                continue
+            self._taken.add(pick.resource)
+            self._room -= tokens
+            why = f"relevant with probability {pick.score:.2f} to a result of {name}"
+            placed.append(PlacedResource(replace(candidate, score=pick.score, via=VIA, why=why), text, tokens))
+        return placed
+
+    def _add(self, result: ToolResult, placed: Sequence[PlacedResource]) -> ToolResult:
+        tools = [one for one in placed if one.candidate.resource.kind is ResourceKind.TOOL]
+        texts = [one for one in placed if one.candidate.resource.kind is not ResourceKind.TOOL]
+        entries = [format_entry(one.candidate.resource.name, one.text) for one in texts]
+        before = len(self.tools.schemas)
+        self.tools = extend_called_tools(self.tools, tools, self.names)
+        new = list(self.tools.called)[len(self.tools.called) - len(tools) :]
+        added = dict(zip(new, self.tools.schemas[before:], strict=True))
+        ids = (one.candidate.resource.id for one in texts)
+        return replace(
+            result, text="\n\n".join([result.text, *entries]), resources=(*result.resources, *ids), added=added
+        )

@@ -1,0 +1,119 @@
+"""Calls of HTTP tools: one request to an endpoint that the guard admits; redirects are not followed."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+import orjson
+
+from gateway.domain.tool import ToolEndpoint, ToolOutcome
+from gateway.links.fetch import PinnedResolver
+from gateway.links.guard import LinkGuard, LinkRefused
+
+CHUNK_BYTES = 64 * 1024
+BYTES_PER_CHARACTER = 4  # at most, in UTF-8
+TEXTUAL = ("text/", "application/json", "application/xml", "application/x-ndjson", "application/yaml")
+PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_-]{1,64})\}")
+BODILESS = frozenset({"GET", "DELETE"})  # methods whose arguments go into the query
+
+
+class BadArguments(ValueError):
+    """Arguments that an endpoint cannot be called with, in words for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """One request to an endpoint."""
+
+    method: str
+    url: str
+    query: dict[str, str]
+    body: bytes | None
+    headers: dict[str, str]
+
+
+def build_request(endpoint: ToolEndpoint, arguments: dict[str, Any]) -> HttpRequest:
+    """The request of a call; raises BadArguments if one that the URL needs is missing or no plain value."""
+    left = dict(arguments)
+
+    def fill(found: re.Match[str]) -> str:
+        if found[1] not in left:
+            raise BadArguments(f"{found[1]} is missing")
+        value = quote(format_plain(found[1], left.pop(found[1])), safe="")
+        if value in ("", ".", ".."):  # another path, or another endpoint altogether
+            raise BadArguments(f"{found[1]} cannot be {value!r}")
+        return value
+
+    url = PLACEHOLDER.sub(fill, endpoint.url)
+    headers = {"User-Agent": "context-gateway", "Accept-Encoding": "identity", **dict(endpoint.headers)}
+    if endpoint.method in BODILESS:
+        return HttpRequest(endpoint.method, url, {name: format_value(one) for name, one in left.items()}, None, headers)
+    return HttpRequest(endpoint.method, url, {}, orjson.dumps(left), {"Content-Type": "application/json", **headers})
+
+
+def format_plain(name: str, value: Any) -> str:
+    if isinstance(value, dict | list) or value is None:
+        raise BadArguments(f"{name} must be a text or a number")
+    return format_value(value)
+
+
+def format_value(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+async def call_endpoint(
+    endpoint: ToolEndpoint, arguments: dict[str, Any], characters: int, guard: LinkGuard
+) -> ToolOutcome:
+    """What the endpoint answers; no more of it is read than the model gets."""
+    try:
+        request = build_request(endpoint, arguments)
+        link = await guard.admit(request.url)
+    except BadArguments as fault:
+        return ToolOutcome(f"the arguments are not usable: {fault}.", failed=True)
+    except LinkRefused as fault:
+        return ToolOutcome(f"the endpoint cannot be called: {fault}.", failed=True)
+    connector = aiohttp.TCPConnector(resolver=PinnedResolver(link.addresses), use_dns_cache=False, force_close=True)
+    try:
+        async with (
+            aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False
+            ) as session,
+            session.request(
+                request.method,
+                link.url.update_query(request.query) if request.query else link.url,
+                data=request.body,
+                headers=request.headers,
+                allow_redirects=False,
+            ) as response,
+        ):
+            return await read_outcome(response, characters)
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        return ToolOutcome(f"the endpoint cannot be reached: {type(error).__name__}.", failed=True)
+
+
+async def read_outcome(response: aiohttp.ClientResponse, characters: int) -> ToolOutcome:
+    if 300 <= response.status < 400:
+        return ToolOutcome(f"the endpoint redirects elsewhere (HTTP {response.status}), which is not followed.", True)
+    media_type = response.headers.get("Content-Type", "text/plain").partition(";")[0].strip().lower()
+    if not media_type.startswith(TEXTUAL) and not media_type.endswith(("+json", "+xml")):
+        return ToolOutcome(f"the endpoint answered with {media_type[:100]!r}, which is not text.", failed=True)
+    if response.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
+        return ToolOutcome("the endpoint sent a compressed body, which was not requested.", failed=True)
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(CHUNK_BYTES):
+        body += chunk
+        if len(body) > BYTES_PER_CHARACTER * characters:
+            break
+    text = decode_body(bytes(body), response.charset)
+    if response.status >= 400:
+        return ToolOutcome(f"the endpoint answered HTTP {response.status}: {text}", failed=True)
+    return ToolOutcome(text)
+
+
+def decode_body(body: bytes, charset: str | None) -> str:
+    try:
+        return body.decode(charset or "utf-8", "replace")
+    except LookupError:
+        return body.decode("utf-8", "replace")
