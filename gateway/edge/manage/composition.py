@@ -40,6 +40,7 @@ from gateway.resources.registry import ResourceRegistry
 from gateway.sessions.sessions import Sessions
 from gateway.settings import Settings
 from gateway.stores.protocols import EphemeralStore, ReceiptStore, RecordStore
+from gateway.stores.statistics import StatisticsStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class ManagementParts:
     threads: FairThreads
     extractor: Extractor
     receipts: ReceiptStore
+    statistics: StatisticsStore
 
 
 def build_management_app(parts: ManagementParts) -> Starlette:
