@@ -69,7 +69,7 @@ class StatisticsCounter:
         """Delete old figures now and then."""
         now = time.time()
         if now - self._pruned >= PRUNE_SECONDS:
-            oldest = {Span.HOUR: now - HOURS_KEPT, Span.DAY: now - self.settings.days * DAY_SECONDS}
+            oldest: dict[int, float] = {Span.HOUR: now - HOURS_KEPT, Span.DAY: now - self.settings.days * DAY_SECONDS}
             await self.store.prune(StatisticsLimits(oldest, self.settings.max_rows))
             self._pruned = now
 

@@ -1,7 +1,7 @@
 """The figures that are kept of receipts: counters by series, bucket of time and key."""
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -96,6 +96,22 @@ class Tally:
 
 
 Tallies = Mapping[Bucket, Mapping[str, Tally]]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPrefix:
+    """The keys that begin with a text."""
+
+    text: str
+
+
+KeyChoice = Collection[str] | KeyPrefix | None  # which rows are wanted; None: all
+
+
+def is_chosen(key: str, keys: KeyChoice) -> bool:
+    if isinstance(keys, KeyPrefix):
+        return key.startswith(keys.text)
+    return keys is None or key in keys
 
 
 class StatisticsRow(NamedTuple):

@@ -1,8 +1,15 @@
 """Figures in memory: for tests, and for one process that may lose them at a restart."""
 
-from collections.abc import Collection
-
-from gateway.domain.statistics import Bucket, Span, StatisticsLimits, StatisticsRow, Tallies, UncountedBatch
+from gateway.domain.statistics import (
+    Bucket,
+    KeyChoice,
+    Span,
+    StatisticsLimits,
+    StatisticsRow,
+    Tallies,
+    UncountedBatch,
+    is_chosen,
+)
 from gateway.stores.memory_receipts import MemoryReceiptStore
 from gateway.stores.statistics import BucketState, StoredRow, add_up, choose_surplus, split_sketches
 
@@ -36,7 +43,7 @@ class MemoryStatisticsStore:
         return True
 
     async def read(
-        self, bucket: Bucket, end: int, keys: Collection[str] | None = None, sketches: bool = False
+        self, bucket: Bucket, end: int, keys: KeyChoice = None, sketches: bool = False
     ) -> list[StatisticsRow]:
         wanted = sorted(
             one for one in self._rows if one[:3] == bucket[:3] and (one == bucket or bucket.start <= one.start < end)
@@ -45,7 +52,7 @@ class MemoryStatisticsStore:
             StatisticsRow(one.start, key, row.counters, split_sketches(row.sketches) if sketches else ())
             for one in wanted
             for key, row in sorted(self._rows[one].items())
-            if keys is None or key in keys
+            if is_chosen(key, keys)
         ]
 
     async def prune(self, limits: StatisticsLimits) -> int:

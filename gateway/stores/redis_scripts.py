@@ -151,8 +151,8 @@ end
 """
 
 # A receipt whose `boot` is empty was finished by its own process and never changes again.
-# KEYS: receipt, all receipts, their bytes, what the process has left open, the sets of `started` and `swept`, what waits
-# to be counted (if somebody counts); the sets that it belongs to.
+# KEYS: receipt, all receipts, their bytes, what the process has left open, the sets of `started` and `swept`, what
+# waits to be counted (if somebody counts); the sets that it belongs to.
 # ARGV: id, id with workspace, status, boot id or nothing, index, summary, details, the status `started`.
 WRITE_RECEIPT = """
 local former = redis.call('HMGET', KEYS[1], 'boot', 'size', 'status')

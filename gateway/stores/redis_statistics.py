@@ -4,8 +4,9 @@ A bucket is a hash with one field per key. Whoever adds reads rows first and wri
 nothing if somebody else has added meanwhile.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any, Self
 
@@ -13,11 +14,14 @@ from gateway.domain.redis_address import RedisAddress
 from gateway.domain.statistics import (
     SERIES_BY_NAME,
     Bucket,
+    KeyChoice,
+    KeyPrefix,
     Span,
     StatisticsLimits,
     StatisticsRow,
     Tallies,
     UncountedBatch,
+    is_chosen,
 )
 from gateway.stores.codec import decode_text, encode_text
 from gateway.stores.redis_connection import DEFAULT_TIMEOUTS, RedisConnection, RedisTimeouts
@@ -72,22 +76,23 @@ class RedisStatisticsStore:
             version: bytes = await self._call(lambda: self._client.get(VERSION)) or b""
             updates = await self._add_up(tallies)
             keys, arguments = _make_update(updates, now)
-            found = await self._call(
-                lambda keys=keys, arguments=[version, len(marks), *marks, *arguments]: self._add(
-                    keys=[VERSION, UNCOUNTED, WORKSPACES, *keys], args=arguments
-                )
+            script = partial(
+                self._add,
+                keys=[VERSION, UNCOUNTED, WORKSPACES, *keys],
+                args=[version, len(marks), *marks, *arguments],
             )
+            found = await self._call(script)
             if found != 0:
                 return bool(found == 1)
         return False
 
     async def read(
-        self, bucket: Bucket, end: int, keys: Collection[str] | None = None, sketches: bool = False
+        self, bucket: Bucket, end: int, keys: KeyChoice = None, sketches: bool = False
     ) -> list[StatisticsRow]:
         space = _hash(bucket.workspace)
         buckets = [one for one, _ in await self._list_buckets(space) if _is_wanted(one, bucket, end)]
         buckets.sort(key=lambda one: one.start)
-        wanted = [encode_text(key) for key in keys] if keys is not None else None
+        wanted = None if keys is None or isinstance(keys, KeyPrefix) else [encode_text(key) for key in keys]
         if not buckets or wanted == []:
             return []
 
@@ -110,7 +115,7 @@ class RedisStatisticsStore:
                     split_sketches(value[layout:]) if sketches else (),
                 )
                 for key, value in pairs
-                if value is not None
+                if value is not None and is_chosen(decode_text(key), keys)
             )
         return rows
 
@@ -163,7 +168,7 @@ class RedisStatisticsStore:
                     steps.hlen(_make_bucket_key(space, one))
                 return list(await steps.execute())
 
-        sizes = dict(zip(buckets, await self._call(measure), strict=True)) if buckets else {}
+        sizes: dict[Bucket, int] = dict(zip(buckets, await self._call(measure), strict=True)) if buckets else {}
         gone = choose_surplus(list(sizes.items()), limits)
 
         async def delete() -> None:
@@ -175,18 +180,19 @@ class RedisStatisticsStore:
 
         if gone:
             await self._call(delete)
-        forgotten = await self._forget(space, limits.oldest.get(Span.DAY, 0.0))
+        forgotten: int = await self._forget(space, limits.oldest.get(Span.DAY, 0.0))
         return sum(sizes[one] for one in gone) + forgotten
 
     async def _forget(self, space: str, before: float) -> int:
         """Delete the rows of the bucket that never ends which nothing was added to since a time."""
-        touched, deleted = _make_touched_key(space), 0
+        touched = _make_touched_key(space)
+        deleted = 0
         names: Any = await self._call(lambda: self._client.zrangebyscore(touched, "-inf", f"({before}"))
         for name in names:
             series, _, key = name.partition(b" ")
             where = _make_bucket_key(space, Bucket(space, series.decode(), Span.EVER, 0))
-            deleted += await self._call(lambda where=where, key=key: self._client.hdel(where, key))
-            await self._call(lambda name=name: self._client.zrem(touched, name))
+            deleted += int(await self._call(partial(self._client.hdel, where, key)))
+            await self._call(partial(self._client.zrem, touched, name))
         return deleted
 
     async def _call(self, work: Callable[[], Awaitable[Any]]) -> Any:

@@ -2,13 +2,16 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from gateway.domain.receipt import STARTED, Receipt
 from gateway.domain.statistics import (
     Bucket,
+    KeyChoice,
+    KeyPrefix,
     Span,
     StatisticsLimits,
     StatisticsRow,
@@ -87,15 +90,15 @@ class SqliteStatisticsStore:
             return False
 
     async def read(
-        self, bucket: Bucket, end: int, keys: Collection[str] | None = None, sketches: bool = False
+        self, bucket: Bucket, end: int, keys: KeyChoice = None, sketches: bool = False
     ) -> list[StatisticsRow]:
         columns = "start, key, counters, sketches" if sketches else "start, key, counters, x''"
         values = [*_encode_bucket(bucket), max(end, bucket.start + 1)]
-        wanted = "" if keys is None else f" AND key IN ({', '.join('?' * len(keys))})"
-        query = f"SELECT {columns} FROM statistics WHERE {WHERE} >= ? AND start < ?{wanted} ORDER BY start, key"
+        condition, wanted = _choose_keys(keys)
+        query = f"SELECT {columns} FROM statistics WHERE {WHERE} >= ? AND start < ?{condition} ORDER BY start, key"
 
         def work(connection: sqlite3.Connection) -> list[StatisticsRow]:
-            rows = connection.execute(query, [*values, *map(encode_text, keys or ())])
+            rows = connection.execute(query, [*values, *wanted])
             return [StatisticsRow(row[0], decode_text(row[1]), row[2], split_sketches(row[3])) for row in rows]
 
         return await self._reader.run(work)
@@ -121,11 +124,11 @@ class SqliteStatisticsStore:
         gone = choose_surplus([(Bucket(name, *row[:3]), row[3]) for row in found], limits)
         deleted = 0
         for bucket in gone:
-            deleted += await self._writer.run(lambda connection, bucket=bucket: _delete_bucket(connection, bucket))
+            deleted += await self._writer.run(partial(_delete_bucket, bucket))
         before = limits.oldest.get(Span.DAY, 0.0)
         for series in {row[0] for row in found if row[1] == Span.EVER}:
             ever = Bucket(name, series, Span.EVER, 0)
-            deleted += await self._writer.run(lambda connection, ever=ever: _forget(connection, ever, before))
+            deleted += await self._writer.run(partial(_forget, ever, before))
         return deleted
 
 
@@ -186,14 +189,14 @@ def _add_to_bucket(connection: sqlite3.Connection, bucket: Bucket, added: Mappin
         connection.execute(GROW_BUCKET, (*where, new))
 
 
-def _delete_bucket(connection: sqlite3.Connection, bucket: Bucket) -> int:
+def _delete_bucket(bucket: Bucket, connection: sqlite3.Connection) -> int:
     where = _encode_bucket(bucket)
     with transaction(connection):
         connection.execute(f"DELETE FROM statistic_buckets WHERE {WHERE} = ?", where)
         return connection.execute(f"DELETE FROM statistics WHERE {WHERE} = ?", where).rowcount
 
 
-def _forget(connection: sqlite3.Connection, ever: Bucket, before: float) -> int:
+def _forget(ever: Bucket, before: float, connection: sqlite3.Connection) -> int:
     """Delete the rows of a bucket that never ends which nothing was added to since a time."""
     where = _encode_bucket(ever)
     with transaction(connection):
@@ -203,6 +206,16 @@ def _forget(connection: sqlite3.Connection, ever: Bucket, before: float) -> int:
     return gone
 
 
+def _choose_keys(keys: KeyChoice) -> tuple[str, list[bytes]]:
+    """A condition and its values."""
+    if keys is None:
+        return "", []
+    if isinstance(keys, KeyPrefix):
+        prefix = encode_text(keys.text)
+        return " AND key >= ? AND key < ?", [prefix, prefix + b"\xff"]  # no text contains this byte
+    return f" AND key IN ({', '.join('?' * len(keys))})", [encode_text(key) for key in keys]
+
+
 def _encode_bucket(bucket: Bucket) -> tuple[bytes, str, int, int]:
     return encode_text(bucket.workspace), bucket.series, int(bucket.span), bucket.start
 
@@ -210,7 +223,7 @@ def _encode_bucket(bucket: Bucket) -> tuple[bytes, str, int, int]:
 def _decode_receipt(
     id: bytes, workspace: bytes, status: str, session: bytes | None, agent: bytes | None, summary: bytes, details: bytes
 ) -> Receipt:
-    names = (None if one is None else decode_text(one) for one in (session, agent))
+    who, agent_name = (None if one is None else decode_text(one) for one in (session, agent))
     return Receipt(
-        id.hex(), decode_text(workspace), status, *names, summary=bytes(summary), details=bytes(details)
+        id.hex(), decode_text(workspace), status, who, agent_name, summary=bytes(summary), details=bytes(details)
     )

@@ -1,6 +1,6 @@
 """What the figures need from a store, and how rows are added up on every engine."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from gateway.domain.sketch import HASH_BYTES, build_sketch
@@ -8,6 +8,7 @@ from gateway.domain.statistics import (
     OTHER,
     SERIES_BY_NAME,
     Bucket,
+    KeyChoice,
     Series,
     Span,
     StatisticsLimits,
@@ -38,7 +39,7 @@ class StatisticsStore(Protocol):
         ...
 
     async def read(
-        self, bucket: Bucket, end: int, keys: Collection[str] | None = None, sketches: bool = False
+        self, bucket: Bucket, end: int, keys: KeyChoice = None, sketches: bool = False
     ) -> list[StatisticsRow]:
         """The rows of all buckets from `bucket` on that begin before `end`, by start and key."""
         ...

@@ -45,7 +45,9 @@ def make(number: int, status: str = "ok", workspace: str = "default") -> Receipt
     return Receipt(id, workspace, status, "s\ud800", "writer", summary=b'{"model":"m"}', details=b'{"turns":[]}')
 
 
-def tally(series: Series = RESOURCES, sessions: tuple[str, ...] = (), established: bool = True, **counters: int) -> Tally:
+def tally(
+    series: Series = RESOURCES, sessions: tuple[str, ...] = (), established: bool = True, **counters: int
+) -> Tally:
     hashes = [{hash_name(one) for one in sessions} for _ in series.sketches]
     return Tally([counters.get(name, 0) for name in series.counters], hashes, established)
 
@@ -71,7 +73,8 @@ def server() -> Iterator[RedisServer]:
 @pytest.fixture(params=["memory", "sqlite", "redis"])
 async def engine(request: pytest.FixtureRequest, tmp_path: Path, server: RedisServer) -> AsyncIterator[Engine]:
     async with AsyncExitStack() as stack:
-        memory, figures = MemoryReceiptStore(), []
+        memory = MemoryReceiptStore()
+        figures: list[MemoryStatisticsStore] = []
         address, timeouts = redis_address(server.url), RedisTimeouts(background=10)
 
         async def open_receipts() -> ReceiptStore:
@@ -91,9 +94,7 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path, server: RedisSe
                     figures.append(figures[0] if figures else MemoryStatisticsStore(memory, enabled=enabled))
                     return figures[0]
                 case "sqlite":
-                    store: StatisticsStore = await SqliteStatisticsStore.open(
-                        tmp_path / "receipts.db", enabled=enabled
-                    )
+                    store: StatisticsStore = await SqliteStatisticsStore.open(tmp_path / "receipts.db", enabled=enabled)
                 case _:
                     store = await RedisStatisticsStore.open(address, timeouts, enabled=enabled)
             stack.push_async_callback(store.close)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from starlette.applications import Starlette
 
+from gateway.analytics.reports import Reports
 from gateway.control.bundle_import import BundleImporter
 from gateway.control.content import Content
 from gateway.control.documents import Documents
@@ -29,6 +30,7 @@ from gateway.edge.manage.resources import ResourceRoutes
 from gateway.edge.manage.routes import RouteGroup
 from gateway.edge.manage.search import SearchRoutes
 from gateway.edge.manage.sessions import SessionRoutes
+from gateway.edge.manage.stats import StatsRoutes
 from gateway.edge.manage.usage import UsageRoutes
 from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
@@ -85,6 +87,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         QuotaRoutes(parts.policies, parts.sessions),
         ReceiptRoutes(parts.receipts),
         SessionRoutes(SessionManager(parts.sessions, parts.policies)),
+        StatsRoutes(Reports(parts.statistics), parts.policies, parts.settings.defaults.budget),
         KeyRoutes(Keys(parts.policies, parts.settings.auth.keys)),
     )
     return build_api_app(groups, parts.settings.limits)
