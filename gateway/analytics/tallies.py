@@ -100,7 +100,6 @@ class TallySheet:
             bucket = Bucket(receipt.workspace, EXCHANGES.name, span, span.find_start(facts.at))
             fresh = key not in self._tallies[bucket]
             tally = self.get_tally(bucket, EXCHANGES, key)
-            # Whoever sends names that nobody answers to takes no place from those that are used.
             tally.established = receipt.status == "ok" or (tally.established and not fresh)
             for name, value in values.items():
                 if value and name in EXCHANGES.places:
@@ -110,7 +109,7 @@ class TallySheet:
 
     def _add_use(self, facts: ReceiptFacts, tokens: TokenCount) -> None:
         receipt = facts.receipt
-        if not facts.contexts and not facts.selection.injected:
+        if not (facts.contexts or facts.selection.injected or facts.selection.over_budget):
             return
         hour = Span.HOUR.find_start(facts.at)
         key = (receipt.workspace, hour, receipt.agent or "", id(facts.selection), facts.contexts)

@@ -92,7 +92,7 @@ class Tally:
 
     counters: list[int]
     sketches: list[set[bytes]]  # hashes of sessions
-    established: bool = True  # it may take a new place in its bucket
+    established: bool = True  # it may take any place in its bucket, not only one of the first half
 
 
 Tallies = Mapping[Bucket, Mapping[str, Tally]]

@@ -79,7 +79,8 @@ def add_up(bucket: Bucket, added: Mapping[str, Tally], state: BucketState) -> di
     sums: dict[str, Tally] = {}
     for key, tally in added.items():
         if key not in state.rows and key != OTHER:
-            if room <= 0 or not tally.established:
+            # Names that nobody answers to get half of the places at most.
+            if room <= (0 if tally.established else series.max_keys // 2):
                 key = OTHER
             else:
                 room -= 1

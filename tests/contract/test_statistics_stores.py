@@ -233,14 +233,16 @@ async def test_a_full_bucket_takes_no_more_keys_and_loses_no_count(
     assert sum(rows.values()) == 19
 
 
-async def test_what_failed_takes_no_place_of_its_own(store: StatisticsStore) -> None:
-    where = bucket(series=EXCHANGES)
-    known = tally(EXCHANGES, requests=1)
-    failed = tally(EXCHANGES, established=False, requests=1)
-    await store.add({where: {"known": known}}, NOTHING, DAY)
-    await store.add({where: {"known": failed, "made up": failed, "made up too": failed}}, NOTHING, DAY)
+async def test_what_failed_gets_half_of_the_places(store: StatisticsStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(statistics.SERIES_BY_NAME, "exchanges", replace(EXCHANGES, max_keys=4))
+    where, failed = bucket(series=EXCHANGES), tally(EXCHANGES, established=False, requests=1)
+    for number in range(5):
+        await store.add({where: {f"made up {number}": failed}}, NOTHING, DAY)
+    for name in ("known", "known too"):
+        await store.add({where: {name: tally(EXCHANGES, requests=1)}}, NOTHING, DAY)
+    await store.add({where: {"known": failed}}, NOTHING, DAY)
     rows = {row.key: unpack(row, EXCHANGES)["requests"] for row in await store.read(where, DAY + 1)}
-    assert rows == {"known": 2, OTHER: 2}
+    assert rows == {"made up 0": 1, "made up 1": 1, "known": 2, OTHER: 4}
 
 
 async def test_old_buckets_go_by_their_span(store: StatisticsStore) -> None:
