@@ -14,11 +14,11 @@ import pytest
 from gateway.analytics.counting import StatisticsCounter
 from gateway.analytics.reports import ExchangeFilter, Period, Reports, ResourceFilter
 from gateway.domain.price import ModelPrice
-from gateway.domain.receipt import STARTED, Receipt
+from gateway.domain.receipt import STARTED, Receipt, ReceiptFilter
 from gateway.domain.redis_address import redis_address
 from gateway.domain.statistics import Span
 from gateway.ids import encode_id_time
-from gateway.receipts.views import describe_receipt
+from gateway.receipts.views import describe_receipt, read_pages
 from gateway.settings import AnalyticsSettings
 from gateway.stores.memory_receipts import MemoryReceiptStore
 from gateway.stores.memory_statistics import MemoryStatisticsStore
@@ -164,9 +164,6 @@ def make_counter(store: StatisticsStore) -> StatisticsCounter:
 
 
 async def read_all(receipts: ReceiptStore, workspace: str) -> list[dict[str, Any]]:
-    from gateway.domain.receipt import ReceiptFilter
-    from gateway.receipts.views import read_pages
-
     pages = read_pages(receipts, workspace, ReceiptFilter())
     return [describe_receipt(one) async for page in pages for one in page.receipts]
 
