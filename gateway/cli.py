@@ -4,11 +4,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from gateway.commands import check, evaluate, export, import_, index, keys, receipts, resolve, serve
+from gateway.commands import check, evaluate, export, import_, index, keys, receipts, resolve, serve, stats
 from gateway.commands.common import FAULT, OK, print_faults
 from gateway.errors import Faults, GatewayError, StoreError
 
-COMMANDS = (serve, check, resolve, index, evaluate, export, import_, keys, receipts)
+COMMANDS = (serve, check, resolve, index, evaluate, export, import_, keys, receipts, stats)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

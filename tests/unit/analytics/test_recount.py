@@ -68,8 +68,10 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path, server: RedisSer
             address, timeouts = redis_address(server.url), RedisTimeouts(background=10)
             receipts = [await RedisReceiptStore.open(address, timeouts) for _ in range(2)]
             figures = [await RedisStatisticsStore.open(address, timeouts) for _ in range(2)]
-        for one in (*receipts, *figures):
-            stack.push_async_callback(one.close)
+        for store in receipts:
+            stack.push_async_callback(store.close)
+        for counted in figures:
+            stack.push_async_callback(counted.close)
         await figures[0].read_uncounted(1)
         yield Place(receipts, figures)
 
