@@ -19,7 +19,7 @@ PICKED = frozenset({"semantic", "expansion"})  # how semantic search says that i
 BY_HAND = frozenset({"session", "include"})
 
 
-class ItemFacts(msgspec.Struct, frozen=True):
+class ItemFacts(msgspec.Struct, frozen=True, gc=False):
     """An injected resource."""
 
     id: str
@@ -38,10 +38,7 @@ class SelectionFacts(msgspec.Struct, frozen=True):
 
     injected: tuple[ItemFacts, ...] = ()
     over_budget: tuple[str, ...] = ()
-
-    @property
-    def picks(self) -> frozenset[str]:
-        return frozenset(one.id for one in self.injected if one.picked)
+    picks: frozenset[str] = frozenset()  # worked out of `injected`
 
 
 class SourceFacts(msgspec.Struct, frozen=True):
@@ -149,6 +146,8 @@ class FactReader:
         if known is None:
             try:
                 known = self._selection(raw)
+                picks = frozenset(one.id for one in known.injected if one.picked)
+                known = msgspec.structs.replace(known, picks=picks)
             except BROKEN:
                 known = SelectionFacts()
             self._selections.put(raw, known, 2 * len(raw))

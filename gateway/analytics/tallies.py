@@ -1,11 +1,17 @@
-"""Receipts become tallies: what each row of the figures grows by."""
+"""Receipts become tallies: what each row of the figures grows by.
+
+Receipts with the same injection are added up first, then what they have by hour, agent and name, and only then is it
+spread over the rows of hours, days, agents and all time: a batch has far fewer of each than of receipts.
+"""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cache
+from operator import add
+from typing import NamedTuple
 
-from gateway.analytics.facts import BY_HAND, ReceiptFacts, SelectionFacts
+from gateway.analytics.facts import BY_HAND, ItemFacts, ReceiptFacts, SelectionFacts
 from gateway.domain.price import ModelPrice, TokenCount
 from gateway.domain.statistics import (
     AGENT_RESOURCES,
@@ -17,14 +23,39 @@ from gateway.domain.statistics import (
     Span,
     Tallies,
     Tally,
+    add_tally,
 )
 from gateway.receipts.prices import count_tokens
 
 NANO = 1_000_000_000  # costs are kept in billionths of a dollar
 MILLIONTH = 1_000_000  # shares are kept in millionths
 MAX_TOKENS = 10**12  # of one exchange, whatever its upstream says
+MAX_DOLLARS, MAX_SECONDS = 1e6, 1e6
+STATUSES = EXCHANGES.counters[1:6]
 
 FindPrice = Callable[[str], ModelPrice | None]
+
+# The places of the counters and sketches of resources.
+APPLIED, INJECTED, PICKED, PINNED, RETAINED, TRUNCATED, OVER_BUDGET, FETCHED, MISSED = range(9)
+TOKENS, CHARACTERS, COST, MEASURED, SHOWN, OVERLAP, LAST_INJECTED, LAST_FETCHED = range(9, 17)
+APPLIED_IN, INJECTED_IN, FETCHED_IN = range(len(RESOURCES.sketches))
+
+
+class NameUse(NamedTuple):
+    """Where a resource or a context was used."""
+
+    workspace: str
+    hour: int
+    agent: str
+    name: str
+
+
+class ExchangeUse(NamedTuple):
+    """What an exchange was."""
+
+    workspace: str
+    hour: int
+    key: str  # agent, model and placement
 
 
 @dataclass(slots=True)
@@ -44,80 +75,60 @@ class TallySheet:
 
     def __init__(self, find_price: FindPrice) -> None:
         self._find_price = cache(find_price)
+        self._names: defaultdict[NameUse, Tally] = defaultdict(lambda: make_tally(RESOURCES))
+        self._exchanges: dict[ExchangeUse, Tally] = {}
         self._uses: dict[tuple[str, int, str, int, tuple[str, ...]], SelectionUse] = {}
-        self._tallies: defaultdict[Bucket, dict[str, Tally]] = defaultdict(dict)
 
     def add(self, facts: ReceiptFacts) -> None:
-        tokens = count_exchange_tokens(facts)
-        self._add_exchange(facts, tokens)
-        self._add_use(facts, tokens)
-        self._add_fetches(facts)
-        self._add_overlap(facts)
+        """Count a receipt."""
+        receipt, tokens = facts.receipt, count_exchange_tokens(facts)
+        hour = Span.HOUR.find_start(facts.at)
+        self._add_exchange(hour, facts, tokens)
+        self._add_use(hour, facts, self._price_token(facts, tokens))
+        if facts.fetched or facts.overlap:
+            rows = NameRows(self._names, receipt.workspace, hour, receipt.agent or "")
+            add_fetches(rows, facts)
+            add_overlap(rows, facts)
 
     def finish(self) -> Tallies:
-        """Everything that was added."""
+        """Everything that was counted, by row."""
         for (workspace, hour, agent, *_), use in self._uses.items():
-            self._add_selection(ResourceRows(self, workspace, hour, agent), use)
-        self._uses.clear()
-        return self._tallies
+            add_selection(NameRows(self._names, workspace, hour, agent), use)
+        spread = TallySpread()
+        for name, tally in self._names.items():
+            for span in (Span.HOUR, Span.DAY, Span.EVER):
+                spread.add(Bucket(name.workspace, RESOURCES.name, span, span.find_start(name.hour)), name.name, tally)
+            if name.agent:
+                day = Bucket(name.workspace, AGENT_RESOURCES.name, Span.DAY, Span.DAY.find_start(name.hour))
+                spread.add(day, f"{name.agent}{SEPARATOR}{name.name}", Tally(tally.counters, []))
+        for one, tally in self._exchanges.items():
+            for span in (Span.HOUR, Span.DAY):
+                spread.add(Bucket(one.workspace, EXCHANGES.name, span, span.find_start(one.hour)), one.key, tally)
+        return spread.rows
 
-    def get_tally(self, bucket: Bucket, series: Series, key: str) -> Tally:
-        rows = self._tallies[bucket]
-        tally = rows.get(key)
-        if tally is None:
-            tally = rows[key] = Tally([0] * len(series.counters), [set() for _ in series.sketches])
-        return tally
-
-    def _add_exchange(self, facts: ReceiptFacts, tokens: TokenCount) -> None:
-        summary, receipt, picks = facts.summary, facts.receipt, facts.selection.picks
-        seen = [one for one in facts.overlap if one.id in picks]
-        cost = summary.cost
-        values = {
-            "requests": 1,
-            receipt.status: 1,
-            "degraded": int(bool(summary.degraded)),
-            "degraded_semantic": int("semantic" in summary.degraded),
-            "injected": int(bool(facts.selection.injected)),
-            "picked": int(bool(picks)),
-            "fetched": int(bool(facts.fetched)),
-            "missed": int(any(one.left_out == "below_threshold" for one in facts.fetched.values())),
-            "over_budget": int(bool(facts.selection.over_budget)),
-            "measured_picks": len(seen),
-            "shown_picks": sum(one.is_shown for one in seen),
-            "context_tokens": min(summary.context_tokens, MAX_TOKENS),
-            "turns": summary.turn_count,
-            "tools_run": summary.tools_run,
-            "with_usage": int(summary.usage is not None),
-            "prompt_tokens": tokens.prompt,
-            "cached_tokens": tokens.cached,
-            "completion_tokens": tokens.completion,
-            "priced": int(cost is not None),
-            "cost": round(min(max(cost or 0.0, 0.0), 1e6) * NANO),
-            "milliseconds": round((summary.seconds or 0.0) * 1000),
-        }
+    def _add_exchange(self, hour: int, facts: ReceiptFacts, tokens: TokenCount) -> None:
+        receipt, summary = facts.receipt, facts.summary
         key = SEPARATOR.join((receipt.agent or "", summary.model or "", summary.placement or ""))
-        for span in (Span.DAY, Span.HOUR):
-            bucket = Bucket(receipt.workspace, EXCHANGES.name, span, span.find_start(facts.at))
-            fresh = key not in self._tallies[bucket]
-            tally = self.get_tally(bucket, EXCHANGES, key)
-            tally.established = receipt.status == "ok" or (tally.established and not fresh)
-            for name, value in values.items():
-                if value and name in EXCHANGES.places:
-                    tally.counters[EXCHANGES.places[name]] += value
-            if facts.session is not None:
-                tally.sketches[0].add(facts.session)
+        use = ExchangeUse(receipt.workspace, hour, key)
+        tally = self._exchanges.get(use)
+        if tally is None:
+            tally = self._exchanges[use] = make_tally(EXCHANGES)
+            tally.established = False
+        tally.established = tally.established or receipt.status == "ok"
+        tally.counters = list(map(add, tally.counters, list_exchange_values(facts, tokens)))
+        if facts.session is not None:
+            tally.sketches[0].add(facts.session)
 
-    def _add_use(self, facts: ReceiptFacts, tokens: TokenCount) -> None:
-        receipt = facts.receipt
-        if not (facts.contexts or facts.selection.injected or facts.selection.over_budget):
+    def _add_use(self, hour: int, facts: ReceiptFacts, dollars: float) -> None:
+        receipt, selection = facts.receipt, facts.selection
+        if not (facts.contexts or selection.injected or selection.over_budget):
             return
-        hour = Span.HOUR.find_start(facts.at)
-        key = (receipt.workspace, hour, receipt.agent or "", id(facts.selection), facts.contexts)
+        key = (receipt.workspace, hour, receipt.agent or "", id(selection), facts.contexts)
         use = self._uses.get(key)
         if use is None:  # which keeps the selection, so that no other gets its id
-            use = self._uses[key] = SelectionUse(facts.selection, facts.contexts)
+            use = self._uses[key] = SelectionUse(selection, facts.contexts)
         use.receipts += 1
-        use.dollars += self._price_token(facts, tokens)
+        use.dollars += dollars
         use.last = max(use.last, facts.at)
         if facts.session is not None:
             use.sessions.add(facts.session)
@@ -133,83 +144,130 @@ class TallySheet:
             return turns * price.compute_cost(TokenCount(prompt=1))
         return turns * price.compute_cost(TokenCount(tokens.prompt, tokens.cached)) / tokens.prompt
 
-    def _add_selection(self, rows: "ResourceRows", use: SelectionUse) -> None:
-        count, last = use.receipts, round(use.last * 1000)
-        for context in use.contexts:
-            rows.add(context, {"applied": count}, applied=use.sessions)
-        of_context: defaultdict[str, int] = defaultdict(int)
-        for item in use.selection.injected:
-            tokens = min(item.tokens, MAX_TOKENS)
-            of_context[item.context] += tokens
-            values = {
-                "injected": count,
-                "picked": count * item.picked,
-                "pinned": count * (item.via in BY_HAND),
-                "retained": count * (item.via == "retained"),
-                "truncated": count * item.truncated,
-                "tokens": count * tokens,
-                "cost": round(tokens * use.dollars * NANO),
-                "last_injected": last,
-            }
-            rows.add(item.id, values, injected=use.sessions)
-        for context, tokens in of_context.items():
-            values = {"injected": count, "tokens": count * tokens, "cost": round(tokens * use.dollars * NANO)}
-            rows.add(context, values | {"last_injected": last}, injected=use.sessions)
+
+class NameRows(NamedTuple):
+    """The tallies of whatever is named at one time for one agent."""
+
+    tallies: defaultdict[NameUse, Tally]
+    workspace: str
+    hour: int
+    agent: str
+
+    def find(self, name: str, sketch: int | None = None, sessions: Collection[bytes] = ()) -> list[int]:
+        """The counters of a resource or context, with the sessions noted in one of its sketches."""
+        tally = self.tallies[NameUse(self.workspace, self.hour, self.agent, name)]
+        if sketch is not None and sessions:
+            tally.sketches[sketch].update(sessions)
+        return tally.counters
+
+
+class TallySpread:
+    """Tallies of rows."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Bucket, dict[str, Tally]] = {}
+
+    def add(self, bucket: Bucket, key: str, tally: Tally) -> None:
+        rows = self.rows.setdefault(bucket, {})
+        known = rows.get(key)
+        if known is None:
+            # Only days have sketches, so that other rows need no copy.
+            sketches = [set(one) for one in tally.sketches] if bucket.span == Span.DAY else []
+            rows[key] = Tally(list(tally.counters), sketches, tally.established)
+        else:
+            add_tally(bucket.series, known, tally)
+
+
+def add_selection(rows: NameRows, use: SelectionUse) -> None:
+    """Count the contexts that applied, what was injected and what the budget left out."""
+    for context in use.contexts:
+        rows.find(context, APPLIED_IN, use.sessions)[APPLIED] += use.receipts
+    of_context: dict[str, int] = {}
+    for item in use.selection.injected:
+        of_context[item.context] = of_context.get(item.context, 0) + item.tokens
+        counters = rows.find(item.id, INJECTED_IN, use.sessions)
+        add_injection(counters, item.tokens, use)
+        add_reasons(counters, item, use.receipts)
+    for context, tokens in of_context.items():
+        add_injection(rows.find(context, INJECTED_IN, use.sessions), tokens, use)
+    if use.selection.over_budget:
         placed = {item.id for item in use.selection.injected}
         for id in use.selection.over_budget:
             if id not in placed:  # what was truncated is there in part
-                rows.add(id, {"over_budget": count})
-
-    def _add_fetches(self, facts: ReceiptFacts) -> None:
-        if not facts.fetched:
-            return
-        rows = ResourceRows(self, facts.receipt.workspace, int(facts.at), facts.receipt.agent or "")
-        sessions = {facts.session} if facts.session is not None else set()
-        at = round(facts.at * 1000)
-        for id, tool in facts.fetched.items():
-            missed = int(tool.left_out == "below_threshold")
-            values = {"fetched": 1, "missed": missed, "fetched_characters": tool.characters, "last_fetched": at}
-            rows.add(id, values, fetched=sessions)
-        for context in {id.partition("/")[0] for id in facts.fetched}:
-            rows.add(context, {"fetched": 1, "last_fetched": at}, fetched=sessions)
-
-    def _add_overlap(self, facts: ReceiptFacts) -> None:
-        if facts.overlap:
-            rows = ResourceRows(self, facts.receipt.workspace, int(facts.at), facts.receipt.agent or "")
-            for one in facts.overlap:
-                share = round(one.shown / one.phrases * MILLIONTH) if one.phrases else 0
-                rows.add(one.id, {"measured": 1, "shown": int(one.is_shown), "overlap": share})
+                rows.find(id)[OVER_BUDGET] += use.receipts
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRows:
-    """The rows of resources and contexts that one moment and agent belong to."""
+def add_injection(counters: list[int], tokens: int, use: SelectionUse) -> None:
+    counters[INJECTED] += use.receipts
+    counters[TOKENS] += tokens * use.receipts
+    counters[COST] += round(min(tokens * use.dollars, MAX_DOLLARS) * NANO)
+    counters[LAST_INJECTED] = max(counters[LAST_INJECTED], round(use.last * 1000))
 
-    sheet: TallySheet
-    workspace: str
-    at: int
-    agent: str
 
-    def add(self, name: str, values: dict[str, int], **sessions: Iterable[bytes]) -> None:
-        for span in (Span.DAY, Span.HOUR, Span.EVER):
-            bucket = Bucket(self.workspace, RESOURCES.name, span, span.find_start(self.at))
-            tally = self.sheet.get_tally(bucket, RESOURCES, name)
-            self._add_values(tally, values)
-            if span is Span.DAY:
-                for sketch, seen in sessions.items():
-                    tally.sketches[RESOURCES.sketches.index(sketch)] |= set(seen)
-        if self.agent:
-            bucket = Bucket(self.workspace, AGENT_RESOURCES.name, Span.DAY, Span.DAY.find_start(self.at))
-            key = f"{self.agent}{SEPARATOR}{name}"
-            self._add_values(self.sheet.get_tally(bucket, AGENT_RESOURCES, key), values)
+def add_reasons(counters: list[int], item: ItemFacts, times: int) -> None:
+    """Count how an item came in."""
+    if item.via in BY_HAND:
+        counters[PINNED] += times
+    elif item.via == "retained":
+        counters[RETAINED] += times
+    elif item.picked:
+        counters[PICKED] += times
+    if item.truncated:
+        counters[TRUNCATED] += times
 
-    def _add_values(self, tally: Tally, values: dict[str, int]) -> None:
-        places, counters = RESOURCES.places, tally.counters
-        for name, value in values.items():
-            if name in RESOURCES.maxima:
-                counters[places[name]] = max(counters[places[name]], value)
-            elif value:
-                counters[places[name]] += value
+
+def add_fetches(rows: NameRows, facts: ReceiptFacts) -> None:
+    """Count what the model fetched."""
+    at, sessions = round(facts.at * 1000), [facts.session] if facts.session is not None else []
+    for id, tool in facts.fetched.items():
+        counters = rows.find(id, FETCHED_IN, sessions)
+        counters[FETCHED] += 1
+        counters[CHARACTERS] += tool.characters
+        counters[MISSED] += tool.left_out == "below_threshold"
+        counters[LAST_FETCHED] = max(counters[LAST_FETCHED], at)
+    for context in {id.partition("/")[0] for id in facts.fetched}:
+        counters = rows.find(context, FETCHED_IN, sessions)
+        counters[FETCHED] += 1
+        counters[LAST_FETCHED] = max(counters[LAST_FETCHED], at)
+
+
+def add_overlap(rows: NameRows, facts: ReceiptFacts) -> None:
+    """Count how much of each resource the answer shows."""
+    for one in facts.overlap:
+        counters = rows.find(one.id)
+        counters[MEASURED] += 1
+        counters[SHOWN] += one.is_shown
+        counters[OVERLAP] += round(one.shown / one.phrases * MILLIONTH) if one.phrases else 0
+
+
+def list_exchange_values(facts: ReceiptFacts, tokens: TokenCount) -> list[int]:
+    """What one exchange adds, in the order of the counters."""
+    summary, selection, fetched, cost = facts.summary, facts.selection, facts.fetched, facts.summary.cost
+    status, picks = facts.receipt.status, selection.picks
+    seen = [one for one in facts.overlap if one.id in picks] if picks else []
+    return [
+        1,
+        *[int(status == name) for name in STATUSES],
+        int(bool(summary.degraded)),
+        int("semantic" in summary.degraded),
+        int(bool(selection.injected)),
+        int(bool(picks)),
+        int(bool(fetched)),
+        int(any(one.left_out == "below_threshold" for one in fetched.values())),
+        int(bool(selection.over_budget)),
+        len(seen),
+        sum(one.is_shown for one in seen),
+        min(summary.context_tokens, MAX_TOKENS),
+        summary.turn_count,
+        summary.tools_run,
+        int(summary.usage is not None),
+        tokens.prompt,
+        tokens.cached,
+        tokens.completion,
+        int(cost is not None),
+        round(min(max(cost or 0.0, 0.0), MAX_DOLLARS) * NANO),
+        round(min(summary.seconds or 0.0, MAX_SECONDS) * 1000),
+    ]
 
 
 def count_exchange_tokens(facts: ReceiptFacts) -> TokenCount:
@@ -217,3 +275,7 @@ def count_exchange_tokens(facts: ReceiptFacts) -> TokenCount:
     said = count_tokens(facts.summary.usage)
     prompt = min(said.prompt, MAX_TOKENS)
     return TokenCount(prompt, min(said.cached, prompt), min(said.completion, MAX_TOKENS))
+
+
+def make_tally(series: Series) -> Tally:
+    return Tally([0] * len(series.counters), [set() for _ in series.sketches])

@@ -19,6 +19,16 @@ def build_sketch(hashes: Iterable[bytes]) -> bytes:
     return b"".join(sorted(set(hashes))[:SKETCH_HASHES])
 
 
+def extend_sketch(sketch: bytes, hashes: set[bytes]) -> bytes:
+    """The sketch with some more hashes; quick once it is full, since most of them are too large then."""
+    if len(sketch) == SKETCH_HASHES * HASH_BYTES:
+        largest = sketch[-HASH_BYTES:]
+        hashes = {one for one in hashes if one < largest}
+        if not hashes:
+            return sketch
+    return build_sketch(hashes.union(sketch[at : at + HASH_BYTES] for at in range(0, len(sketch), HASH_BYTES)))
+
+
 def merge_sketches(sketches: Iterable[bytes]) -> bytes:
     """The sketch of everything that any of these has seen: the same as if one had seen it all."""
     seen: set[bytes] = set()

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
+from operator import add
 from typing import NamedTuple
 
 from gateway.domain.receipt import Receipt
@@ -96,6 +97,18 @@ class Tally:
 
 
 Tallies = Mapping[Bucket, Mapping[str, Tally]]
+
+
+def add_tally(series: str, into: Tally, other: Tally) -> None:
+    """Add up two tallies of a series; sketches that one of them lacks are left out."""
+    places = SERIES_BY_NAME[series].maximum_places
+    sums = list(map(add, into.counters, other.counters))
+    for place in places:
+        sums[place] = max(into.counters[place], other.counters[place])
+    into.counters = sums
+    for mine, theirs in zip(into.sketches, other.sketches, strict=False):
+        mine |= theirs
+    into.established = into.established or other.established
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ SELECT_UNCOUNTED = """SELECT u.receipt, r.id, r.workspace, r.status, r.session, 
 WHERE = "workspace = ? AND series = ? AND span = ? AND start"
 SELECT_ROWS = f"SELECT key, counters, sketches FROM statistics WHERE {WHERE} = ? AND key IN "
 COUNT_ROWS = f"SELECT rows FROM statistic_buckets WHERE {WHERE} = ?"
-PUT_ROW = "INSERT OR REPLACE INTO statistics VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+PUT_ROW = """INSERT INTO statistics VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+    counters = excluded.counters, sketches = excluded.sketches, touched = excluded.touched"""
 GROW_BUCKET = """INSERT INTO statistic_buckets VALUES (?, ?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET rows = rows + excluded.rows"""
 FORGET = f"DELETE FROM statistics WHERE {WHERE} = 0 AND touched < ?"
@@ -92,13 +93,15 @@ class SqliteStatisticsStore:
     async def read(
         self, bucket: Bucket, end: int, keys: KeyChoice = None, sketches: bool = False
     ) -> list[StatisticsRow]:
-        columns = "start, key, counters, sketches" if sketches else "start, key, counters, x''"
+        columns = "start, key, counters, sketches" if sketches else "start, key, counters"
         values = [*_encode_bucket(bucket), max(end, bucket.start + 1)]
         condition, wanted = _choose_keys(keys)
         query = f"SELECT {columns} FROM statistics WHERE {WHERE} >= ? AND start < ?{condition} ORDER BY start, key"
 
         def work(connection: sqlite3.Connection) -> list[StatisticsRow]:
             rows = connection.execute(query, [*values, *wanted])
+            if not sketches:
+                return [StatisticsRow(start, decode_text(key), counters) for start, key, counters in rows]
             return [StatisticsRow(row[0], decode_text(row[1]), row[2], split_sketches(row[3])) for row in rows]
 
         return await self._reader.run(work)

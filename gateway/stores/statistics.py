@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from gateway.domain.sketch import HASH_BYTES, build_sketch
+from gateway.domain.sketch import extend_sketch
 from gateway.domain.statistics import (
     OTHER,
     SERIES_BY_NAME,
@@ -16,6 +16,7 @@ from gateway.domain.statistics import (
     Tallies,
     Tally,
     UncountedBatch,
+    add_tally,
 )
 
 MAX_COUNT = 2**63 - 1
@@ -85,31 +86,22 @@ def add_up(bucket: Bucket, added: Mapping[str, Tally], state: BucketState) -> di
             else:
                 room -= 1
         if key in sums:
-            _add(series, sums[key], tally)
+            add_tally(bucket.series, sums[key], tally)
         else:
             sums[key] = Tally(list(tally.counters), [set(one) for one in tally.sketches])
     return {key: _merge(series, bucket.span, tally, state.rows.get(key)) for key, tally in sums.items()}
 
 
-def _add(series: Series, into: Tally, other: Tally) -> None:
-    peaks = [max(into.counters[place], other.counters[place]) for place in series.maximum_places]
-    into.counters = [one + two for one, two in zip(into.counters, other.counters, strict=True)]
-    for place, peak in zip(series.maximum_places, peaks, strict=True):
-        into.counters[place] = peak
-    for mine, theirs in zip(into.sketches, other.sketches, strict=True):
-        mine |= theirs
-
-
 def _merge(series: Series, span: int, tally: Tally, stored: StoredRow | None) -> StoredRow:
+    counters, sketches = tally.counters, b""
     if stored is not None:
-        hashes = [set(split_hashes(one)) for one in split_sketches(stored.sketches)] or [set() for _ in series.sketches]
-        _add(series, tally, Tally(list(series.layout.unpack(stored.counters)), hashes))
-    sketches = join_sketches(build_sketch(one) for one in tally.sketches) if span == Span.DAY else b""
-    return StoredRow(series.layout.pack(*(min(one, MAX_COUNT) for one in tally.counters)), sketches)
-
-
-def split_hashes(sketch: bytes) -> list[bytes]:
-    return [sketch[at : at + HASH_BYTES] for at in range(0, len(sketch), HASH_BYTES)]
+        former = Tally(list(series.layout.unpack(stored.counters)), [])
+        add_tally(series.name, former, tally)
+        counters = former.counters
+    if span == Span.DAY:
+        known = split_sketches(stored.sketches) if stored is not None else (b"",) * len(series.sketches)
+        sketches = join_sketches(map(extend_sketch, known, tally.sketches))
+    return StoredRow(series.layout.pack(*(min(one, MAX_COUNT) for one in counters)), sketches)
 
 
 def join_sketches(sketches: Iterable[bytes]) -> bytes:
