@@ -19,7 +19,7 @@ from gateway.stores.statistics import StatisticsStore
 
 LEASE_KEY = "lease:statistics"
 INTERVAL_SECONDS = 5.0  # what is counted together costs less
-BATCH = 4000
+BATCH = 2000
 PRUNE_SECONDS = 600.0
 DAY_SECONDS = 86_400.0
 HOURS_KEPT = 48 * 3600.0  # how long hours are told apart

@@ -203,7 +203,8 @@ def _judge_budget(evidence: ResourceEvidence) -> Suggestion | None:
         return Suggestion("over_budget_often", resource.id, reason, figures, _change(resource, {"mode": "on_demand"}))
     needed = tight.budget + -(-own["tokens"] // own["injected"])
     figures |= {"agent": tight.agent.alias, "budget": tight.budget}
-    change = ProposedChange("PUT", f"/api/v1/agents/{quote(tight.agent.alias)}", {"budget": needed})
+    budget = {"total": needed, "max": tight.agent.budget.maximum}
+    change = ProposedChange("PUT", f"/api/v1/agents/{quote(tight.agent.alias)}", {"budget": budget})
     return Suggestion("over_budget_often", resource.id, reason, figures, change)
 
 

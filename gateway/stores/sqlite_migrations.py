@@ -82,6 +82,8 @@ RECEIPT_MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE statistic_buckets (
             workspace BLOB NOT NULL, series TEXT NOT NULL, span INTEGER NOT NULL, start INTEGER NOT NULL,
             rows INTEGER NOT NULL, PRIMARY KEY (workspace, series, span, start)) WITHOUT ROWID""",
+        "CREATE TABLE statistic_version (number INTEGER NOT NULL)",  # tells whether somebody else has added to rows
+        "INSERT INTO statistic_version VALUES (0)",
     ),
 )
 

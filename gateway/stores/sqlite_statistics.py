@@ -3,6 +3,8 @@
 import asyncio
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -25,6 +27,7 @@ from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
 from gateway.stores.statistics import BucketState, StoredRow, add_up, choose_surplus, list_keys, split_sketches
 
 CACHE_KB = 8000
+ATTEMPTS = 5  # while others add to rows at the same time
 OPEN_SECONDS = 10.0  # the first time, all receipts that there are wait to be counted
 
 # A trigger, since a receipt ends in several ways: written as finished, finished later, or swept.
@@ -45,6 +48,7 @@ PUT_ROW = """INSERT INTO statistics VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT 
     counters = excluded.counters, sketches = excluded.sketches, touched = excluded.touched"""
 GROW_BUCKET = """INSERT INTO statistic_buckets VALUES (?, ?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET rows = rows + excluded.rows"""
+NEXT_VERSION = "UPDATE statistic_version SET number = number + 1"
 FORGET = f"DELETE FROM statistics WHERE {WHERE} = 0 AND touched < ?"
 
 
@@ -77,18 +81,14 @@ class SqliteStatisticsStore:
         return await self._reader.run(work)
 
     async def add(self, tallies: Tallies, counted: UncountedBatch, now: float) -> bool:
-        def work(connection: sqlite3.Connection) -> bool:
-            with transaction(connection):
-                if _take_marks(connection, counted.marks) < len(counted.marks):
-                    raise _CountedElsewhere
-                for bucket, added in tallies.items():
-                    _add_to_bucket(connection, bucket, added, now)
-            return True
-
-        try:
-            return await self._writer.run(work)
-        except _CountedElsewhere:
-            return False
+        """Rows are read and added up without a lock: what writes receipts waits for the new values only."""
+        for _ in range(ATTEMPTS):
+            known = await self._reader.run(partial(_read_states, tallies))
+            update = await asyncio.to_thread(_add_up_rows, tallies, known, now)
+            outcome = await self._writer.run(partial(_write_update, update, counted.marks))
+            if outcome is not UpdateOutcome.OVERTAKEN:
+                return outcome is UpdateOutcome.ADDED
+        return False
 
     async def read(
         self, bucket: Bucket, end: int, keys: KeyChoice = None, sketches: bool = False
@@ -135,8 +135,29 @@ class SqliteStatisticsStore:
         return deleted
 
 
-class _CountedElsewhere(Exception):
-    """Another process was faster; nothing was added."""
+class UpdateOutcome(Enum):
+    """What became of an update."""
+
+    ADDED = 1
+    OVERTAKEN = 2  # somebody else has added to rows since they were read
+    COUNTED = 3  # somebody else has counted the same receipts
+
+
+@dataclass(frozen=True, slots=True)
+class KnownStates:
+    """The rows in question as they were read, and the number that changes with every update."""
+
+    version: int
+    states: Mapping[Bucket, BucketState]
+
+
+@dataclass(frozen=True, slots=True)
+class RowUpdate:
+    """New values of rows, and by how much buckets grow."""
+
+    version: int
+    rows: Sequence[tuple[object, ...]]
+    growth: Sequence[tuple[object, ...]]
 
 
 def _prepare_writer(connection: sqlite3.Connection) -> None:
@@ -168,6 +189,57 @@ def _disable(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM uncounted")
 
 
+def _read_states(tallies: Tallies, connection: sqlite3.Connection) -> KnownStates:
+    connection.execute("BEGIN")  # one state of the file for all queries
+    try:
+        (version,) = connection.execute("SELECT number FROM statistic_version").fetchone()
+        return KnownStates(version, {one: _read_state(connection, one, added) for one, added in tallies.items()})
+    finally:
+        connection.execute("COMMIT")
+
+
+def _read_state(connection: sqlite3.Connection, bucket: Bucket, added: Mapping[str, Tally]) -> BucketState:
+    where = _encode_bucket(bucket)
+    rows: dict[str, StoredRow] = {}
+    for part in split_keys(list_keys(added)):
+        query = f"{SELECT_ROWS}({', '.join('?' * len(part))})"
+        found = connection.execute(query, (*where, *map(encode_text, part)))
+        rows |= {decode_text(key): StoredRow(counters, sketches) for key, counters, sketches in found}
+    size = connection.execute(COUNT_ROWS, where).fetchone()
+    return BucketState(rows, size[0] if size is not None else 0)
+
+
+def _add_up_rows(tallies: Tallies, known: KnownStates, now: float) -> RowUpdate:
+    rows: list[tuple[object, ...]] = []
+    growth: list[tuple[object, ...]] = []
+    for bucket, added in tallies.items():
+        state, where = known.states[bucket], _encode_bucket(bucket)
+        changed = add_up(bucket, added, state)
+        rows += [(*where, encode_text(key), row.counters, row.sketches, now) for key, row in changed.items()]
+        new = len(changed.keys() - state.rows.keys())
+        if new:
+            growth.append((*where, new))
+    return RowUpdate(known.version, rows, growth)
+
+
+def _write_update(update: RowUpdate, marks: Sequence[int | str], connection: sqlite3.Connection) -> UpdateOutcome:
+    connection.execute("BEGIN IMMEDIATE")
+    outcome = UpdateOutcome.OVERTAKEN
+    try:
+        query = "UPDATE statistic_version SET number = number + 1 WHERE number = ?"
+        if connection.execute(query, (update.version,)).rowcount == 1:
+            whole = _take_marks(connection, marks) == len(marks)
+            outcome = UpdateOutcome.ADDED if whole else UpdateOutcome.COUNTED
+        if outcome is UpdateOutcome.ADDED:
+            connection.executemany(PUT_ROW, update.rows)
+            connection.executemany(GROW_BUCKET, update.growth)
+        connection.execute("COMMIT" if outcome is UpdateOutcome.ADDED else "ROLLBACK")
+    except BaseException:
+        connection.rollback()
+        raise
+    return outcome
+
+
 def _take_marks(connection: sqlite3.Connection, marks: Sequence[int | str]) -> int:
     taken = 0
     for part in split_keys(marks):
@@ -176,25 +248,10 @@ def _take_marks(connection: sqlite3.Connection, marks: Sequence[int | str]) -> i
     return taken
 
 
-def _add_to_bucket(connection: sqlite3.Connection, bucket: Bucket, added: Mapping[str, Tally], now: float) -> None:
-    where = _encode_bucket(bucket)
-    known: dict[str, StoredRow] = {}
-    for part in split_keys(list_keys(added)):
-        query = f"{SELECT_ROWS}({', '.join('?' * len(part))})"
-        rows = connection.execute(query, (*where, *map(encode_text, part)))
-        known |= {decode_text(row[0]): StoredRow(row[1], row[2]) for row in rows}
-    size = connection.execute(COUNT_ROWS, where).fetchone()
-    changed = add_up(bucket, added, BucketState(known, size[0] if size is not None else 0))
-    values = [(*where, encode_text(key), row.counters, row.sketches, now) for key, row in changed.items()]
-    connection.executemany(PUT_ROW, values)
-    new = len(changed.keys() - known.keys())
-    if new:
-        connection.execute(GROW_BUCKET, (*where, new))
-
-
 def _delete_bucket(bucket: Bucket, connection: sqlite3.Connection) -> int:
     where = _encode_bucket(bucket)
     with transaction(connection):
+        connection.execute(NEXT_VERSION)
         connection.execute(f"DELETE FROM statistic_buckets WHERE {WHERE} = ?", where)
         return connection.execute(f"DELETE FROM statistics WHERE {WHERE} = ?", where).rowcount
 
@@ -203,6 +260,7 @@ def _forget(ever: Bucket, before: float, connection: sqlite3.Connection) -> int:
     """Delete the rows of a bucket that never ends which nothing was added to since a time."""
     where = _encode_bucket(ever)
     with transaction(connection):
+        connection.execute(NEXT_VERSION)
         gone = connection.execute(FORGET, (*where[:3], before)).rowcount
         if gone:
             connection.execute(GROW_BUCKET, (*where, -gone))
