@@ -44,7 +44,8 @@ SORTS = ("injected", "fetched", "tokens", "cost", "missed", "over_budget", "trun
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("stats", help="show how context is used, what it costs and what could be better")
-    parser.add_argument("view", nargs="?", choices=tuple(COLUMNS), default="summary", help="default: summary")
+    views = ", ".join(COLUMNS)
+    parser.add_argument("view", nargs="?", choices=tuple(COLUMNS), default="summary", metavar="VIEW", help=views)
     add_common_options(parser)
     parser.add_argument("--csv", action="store_true", help="print comma-separated values")
     parser.add_argument("--workspace", type=parse_label, default="default", help="workspace, in the configured store")
