@@ -36,6 +36,7 @@ from gateway.stores.statistics import StatisticsStore
 
 DEFAULT_DAYS, DEFAULT_HOURS = 30, 24
 MOST_BUCKETS = 400  # of one answer
+LATEST = 253_370_764_800  # 9999-01-01, after which no time can be written
 AGENT, MODEL, PLACEMENT = range(3)  # the parts of the key of exchanges
 
 BucketName = Literal["day", "hour"]
@@ -54,7 +55,7 @@ class Period:
     def choose(cls, now: float, begin: float | None, end: float | None, bucket: BucketName = "day") -> "Period":
         """The buckets that the times touch; by default the last 30 days, or 24 hours."""
         span = Span.DAY if bucket == "day" else Span.HOUR
-        last = span.find_start((end if end is not None else now) - (end is not None) * 1e-6) + span
+        last = min(span.find_start((end if end is not None else now) - (end is not None) * 1e-6) + span, LATEST)
         length = DEFAULT_DAYS if span is Span.DAY else DEFAULT_HOURS
         first = span.find_start(begin) if begin is not None else last - length * span
         return cls(span, max(first, last - MOST_BUCKETS * span, 0), max(last, 0))

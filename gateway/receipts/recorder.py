@@ -51,8 +51,9 @@ class ReceiptRecorder:
         self, store: ReceiptStore, settings: ReceiptSettings, renderer: ReceiptRenderer, sample: float = 0.0
     ) -> None:
         self._store, self._settings, self._renderer = store, settings, renderer
-        self._sampled = round(sample * SAMPLE_RANGE)  # of so many exchanges, the answer is looked at
-        self._keeps_text = settings.text or self._sampled > 0
+        share = round(sample * SAMPLE_RANGE)
+        self._sampled = f"{share:04x}" if share < SAMPLE_RANGE else "g"  # after the end of ids that are sampled
+        self._keeps_text = settings.text or share > 0
         self._boot = secrets.token_hex(8)
         self._open: dict[str, PendingReceipt] = {}  # by id of the exchange, until it is rendered as finished
         self._queue: dict[str, PendingReceipt] = {}  # to be rendered, oldest first
@@ -76,7 +77,7 @@ class ReceiptRecorder:
         if pending is None:
             exchange.degraded.add(DEGRADED)
             return None
-        if self._keeps_text:
+        if self._keeps_text and (self._settings.text or exchange.id[-4:] < self._sampled):
             self._keep_request(pending, request)
         self._queue[exchange.id] = pending
         self._wake.set()
@@ -230,9 +231,7 @@ class ReceiptRecorder:
 
     def _is_sampled(self, exchange: Exchange, request: bytes) -> bool:
         """By the random end of the id; where nothing was injected or the request is long, there is nothing to see."""
-        return (
-            int(exchange.id[-4:], 16) < self._sampled and exchange.tokens > 0 and len(request) <= MAX_SAMPLED_REQUEST
-        )
+        return exchange.id[-4:] < self._sampled and exchange.tokens > 0 and len(request) <= MAX_SAMPLED_REQUEST
 
     def _keep_piece(self, text: ExchangeText, piece: bytes) -> None:
         if len(piece) > min(MAX_TEXT - text.size, MAX_HELD - self._held):

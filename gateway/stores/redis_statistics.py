@@ -4,6 +4,7 @@ A bucket is a hash with one field per key. Whoever adds reads rows first and wri
 nothing if somebody else has added meanwhile.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +24,7 @@ from gateway.domain.statistics import (
     UncountedBatch,
     is_chosen,
 )
+from gateway.errors import StoreError
 from gateway.stores.codec import decode_text, encode_text
 from gateway.stores.redis_connection import DEFAULT_TIMEOUTS, RedisConnection, RedisTimeouts
 from gateway.stores.redis_receipts import UNCOUNTED, ReceiptMember, read_members
@@ -33,6 +35,8 @@ PREFIX = "gateway-statistics:"  # no key of another store starts with it
 VERSION, WORKSPACES = PREFIX + "version", PREFIX + "workspaces"
 SENTINEL = "- -"  # the first entry of the queue, which makes it exist
 ATTEMPTS = 5
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,13 @@ class RedisStatisticsStore:
     ) -> Self:
         """A store that works as soon as its server does."""
         store = cls(await RedisConnection.open(address, timeouts))
-        if not enabled and not store._connection.breaker_open:
-            await store._call(lambda: store._client.delete(UNCOUNTED))
+        try:
+            if enabled:
+                await store.read_uncounted(1)  # receipts wait to be counted from now on
+            else:
+                await store._call(lambda: store._client.delete(UNCOUNTED))
+        except StoreError as error:
+            log.warning("figures wait for the store: %s", error)
         return store
 
     async def read_uncounted(self, take: int) -> UncountedBatch:
