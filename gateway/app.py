@@ -22,7 +22,6 @@ from gateway.control.key_shape import KIND as KEYS
 from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
 from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.domain.memory_budget import MemoryBudget
-from gateway.domain.price import ModelPrice
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Upstream
 from gateway.edge.access import AccessControl, HostCheck
@@ -52,11 +51,8 @@ from gateway.policies.materials import PolicyMaterials
 from gateway.policies.quotas import Quotas
 from gateway.policies.repository import PolicyRepository
 from gateway.policies.watch import Fingerprint, compute_fingerprint, watch
-from gateway.receipts.prices import PriceTable
-from gateway.receipts.recorder import ReceiptRecorder
-from gateway.receipts.rendering import ReceiptRenderer
 from gateway.receipts.retention import keep_receipts_tidy
-from gateway.redaction import build_redactor
+from gateway.recording import build_counter, build_recorder
 from gateway.resources.registry import ResourceRegistry, load_registry
 from gateway.scopes.content_suggestion import ContentSuggester
 from gateway.semantic.factory import open_vectors
@@ -65,14 +61,14 @@ from gateway.sessions.sessions import Sessions
 from gateway.settings import Settings, is_loopback
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.monitored import MonitoredStore
-from gateway.stores.open import Stores, open_receipts, open_stores
+from gateway.stores.open import Stores, open_receipts, open_statistics, open_stores
 from gateway.stores.protocols import ReceiptStore
 from gateway.stores.retention import prune_periodically
+from gateway.stores.statistics import StatisticsStore
 from gateway.tokens import BpeCounter
 from gateway.tools.caller import ToolCaller
 from gateway.tools.servers import ToolServers
 from gateway.upstreams.demo.upstream import DemoUpstream
-from gateway.upstreams.litellm.library import find_listed_price
 from gateway.upstreams.litellm.upstream import LitellmUpstream
 from gateway.upstreams.openai import OpenAIUpstream
 from gateway.upstreams.routes import Routes
@@ -106,6 +102,7 @@ class Gateway:
     semantic: SemanticService | None
     pipeline: Pipeline
     receipts: ReceiptStore
+    statistics: StatisticsStore
     metrics: Metrics = field(default_factory=Metrics)
     log: RequestLog = field(default_factory=RequestLog)
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
@@ -164,6 +161,8 @@ class Gateway:
         builder = ContextBuilder(counter, build_merge(registry), secret, budget, collector, memory, threads)
         hidden_turns = HiddenTurns(store, timings.hidden_turns)
         receipts = await open_receipts(settings.store)
+        counts = settings.analytics.enabled and settings.receipts.enabled
+        statistics = await open_statistics(settings.store, receipts, enabled=counts)
         recorder = build_recorder(settings, receipts) if settings.receipts.enabled else None
         limit = settings.limits.reply_bytes
         quotas = Quotas(settings.quotas)
@@ -188,7 +187,8 @@ class Gateway:
             tools,
         )
         gateway = cls(
-            settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline, receipts
+            *(settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline),
+            *(receipts, statistics),
         )
         gateway.threads, gateway.extractor, gateway.loaded_files = threads, extractor, loaded
         policies.watch(gateway._follow_policies)
@@ -284,6 +284,7 @@ class Gateway:
             threads=self.threads,
             extractor=self.extractor,
             receipts=self.receipts,
+            statistics=self.statistics,
         )
         return build_management_app(parts)
 
@@ -336,6 +337,8 @@ class Gateway:
         if self.pipeline.receipts is not None:
             jobs.add("receipts", self.pipeline.receipts.run)
         jobs.add("receipt retention", lambda: keep_receipts_tidy(self.receipts, self.store, settings.receipts))
+        if self.pipeline.receipts is not None and settings.analytics.enabled:
+            jobs.add("statistics", lambda: build_counter(settings, self.statistics, self.semantic).run(self.store))
         jobs.add("links", lambda: self.links.run(self._use_new_pages))
         jobs.add("tool servers", lambda: self.tool_servers.run(self.policies.update_tools))
         jobs.add("request log", self.recorder.run)
@@ -363,6 +366,7 @@ class Gateway:
             await self.semantic.close()
         if self.pipeline.receipts is not None:
             await self.pipeline.receipts.close()
+        await self.statistics.close()
         await self.receipts.close()
         await self.stores.close()
 
@@ -389,12 +393,6 @@ async def load_policies_and_links(policies: PolicyRepository, links: LinkCache) 
         await links.load(urls)
         if any(links.find_copy(url) is not None for url in urls):
             await policies.reload()
-
-
-def build_recorder(settings: Settings, receipts: ReceiptStore) -> ReceiptRecorder:
-    prices = {name: ModelPrice(one.input, one.output, one.cached_input) for name, one in settings.prices.items()}
-    renderer = ReceiptRenderer(PriceTable(prices, find_listed_price), build_redactor(settings).redact)
-    return ReceiptRecorder(receipts, settings.receipts, renderer)
 
 
 def build_upstreams(settings: Settings) -> dict[str, Upstream]:

@@ -4,11 +4,24 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from gateway.commands import cache_report, check, diff, evaluate, export, import_, index, keys, receipts, resolve, serve
+from gateway.commands import (
+    cache_report,
+    check,
+    diff,
+    evaluate,
+    export,
+    import_,
+    index,
+    keys,
+    receipts,
+    resolve,
+    serve,
+    stats,
+)
 from gateway.commands.common import FAULT, OK, print_faults
 from gateway.errors import Faults, GatewayError, StoreError
 
-COMMANDS = (serve, check, resolve, diff, index, evaluate, export, import_, keys, receipts, cache_report)
+COMMANDS = (serve, check, resolve, diff, index, evaluate, export, import_, keys, receipts, stats, cache_report)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -255,6 +255,15 @@ class ReceiptSettings(Section):
     max_mb: int = Field(2048, ge=1)
 
 
+class AnalyticsSettings(Section):
+    """Figures about receipts."""
+
+    enabled: bool = True
+    sample: float = Field(0.02, ge=0, le=1)  # share of exchanges whose answer is compared with what was injected
+    days: int = Field(400, ge=1, le=36_500)
+    max_rows: int = Field(250_000, ge=1000)  # of one workspace, about 0.3 KB each
+
+
 class PriceSettings(Section):
     """US dollars per million tokens."""
 
@@ -291,6 +300,7 @@ class Settings(Section):
     versions: VersionSettings = VersionSettings()
     quotas: QuotaSettings = QuotaSettings()
     receipts: ReceiptSettings = ReceiptSettings()
+    analytics: AnalyticsSettings = AnalyticsSettings()
     prices: dict[str, PriceSettings] = {}  # by model; "gpt-4o*" stands for all that begin so
     sessions: SessionStoreSettings = SessionStoreSettings()
     semantic: SemanticSettings = SemanticSettings()

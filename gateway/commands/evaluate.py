@@ -16,11 +16,12 @@ from gateway.commands.common import (
     Subparsers,
     add_common_options,
     load_command_settings,
+    parse_label,
     print_json,
     run_async,
 )
 from gateway.commands.indexing import ProgressBar, extend_search_deadline, run_indexer
-from gateway.errors import ServiceUnavailable
+from gateway.errors import InvalidRequest, ServiceUnavailable
 
 if TYPE_CHECKING:
     from gateway.evaluation.cases import Case
@@ -41,7 +42,11 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--fit", type=Path, metavar="FILE", help="refit the calibration on the cases and write it to FILE"
     )
-    parser.add_argument("cases", type=Path, metavar="CASES", help="file with the test questions")
+    parser.add_argument(
+        "--propose", type=Path, metavar="FILE", help="write cases that stored receipts suggest to FILE, and stop"
+    )
+    parser.add_argument("--workspace", type=parse_label, default="default", help="with --propose: whose receipts")
+    parser.add_argument("cases", type=Path, nargs="?", metavar="CASES", help="file with the test questions")
     parser.set_defaults(run=run)
 
 
@@ -53,12 +58,61 @@ def parse_fraction(text: str) -> float:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.propose is not None:
+        return run_async(propose(load_command_settings(arguments), arguments))
+    if arguments.cases is None:
+        raise InvalidRequest("Name a file with cases, or propose some with --propose FILE.")
     report = run_async(evaluate(load_command_settings(arguments), arguments))
     if arguments.json:
         print_json(report, indent=True)
     else:
         print(format_evaluation(report))
     return OK if report["ok"] else FAULT
+
+
+async def propose(settings: Settings, arguments: argparse.Namespace) -> int:
+    """Write the cases that the receipts of a workspace suggest; says why there are none."""
+    from contextlib import aclosing
+
+    from gateway.commands.offline_policies import open_policies
+    from gateway.commands.stored_receipts import open_stored_receipts
+    from gateway.control.yaml_writer import format_yaml
+    from gateway.domain.receipt import ReceiptFilter
+    from gateway.evaluation.proposed_cases import propose_cases
+    from gateway.receipts.views import read_pages
+
+    async with open_policies(settings) as offline, open_stored_receipts(settings) as store:
+        snapshot = offline.policies.get_snapshot(arguments.workspace)
+        async with aclosing(read_pages(store, arguments.workspace, ReceiptFilter(status="ok"))) as pages:
+            found = await propose_cases(pages, snapshot)
+    if found.cases:
+        await asyncio.to_thread(arguments.propose.write_text, format_yaml({"cases": found.cases}), encoding="utf-8")
+    shown = {
+        "written": str(arguments.propose) if found.cases else None,
+        "cases": len(found.cases),
+        "receipts": found.receipts,
+        "without_text": found.without_text,
+        "without_evidence": found.without_evidence,
+    }
+    if arguments.json:
+        print_json(shown, indent=True)
+    else:
+        print(format_proposals(shown))
+    return OK if found.cases else FAULT
+
+
+def format_proposals(shown: dict[str, Any]) -> str:
+    """What became of the receipts, for a person."""
+    lines = [f"{shown['receipts']} answered requests, {shown['cases']} cases proposed"]
+    if shown["without_text"]:
+        lines.append(f"  {shown['without_text']} have no text: set receipts.text to store it")
+    if shown["without_evidence"]:
+        lines.append(
+            f"  {shown['without_evidence']} do not tell what mattered: raise analytics.sample to compare more answers"
+        )
+    if shown["written"]:
+        lines.append(f"written to {shown['written']}; check them before you use them")
+    return "\n".join(lines)
 
 
 async def evaluate(settings: Settings, arguments: argparse.Namespace) -> dict[str, Any]:

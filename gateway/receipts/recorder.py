@@ -24,6 +24,8 @@ FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tr
 STRICT_SECONDS = 2.0  # that a strict request waits for the store
 DEGRADED = "receipt"  # in `x-context-degraded`
 MAX_TEXT = 256 * 1024  # bytes of a request or an answer that are stored
+SAMPLE_RANGE = 16**4
+MAX_SAMPLED_REQUEST = 64 * 1024  # bytes: finding the phrases of longer ones takes more than a few milliseconds
 MAX_HELD = 64 * 1024 * 1024  # bytes of replies and text that wait for the store; beyond that receipts come without
 
 log = logging.getLogger(__name__)
@@ -45,8 +47,13 @@ class ReceiptRecorder:
     been started can be finished. Without a free place it has no receipt, its reply says so, and it is counted.
     """
 
-    def __init__(self, store: ReceiptStore, settings: ReceiptSettings, renderer: ReceiptRenderer) -> None:
+    def __init__(
+        self, store: ReceiptStore, settings: ReceiptSettings, renderer: ReceiptRenderer, sample: float = 0.0
+    ) -> None:
         self._store, self._settings, self._renderer = store, settings, renderer
+        share = round(sample * SAMPLE_RANGE)
+        self._sampled = f"{share:04x}" if share < SAMPLE_RANGE else "g"  # after the end of ids that are sampled
+        self._keeps_text = settings.text or share > 0
         self._boot = secrets.token_hex(8)
         self._open: dict[str, PendingReceipt] = {}  # by id of the exchange, until it is rendered as finished
         self._queue: dict[str, PendingReceipt] = {}  # to be rendered, oldest first
@@ -70,7 +77,7 @@ class ReceiptRecorder:
         if pending is None:
             exchange.degraded.add(DEGRADED)
             return None
-        if self._settings.text:
+        if self._keeps_text and (self._settings.text or exchange.id[-4:] < self._sampled):
             self._keep_request(pending, request)
         self._queue[exchange.id] = pending
         self._wake.set()
@@ -214,10 +221,17 @@ class ReceiptRecorder:
                     commit.set_exception(error)
 
     def _keep_request(self, pending: PendingReceipt, request: bytes) -> None:
-        if self._held + min(len(request), MAX_TEXT) <= MAX_HELD:
+        stored, sampled = self._settings.text, self._is_sampled(pending.exchange, request)
+        if (stored or sampled) and self._held + min(len(request), MAX_TEXT) <= MAX_HELD:
             bearer = pending.exchange.forwarded.bearer  # forgotten as soon as the exchange has ended
-            pending.text = ExchangeText(request[:MAX_TEXT], bearer, truncated=len(request) > MAX_TEXT)
+            pending.text = ExchangeText(
+                request[:MAX_TEXT], bearer, truncated=len(request) > MAX_TEXT, stored=stored, sampled=sampled
+            )
             self._held += len(pending.text.request)
+
+    def _is_sampled(self, exchange: Exchange, request: bytes) -> bool:
+        """By the random end of the id; where nothing was injected or the request is long, there is nothing to see."""
+        return exchange.id[-4:] < self._sampled and exchange.tokens > 0 and len(request) <= MAX_SAMPLED_REQUEST
 
     def _keep_piece(self, text: ExchangeText, piece: bytes) -> None:
         if len(piece) > min(MAX_TEXT - text.size, MAX_HELD - self._held):

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gateway.domain.exchange import Exchange, ToolRun
+from gateway.domain.agent import Placement
+from gateway.domain.exchange import Exchange, ExchangeStatus, ToolRun
 from gateway.domain.injection import Injection
 from gateway.domain.lru import LruCache
 from gateway.domain.price import TokenCount
@@ -27,6 +28,7 @@ from gateway.receipts.items import (
     name_server,
     summarize_tokens,
 )
+from gateway.receipts.overlap import OverlapMeter, list_texts
 from gateway.receipts.prices import PriceTable, count_tokens, read_count
 from gateway.receipts.reported import read_answer, read_usage
 from gateway.receipts.scopes import describe_scope
@@ -48,6 +50,8 @@ class ExchangeText:
     size: int = 0  # of all pieces
     full: bool = False  # no more pieces are kept
     truncated: bool = False
+    stored: bool = True  # False: only looked at
+    sampled: bool = False  # the overlap of answer and resources is measured
 
 
 @dataclass(slots=True)
@@ -73,14 +77,17 @@ class InjectionDescription:
     injection: Injection  # as long as it is kept, no other has its identity
     fields: dict[str, Raw]
     placed: tuple[str, ...]  # ids of the resources
-    known: frozenset[str]  # ids of all resources that the tools can reach too
+    known: Mapping[str, str | None]  # ids of all resources that the tools can reach too; why they were left out
 
 
 class ReceiptRenderer:
     """Renders receipts; one thread at a time."""
 
-    def __init__(self, prices: PriceTable, redact: Callable[[str], str]) -> None:
-        self._prices, self._redact = prices, redact
+    def __init__(
+        self, prices: PriceTable, redact: Callable[[str], str], placement: Placement = Placement.SYSTEM
+    ) -> None:
+        self._prices, self._redact, self._placement = prices, redact, placement
+        self._overlap = OverlapMeter()
         self._descriptions: LruCache[int, InjectionDescription] = LruCache(KEPT_INJECTIONS, KEPT_BYTES)
 
     def render(self, pending: PendingReceipt, finished: bool) -> Receipt:
@@ -89,7 +96,8 @@ class ReceiptRenderer:
         described = self._describe(exchange.injection) if exchange.injection is not None else None
         usage = find_usage(pending)
         tokens = count_tokens(usage)
-        tools = [self._describe_tool(one, described, pending.text is not None) for one in exchange.tool_runs]
+        with_text = pending.text is not None and pending.text.stored
+        tools = [self._describe_tool(one, described, with_text) for one in exchange.tool_runs]
         details: dict[str, Any] = dict(described.fields) if described is not None else {}
         details["scope"] = describe_scope(exchange)
         details["turns"] = self._describe_turns(exchange, usage)
@@ -100,9 +108,12 @@ class ReceiptRenderer:
         if exchange.expansions and exchange.injection is not None:
             chosen = exchange.injection.selection
             details["expanded"] = [describe_placed(chosen, one, at) for at, one in enumerate(exchange.expansions)]
-        if pending.text is not None:
+        if pending.text is not None and finished:
+            details |= self._measure_overlap(pending.text, exchange, tools)
+        if pending.text is not None and with_text:
             details["text"] = self._describe_text(pending.text, exchange)
         summary = summarize(pending) | {
+            "placement": self._name_placement(exchange),
             "usage": usage,
             "cached_tokens": tokens.cached,
             "cost": self._compute_cost(exchange.model, usage, tokens),
@@ -166,11 +177,28 @@ class ReceiptRenderer:
             "name": result.name,
             "resource": known if tool is None else tool.id,
             "server": None if tool is None else name_server(tool),
+            "left_out": described.known[known] if described is not None and known is not None else None,
             "characters": result.characters,
             "failed": result.failed,
             "ms": to_ms(result.seconds),
         }
         return entry | ({"arguments": self._redact(result.arguments)} if with_text else {})
+
+    def _name_placement(self, exchange: Exchange) -> str | None:
+        """Where the context went; None: there was none."""
+        if exchange.injection is None or exchange.scope is None or not exchange.injection.tokens:
+            return None
+        return (exchange.scope.placement or self._placement).value
+
+    def _measure_overlap(
+        self, text: ExchangeText, exchange: Exchange, tools: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """What a sampled exchange says about its resources; nothing if the answer is not whole."""
+        if not text.sampled or text.truncated or exchange.status is not ExchangeStatus.OK:
+            return {}
+        fetched = frozenset(one["resource"] for one in tools if one["resource"] is not None and not one["failed"])
+        answer = read_answer(b"".join(text.pieces))
+        return {"overlap": self._overlap.measure(list_texts(exchange, fetched), text.request, answer)}
 
     def _describe_text(self, text: ExchangeText, exchange: Exchange) -> dict[str, Any]:
         injection, bearer = exchange.injection, text.bearer
@@ -187,20 +215,22 @@ class ReceiptRenderer:
 def describe_injection(injection: Injection) -> InjectionDescription:
     selection = injection.selection
     placed = tuple(one.candidate.resource.id for one in (*selection.stable, *selection.volatile, *selection.tools))
-    offered = [left.candidate.resource.id for left in selection.catalogue]
+    left_out = {left.candidate.resource.id: left.reason for left in selection.catalogue}
+    dropped = {left.candidate.resource.id: left.reason for left in selection.dropped}
     described = {
         "selection": {
             "injected": describe_injected(selection),
             "items": describe_items(selection),
-            "catalogue": offered,
+            "catalogue": list(left_out),
             "dropped": describe_dropped(selection),
+            "over_budget": [id for id, reason in (left_out | dropped).items() if reason == "over_budget"],
         },
         "sources": describe_sources(selection),
         "tokens": summarize_tokens(injection),
         "warnings": describe_warnings(selection),
     }
     fields = {name: Raw(encode_json(value)) for name, value in described.items()}
-    return InjectionDescription(injection, fields, placed, frozenset((*placed, *offered)))
+    return InjectionDescription(injection, fields, placed, dict.fromkeys(placed) | left_out)
 
 
 def summarize(pending: PendingReceipt) -> dict[str, Any]:

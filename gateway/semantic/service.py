@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gateway.domain.agent import SelectionSettings
+from gateway.domain.lru import HitCounter
 from gateway.domain.resource import Mode, Resource
 from gateway.domain.search import Query, SearchResult
 from gateway.domain.snapshot import Snapshot
@@ -112,6 +113,11 @@ class SemanticService:
     def cache_counts(self) -> dict[tuple[str, ...], float]:
         """Sentences by whether their vector was known."""
         return self.engine.cache.lookups.by_outcome if self.engine is not None else {}
+
+    @property
+    def lookups_by_workspace(self) -> Mapping[str, HitCounter]:
+        """Hits and misses of the cache of question vectors."""
+        return self.engine.cache.lookups_by_workspace if self.engine is not None else {}
 
     @property
     def lookup_counts(self) -> dict[tuple[str, ...], float]:

@@ -19,11 +19,13 @@ class MemoryReceiptStore:
         self._receipts: dict[str, Receipt] = {}
         self._owners: dict[str, str] = {}  # id → boot id, until the receipt is finished
         self._boots: dict[str, float] = {}  # boot id → when its lease ends
+        self.uncounted: dict[str, Receipt] | None = None  # finished ones that wait to be counted; None: nobody counts
 
     async def write(self, receipts: Sequence[Receipt], boot: str) -> None:
         for receipt in receipts:
             if receipt.id in self._receipts and receipt.id not in self._owners:
                 continue
+            self._note_end(self._receipts.get(receipt.id), receipt)
             self._receipts[receipt.id] = receipt
             if receipt.status == STARTED:
                 self._owners[receipt.id] = boot
@@ -73,7 +75,9 @@ class MemoryReceiptStore:
             for id, boot in self._owners.items()
             if boot not in self._boots and (receipt := self._receipts[id]).status == STARTED
         ]
-        self._receipts |= {receipt.id: replace(receipt, status=SWEPT) for receipt in left}
+        for receipt in left:
+            swept = self._receipts[receipt.id] = replace(receipt, status=SWEPT)
+            self._note_end(receipt, swept)
         return len(left)
 
     async def prune(self, before: float, max_bytes: int) -> int:
@@ -89,6 +93,11 @@ class MemoryReceiptStore:
 
     async def close(self) -> None:
         return None
+
+    def _note_end(self, former: Receipt | None, receipt: Receipt) -> None:
+        """Let a receipt wait to be counted when it stops being `started`."""
+        if self.uncounted is not None and receipt.status != STARTED and (former is None or former.status == STARTED):
+            self.uncounted[receipt.id] = receipt
 
     def _remove(self, id: str) -> Receipt:
         self._owners.pop(id, None)

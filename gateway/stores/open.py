@@ -12,11 +12,14 @@ from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.memory_receipts import MemoryReceiptStore
 from gateway.stores.memory_records import MemoryRecordStore
 from gateway.stores.memory_sessions import MemorySessionStore
+from gateway.stores.memory_statistics import MemoryStatisticsStore
 from gateway.stores.protocols import EphemeralStore, ReceiptStore, RecordStore, SessionStore
 from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
 from gateway.stores.sqlite_receipts import SqliteReceiptStore
 from gateway.stores.sqlite_records import SqliteRecordStore
 from gateway.stores.sqlite_sessions import SqliteSessionStore
+from gateway.stores.sqlite_statistics import SqliteStatisticsStore
+from gateway.stores.statistics import StatisticsStore
 
 if TYPE_CHECKING:
     from gateway.stores.redis_connection import RedisTimeouts
@@ -74,11 +77,27 @@ async def open_receipts(url: str) -> ReceiptStore:
     if scheme == "memory":
         return MemoryReceiptStore()
     if scheme == "sqlite":
-        path = _parse_sqlite_path(rest)
-        return await SqliteReceiptStore.open(path.with_name(f"{path.stem}-receipts.db"))
+        return await SqliteReceiptStore.open(_name_receipts_file(rest))
     from gateway.stores.redis_receipts import RedisReceiptStore
 
     return await RedisReceiptStore.open(redis_address(url))
+
+
+async def open_statistics(url: str, receipts: ReceiptStore, *, enabled: bool = True) -> StatisticsStore:
+    """The figures about the receipts behind the same URL; `enabled`: receipts wait to be counted from now on."""
+    if isinstance(receipts, MemoryReceiptStore):
+        return MemoryStatisticsStore(receipts, enabled=enabled)
+    scheme, _, rest = url.partition(":")
+    if scheme == "sqlite":
+        return await SqliteStatisticsStore.open(_name_receipts_file(rest), enabled=enabled)
+    from gateway.stores.redis_statistics import RedisStatisticsStore
+
+    return await RedisStatisticsStore.open(redis_address(url), enabled=enabled)
+
+
+def _name_receipts_file(rest: str) -> Path:
+    path = _parse_sqlite_path(rest)
+    return path.with_name(f"{path.stem}-receipts.db")
 
 
 def _parse_sqlite_path(rest: str) -> Path:

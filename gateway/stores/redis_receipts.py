@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple, Self
 
 import msgspec
+from redis.asyncio import Redis
 
 from gateway.domain.receipt import (
     RECEIPT_STATUSES,
@@ -29,7 +30,7 @@ from gateway.stores.redis_ephemeral import to_milliseconds
 from gateway.stores.redis_scripts import DELETE_RECEIPT, SWEEP_RECEIPT, WRITE_RECEIPT
 
 PREFIX = "gateway-receipts:"  # no key of another store starts with it
-ALL, BYTES, BOOTS = (PREFIX + word for word in ("all", "bytes", "boots"))
+ALL, BYTES, BOOTS, UNCOUNTED = (PREFIX + word for word in ("all", "bytes", "boots", "uncounted"))
 BATCH = 500
 SIZE_PRUNE = 200  # deleted at once while all receipts together are too large
 
@@ -170,6 +171,7 @@ class RedisReceiptStore:
                     for member in map(ReceiptMember.parse, batch):
                         keys = [_make_receipt_key(member.workspace, member.id), key]
                         keys += [_make_set_key(member.workspace, "status", status) for status in (STARTED, SWEPT)]
+                        keys.append(UNCOUNTED)
                         arguments = [member.id, str(member), STARTED, SWEPT]
                         await self._sweep(keys=keys, args=arguments, client=steps)
                     return list(await steps.execute())
@@ -198,6 +200,15 @@ class RedisReceiptStore:
         return await self._connection.call(work, self._connection.timeouts.background)
 
 
+async def read_members(client: Redis, members: Sequence[ReceiptMember]) -> list[Receipt]:
+    """The receipts among `members`, of any workspace, with their details."""
+    async with client.pipeline(transaction=False) as steps:
+        for member in members:
+            steps.hmget(_make_receipt_key(member.workspace, member.id), ["status", "index", "summary", "details"])
+        rows = await steps.execute()
+    return [_decode_receipt(one.id, *row) for one, row in zip(members, rows, strict=True) if row[1] is not None]
+
+
 def _make_write(receipt: Receipt, boot: str) -> tuple[list[str], list[str | bytes]]:
     """Keys and arguments of the script that writes one receipt."""
     member = ReceiptMember(receipt.id, _hash(receipt.workspace))
@@ -206,9 +217,9 @@ def _make_write(receipt: Receipt, boot: str) -> tuple[list[str], list[str | byte
     index = _encode_index((encode_text(receipt.workspace), *names, [encode_text(one) for one in receipt.resources]))
     keys = [_make_receipt_key(space, receipt.id), ALL, BYTES, _make_open_key(boot)]
     keys += [_make_set_key(space, "status", status) for status in (STARTED, SWEPT)]
-    keys += [_make_set_key(space, "status", receipt.status), *_list_set_keys(space, receipt)]
+    keys += [UNCOUNTED, _make_set_key(space, "status", receipt.status), *_list_set_keys(space, receipt)]
     owner = boot if unfinished else ""
-    return keys, [receipt.id, str(member), receipt.status, owner, index, receipt.summary, receipt.details]
+    return keys, [receipt.id, str(member), receipt.status, owner, index, receipt.summary, receipt.details, STARTED]
 
 
 def _make_deletion(member: ReceiptMember, index: bytes | None) -> tuple[list[str], list[str]]:

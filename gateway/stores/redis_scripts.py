@@ -151,12 +151,14 @@ end
 """
 
 # A receipt whose `boot` is empty was finished by its own process and never changes again.
-# KEYS: receipt, all receipts, their bytes, what the process has left open, the statuses that it may have had; the sets
-# that it belongs to. ARGV: id, id with workspace, status, boot id or nothing, index, summary, details.
+# KEYS: receipt, all receipts, their bytes, what the process has left open, the sets of `started` and `swept`, what
+# waits to be counted (if somebody counts); the sets that it belongs to.
+# ARGV: id, id with workspace, status, boot id or nothing, index, summary, details, the status `started`.
 WRITE_RECEIPT = """
-local former = redis.call('HMGET', KEYS[1], 'boot', 'size')
+local former = redis.call('HMGET', KEYS[1], 'boot', 'size', 'status')
 if former[1] == '' then return 0 end
-local size = #ARGV[5] + #ARGV[6] + #ARGV[7] + 200 * #KEYS
+if ARGV[4] == '' and (former[3] or ARGV[8]) == ARGV[8] then redis.call('RPUSHX', KEYS[7], ARGV[2]) end
+local size = #ARGV[5] + #ARGV[6] + #ARGV[7] + 200 * (#KEYS - 1)
 redis.call('HSET', KEYS[1], 'status', ARGV[3], 'boot', ARGV[4], 'index', ARGV[5], 'summary', ARGV[6],
   'details', ARGV[7], 'size', size)
 redis.call('INCRBY', KEYS[3], size - tonumber(former[2] or 0))
@@ -164,16 +166,17 @@ redis.call('ZADD', KEYS[2], 0, ARGV[2])
 redis.call(ARGV[4] == '' and 'SREM' or 'SADD', KEYS[4], ARGV[2])
 redis.call('ZREM', KEYS[5], ARGV[1])
 redis.call('ZREM', KEYS[6], ARGV[1])
-for i = 7, #KEYS do redis.call('ZADD', KEYS[i], 0, ARGV[1]) end
+for i = 8, #KEYS do redis.call('ZADD', KEYS[i], 0, ARGV[1]) end
 return 1
 """
 
-# KEYS: receipt, what its process has left open, the sets of the two statuses.
+# KEYS: receipt, what its process has left open, the sets of the two statuses, what waits to be counted.
 # ARGV: id, id with workspace, the status that is swept, the one that it becomes.
 SWEEP_RECEIPT = """
 redis.call('SREM', KEYS[2], ARGV[2])
 if redis.call('HGET', KEYS[1], 'status') ~= ARGV[3] then return 0 end
 redis.call('HSET', KEYS[1], 'status', ARGV[4])
+redis.call('RPUSHX', KEYS[5], ARGV[2])
 redis.call('ZREM', KEYS[3], ARGV[1])
 redis.call('ZADD', KEYS[4], 0, ARGV[1])
 return 1
@@ -187,5 +190,34 @@ for i = 4, #KEYS do redis.call('ZREM', KEYS[i], ARGV[1]) end
 if not size then return 0 end
 redis.call('INCRBY', KEYS[3], -tonumber(size))
 redis.call('DEL', KEYS[1])
+return 1
+"""
+
+# Figures are read, added up and written back; a number tells whether somebody else has done so meanwhile.
+# KEYS: that number, what waits to be counted, the workspaces; per bucket: its rows, the buckets of its workspace, when
+# rows that stay for ever were changed.
+# ARGV: the number as it was, how many receipts are counted, these; the time; per bucket: workspace, name, series or
+# nothing (rows are dropped with the bucket), number of rows; per row: key, value.
+ADD_STATISTICS = """
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
+local counted = tonumber(ARGV[2])
+local waiting = redis.call('LRANGE', KEYS[2], 1, counted)
+for i = 1, counted do
+  if waiting[i] ~= ARGV[2 + i] then return 2 end
+end
+if counted > 0 then redis.call('LTRIM', KEYS[2], counted, -1) end
+redis.call('INCR', KEYS[1])
+local now, at = ARGV[3 + counted], 4 + counted
+for i = 4, #KEYS, 3 do
+  local series, rows = ARGV[at + 2], tonumber(ARGV[at + 3])
+  redis.call('SADD', KEYS[3], ARGV[at])
+  redis.call('SADD', KEYS[i + 1], ARGV[at + 1])
+  at = at + 4
+  for _ = 1, rows do
+    redis.call('HSET', KEYS[i], ARGV[at], ARGV[at + 1])
+    if series ~= '' then redis.call('ZADD', KEYS[i + 2], now, series .. ' ' .. ARGV[at]) end
+    at = at + 2
+  end
+end
 return 1
 """

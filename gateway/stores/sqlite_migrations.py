@@ -73,6 +73,18 @@ RECEIPT_MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (workspace, resource, id)) WITHOUT ROWID""",
         "CREATE TABLE boots (boot TEXT PRIMARY KEY, expires REAL NOT NULL)",
     ),
+    (
+        "CREATE TABLE uncounted (receipt INTEGER PRIMARY KEY)",  # numbers of receipts
+        """CREATE TABLE statistics (
+            workspace BLOB NOT NULL, series TEXT NOT NULL, span INTEGER NOT NULL, start INTEGER NOT NULL,
+            key BLOB NOT NULL, counters BLOB NOT NULL, sketches BLOB NOT NULL, touched REAL NOT NULL,
+            PRIMARY KEY (workspace, series, span, start, key)) WITHOUT ROWID""",
+        """CREATE TABLE statistic_buckets (
+            workspace BLOB NOT NULL, series TEXT NOT NULL, span INTEGER NOT NULL, start INTEGER NOT NULL,
+            rows INTEGER NOT NULL, PRIMARY KEY (workspace, series, span, start)) WITHOUT ROWID""",
+        "CREATE TABLE statistic_version (number INTEGER NOT NULL)",  # tells whether somebody else has added to rows
+        "INSERT INTO statistic_version VALUES (0)",
+    ),
 )
 
 

@@ -1,6 +1,7 @@
 """Workspaces that hold one of everything, and that can be put back as they were."""
 
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import orjson
 from gateway.domain.receipt import Receipt
 from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.domain.session import Session, SessionKey
+from gateway.domain.statistics import EXCHANGES, RESOURCES, Bucket, Span, Tally, UncountedBatch
 from gateway.ids import encode_id_time
 from gateway.stores.protocols import SessionOwner
 from tests.support.gateway import POLICIES, Client, Thread, running_gateway
@@ -58,6 +60,16 @@ class World:
         return Receipt(
             id, self.workspace, "ok", self.mark, summary=orjson.dumps(SUMMARY), details=orjson.dumps(details)
         )
+
+    def tallies(self) -> dict[Bucket, dict[str, Tally]]:
+        """Figures of today."""
+        start = Span.DAY.find_start(time.time())
+        used = Tally([1] * len(RESOURCES.counters), [set() for _ in RESOURCES.sketches])
+        asked = Tally([1] * len(EXCHANGES.counters), [set() for _ in EXCHANGES.sketches])
+        return {
+            Bucket(self.workspace, RESOURCES.name, Span.DAY, start): {f"{self.mark}/tone": used, self.mark: used},
+            Bucket(self.workspace, EXCHANGES.name, Span.DAY, start): {f"{self.mark}\n{self.mark}\nsystem": asked},
+        }
 
     @property
     def upload(self) -> bytes:
@@ -159,6 +171,7 @@ class Stage:
         self.client = client
         self.worlds = worlds
         self._seeded: list[dict[RecordKey, Any]] = []
+        self._counted = False  # whether there are figures
         store = Path(client.app.settings.store.removeprefix("sqlite:///"))
         self._sessions = sqlite3.connect(store, check_same_thread=False)
         self._receipts = sqlite3.connect(store.with_name(f"{store.stem}-receipts.db"), check_same_thread=False)
@@ -208,6 +221,12 @@ class Stage:
             await self._keep_upload(world)
             await self.client.app.receipts.write([world.receipt], "boot of the tests")
             await self._keep_sessions(world)
+        if not self._counted:
+            self._counted = await self.client.app.statistics.add(
+                {bucket: rows for world in self.worlds for bucket, rows in world.tallies().items()},
+                UncountedBatch(),
+                time.time(),
+            )
         self._seeded = [self.held(world.workspace) for world in self.worlds]
 
     async def _keep_sessions(self, world: World) -> None:

@@ -27,6 +27,7 @@ CALLERS: dict[str, str | None] = {"nobody": None, "wrong": "cg-unknown", **{role
 FOR_CHAT = {("POST", "/resolve"), ("POST", "/contexts/resolve"), ("POST", "/diff"), ("GET", "/openapi.json")}
 FOR_ADMINS = ("/keys", "/audit", "/receipts")
 SHARED = {"/resource-types", "/resource-types/{type}", "/openapi.json", "/quotas"}  # nothing with a name in it
+SHARED |= {"/stats", "/stats/quality", "/stats/series", "/stats/suggestions"}  # tests/wire/test_stats.py looks at these
 FOREIGN_MARKS = (THEM.mark, TWIN.mark)
 GENERATED = re.compile(rb'(?<=")(\d{4}-\d\d-\d\dT[\d:.]+Z|cgw?[-_][\w-]{20,}|key-[0-9a-f]{12}|[0-9a-f]{19,64})(?=")')
 COUNTED = re.compile(rb'"version":\d+|"snapshot":"[0-9a-f]{12}"')

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from starlette.applications import Starlette
 
+from gateway.analytics.reports import Reports
 from gateway.control.bundle_import import BundleImporter
 from gateway.control.content import Content
 from gateway.control.documents import Documents
@@ -31,6 +32,7 @@ from gateway.edge.manage.resources import ResourceRoutes
 from gateway.edge.manage.routes import RouteGroup
 from gateway.edge.manage.search import SearchRoutes
 from gateway.edge.manage.sessions import SessionRoutes
+from gateway.edge.manage.stats import StatsRoutes
 from gateway.edge.manage.tool_servers import ToolServerRoutes
 from gateway.edge.manage.usage import UsageRoutes
 from gateway.extraction.extract import DocumentCache
@@ -46,6 +48,7 @@ from gateway.resources.registry import ResourceRegistry
 from gateway.sessions.sessions import Sessions
 from gateway.settings import Settings
 from gateway.stores.protocols import EphemeralStore, ReceiptStore, RecordStore
+from gateway.stores.statistics import StatisticsStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class ManagementParts:
     threads: FairThreads
     extractor: Extractor
     receipts: ReceiptStore
+    statistics: StatisticsStore
 
 
 def build_management_app(parts: ManagementParts) -> Starlette:
@@ -93,6 +97,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         QuotaRoutes(parts.policies, parts.sessions),
         ReceiptRoutes(parts.receipts),
         SessionRoutes(SessionManager(parts.sessions, parts.policies)),
+        StatsRoutes(Reports(parts.statistics), parts.policies, parts.settings.defaults.budget),
         KeyRoutes(Keys(parts.policies, parts.settings.auth.keys)),
     )
     return build_api_app(groups, parts.settings.limits)

@@ -25,18 +25,23 @@ class QueryCache:
         self._memory = memory or MemoryBudget()
         self._partitions: dict[str, CachePartition] = {}
         self.lookups = HitCounter()
+        self.lookups_by_workspace: dict[str, HitCounter] = {}
 
     async def embed(self, embedder: Embedder, workspace: str, sentences: Sequence[str], within: float) -> Floats:
         """One row per sentence; raises what the embedder raises when it has to be asked."""
         kept = self._partitions.get(workspace)
         if kept is None:
             kept = self._partitions[workspace] = self._memory.open(workspace)
+            self.lookups_by_workspace[workspace] = HitCounter()
         texts = {make_key(embedder, text): text for text in map(normalise_sentence, reversed(sentences))}
         wanted = [make_key(embedder, normalise_sentence(sentence)) for sentence in sentences]
         found = {key: vector for key in wanted if (vector := kept.get(key)) is not None}
         missing = [key for key in dict.fromkeys(wanted) if key not in found]
         self.lookups.hits += len(wanted) - len(missing)
         self.lookups.misses += len(missing)
+        own = self.lookups_by_workspace[workspace]
+        own.hits += len(wanted) - len(missing)
+        own.misses += len(missing)
         if missing:
             rows = await embedder.embed([texts[key] for key in missing], within, workspace)
             found.update(zip(missing, rows, strict=True))

@@ -1,0 +1,95 @@
+"""Counts finished receipts in the background; of several workers or replicas, one does it at a time."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.analytics.facts import FactReader
+from gateway.analytics.tallies import FindPrice, TallySheet
+from gateway.domain.lru import HitCounter
+from gateway.domain.statistics import CACHES, Bucket, Span, StatisticsLimits, Tallies, Tally, UncountedBatch
+from gateway.errors import StoreError
+from gateway.settings import AnalyticsSettings
+from gateway.stores.lease import Lease
+from gateway.stores.protocols import EphemeralStore
+from gateway.stores.statistics import StatisticsStore
+
+LEASE_KEY = "lease:statistics"
+INTERVAL_SECONDS = 5.0  # what is counted together costs less
+BATCH = 2000
+PRUNE_SECONDS = 600.0
+DAY_SECONDS = 86_400.0
+HOURS_KEPT = 48 * 3600.0  # how long hours are told apart
+QUERY_EMBEDDINGS = "query_embeddings"
+
+log = logging.getLogger(__name__)
+
+Lookups = Mapping[str, HitCounter]  # by workspace, since the process began
+
+
+@dataclass
+class StatisticsCounter:
+    """Brings the figures up to date."""
+
+    store: StatisticsStore
+    settings: AnalyticsSettings
+    find_price: FindPrice = lambda model: None
+    get_lookups: Callable[[], Lookups] = dict
+    _reader: FactReader = field(default_factory=FactReader)
+    _told: dict[str, tuple[int, int]] = field(default_factory=dict)  # lookups that were added, by workspace
+    _pruned: float = 0.0
+
+    async def run(self, ephemeral: EphemeralStore) -> None:
+        """Count every few seconds until cancelled; a store that fails is tried again."""
+        lease = Lease(ephemeral, LEASE_KEY, secrets.token_hex(8), 4 * INTERVAL_SECONDS)
+        while True:
+            try:
+                await self.add_lookups()
+                if await lease.acquire():
+                    await self.count()
+                    await self.prune()
+            except StoreError as error:
+                log.warning("receipts are not counted for now: %s", error)
+            await asyncio.sleep(INTERVAL_SECONDS)
+
+    async def count(self) -> int:
+        """Count everything that waits; returns how many receipts that were."""
+        total = 0
+        while batch := await self.store.read_uncounted(BATCH):
+            tallies = await asyncio.to_thread(self._tally, batch)
+            if not await self.store.add(tallies, batch, time.time()):
+                break  # another process counts
+            total += len(batch.receipts)
+        return total
+
+    async def prune(self) -> None:
+        """Delete old figures now and then."""
+        now = time.time()
+        if now - self._pruned >= PRUNE_SECONDS:
+            oldest: dict[int, float] = {Span.HOUR: now - HOURS_KEPT, Span.DAY: now - self.settings.days * DAY_SECONDS}
+            await self.store.prune(StatisticsLimits(oldest, self.settings.max_rows))
+            self._pruned = now
+
+    async def add_lookups(self) -> None:
+        """Add what this process has looked up in its own caches since the last time."""
+        now, told = time.time(), {}
+        tallies: dict[Bucket, dict[str, Tally]] = {}
+        for workspace, lookups in list(self.get_lookups().items()):
+            known = self._told.get(workspace, (0, 0))
+            counts = (lookups.hits, lookups.misses)
+            if counts != known:
+                told[workspace] = counts
+                for span in (Span.DAY, Span.HOUR):
+                    tally = Tally([counts[0] - known[0], counts[1] - known[1]], [])
+                    tallies[Bucket(workspace, CACHES.name, span, span.find_start(now))] = {QUERY_EMBEDDINGS: tally}
+        if tallies and await self.store.add(tallies, UncountedBatch(), now):
+            self._told |= told
+
+    def _tally(self, batch: UncountedBatch) -> Tallies:
+        sheet = TallySheet(self.find_price)
+        for receipt in batch.receipts:
+            sheet.add(self._reader.read(receipt))
+        return sheet.finish()
