@@ -55,6 +55,9 @@ class SnapshotSearcher:
     async def find_passages(self, workspace: str, text: str, resource: str) -> list[str]:
         return []
 
+    async def score_texts(self, workspace: str, query: Query, texts: Sequence[str]) -> list[float] | None:
+        return await self.service.score_texts(workspace, query, texts)
+
     def _differs(self, workspace: str, resource: Resource) -> bool:
         served = self.service.find_newest(workspace, resource.id)
         return served is None or describe_resource(served) != describe_resource(resource)
