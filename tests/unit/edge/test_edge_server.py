@@ -787,7 +787,9 @@ def test_a_client_that_waits_for_a_word_is_not_late(running, before):
         app.go.set()
         said = b""
         while not said.endswith(b"HTTP/1.1 100 Continue\r\n\r\n"):
-            said += client.recv(65536)
+            piece = client.recv(65536)
+            assert piece, f"closed after {said!r}"
+            said += piece
         assert said.count(b"HTTP/1.1 200") == len(before) // len(GET)
         client.sendall(b"abc")
         assert read_response(client)[::2] == (200, b"3")
