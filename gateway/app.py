@@ -212,6 +212,7 @@ class Gateway:
         metrics.watch_generation(lambda: self.policies.generation)
         metrics.watch_breakers(self.routes.breakers)
         metrics.watch_gauge("store_breaker", lambda: {(): float(self.stores.breaker_open)})
+        metrics.watch_counts("session_changes_lost", lambda: {(): self.pipeline.sessions.late.lost})
         recorder = self.pipeline.receipts
         if recorder is not None:
             metrics.watch_counts("receipts_lost", lambda: {(): recorder.lost})
@@ -338,6 +339,7 @@ class Gateway:
             await self.semantic.close()
         if self.pipeline.receipts is not None:
             await self.pipeline.receipts.close()
+        await self.pipeline.sessions.late.close()
         await self.receipts.close()
         await self.stores.close()
 

@@ -2,7 +2,10 @@
 
 import asyncio
 import hashlib
+import sqlite3
+import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -267,6 +270,29 @@ async def test_an_unreachable_store_costs_the_session_and_not_the_chat(
         assert (answered.status, answered.headers["x-context-degraded"]) == (200, "session")
         assert told(upstream.requests[-1]) == BASE
     assert await ask(gateway, upstream) == {*BASE, "B"}
+
+
+async def test_a_lock_on_the_file_of_the_store_does_not_hold_up_the_chat(
+    start: Start, upstream: Upstream, tmp_path: Path
+) -> None:
+    client = start(store=f"sqlite:///{tmp_path}/data.db", policies=POLICIES)
+    await ask(client, upstream)
+    other = sqlite3.connect(tmp_path / "data.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        upstream.will(say("Done."))
+        began = time.monotonic()
+        answered = await client.chat(session="talk", agent="editor", context={"pin": ["rules/rule-b"]})
+        assert time.monotonic() - began < 0.7  # 0.2 s for the store
+        assert (answered.status, answered.headers["x-context-degraded"]) == (200, "session")
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    for _ in range(60):
+        if "B" in await ask(client, upstream):
+            return
+        await asyncio.sleep(0.05)
+    pytest.fail("the change was lost")
 
 
 async def test_a_workspace_has_so_many_sessions_and_no_more(start: Start, upstream: Upstream) -> None:
