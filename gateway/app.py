@@ -261,6 +261,7 @@ class Gateway:
             threads=self.threads,
             extractor=self.extractor,
             receipts=self.receipts,
+            limiter=self.limiter,
         )
         return build_management_app(parts)
 

@@ -58,6 +58,11 @@ class RateLimiter:
         if self.store_lost:
             degraded.add("store")
 
+    async def admit_call(self, principal: Principal) -> None:
+        """Count a request that spends no tokens; raises RateLimited if its key has used up its requests."""
+        if principal.limits.requests is not None:
+            await self._check(principal, REQUESTS, principal.limits.requests, 1)
+
     def charge(self, meter: Meter) -> None:
         """Count the tokens of an exchange; it does not wait, since its client may have left."""
         principal = meter.exchange.principal

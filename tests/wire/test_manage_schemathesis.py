@@ -57,7 +57,7 @@ def described() -> schemathesis.BaseSchema:
     """The document as the route table gives it; pytest wants to know all operations before a gateway runs."""
     none: Any = None
     data = {"upstreams": {"demo": {"kind": "demo"}}, "routes": []}
-    parts = ManagementParts(Settings.model_validate(data), load_registry(), *[none] * 9)
+    parts = ManagementParts(Settings.model_validate(data), load_registry(), *[none] * 10)
     config = schemathesis.Config()
     config.projects.default.generation.with_security_parameters = False  # `ignored_auth` tries those itself
     config.projects.default.checks.positive_data_acceptance.expected_statuses = ALSO_GOOD

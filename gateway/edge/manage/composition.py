@@ -11,6 +11,7 @@ from gateway.control.keys import Keys
 from gateway.control.links import Links
 from gateway.control.services import ControlServices
 from gateway.control.sessions import SessionManager
+from gateway.edge.limits import RateLimiter
 from gateway.edge.manage.app import build_api_app
 from gateway.edge.manage.audit import AuditRoutes
 from gateway.edge.manage.bundle import BundleRoutes
@@ -57,6 +58,7 @@ class ManagementParts:
     threads: FairThreads
     extractor: Extractor
     receipts: ReceiptStore
+    limiter: RateLimiter
 
 
 def build_management_app(parts: ManagementParts) -> Starlette:
@@ -85,4 +87,4 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         SessionRoutes(SessionManager(parts.sessions, parts.policies)),
         KeyRoutes(Keys(parts.policies, parts.settings.auth.keys)),
     )
-    return build_api_app(groups, parts.settings.limits)
+    return build_api_app(groups, parts.settings.limits, parts.limiter)
