@@ -42,7 +42,7 @@ from gateway.edge.site import build_site
 from gateway.errors import Fault, Faults, StoreError
 from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
-from gateway.fair_queue import FairThreads
+from gateway.fair_queue import CORE_BOUNDS, FairQueue, FairThreads
 from gateway.links.cache import LinkCache, make_guarded_fetch
 from gateway.pipeline import Pipeline
 from gateway.policies.context_compiler import PolicySource
@@ -135,12 +135,14 @@ class Gateway:
     async def _build(cls, settings: Settings, stores: Stores, timings: ConversationTimings) -> Gateway:
         store = MonitoredStore(stores.ephemeral)
         registry = load_type_registry(settings)
-        threads, extractor = FairThreads("work"), Extractor(settings.documents)
+        threads, extractor, cores = FairThreads("work"), Extractor(settings.documents), FairQueue(CORE_BOUNDS)
+        threads.share_cores(cores)
         links = LinkCache(store, settings.links, fetch=make_guarded_fetch(settings.links, extractor))
         materials = PolicyMaterials(DocumentCache(settings.documents), links)
         policies = PolicyRepository(
             PolicySource(Path(settings.policies), registry, materials), stores.records, quotas=settings.quotas
         )
+        policies.threads.share_cores(cores)
         # Before they are read: what is saved meanwhile differs from this, and is noticed.
         loaded = await asyncio.to_thread(compute_fingerprint, Path(settings.policies))
         await load_policies_and_links(policies, links)
@@ -151,7 +153,7 @@ class Gateway:
         semantic = None
         if settings.semantic.enabled:
             semantic = SemanticService(
-                settings.semantic, lambda: open_vectors(settings.store), settings.store, threads=threads
+                settings.semantic, lambda: open_vectors(settings.store), settings.store, threads=threads, cores=cores
             )
         collector = SemanticCollector(semantic) if semantic is not None else None
         memory = MemoryBudget(settings.limits.cache_bytes)
