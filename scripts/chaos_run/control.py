@@ -1,7 +1,7 @@
 """The control: what a run's load costs the honest tenant although the gateway has no part in it.
 
-All processes share the cores of one machine, the load generators too. So after each attack, as much CPU time is burnt by
-processes that have nothing to do with the gateway, at the same priorities.
+All processes share the cores of one machine, the load generators too. So after each attack, as much CPU time is burnt
+by processes that have nothing to do with the gateway, at the same priorities.
 """
 
 import asyncio
