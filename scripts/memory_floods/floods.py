@@ -77,7 +77,7 @@ async def send_long_names(address: str, scale: float) -> int:
         value = (
             {text: "v"} if field == "vars" else [text] if field in ("include", "exclude", "contexts", "pin") else text
         )
-        context = {"agent": "support", "session": "s", field: value}
+        context: dict[str, object] = {"agent": "support", "session": "s", field: value}
         sent += await ask(address, make_chat("Hello", context))
     return sent
 
