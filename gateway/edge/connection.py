@@ -225,7 +225,7 @@ class BoundedProtocol(HttpToolsProtocol):
         answered = self.cycle is not None and self.cycle.response_complete  # before its body was here
         if answered and not self.pipeline and not self.transport.is_closing():
             self.idle.start(self)
-        if not self.pipeline:
+        if self.flow.read_paused and not self.pipeline:
             # A large body pauses reading; a paused transport would not notice that the client leaves.
             self.flow.resume_reading()
 
@@ -363,7 +363,8 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._refusal is not None:
             self._send_refusal(self._refusal)
         else:
-            self.flow.resume_reading()
+            if self.flow.read_paused:
+                self.flow.resume_reading()
             self.idle.start(self)
 
     def end(self, *, early: bool) -> None:

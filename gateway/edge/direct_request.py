@@ -87,7 +87,8 @@ class DirectRequest:
         if self.waiting_for_100_continue:
             self.waiting_for_100_continue = False
             connection.transport.write(CONTINUE)
-        connection.flow.resume_reading()
+        if connection.flow.read_paused:
+            connection.flow.resume_reading()
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter

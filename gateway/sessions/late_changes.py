@@ -22,31 +22,14 @@ log = logging.getLogger(__name__)
 
 
 class LateChanges:
-    """Waits a moment for the store to take a change; tries on without the request, in the order of each session."""
+    """Changes that the store did not take while a request waited: tried on in the order of each session."""
 
     def __init__(self, patience: float = PATIENCE_SECONDS, give_up: float = GIVE_UP_SECONDS) -> None:
-        self._patience, self._give_up = patience, give_up
-        self._queues: dict[SessionKey, deque[Write]] = {}
+        self.patience, self._give_up = patience, give_up
+        self.queues: dict[SessionKey, deque[Write]] = {}
         self._late: Counter[str] = Counter()  # changes by workspace
         self._tasks: set[asyncio.Task[None]] = set()
         self.lost = 0  # changes that were never stored
-
-    async def write(self, key: SessionKey, write: Write) -> bool:
-        """Whether the store took a change in time; raises why it cannot be made at all."""
-        if key in self._queues:
-            self._queue(key, write)
-            return False
-        attempt = asyncio.ensure_future(write())
-        try:
-            await asyncio.wait({attempt}, timeout=self._patience)
-        except asyncio.CancelledError:
-            self._queue(key, lambda: attempt, write)
-            raise
-        if attempt.done() and not isinstance(attempt.exception(), StoreError):
-            attempt.result()
-            return True
-        self._queue(key, lambda: attempt, write)
-        return False
 
     async def close(self) -> None:
         """Wait a moment for what is still tried, and give up the rest."""
@@ -56,43 +39,41 @@ class LateChanges:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _queue(self, key: SessionKey, *attempts: Write) -> None:
-        """Queue a change: what is tried first, and then again and again."""
-        first, last = attempts[0], attempts[-1]
-        queue = self._queues.get(key)
+    def queue(self, key: SessionKey, write: Write) -> None:
+        """Try a change on, after those of the same session that are tried already."""
+        if self._late[key.workspace] >= MAX_LATE:
+            self._lose("too many wait for the store")
+            return
+        queue = self.queues.get(key)
         if queue is None:
-            queue = self._queues[key] = deque()
+            queue = self.queues[key] = deque()
             task = asyncio.get_running_loop().create_task(self._work_off(key, queue))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        elif self._late[key.workspace] >= MAX_LATE:
-            self._lose("too many wait for the store")
-            return
         self._late[key.workspace] += 1
-        queue.append(lambda: self._try(first, last))
+        queue.append(write)
 
     async def _work_off(self, key: SessionKey, queue: deque[Write]) -> None:
         try:
             while queue:
-                await queue[0]()
+                await self._try(queue[0])
                 queue.popleft()
                 self._late[key.workspace] -= 1
         finally:
-            del self._queues[key]
+            del self.queues[key]
             for _ in queue:
                 self._lose("the gateway stops")
             self._late[key.workspace] -= len(queue)
             if not self._late[key.workspace]:
                 del self._late[key.workspace]
 
-    async def _try(self, first: Write, again: Write) -> None:
-        deadline, write = time.monotonic() + self._give_up, first
+    async def _try(self, write: Write) -> None:
+        deadline = time.monotonic() + self._give_up
         while True:
             try:
                 await write()
                 return
             except StoreError as error:
-                write = again
                 if time.monotonic() > deadline:
                     self._lose(str(error))
                     return

@@ -13,7 +13,7 @@ from gateway.domain.lru import LruCache
 from gateway.domain.session import MAX_ITEMS, Session, SessionKey, SessionRecord
 from gateway.errors import Conflict, InvalidRequest, QuotaExceeded, StoreError
 from gateway.sessions.changes import retain_items
-from gateway.sessions.late_changes import PATIENCE_SECONDS, LateChanges
+from gateway.sessions.late_changes import LateChanges, Write
 from gateway.stores.memory_sessions import MemorySessionStore
 from gateway.stores.protocols import SessionOwner, SessionStore, StoredSession
 
@@ -81,7 +81,7 @@ class Sessions:
     async def open(self, key: SessionKey, degraded: MutableSet[str]) -> SessionUse:
         """The session for a request; one that cannot be read in time counts as empty, visibly."""
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(self.late.patience):
                 stored = await self._store.get(key)
             known = decode_session(stored) if stored is not None else None
         except (StoreError, TimeoutError):
@@ -97,7 +97,7 @@ class Sessions:
         if use.is_lost or (use.is_stored and apply(use.session) == use.session):
             return
         try:
-            in_time = await self.late.write(use.key, lambda: self.change(use.key, apply))
+            in_time = await self._write(use.key, lambda: self.change(use.key, apply))
         except (Conflict, QuotaExceeded):
             in_time = False
         if not in_time:
@@ -150,13 +150,29 @@ class Sessions:
         if quota < UNBOUNDED and (used := await self._store.count(workspace)) >= quota:
             raise QuotaExceeded("sessions", quota, used, used + 1)
 
+    async def _write(self, key: SessionKey, write: Write) -> bool:
+        """Whether the store took a change in time; otherwise it is tried on without the request."""
+        late = self.late
+        if key not in late.queues:
+            try:
+                async with asyncio.timeout(late.patience):
+                    await write()
+                return True
+            except asyncio.CancelledError:
+                late.queue(key, write)
+                raise
+            except (StoreError, TimeoutError):
+                pass
+        late.queue(key, write)
+        return False
+
     async def _renew(self, stored: StoredSession, degraded: MutableSet[str]) -> None:
         """Keep a session alive that is only read, now and then."""
         now = self._clock()
         last = max(stored.updated, self._renewed.get(stored.key) or 0.0)
         if now - last > self._seconds / RENEWALS_PER_LIFE:
             self._renewed.put(stored.key, now)
-            if not await self.late.write(stored.key, lambda: self._store.renew(stored.key, self._seconds)):
+            if not await self._write(stored.key, lambda: self._store.renew(stored.key, self._seconds)):
                 degraded.add("session")
 
 
