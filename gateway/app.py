@@ -41,7 +41,7 @@ from gateway.edge.site import build_site
 from gateway.errors import Fault, Faults, StoreError
 from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
-from gateway.fair_queue import FairThreads
+from gateway.fair_queue import CORE_BOUNDS, FairQueue, FairThreads
 from gateway.links.cache import LinkCache, make_guarded_fetch
 from gateway.links.guard import LinkGuard
 from gateway.pipeline import Pipeline
@@ -136,13 +136,15 @@ class Gateway:
     async def _build(cls, settings: Settings, stores: Stores, timings: ConversationTimings) -> Gateway:
         store = MonitoredStore(stores.ephemeral)
         registry = load_type_registry(settings)
-        threads, extractor = FairThreads("work"), Extractor(settings.documents)
+        threads, extractor, cores = FairThreads("work"), Extractor(settings.documents), FairQueue(CORE_BOUNDS)
+        threads.share_cores(cores)
         links = LinkCache(store, settings.links, fetch=make_guarded_fetch(settings.links, extractor))
         servers = ToolServers(settings.tool_servers, LinkGuard(settings.links.allow))
         materials = PolicyMaterials(DocumentCache(settings.documents), links, servers)
         policies = PolicyRepository(
             PolicySource(Path(settings.policies), registry, materials), stores.records, quotas=settings.quotas
         )
+        policies.threads.share_cores(cores)
         # Before they are read: what is saved meanwhile differs from this, and is noticed.
         loaded = await asyncio.to_thread(compute_fingerprint, Path(settings.policies))
         await load_policies_and_links(policies, links)
@@ -153,7 +155,7 @@ class Gateway:
         semantic = None
         if settings.semantic.enabled:
             semantic = SemanticService(
-                settings.semantic, lambda: open_vectors(settings.store), settings.store, threads=threads
+                settings.semantic, lambda: open_vectors(settings.store), settings.store, threads=threads, cores=cores
             )
         collector = SemanticCollector(semantic) if semantic is not None else None
         memory = MemoryBudget(settings.limits.cache_bytes)
@@ -235,6 +237,7 @@ class Gateway:
         metrics.watch_generation(lambda: self.policies.generation)
         metrics.watch_breakers(self.routes.breakers)
         metrics.watch_gauge("store_breaker", lambda: {(): float(self.stores.breaker_open)})
+        metrics.watch_counts("session_changes_lost", lambda: {(): self.pipeline.sessions.late.lost})
         recorder = self.pipeline.receipts
         if recorder is not None:
             metrics.watch_counts("receipts_lost", lambda: {(): recorder.lost})
@@ -285,6 +288,7 @@ class Gateway:
             extractor=self.extractor,
             receipts=self.receipts,
             statistics=self.statistics,
+            limiter=self.limiter,
         )
         return build_management_app(parts)
 
@@ -367,6 +371,7 @@ class Gateway:
         if self.pipeline.receipts is not None:
             await self.pipeline.receipts.close()
         await self.statistics.close()
+        await self.pipeline.sessions.late.close()
         await self.receipts.close()
         await self.stores.close()
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from gateway.errors import WorkspaceBusy
 
@@ -147,6 +147,17 @@ class FairQueue:
 # For what requests compute: more threads than cores make nothing faster, and the event loop slower.
 CORES = max(2, os.cpu_count() or 1)
 REQUEST_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=1024)
+# For all kinds of work together. A workspace with work of every kind would otherwise have a core for each kind.
+CORE_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=100_000)
+
+
+@runtime_checkable
+class CoreUser(Protocol):
+    """Something that computes in threads of its own."""
+
+    def share_cores(self, cores: FairQueue) -> None:
+        """Compute only while there is a place among all threads of the process."""
+        ...
 
 
 class FairThreads:
@@ -154,26 +165,45 @@ class FairThreads:
 
     def __init__(self, name: str, bounds: QueueBounds = REQUEST_BOUNDS) -> None:
         self.queue = FairQueue(bounds)
+        self._cores: FairQueue | None = None  # places of all threads together
         self._pool = ThreadPoolExecutor(bounds.places, thread_name_prefix=name)
+
+    def share_cores(self, cores: FairQueue) -> None:
+        """As CoreUser, beside the places of its own."""
+        self._cores = cores
 
     async def run(
         self, workspace: str, work: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> Result:
         """What `work` returns; raises WorkspaceBusy. Work that nobody waits for any more keeps its place to its end."""
-        await self.queue.acquire(workspace)
+        await self._acquire(workspace)
         loop = asyncio.get_running_loop()
 
         def release(_: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self.queue.release, workspace)
+                loop.call_soon_threadsafe(self._release, workspace)
 
         try:
             future = self._pool.submit(work, *args, **kwargs)
         except RuntimeError:  # the threads are closed
-            self.queue.release(workspace)
+            self._release(workspace)
             raise
         future.add_done_callback(release)
         return await asyncio.wrap_future(future)
+
+    async def _acquire(self, workspace: str) -> None:
+        await self.queue.acquire(workspace)
+        if self._cores is not None:
+            try:
+                await self._cores.acquire(workspace)
+            except BaseException:
+                self.queue.release(workspace)
+                raise
+
+    def _release(self, workspace: str) -> None:
+        self.queue.release(workspace)
+        if self._cores is not None:
+            self._cores.release(workspace)
 
     def close(self) -> None:
         """Start nothing any more; what runs is not waited for."""

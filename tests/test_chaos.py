@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import orjson
 import pytest
 
+from scripts.chaos_run.control import CpuRates, CpuTimes
 from scripts.chaos_run.honest import Sample
 from scripts.chaos_run.report import Figures, Verdict
 
@@ -21,7 +23,8 @@ def make_figures(milliseconds: float, degraded: int, count: int = 1000) -> Figur
     ("milliseconds", "degraded", "holds"), [(20, 0, True), (40, 10, True), (41, 0, False), (20, 11, False)]
 )
 def test_the_verdict_depends_on_both_limits(milliseconds: float, degraded: int, holds: bool) -> None:
-    verdict = Verdict(make_figures(20, 0), make_figures(milliseconds, degraded))
+    verdict = Verdict(make_figures(20, 0), make_figures(milliseconds, degraded), make_figures(10, 0))
+    assert verdict.slower_than_control == pytest.approx(milliseconds / 10)
     assert verdict.holds is holds
     assert ("ok" if holds else "MISSED") in verdict.to_text()
 
@@ -48,6 +51,27 @@ def test_a_short_attack_leaves_every_honest_request_answered(tmp_path: Path) -> 
     attacked = said["attacked"]
     assert isinstance(attacked, dict)
     assert (attacked["failed"], attacked["requests"] > 5) == (0, True)
+    control = said["control"]
+    assert isinstance(control, dict)
+    assert control["failed"] == 0
+
+
+def test_the_control_burns_the_share_of_a_core_that_it_is_told() -> None:
+    command = [sys.executable, "-m", "scripts.chaos_run.burner", "0.2", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"})
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        before = CpuTimes.read([process.pid])
+        time.sleep(1.5)
+        assert 0.1 < before.compute_rates(CpuTimes.read([process.pid])).served < 0.35
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_only_what_an_attack_adds_is_burnt() -> None:
+    assert CpuRates(1.5, 0.4).subtract(CpuRates(0.2, 0.5)) == CpuRates(1.3, 0.0)
 
 
 @pytest.mark.timing

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 import pytest
@@ -30,11 +31,17 @@ from gateway.domain.node import Node
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.scope import RequestItem
 from gateway.domain.search import Question
+from gateway.domain.session import Session
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.domain.template import fill_parts, parse_template
 from gateway.domain.tool_result import ToolResult
-from gateway.edge.manage.routes import decode_json
+from gateway.edge.access import HostCheck, parse_host
+from gateway.edge.manage.calls import parse_etags
+from gateway.edge.manage.receipts import ReceiptQuery
+from gateway.edge.manage.routes import decode_json, parse_json, parse_query
+from gateway.edge.manage.sessions import SessionBody, SessionItemBody
 from gateway.edge.paths import normalize_path
+from gateway.edge.request import read_head
 from gateway.edge.routed_model import read_model
 from gateway.errors import Faults, GatewayError, UnknownAlias
 from gateway.extraction.extract import extract_content
@@ -48,6 +55,7 @@ from gateway.links.guard import LinkError, parse_url
 from gateway.policies.content_tree import ContentTree, add_stored_nodes
 from gateway.policies.file_policies import load_policies
 from gateway.policies.files import EntryLocation, PolicyEntry
+from gateway.receipts.reported import read_answer, read_usage
 from gateway.redaction import Redactor
 from gateway.resources.brand_voice import BrandVoiceData
 from gateway.resources.registry import load_registry
@@ -60,10 +68,12 @@ from gateway.selection.truncate import truncate
 from gateway.semantic.index.lexical import LexicalIndex, extract_terms
 from gateway.semantic.index.passages import split_text
 from gateway.semantic.search.sentences import split_question
+from gateway.sessions.changes import SessionChange, add_items, retain_items
 from gateway.settings import DocumentSettings
 from gateway.strict_yaml import YamlDocument, parse_yaml
 from gateway.tokens import BpeCounter
 from gateway.upstreams.demo.request import read_blocks
+from gateway.upstreams.http_parser import ReplyFault, ReplyParser
 from tests.support.growth import Growth, measure_growth
 
 SIZE = 1000  # characters at the beginning; eight times as many in the end
@@ -145,6 +155,91 @@ def read_context_object(text: str) -> object:
     names = {"agent": text, "session": text, "content": text, "include": text.split(" "), "vars": {text: text}}
     read_context_request((), Raw(orjson.dumps({**names, "items": [{"name": "n", "text": text}]})))
     return read_context_request((), Raw(orjson.dumps({"language": text, text: 1})))
+
+
+def read_context_lists(text: str) -> object:
+    """The text as names, and cut into as many names as it has words."""
+    lists: list[Any] = [text.split(" "), [text], [text[at : at + 4] for at in range(0, len(text), 4)]]
+    return [
+        call(lambda body: read_context_request((), Raw(orjson.dumps(body))))({name: names, "session": "s"})
+        for name in ("contexts", "include", "exclude", "pin", "unpin")
+        for names in lists
+    ]
+
+
+def read_request_head(text: str) -> object:
+    """The text in every header that is read by name, and as the name of one; then as a tag of a condition."""
+    value = text.encode().replace(b"\n", b" ")
+    named = (b"host", b"origin", b"authorization", b"x-context-key", b"content-type", b"expect", b"x-request-id")
+    head = [call(read_head)([(name, value)]) for name in (*named, value)]
+    head.append(call(read_head)([(b"x-context-agent", piece) for piece in value.split(b" ")]))
+    call(HostCheck(["gateway.example"])._judge)(value)
+    call(parse_host)(b"[" + value)
+    return head, parse_etags(value, weak=True), parse_etags(b'"' + value.replace(b" ", b'","'), weak=False)
+
+
+def change_session(text: str) -> object:
+    """As many items as there are words, added and removed."""
+    ids = [f"{number}{word}" for number, word in enumerate(text.split(" "))] + list(text)
+    session = retain_items(add_items(Session(), ids), ids)
+    change = SessionChange(tuple(ids), tuple(reversed(ids)), text)
+    return change.apply(session, EMPTY_SNAPSHOT)
+
+
+def manage_session(text: str) -> object:
+    body = {"settings": {"model": text, "selection": {"preset": text}, text: 1}, "content": text}
+    call(lambda data: parse_json(SessionBody, orjson.dumps(data)))(body)
+    return call(lambda data: parse_json(SessionItemBody, orjson.dumps(data)))({"id": text})
+
+
+def filter_receipts(text: str) -> object:
+    """The text as every filter, and as a query string."""
+    value = quote(text)
+    for name in ("session", "agent", "content", "resource", "status", "from", "to", "after", "take", value):
+        call(lambda raw: parse_query(ReceiptQuery, raw))(f"{name}={value}".encode())
+    return call(lambda raw: parse_query(ReceiptQuery, raw))(text.replace("a", "&a=").encode())
+
+
+def keep_texts(text: str) -> object:
+    """A reply as receipts read it: whole, in events, and any bytes."""
+    whole = orjson.dumps({"choices": [{"message": {"content": text}}], "usage": {text: 1}})
+    events = b"".join(chunk({"content": piece}) for piece in text[: len(text) // 8])
+    return [(read_answer(one), read_usage(one)) for one in (whole, events, text.encode())]
+
+
+class Nowhere:
+    """Takes a reply from an upstream and drops it."""
+
+    def receive_head(self, status: int, headers: dict[str, str]) -> None: ...
+
+    def receive_body(self, data: bytes) -> None: ...
+
+    def complete(self) -> None: ...
+
+    def fail(self, fault: Exception) -> None:
+        raise fault
+
+
+def reply_in_chunks(text: str) -> object:
+    """An upstream's reply: the text as its head, as chunks of one byte, as the extension of a chunk, as a trailer."""
+    data = text.encode()
+    start = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n"
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in data[: len(data) // 4])
+    heads = (
+        start + b"x: " + data,
+        start + data,
+        start + b"\r\n" + chunks,
+        start + b"\r\n1;" + data,
+        start + b"\r\n0\r\n" + data,
+    )
+    return [call(lambda whole: feed_in_pieces(whole, 7))(whole) for whole in heads]
+
+
+def feed_in_pieces(data: bytes, size: int) -> object:
+    parser = ReplyParser(Nowhere(), 1 << 20)
+    for at in range(0, len(data), size):
+        parser.feed(data[at : at + size])
+    return parser
 
 
 def read_context_headers(text: str) -> object:
@@ -340,6 +435,13 @@ def surfaces(tmp_path: Path) -> dict[str, Surface]:
         "search": Surface(search_text, 4),
         "exported": Surface(lambda text: format_yaml({"a": text, "b": text.split(" ")}), 4),
         "log line": Surface(lambda text: Redactor(["known-secret"]).redact(text.replace("a", "api_key: Bearer ")), 2),
+        "context lists": Surface(read_context_lists, 2),
+        "request head": Surface(read_request_head, 4),
+        "changed session": Surface(change_session, 2),
+        "session body": Surface(manage_session, 4),
+        "receipt filters": Surface(filter_receipts, 2),
+        "receipt texts": Surface(keep_texts, 2),
+        "upstream chunks": Surface(reply_in_chunks, 4),
         "path": Surface(lambda text: normalize_path(f"/{text}".encode()), 8),
         "form": Surface(send_form, 4),
     }  # fmt: skip
@@ -367,7 +469,7 @@ def call(work: Callable[[Any], object]) -> Callable[[Any], object]:
     """The work; that something is refused is fine, if it does not take long."""
 
     def run(text: Any) -> object:
-        with contextlib.suppress(GatewayError, Faults, LinkError, ToolCallError, ValueError):
+        with contextlib.suppress(GatewayError, Faults, LinkError, ToolCallError, ReplyFault, ValueError):
             return work(text)
         return None
 

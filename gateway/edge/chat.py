@@ -67,8 +67,10 @@ class ChatEndpoint:
         self._metrics.in_flight += 1
         try:
             status = await self._answer(request, exchange, caller, meter)
-        except BaseException:
-            if not exchange.complete:
+        except BaseException as error:
+            if isinstance(error, BrokenResponse):
+                status = exchange.http_status
+            elif not exchange.complete:
                 exchange.status = ExchangeStatus.ABORTED
             raise
         finally:
@@ -103,7 +105,8 @@ class ChatEndpoint:
             request.start_stream(reply.status, headers)
             request.end(await self._stream(request, exchange, reply.stream))
         except Exception as error:  # only closing the connection can still tell the client
-            log_internal_error(error)
+            exchange.status, exchange.failure = ExchangeStatus.ERROR, log_internal_error(error).code
+            exchange.http_status = reply.status
             raise BrokenResponse from error
         finally:
             if reply.close is not None:

@@ -8,16 +8,19 @@ queue, and every limit holds for both.
 
 import asyncio
 from asyncio import TimerHandle
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
 import httptools
-from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from gateway.edge.asgi_cycle import serve_until_gone, watch_early_end
+from gateway.edge.client_socket import ObservedFlow, WriteDeadline
 from gateway.edge.direct_request import DirectRequest
-from gateway.edge.errors import BrokenResponse, log_internal_error, render_error
-from gateway.edge.paths import normalize_path
+from gateway.edge.errors import BrokenResponse, log_internal_error, render_refusal
+from gateway.edge.head_bytes import measure_head, write_plain_head
+from gateway.edge.paths import leads_to
 from gateway.edge.request import DirectEndpoint
 from gateway.edge.response import Headers
 from gateway.errors import GatewayError, HeadersTooLarge, InvalidRequest, RequestTimeout
@@ -26,6 +29,7 @@ from gateway.upstreams.deadlines import Deadlines
 
 LINGER_SECONDS = 2.0  # time for a refused client to read the reason, perhaps while it is still sending
 LAST_CALL_SECONDS = 0.3  # on shutdown: an idle client may be sending its next request at this moment
+MAX_QUEUED = 32  # requests of one connection that wait for those before them; a packet could hold thousands
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -40,17 +44,24 @@ class BoundedProtocol(HttpToolsProtocol):
         self._served: RequestResponseCycle | DirectRequest | None = None  # the newest that a task was started for
         self._task: asyncio.Task[None] | None = None
         self._overhead = 0  # bytes of chunk headers and trailers since the last byte of the body
-        self._packet = 0  # bytes of the data at hand that may belong to the head
+        self._packet = 0  # bytes of the data at hand
+        self._follows = False  # an earlier request ended in the data at hand: not all of it can be the head
         self._head_bytes = 0  # bytes of an unfinished head in earlier data
+        self._doubtful = 0  # of these, bytes that may have belonged to an earlier request
         self._in_head = False
         self._in_body = False
-        self._refused = False
+        self._refused = False  # nothing more is taken from the client
+        self._refusal: GatewayError | None = None  # to be sent when the requests before have been answered
         self._draining = False
+        self._lingers = False  # the response says that the connection ends, while a body may be on its way
         self._arrival: TimerHandle | None = None  # deadline for the head or the body
-        self._departure: TimerHandle | None = None  # deadline for the client to read or to disconnect
+        self._arrival_left: float | None = None  # of that deadline, when reading was paused
+        self._linger_end: TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow: ObservedFlow = ObservedFlow(transport, self)
+        self._departure = WriteDeadline(transport, self.limits.write_seconds)
         self._arrival = self.loop.call_later(self.limits.header_seconds, self._late)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -60,13 +71,17 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self.idle.stop(self)
         self._stop_arrival()
-        self._stop_departure()
+        self.flow.stop_looking()
+        self._departure.stop()
+        if self._linger_end is not None:
+            self._linger_end.cancel()
         self._leave()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
         self._packet = len(data)
+        self._follows = False
         self._overhead += len(data)
         self._in_head = not self._in_body  # stray line ends before a request count as its head
         self.idle.stop(self)
@@ -75,7 +90,9 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._in_head:
             self._head_bytes += self._packet
-            if self._head_bytes > self.limits.header_bytes:
+            if self._follows:
+                self._doubtful = self._packet
+            if self._head_bytes - self._doubtful > self.limits.header_bytes:
                 self.refuse(self._headers_too_large())
             else:
                 self._await_arrival(self.limits.header_seconds)
@@ -101,14 +118,13 @@ class BoundedProtocol(HttpToolsProtocol):
         Java's HTTP client offers h2c with every request. A server may decline by ignoring it (RFC 9110 §7.8), but the
         parser stops there, and the body would be lost.
         """
-        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        method, version = self.parser.get_method(), self.parser.get_http_version()
         if method == b"CONNECT" or self.pipeline:
             self.refuse(InvalidRequest("CONNECT and protocol upgrades are not supported."))
         self._in_body = False
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
-        kept = (name + b": " + value + b"\r\n" for name, value in self.headers if name != b"upgrade")
-        return b"".join((method, b" ", self.url, b" HTTP/", version, b"\r\n", *kept, b"\r\n", rest))
+        return write_plain_head(method, self.url, version, self.headers) + rest
 
     def _should_upgrade(self) -> bool:
         return True  # in uvicorn's terms: let the upgrade reach `_parse` instead of serving the head alone
@@ -134,17 +150,29 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         cap = self.limits.header_bytes
         # The bytes so far are an upper bound for the head; count exactly only if they exceed the limit.
-        if self._head_bytes + self._packet > cap and _size(self.url, self.headers) > cap:
+        if self._head_bytes + self._packet > cap and measure_head(self.url, self.headers) > cap:
             self.refuse(self._headers_too_large())
             return
         self._in_head, self._in_body = False, True
-        self._head_bytes = self._overhead = 0
+        self._head_bytes = self._doubtful = self._overhead = 0
         self._stop_arrival()
-        if self.endpoint is None or not leads_to(self.url, self.endpoint.path):
+        if self.expect_100_continue:
+            self.flow.pause_reading()  # until somebody asks for the body; the client is not late before that
+        if self.pipeline and len(self.pipeline) >= MAX_QUEUED:
+            self._stop_taking()
+        elif self.endpoint is None or not self._leads_to(self.endpoint.path):
             self._make_scope()
             super().on_headers_complete()
         elif not self.parser.should_upgrade():
             self._accept(self.endpoint)
+
+    def _leads_to(self, path: str) -> bool:
+        return self.url == path.encode() or leads_to(self.url, path)
+
+    def _stop_taking(self) -> None:
+        """Answer what is queued and close: the client sends more requests ahead than anybody needs."""
+        self._refused = True
+        self.pipeline[0][0].keep_alive = False
 
     def _make_scope(self) -> None:
         """What uvicorn makes of every request before its head, including those that never use it."""
@@ -185,7 +213,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._in_body = False
-        self._packet = 0
+        self._follows = True
         self._stop_arrival()
         if self._refused:
             return
@@ -197,18 +225,36 @@ class BoundedProtocol(HttpToolsProtocol):
         answered = self.cycle is not None and self.cycle.response_complete  # before its body was here
         if answered and not self.pipeline and not self.transport.is_closing():
             self.idle.start(self)
-        if not self.pipeline:
+        if self.flow.read_paused and not self.pipeline:
             # A large body pauses reading; a paused transport would not notice that the client leaves.
             self.flow.resume_reading()
 
     def _await_arrival(self, seconds: float) -> None:
-        if self._arrival is None:
+        if self._arrival is None and not self.flow.read_paused:
             self._arrival = self.loop.call_later(seconds, self._late)
 
     def _stop_arrival(self) -> None:
+        self._arrival_left = None
         if self._arrival is not None:
             self._arrival.cancel()
             self._arrival = None
+
+    def on_reading_paused(self) -> None:
+        """What does not arrive now is not late because of the client."""
+        if self._arrival is not None:
+            left = self._arrival.when() - self.loop.time()
+            self._stop_arrival()
+            self._arrival_left = max(left, 0)
+
+    def on_reading_resumed(self) -> None:
+        if self._arrival_left is not None:
+            self._await_arrival(self._arrival_left)
+        elif self._in_body or self._in_head:
+            self._await_arrival(self.limits.body_seconds if self._in_body else self.limits.header_seconds)
+
+    def on_client_left(self) -> None:
+        self._leave()
+        self._close()
 
     def _late(self) -> None:
         """A head or a body did not arrive in time."""
@@ -222,20 +268,35 @@ class BoundedProtocol(HttpToolsProtocol):
             self._close()
 
     def refuse(self, error: GatewayError) -> None:
-        """Answer without ASGI and close, but keep reading briefly: unread bytes would make the kernel reset it."""
+        """Answer without ASGI, after the requests before, and close."""
         if self._refused or self.transport.is_closing():
             return
         self._refused = True
         self._stop_arrival()
-        if self._served is not None and self._served.response_started and not self._served.response_complete:
+        if self._in_body and self.pipeline:
+            self.pipeline.popleft()  # the newest, which this is about
+        served = self._served
+        if served is None or served.response_complete:
+            self._send_refusal(error)
+        elif served is not self.cycle or not self._in_body:
+            self._refusal = error  # an earlier request is being answered
+        elif served.response_started:
             self._close()  # an answer in the middle of another one would be taken for a part of it
-            return
-        self._leave()
-        body = render_error(error)
-        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
-        self.transport.write(STATUS_LINE[error.status] + head + body)
+        else:
+            self._leave()
+            self._send_refusal(error)
+
+    def _send_refusal(self, error: GatewayError) -> None:
+        self.transport.write(render_refusal(error))
+        self._linger(self.transport.abort)
+
+    def _linger(self, end: Callable[[], None]) -> None:
+        """Send nothing more, and drop what still comes for a while: unread bytes would make the kernel reset it."""
+        self._refused = True
+        self.flow.resume_reading()
+        self._stop_arrival()
         self.transport.write_eof()
-        self._departure = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+        self._linger_end = self.loop.call_later(LINGER_SECONDS, end)
 
     def _headers_too_large(self) -> HeadersTooLarge:
         return HeadersTooLarge(f"The headers are larger than {self.limits.header_bytes} bytes.")
@@ -248,7 +309,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if isinstance(cycle, DirectRequest):
             work = self._answer(cycle, app)
         else:
-            work = cycle.run_asgi(partial(_until_gone, cycle, app))
+            watched = watch_early_end(cycle, app, self._end_early) if cycle.more_body or self._refused else app
+            work = cycle.run_asgi(partial(serve_until_gone, cycle, watched))
         self._task = task = self.loop.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -279,24 +341,40 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._await_departure()
+        self._departure.start()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         if not self.transport.is_closing():
-            self._stop_departure()
+            self._departure.stop()
 
     def on_response_complete(self) -> None:
         """A response is written: go on with the next request of the queue, or wait for one."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
-            self._await_departure()
-            return
-        self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+            self._departure.start()
+        elif self._lingers:
+            self._linger(self._close)
+        elif self.pipeline:
+            request, app = self.pipeline.pop()
+            if not self.pipeline and not request.waiting_for_100_continue:
+                self.flow.resume_reading()
+            self._start_asgi_task(request, app)
+        elif self._refusal is not None:
+            self._send_refusal(self._refusal)
         else:
+            if self.flow.read_paused:
+                self.flow.resume_reading()
             self.idle.start(self)
+
+    def end(self, *, early: bool) -> None:
+        if not self._end_early(early):
+            self.transport.close()
+
+    def _end_early(self, early: bool) -> bool:
+        """Whether the connection has to linger after its last response: there may be unread bytes."""
+        self._lingers = early or self._refused or self.flow.read_paused
+        return self._lingers
 
     def expire(self) -> None:
         """No request has come for too long."""
@@ -317,42 +395,4 @@ class BoundedProtocol(HttpToolsProtocol):
     def _close(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
-            self._await_departure()
-
-    def _await_departure(self) -> None:
-        """Drop the connection if the client does not read what is written to it."""
-        if self._departure is None:
-            self._departure = self.loop.call_later(self.limits.write_seconds, self.transport.abort)
-
-    def _stop_departure(self) -> None:
-        if self._departure is not None:
-            self._departure.cancel()
-            self._departure = None
-
-
-async def _until_gone(cycle: RequestResponseCycle, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Run the app; end quietly if it was cancelled because its client disconnected, or if its response failed."""
-    try:
-        await app(scope, receive, send)
-    except asyncio.CancelledError:
-        if not cycle.disconnected:
-            raise
-    except BrokenResponse:
-        cycle.disconnected = True
-        cycle.transport.close()
-
-
-def leads_to(url: bytes, path: str) -> bool:
-    """Whether a request target means `path`, however it is written."""
-    if url == path.encode():
-        return True
-    try:
-        target: bytes | None = httptools.parse_url(url).path
-        return target is not None and normalize_path(target) == path
-    except (httptools.HttpParserInvalidURLError, InvalidRequest, UnicodeDecodeError):
-        return False  # the app says what is wrong with it
-
-
-def _size(url: bytes, headers: list[tuple[bytes, bytes]]) -> int:
-    # Four bytes per line for the colon, the space and the line end, which the parser removed.
-    return len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
+            self._departure.start()

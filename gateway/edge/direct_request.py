@@ -19,11 +19,19 @@ class ClientConnection(Protocol):
     """What a request needs of its connection."""
 
     transport: asyncio.Transport
-    flow: FlowControl
+
+    @property
+    def flow(self) -> FlowControl:
+        """Whether it may be read and written."""
+        ...
 
     @property
     def default_headers(self) -> Headers:
         """The headers of every response."""
+        ...
+
+    def end(self, *, early: bool) -> None:
+        """Let the response that is being completed be the last one; early: the body has not come yet."""
         ...
 
     def on_response_complete(self) -> None:
@@ -36,8 +44,8 @@ class DirectRequest:
 
     __slots__ = (
         "_chunked", "_connection", "_has_body", "_head", "_joined", "_limit", "_parts", "_size", "_waiter",
-        "_waits_for_continue",
         "disconnected", "headers", "keep_alive", "method", "response_complete", "response_started",
+        "waiting_for_100_continue",
     )  # fmt: skip
 
     def __init__(self, connection: ClientConnection, method: str, headers: list[tuple[bytes, bytes]]) -> None:
@@ -48,7 +56,7 @@ class DirectRequest:
         self.response_complete = False
         self._connection = connection
         self._chunked = True  # whether a stream is; HTTP/1.0 knows no chunks
-        self._waits_for_continue = False
+        self.waiting_for_100_continue = False
         self._head = b""  # of a stream, until its first piece is sent
         self._joined: list[bytes] = []  # of the body, and then
         self._parts: list[bytes] = []
@@ -61,7 +69,7 @@ class DirectRequest:
         """What the head says about the connection."""
         self._chunked = version != "1.0"
         self.keep_alive = keep_alive and self._chunked
-        self._waits_for_continue = expects_continue
+        self.waiting_for_100_continue = expects_continue
 
     async def read_body(self, head: RequestHead, max_bytes: int) -> bytes:
         """The whole body; its deadline is kept by the connection."""
@@ -76,10 +84,11 @@ class DirectRequest:
 
     async def _wait_for_body(self) -> None:
         connection = self._connection
-        if self._waits_for_continue:
-            self._waits_for_continue = False
+        if self.waiting_for_100_continue:
+            self.waiting_for_100_continue = False
             connection.transport.write(CONTINUE)
-        connection.flow.resume_reading()
+        if connection.flow.read_paused:
+            connection.flow.resume_reading()
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter
@@ -159,12 +168,14 @@ class DirectRequest:
 
     def _start(self, status: int, headers: Headers, framing: bytes) -> bytes:
         self.response_started = True
-        self._waits_for_continue = False
+        if self.waiting_for_100_continue and not self._has_body:
+            self.keep_alive = False  # the client may or may not send its body now: what comes next would be a guess
+        self.waiting_for_100_continue = False
         return encode_head(status, self._connection.default_headers, headers, framing, closes=not self.keep_alive)
 
     def _complete(self) -> None:
         self.response_complete = True
         self._parts.clear()
         if not self.keep_alive:
-            self._connection.transport.close()
+            self._connection.end(early=not self._has_body)
         self._connection.on_response_complete()

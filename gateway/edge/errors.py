@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.edge.outcomes import get_outcome
 from gateway.edge.request import ClientDisconnected, ClientRequest
-from gateway.edge.response import JSON, Headers, send_json
+from gateway.edge.response import JSON, Headers, encode_head, send_json
 from gateway.errors import GatewayError, InvalidApiKey
 
 ErrorResponder = Callable[[Send, GatewayError], Awaitable[None]]
@@ -26,6 +26,13 @@ def render_error(error: GatewayError) -> bytes:
     param = None if error.param is None else _utf8(error.param)
     detail = {"message": _utf8(error.message), "type": error.kind, "param": param, "code": error.code}
     return orjson.dumps({"error": detail})
+
+
+def render_refusal(error: GatewayError) -> bytes:
+    """A whole response, which is the last one of its connection."""
+    body = render_error(error)
+    length = (b"content-length", b"%d" % len(body))
+    return encode_head(error.status, (), (JSON, length), b"", closes=True) + body
 
 
 def render_error_event(error: GatewayError) -> bytes:

@@ -58,6 +58,11 @@ class RateLimiter:
         if self.store_lost:
             degraded.add("store")
 
+    async def admit_call(self, principal: Principal) -> None:
+        """Count a request that spends no tokens; raises RateLimited if its key has used up its requests."""
+        if principal.limits.requests is not None:
+            await self._check(principal, REQUESTS, principal.limits.requests, 1)
+
     def charge(self, meter: Meter) -> None:
         """Count the tokens of an exchange; it does not wait, since its client may have left."""
         principal = meter.exchange.principal
@@ -129,10 +134,10 @@ class RateLimiter:
         return window
 
     def _drop_idle(self, number: int) -> None:
-        """Drop the windows that nobody used lately; the store has what is in them."""
+        """Drop the windows that nobody used lately and of which the store has everything."""
         if number != self._swept:
             self._swept = number
-            self._windows = {who: one for who, one in self._windows.items() if number - one.number <= 1}
+            self._windows = {who: one for who, one in self._windows.items() if one.is_used(number)}
 
     def _enqueue(self, window: UsageWindow) -> None:
         if window not in self._queue:
@@ -155,6 +160,10 @@ class RateLimiter:
                 batch = list(self._urgent)[:BATCH]
                 for window in batch:
                     del self._urgent[window]
+                now = self._clock()
+                for window in batch:
+                    # Those who wait are let through now: in the slice in which they came they would count too short.
+                    window.advance(now)
                 await self._settle_batch([window.begin_settlement() for window in batch])
         finally:
             self._settling = None

@@ -2,6 +2,8 @@
 
 import re
 
+from httptools import HttpParserInvalidURLError, parse_url
+
 from gateway.errors import InvalidRequest
 
 MODELS = b"/v1/models/"
@@ -44,3 +46,12 @@ def _resolve(path: bytes) -> bytes:
         elif segment not in (b"", b"."):
             kept.append(segment)
     return b"/" + b"/".join(kept)
+
+
+def leads_to(url: bytes, path: str) -> bool:
+    """Whether a request target means `path`, however it is written."""
+    try:
+        target: bytes | None = parse_url(url).path
+        return target is not None and normalize_path(target) == path
+    except (HttpParserInvalidURLError, InvalidRequest, UnicodeDecodeError):
+        return False  # the app says what is wrong with it

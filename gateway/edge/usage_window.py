@@ -59,9 +59,16 @@ class UsageWindow:
     def advance(self, now: float) -> None:
         """Make the slice of this moment the current one; a clock that is set back a little does not go back here."""
         number = int(now // SLICE)
-        if number > self.number or number < self.number - SLICES:
-            self.number = number
-            self._sum_up()
+        if number < self.number - SLICES:
+            self.settled = None  # the clock was set back: what the store has of these slices was never heard
+        elif number <= self.number:
+            return
+        self.number = number
+        self._sum_up()
+
+    def is_used(self, number: int) -> bool:
+        """Whether it has been used lately, seen from this slice, or holds what the store has not been told."""
+        return number - self.number <= 1 or bool(self.unsettled or self.waiting)
 
     def add(self, amount: int) -> None:
         """Count in the current slice."""

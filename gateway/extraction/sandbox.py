@@ -16,7 +16,7 @@ from gateway.extraction.html import html_to_text
 from gateway.extraction.html_tokens import MarkupError
 
 REFUSED = 3
-NICENESS = 10  # requests that are being answered go first
+NICENESS = 19  # requests that are being answered go first
 
 
 def main(arguments: list[str]) -> int:

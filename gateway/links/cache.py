@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from types import MappingProxyType
 
 import msgspec
@@ -336,13 +337,15 @@ def make_guarded_fetch(limits: LinkSettings, extractor: Extractor | None = None)
     guard, extractor = LinkGuard(limits.allow), extractor or Extractor(DocumentSettings())
 
     async def fetch(url: str, etag: str | None, last_modified: str | None, workspace: str = "") -> FetchedPage:
-        from gateway.links.fetch import fetch_page  # with an HTTP client that only links need
+        # With an HTTP client that only links need. Its import takes long: the loop must not wait for it.
+        client = await asyncio.to_thread(import_module, "gateway.links.fetch")
 
         async def extract(content: bytes, charset: str | None) -> str:
             return await extractor.extract(workspace, content, DocumentFormat.HTML, charset)
 
-        return await fetch_page(
+        page: FetchedPage = await client.fetch_page(
             url, guard=guard, limits=limits, etag=etag, last_modified=last_modified, extract=extract
         )
+        return page
 
     return fetch

@@ -9,9 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from gateway.domain.lru import LruCache
 from gateway.domain.material import BlobMaterial, FileMaterial
 from gateway.extraction import formats
+from gateway.extraction.extract import extract_html
 from gateway.extraction.html import html_to_text
 from gateway.resources.base import ResourceType
+from gateway.settings import DocumentSettings
 
+LARGE = 64_000  # characters of inline HTML that take longer to parse than to start a process for
 CACHED_TEXTS, CACHED_CHARACTERS = 1024, 16 * 1024 * 1024
 
 MediaType = Literal[
@@ -84,7 +87,12 @@ class DocumentType(ResourceType):
         with self._lock:
             text = self._texts.get(key)
         if text is None:
-            text = html_to_text(markup)
+            text = html_to_text(markup) if len(markup) <= LARGE else extract_large_html(markup)
             with self._lock:
                 self._texts.put(key, text, len(text) + 1)
         return text
+
+
+def extract_large_html(markup: str) -> str:
+    """In another process: while this one parsed it, everybody's requests would wait for the interpreter."""
+    return extract_html(markup.encode("utf-8", "replace"), DocumentSettings(), "utf-8")

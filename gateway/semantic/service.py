@@ -15,7 +15,7 @@ from gateway.domain.resource import Mode, Resource
 from gateway.domain.search import Query, SearchResult
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError
-from gateway.fair_queue import FairThreads
+from gateway.fair_queue import CoreUser, FairQueue, FairThreads
 from gateway.semantic.factory import DEFAULT_FACTORY, SemanticFactory
 from gateway.semantic.index.indexed_resources import IndexedResources, get_resource_id
 from gateway.semantic.model.embedder import Embedder, SemanticError
@@ -43,7 +43,9 @@ class SemanticService:
         store: str = "",
         factory: SemanticFactory = DEFAULT_FACTORY,
         threads: FairThreads | None = None,
+        cores: FairQueue | None = None,
     ) -> None:
+        self._cores = cores
         self._threads = threads or FairThreads("search")
         self._settings = settings
         self._open_vectors = open_vectors
@@ -214,6 +216,8 @@ class SemanticService:
         factory = self.factory
         calibration = await asyncio.to_thread(factory.load, self._settings)
         embedder = await asyncio.to_thread(factory.open_embedder, self._settings)
+        if self._cores is not None and isinstance(embedder, CoreUser):
+            embedder.share_cores(self._cores)
         try:
             await embedder.embed([WARM_UP])  # loads the model: the first question would time out waiting for it
         except SemanticError:

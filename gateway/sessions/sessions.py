@@ -13,6 +13,7 @@ from gateway.domain.lru import LruCache
 from gateway.domain.session import MAX_ITEMS, Session, SessionKey, SessionRecord
 from gateway.errors import Conflict, InvalidRequest, QuotaExceeded, StoreError
 from gateway.sessions.changes import retain_items
+from gateway.sessions.late_changes import LateChanges, Write
 from gateway.stores.memory_sessions import MemorySessionStore
 from gateway.stores.protocols import SessionOwner, SessionStore, StoredSession
 
@@ -65,17 +66,20 @@ class Sessions:
         seconds: float = DEFAULT_SECONDS,
         clock: Callable[[], float] = time.time,
         get_quota: Callable[[str], int] = lambda _: UNBOUNDED,
+        late: LateChanges | None = None,
     ) -> None:
         self._store, self._seconds, self._clock = store or MemorySessionStore(), seconds, clock
         self._get_quota = get_quota
         self._renewed: LruCache[SessionKey, float] = LruCache(REMEMBERED, REMEMBERED)
+        self.late = late or LateChanges()
 
     async def open(self, key: SessionKey, degraded: MutableSet[str]) -> SessionUse:
-        """The session for a request; one that cannot be read counts as empty, visibly."""
+        """The session for a request; one that cannot be read in time counts as empty, visibly."""
         try:
-            stored = await self._store.get(key)
+            async with asyncio.timeout(self.late.patience):
+                stored = await self._store.get(key)
             known = decode_session(stored) if stored is not None else None
-        except StoreError:
+        except (StoreError, TimeoutError):
             degraded.add("session")
             return SessionUse(key, Session(), is_stored=False, is_lost=True)
         if stored is None or known is None:
@@ -84,12 +88,14 @@ class Sessions:
         return SessionUse(key, known.session, is_stored=True)
 
     async def save(self, use: SessionUse, apply: Apply, degraded: MutableSet[str]) -> None:
-        """Store what a request changes, and its session if it is the first one."""
+        """Store what a request changes, and its session if it is the first one; the request waits only a moment."""
         if use.is_lost or (use.is_stored and apply(use.session) == use.session):
             return
         try:
-            await self.change(use.key, apply)
-        except (StoreError, Conflict, QuotaExceeded):
+            in_time = await self._write(use.key, lambda: self.change(use.key, apply))
+        except (Conflict, QuotaExceeded):
+            in_time = False
+        if not in_time:
             degraded.add("session")
 
     async def retain(self, use: SessionUse, fetched: Iterable[str], degraded: MutableSet[str]) -> None:
@@ -139,17 +145,30 @@ class Sessions:
         if quota < UNBOUNDED and (used := await self._store.count(workspace)) >= quota:
             raise QuotaExceeded("sessions", quota, used, used + 1)
 
+    async def _write(self, key: SessionKey, write: Write) -> bool:
+        """Whether the store took a change in time; otherwise it is tried on without the request."""
+        late = self.late
+        if key not in late.queues:
+            try:
+                async with asyncio.timeout(late.patience):
+                    await write()
+                return True
+            except asyncio.CancelledError:
+                late.queue(key, write)
+                raise
+            except (StoreError, TimeoutError):
+                pass
+        late.queue(key, write)
+        return False
+
     async def _renew(self, stored: StoredSession, degraded: MutableSet[str]) -> None:
         """Keep a session alive that is only read, now and then."""
         now = self._clock()
         last = max(stored.updated, self._renewed.get(stored.key) or 0.0)
         if now - last > self._seconds / RENEWALS_PER_LIFE:
-            try:
-                await self._store.renew(stored.key, self._seconds)
-            except StoreError:
+            self._renewed.put(stored.key, now)
+            if not await self._write(stored.key, lambda: self._store.renew(stored.key, self._seconds)):
                 degraded.add("session")
-            else:
-                self._renewed.put(stored.key, now)
 
 
 def decode_session(stored: StoredSession) -> SessionRecord:

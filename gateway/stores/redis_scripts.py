@@ -27,15 +27,15 @@ end
 return sums
 """
 
-# KEYS: session, index and deadlines of its workspace.
-# ARGV: expected version, body, time, milliseconds to live, entry of the index, deadline.
+# KEYS: session, deadlines of its workspace, the indexes that list it.
+# ARGV: expected version, body, time, milliseconds to live, entry of the indexes, deadline.
 PUT_SESSION = """
 local current = redis.call('HGET', KEYS[1], 'version') or '0'
 if current ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'version', string.format('%d', current + 1), 'body', ARGV[2], 'updated', ARGV[3])
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
-redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5])
-redis.call('ZADD', KEYS[3], ARGV[6], ARGV[5])
+redis.call('ZADD', KEYS[2], ARGV[6], ARGV[5])
+for i = 3, #KEYS do redis.call('ZADD', KEYS[i], ARGV[3], ARGV[5]) end
 return 1
 """
 

@@ -1,12 +1,15 @@
 """Sessions in the shared store.
 
-A session is a hash that expires, under the digest of its key. Two sorted sets per workspace list the keys by the time
-of their last change and by when they expire; expired sessions are dropped from both by lists and counts.
+A session is a hash that expires, under the digest of its key. Sorted sets list the keys by the time of their last
+change, one for each choice that a list can make (the workspace, one of its keys, one of its users, both): a page takes
+as long as it is large. Another one lists them by when they expire; expired sessions are dropped from all by lists and
+counts.
 """
 
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import product
 from typing import Any, cast
 
 import msgspec
@@ -18,8 +21,7 @@ from gateway.stores.redis_connection import KEY_PREFIX, RedisConnection
 from gateway.stores.redis_ephemeral import to_milliseconds
 from gateway.stores.redis_scripts import PUT_SESSION, RENEW_SESSION
 
-LISTED_AT_ONCE = 500
-FORGOTTEN = 500  # expired sessions per count, so that no single request pays for a large backlog
+FORGOTTEN = 500  # expired sessions per count or list, so that no single request pays for a large backlog
 
 
 class RedisSessionStore:
@@ -37,7 +39,7 @@ class RedisSessionStore:
 
     async def put(self, key: SessionKey, body: bytes, expected: int, ttl: float) -> StoredSession | None:
         now = self._clock()
-        names = [name_session(key), name_index(key.workspace), name_deadlines(key.workspace)]
+        names = [name_session(key), name_deadlines(key.workspace), *name_indexes(key)]
         arguments: list[Any] = [expected, body, repr(now), to_milliseconds(ttl), encode_member(key), repr(now + ttl)]
         done = await self._connection.call(lambda: self._put(keys=names, args=arguments))
         return StoredSession(key, expected + 1, body, now) if done else None
@@ -51,8 +53,7 @@ class RedisSessionStore:
         async def work() -> bool:
             async with self._client.pipeline(transaction=True) as steps:
                 steps.delete(name_session(key))
-                steps.zrem(name_index(key.workspace), encode_member(key))
-                steps.zrem(name_deadlines(key.workspace), encode_member(key))
+                self._unlist(steps, [key])
                 deleted: list[Any] = await steps.execute()
             return bool(deleted[0])
 
@@ -60,35 +61,40 @@ class RedisSessionStore:
 
     async def count(self, workspace: str) -> int:
         async def work() -> int:
-            names = name_deadlines(workspace), name_index(workspace)
-            expired: list[Any] = list(await self._client.zrangebyscore(names[0], "-inf", self._clock(), 0, FORGOTTEN))
-            if expired:
-                for name in names:
-                    await self._client.zrem(name, *expired)
-            return int(await self._client.zcard(names[0]))
+            await self._forget_expired(workspace)
+            return int(await self._client.zcard(name_deadlines(workspace)))
 
         return await self._connection.call(work)
 
     async def list_sessions(self, owner: SessionOwner, skip: int, take: int) -> SessionPage:
-        """Reads the whole index of the workspace: the list is for people, and sessions expire."""
-        live = await self._connection.call(lambda: self._list_live(owner), self._connection.timeouts.background)
-        return SessionPage(live[skip : skip + take], len(live))
+        async def work() -> SessionPage:
+            await self._forget_expired(owner.workspace)
+            index = name_index(owner)
+            total = int(await self._client.zcard(index))
+            members: list[Any] = list(await self._client.zrevrange(index, skip, skip + take - 1))
+            keys = [decode_member(owner.workspace, member) for member in members]
+            found = await self._read(keys) if keys else []
+            gone = [key for key, stored in zip(keys, found, strict=True) if stored is None]
+            await self._forget(gone)
+            return SessionPage([stored for stored in found if stored is not None], total - len(gone))
 
-    async def _list_live(self, owner: SessionOwner) -> list[StoredSession]:
-        index = name_index(owner.workspace)
-        members: list[Any] = list(await self._client.zrevrange(index, 0, -1))
-        keys = [decode_member(owner.workspace, member) for member in members]
-        wanted = [(member, key) for member, key in zip(members, keys, strict=True) if owner.owns(key)]
-        live: list[StoredSession] = []
-        for start in range(0, len(wanted), LISTED_AT_ONCE):
-            batch = wanted[start : start + LISTED_AT_ONCE]
-            found = await self._read([key for _, key in batch])
-            gone = [member for (member, _), stored in zip(batch, found, strict=True) if stored is None]
-            if gone:
-                await self._client.zrem(index, *gone)
-                await self._client.zrem(name_deadlines(owner.workspace), *gone)
-            live += (stored for stored in found if stored is not None)
-        return sorted(live, key=lambda stored: (-stored.updated, stored.key))
+        return await self._connection.call(work, self._connection.timeouts.background)
+
+    async def _forget_expired(self, workspace: str) -> None:
+        deadlines = name_deadlines(workspace)
+        members: list[Any] = list(await self._client.zrangebyscore(deadlines, "-inf", self._clock(), 0, FORGOTTEN))
+        await self._forget([decode_member(workspace, member) for member in members])
+
+    async def _forget(self, keys: Sequence[SessionKey]) -> None:
+        if keys:
+            async with self._client.pipeline(transaction=False) as steps:
+                self._unlist(steps, keys)
+                await steps.execute()
+
+    def _unlist(self, steps: Any, keys: Sequence[SessionKey]) -> None:
+        for key in keys:
+            for name in (name_deadlines(key.workspace), *name_indexes(key)):
+                steps.zrem(name, encode_member(key))
 
     async def _read(self, keys: Sequence[SessionKey]) -> list[StoredSession | None]:
         async with self._client.pipeline(transaction=False) as steps:
@@ -102,12 +108,20 @@ class RedisSessionStore:
 
 
 def name_session(key: SessionKey) -> bytes:
-    parts = name_index(key.workspace) + encode_member(key)
+    parts = name_index(SessionOwner(key.workspace)) + encode_member(key)
     return KEY_PREFIX + b"session:" + hashlib.sha256(parts).hexdigest().encode()
 
 
-def name_index(workspace: str) -> bytes:
-    return KEY_PREFIX + b"sessions:" + hashlib.sha256(encode_text(workspace)).hexdigest().encode()
+def name_index(owner: SessionOwner) -> bytes:
+    """The set of one choice of sessions."""
+    names = [None if name is None else encode_text(name) for name in (owner.workspace, owner.principal, owner.user)]
+    return KEY_PREFIX + b"sessions:" + hashlib.sha256(msgspec.msgpack.encode(names)).hexdigest().encode()
+
+
+def name_indexes(key: SessionKey) -> list[bytes]:
+    """The sets of all choices that a session belongs to."""
+    choices = product((None, key.principal), (None, key.user))
+    return [name_index(SessionOwner(key.workspace, principal, user)) for principal, user in choices]
 
 
 def name_deadlines(workspace: str) -> bytes:

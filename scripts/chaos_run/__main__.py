@@ -1,4 +1,4 @@
-"""`scripts/chaos`: phases alone and under attack in turn, so that both see the same machine."""
+"""`scripts/chaos`: phases alone, under attack, and beside a control in turn, so that all see the same machine."""
 
 import argparse
 import asyncio
@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 
 from scripts.benchmark.processes import read_line, run_process
+from scripts.chaos_run.control import CpuTimes, burn
 from scripts.chaos_run.honest import HonestTenant, Sample
 from scripts.chaos_run.report import Figures, Verdict
 from scripts.chaos_run.stage import Stage, open_stage
@@ -17,6 +18,7 @@ from scripts.chaos_run.stage import Stage, open_stage
 SECONDS, QUICK_SECONDS = 600.0, 24.0
 PHASE_SECONDS = 30.0  # at most, of one kind
 WARM_UP_SECONDS = 3.0
+KINDS = 3  # of phases: alone, attacked, and beside as much CPU time that others burn
 REST_SECONDS = 1.0  # after an attack, until what it left behind is over
 
 
@@ -33,20 +35,28 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
 async def run_phases(stage: Stage, seconds: float, seed: int, only: list[str]) -> Verdict:
     honest = HonestTenant(stage.gateway, random.Random(seed))
     await honest.ask_for(WARM_UP_SECONDS)
-    rounds = max(2, round(seconds / 2 / PHASE_SECONDS))
+    rounds = max(2, round(seconds / KINDS / PHASE_SECONDS))
+    each = seconds / KINDS / rounds
     alone: list[Sample] = []
     attacked: list[Sample] = []
+    control: list[Sample] = []
     for number in range(rounds):
-        alone += await honest.ask_for(seconds / 2 / rounds)
+        before = CpuTimes.read(stage.processes)
+        alone += await honest.ask_for(each)
+        quiet = before.compute_rates(CpuTimes.read(stage.processes))
         command = [sys.executable, "-m", "scripts.chaos_run.hostile", stage.gateway, stage.web]
         command += [str(seed + number), *only]
         with run_process(command) as hostile:
             await asyncio.to_thread(read_line, hostile)
-            attacked += await honest.ask_for(seconds / 2 / rounds)
+            before = CpuTimes.read(stage.processes, hostile.pid)
+            attacked += await honest.ask_for(each)
             if hostile.poll() is not None:
                 raise RuntimeError("the hostile tenant gave up")
+            busy = before.compute_rates(CpuTimes.read(stage.processes, hostile.pid))
         await asyncio.sleep(REST_SECONDS)
-    return Verdict(Figures.compute(alone), Figures.compute(attacked))
+        async with burn(busy.subtract(quiet)):
+            control += await honest.ask_for(each)
+    return Verdict(Figures.compute(alone), Figures.compute(attacked), Figures.compute(control))
 
 
 async def main(arguments: argparse.Namespace) -> int:

@@ -27,6 +27,7 @@ class Stage:
 
     gateway: str
     web: str
+    processes: tuple[int, ...]  # of the gateway and its upstream
 
 
 def make_resources(owner: str) -> dict[str, Any]:
@@ -73,13 +74,14 @@ def write_config(directory: Path, upstream: int) -> Path:
 
 
 @contextmanager
-def run_gateway(directory: Path) -> Generator[str]:
-    """A gateway in front of the mock; its address."""
+def run_gateway(directory: Path, web: str) -> Generator[Stage]:
+    """A gateway in front of the mock."""
     with run_process(build_command("mock")) as mock:
         config = write_config(directory, int(read_line(mock)))
         with run_process([sys.executable, "-m", "gateway", "serve", "--config", str(config)]) as gateway:
             line = read_line(gateway)
-            yield next(word for word in line.split() if word.startswith("http://")).rstrip("/.,")
+            address = next(word for word in line.split() if word.startswith("http://")).rstrip("/.,")
+            yield Stage(address, web, (gateway.pid, mock.pid))
 
 
 async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -100,8 +102,8 @@ async def open_stage(directory: Path) -> AsyncGenerator[Stage]:
     """Everything started, both tenants' policies stored and indexed."""
     server = await asyncio.start_server(trickle, "127.0.0.1", 0)
     web = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    with run_gateway(directory) as address:
-        stage = Stage(address, web)
+    with run_gateway(directory, web) as stage:
+        address = stage.gateway
         async with aiohttp.ClientSession() as session:
             for name in (HONEST, HOSTILE):
                 await import_bundle(session, address, name)

@@ -146,6 +146,38 @@ async def test_lists_are_by_owner_and_the_last_changed_comes_first(store: Sessio
     assert ([one.key.id for one in page.sessions], page.total) == (["c"], 3)
 
 
+CHOICES = [WHOLE, SessionOwner("acme", "key-1"), SessionOwner("acme", None, "ann"), SessionOwner("acme", "key-1", "")]
+
+
+@pytest.mark.parametrize("owner", CHOICES)
+async def test_pages_of_any_choice_are_complete(store: SessionStore, owner: SessionOwner) -> None:
+    keys = [SessionKey("acme", f"key-{n % 2}", ("", "ann")[n % 3 == 0], f"talk {n}") for n in range(12)]
+    for key in (*keys, SessionKey("other", "key-1", "", "talk")):
+        assert await store.put(key, b"1", 0, 60)
+        await asyncio.sleep(0.002)  # two changes at one moment have no order
+    await store.delete(keys[3])
+    wanted = [key for key in reversed(keys) if owner.owns(key) and key != keys[3]]
+    pages = [await store.list_sessions(owner, skip, 2) for skip in range(0, len(wanted), 2)]
+    assert [stored.key for page in pages for stored in page.sessions] == wanted
+    assert {page.total for page in pages} == {len(wanted)}
+
+
+async def test_redis_reads_no_more_than_a_page(server: RedisServer) -> None:
+    stores = await open_stores(server.url, RedisTimeouts(call=10))
+    with server.client() as client:
+        client.flushall()
+        for number in range(600):
+            assert await stores.sessions.put(SessionKey("acme", f"key-{number % 3}", "", f"s{number}"), b"x", 0, 60)
+        for owner in (WHOLE, SessionOwner("acme", "key-1")):
+            client.config_resetstat()
+            page = await stores.sessions.list_sessions(owner, 100, 10)
+            assert (len(page.sessions), page.total) == (10, 600 if owner is WHOLE else 200)
+            stats = client.info("commandstats")
+            assert stats["cmdstat_hmget"]["calls"] == 10
+            assert client.info("stats")["total_net_output_bytes"] < 20_000  # a page, not an index of 600
+    await stores.close()
+
+
 async def test_memory_refuses_new_sessions_when_it_is_full() -> None:
     now = [0.0]
     store = MemorySessionStore(clock=lambda: now[0], capacity=2)

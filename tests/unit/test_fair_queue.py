@@ -213,3 +213,43 @@ async def test_the_cost_of_a_place_does_not_depend_on_how_many_wait() -> None:
 
     small = min(measure(1000) for _ in range(3))
     assert min(measure(16_000) for _ in range(3)) < 4 * small
+
+
+async def test_a_workspace_has_one_core_for_all_kinds_of_work_while_another_is_active() -> None:
+    cores, gate = FairQueue(QueueBounds(places=3, each=2, waiting=100)), threading.Event()
+    kinds = [FairThreads(f"kind-{number}", QueueBounds(places=3, each=2, waiting=100)) for number in range(3)]
+    for threads in kinds:
+        threads.share_cores(cores)
+    running = 0
+    counting = threading.Lock()
+
+    def work() -> None:
+        nonlocal running
+        with counting:
+            running += 1
+        gate.wait(5)
+
+    assert await kinds[0].run("b", pow, 2, 5) == 32  # another workspace is active
+    stuck = [asyncio.create_task(threads.run("a", work)) for threads in kinds for _ in range(3)]
+    await asyncio.sleep(0.1)
+    assert running == 1
+    assert await asyncio.wait_for(kinds[1].run("b", pow, 2, 6), 5) == 64
+    gate.set()
+    await asyncio.gather(*stuck)
+    assert running == 9
+    for threads in kinds:
+        threads.close()
+
+
+async def test_work_that_is_cancelled_while_it_waits_for_a_core_gives_back_its_place() -> None:
+    cores = FairQueue(QueueBounds(places=1, each=1, waiting=100))
+    threads = FairThreads("test", QueueBounds(places=1, each=1, waiting=100))
+    threads.share_cores(cores)
+    await cores.acquire("a")
+    waiting = asyncio.create_task(threads.run("a", pow, 2, 5))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    cores.release("a")
+    assert await asyncio.wait_for(threads.run("a", pow, 2, 6), 5) == 64
+    threads.close()

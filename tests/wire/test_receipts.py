@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,33 @@ async def test_a_client_that_leaves_has_one_aborted_receipt(client: Client, upst
     recorder = client.app.pipeline.receipts
     assert recorder is not None
     await asyncio.to_thread(wait_for, lambda: recorder.waiting == 0)
+
+
+async def test_a_failure_of_ours_inside_a_stream_is_an_error(
+    start: Start, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[dict[str, Any]] = []
+    with recording(start(log={"exchanges": True})) as client:
+        recorder = client.app.pipeline.receipts
+        assert recorder is not None
+
+        def watch(exchange: Any, reply: Any) -> Any:
+            async def fail(writer: Any) -> None:
+                writer.write(b'data: {"choices": []}\n\n')
+                raise KeyError("of ours")
+
+            return replace(reply, stream=fail)
+
+        monkeypatch.setattr(recorder, "watch", watch)
+        monkeypatch.setattr("gateway.edge.recorder.encode_line", lines.append)
+        monkeypatch.setattr(client.app.log, "queue", list)
+        upstream.will(say("Never read."))
+        reply = await client.chat("Tidy this", agent="bare", stream=True)
+        assert (reply.status, reply.broken) == (200, True)
+        (receipt,) = await asyncio.to_thread(wait_finished, client)
+        client.app.recorder.drain()
+    assert (receipt["status"], receipt["error"], receipt["http_status"]) == ("error", "internal_error", 200)
+    assert [(line["status"], line["http_status"]) for line in lines if line["event"] == "exchange"] == [("error", 200)]
 
 
 async def test_two_workspaces_never_see_each_other(start: Start, upstream: Upstream, tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 import asyncio
 import hashlib
+import sqlite3
+import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import orjson
 import pytest
 
@@ -269,6 +273,29 @@ async def test_an_unreachable_store_costs_the_session_and_not_the_chat(
     assert await ask(gateway, upstream) == {*BASE, "B"}
 
 
+async def test_a_lock_on_the_file_of_the_store_does_not_hold_up_the_chat(
+    start: Start, upstream: Upstream, tmp_path: Path
+) -> None:
+    client = start(store=f"sqlite:///{tmp_path}/data.db", policies=POLICIES)
+    await ask(client, upstream)
+    other = sqlite3.connect(tmp_path / "data.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        upstream.will(say("Done."))
+        began = time.monotonic()
+        answered = await client.chat(session="talk", agent="editor", context={"pin": ["rules/rule-b"]})
+        assert time.monotonic() - began < 0.7  # 0.2 s for the store
+        assert (answered.status, answered.headers["x-context-degraded"]) == (200, "session")
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    for _ in range(60):
+        if "B" in await ask(client, upstream):
+            return
+        await asyncio.sleep(0.05)
+    pytest.fail("the change was lost")
+
+
 async def test_a_workspace_has_so_many_sessions_and_no_more(start: Start, upstream: Upstream) -> None:
     gateway = start(policies=POLICIES, quotas={"sessions": 1})
     assert await ask(gateway, upstream, context={"pin": ["rules/rule-b"]}) == {*BASE, "B"}
@@ -281,6 +308,33 @@ async def test_a_workspace_has_so_many_sessions_and_no_more(start: Start, upstre
     quotas = orjson.loads((await manage(gateway, "GET", "/quotas")).raw)["items"]
     assert {"name": "sessions", "limit": 1, "used": 1} in quotas
     assert await ask(gateway, upstream) == {*BASE, "B"}
+
+
+async def test_a_key_has_one_limit_for_chats_and_management(start: Start, upstream: Upstream) -> None:
+    secret = "a chat key"
+    key = {"name": "app", "sha256": hashlib.sha256(secret.encode()).hexdigest(), "limits": {"requests": 5}}
+    client = start(policies=POLICIES, auth={"keys": [key]})
+    upstream.will(say("Done."))
+    assert (await client.chat(session="talk", agent="editor", key=secret)).status == 200
+    root = f"http://127.0.0.1:{client.port}/api/v1"
+    headers = {"authorization": f"Bearer {secret}"}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        statuses = []
+        for path in (
+            "/sessions",
+            "/sessions/talk",
+            "/sessions/nobody",
+            "/sessions/talk/items",
+            "/sessions",
+            "/sessions/talk",
+        ):
+            async with session.get(root + path) as reply:
+                statuses.append(reply.status)
+                wait = reply.headers.get("retry-after")
+    assert statuses == [200, 200, 404, 200, 429, 429]
+    assert wait is not None
+    assert int(wait) > 0
+    assert (await client.chat(session="talk", agent="editor", key=secret)).status == 429
 
 
 async def test_a_preview_changes_nothing(gateway: Client, upstream: Upstream) -> None:

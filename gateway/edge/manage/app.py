@@ -17,6 +17,7 @@ from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.edge.limits import RateLimiter
 from gateway.edge.manage.calls import PREFIX, ApiReply
 from gateway.edge.manage.openapi import make_openapi_route
 from gateway.edge.manage.problems import handle_error
@@ -27,7 +28,7 @@ from gateway.settings import LimitSettings
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
-def build_api_app(groups: Iterable[RouteGroup], limits: LimitSettings) -> Starlette:
+def build_api_app(groups: Iterable[RouteGroup], limits: LimitSettings, limiter: RateLimiter | None = None) -> Starlette:
     """Everything below `/api/v1`, for callers who have been authenticated (`request.state.principal`)."""
     routes = [route for group in groups for route in group.list_routes()]
     routes.append(make_openapi_route(routes))
@@ -41,7 +42,7 @@ def build_api_app(groups: Iterable[RouteGroup], limits: LimitSettings) -> Starle
         exception_handlers={HTTPException: handle_error},
     )
     app.router.redirect_slashes = False
-    app.state.limits = limits
+    app.state.limits, app.state.limiter = limits, limiter
     app.state.api_routes = tuple(routes)
     return app
 

@@ -13,6 +13,7 @@ from gateway.control.links import Links
 from gateway.control.services import ControlServices
 from gateway.control.sessions import SessionManager
 from gateway.control.tool_servers import ToolServerViews
+from gateway.edge.limits import RateLimiter
 from gateway.edge.manage.app import build_api_app
 from gateway.edge.manage.audit import AuditRoutes
 from gateway.edge.manage.bundle import BundleRoutes
@@ -67,6 +68,7 @@ class ManagementParts:
     extractor: Extractor
     receipts: ReceiptStore
     statistics: StatisticsStore
+    limiter: RateLimiter
 
 
 def build_management_app(parts: ManagementParts) -> Starlette:
@@ -100,4 +102,4 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         StatsRoutes(Reports(parts.statistics), parts.policies, parts.settings.defaults.budget),
         KeyRoutes(Keys(parts.policies, parts.settings.auth.keys)),
     )
-    return build_api_app(groups, parts.settings.limits)
+    return build_api_app(groups, parts.settings.limits, parts.limiter)

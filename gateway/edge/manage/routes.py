@@ -11,8 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway.domain.principal import Role
+from gateway.domain.principal import UNLIMITED, Role
 from gateway.edge.access import get_caller
+from gateway.edge.limits import RateLimiter
 from gateway.edge.manage.calls import ApiCall
 from gateway.edge.request import RequestHead, read_body, require_json
 from gateway.errors import (
@@ -89,6 +90,9 @@ class ApiRoute(Route):
         principal = caller.principal
         if not principal.role.covers(self.role):
             raise Forbidden(f"This needs a key with the role {self.role.value}; yours has {principal.role.value}.")
+        limiter: RateLimiter | None = request.app.state.limiter
+        if limiter is not None and principal.limits is not UNLIMITED:
+            await limiter.admit_call(principal)
         path = {name: unquote(value) for name, value in request.path_params.items()}
         query = None if self.query is None else parse_query(self.query, request.scope["query_string"])
         body = await self._read_body(request, caller.head)

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.fair_queue import BACKGROUND, FairThreads, QueueBounds
+from gateway.fair_queue import BACKGROUND, FairQueue, FairThreads, QueueBounds
 from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
 from gateway.semantic.model.files import ModelFiles
 from gateway.semantic.model.onnx_model import OnnxModel
@@ -82,6 +82,10 @@ class OnnxEmbedder:
                 return np.stack(await self._run(workspace, model.embed_text, texts))
         except TimeoutError:
             raise SearchTimeout(f"The query was not embedded within {within * 1000:.0f} ms.") from None
+
+    def share_cores(self, cores: FairQueue) -> None:
+        """Embed only while there is a place among all threads of the process."""
+        self._threads.share_cores(cores)
 
     async def close(self) -> None:
         if self._loading is not None:

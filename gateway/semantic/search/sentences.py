@@ -1,7 +1,8 @@
 """Splits a question into what to search for: its sentences, and earlier ones where it does not stand alone."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from gateway.domain.search import Query, Question
 
@@ -10,7 +11,8 @@ LONGEST = 500  # characters of one sentence that are searched for
 SHORT = 25  # characters under which a sentence is part of its neighbour ("Hi!", "Thanks.")
 FOLLOW_UP = 40  # characters under which a question may need what was said before
 RECENT = 2  # earlier user messages that a follow-up is joined to
-LOOKED_AT = 16_000  # characters of a text that are split: four times what all sentences together may have
+LOOKED_AT = 8_000  # characters of a text that are split: twice what all sentences together may have
+MOST_PIECES = 400  # that are put together to sentences; what follows counts as one piece
 TAIL = 16  # characters at the end of a sentence in which an abbreviation is looked for: more than any has
 
 _END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？；])[”’」』）]*|\n+")
@@ -48,7 +50,7 @@ def split_query(text: str, earlier: Sequence[str] = ()) -> Query:
 
 def split_sentences(text: str) -> list[str]:
     """The sentences of a question, each worth a search of its own; none for a text without a letter or digit."""
-    pieces = (_BULLET.sub("", piece, count=1).strip() for piece in _join_abbreviations(_END.split(text[:LOOKED_AT])))
+    pieces = (_BULLET.sub("", piece, count=1).strip() for piece in _join_abbreviations(_split(text[:LOOKED_AT])))
     joined = _join_fragments(piece for piece in pieces if any(map(str.isalnum, piece)))
     if len(joined) > MOST:
         joined = [*joined[: MOST - 1], " ".join(joined[MOST - 1 :])]
@@ -65,24 +67,37 @@ def needs_context(text: str) -> bool:
     return length < FOLLOW_UP and (length < SHORT or bool(_REFERRING.search(text)))
 
 
-def _join_abbreviations(pieces: Iterable[str]) -> list[str]:
+def _split(text: str) -> Iterator[str]:
+    """Whatever stands between the ends of sentences."""
+    at = 0
+    for end in islice(_END.finditer(text), MOST_PIECES):
+        yield text[at : end.start()]
+        at = end.end()
+    yield text[at:]
+
+
+def _join_abbreviations(pieces: Iterable[str]) -> Iterator[str]:
     """Join what was cut after an abbreviation or an initial."""
-    joined: list[list[str]] = []
-    tail = ""  # of the last sentence
+    sentence: list[str] = []
+    tail = ""  # of the sentence
     for piece in pieces:
-        if joined and (_ABBREVIATED.search(tail) or (len(joined[-1]) == 1 and _NUMBERED.fullmatch(joined[-1][0]))):
-            joined[-1].append(piece)
+        if sentence and (_ABBREVIATED.search(tail) or (len(sentence) == 1 and _NUMBERED.fullmatch(sentence[0]))):
+            sentence.append(piece)
             tail = f"{tail} {piece}"[-TAIL:]
         elif piece:
-            joined.append([piece])
+            if sentence:
+                yield " ".join(sentence)
+            sentence = [piece]
             tail = piece[-TAIL:]
-    return [" ".join(sentence) for sentence in joined]
+    if sentence:
+        yield " ".join(sentence)
 
 
 def _join_fragments(pieces: Iterable[str]) -> list[str]:
-    """Join greetings and other fragments to the sentence after them, else before."""
+    """Join greetings and other fragments to the sentence after them, else before; no more than is looked at."""
     joined: list[list[str]] = []
     before = 0  # the length of the last sentence
+    rest = 0  # characters of what will be joined to the last one that is searched for
     for piece in pieces:
         length = _measure_length(piece)
         if joined and (before < SHORT or length < SHORT):
@@ -91,6 +106,10 @@ def _join_fragments(pieces: Iterable[str]) -> list[str]:
         else:
             joined.append([piece])
             before = length
+        if len(joined) > MOST:
+            rest += sum(map(len, piece.split()))
+            if rest > LONGEST:
+                break
     return [" ".join(sentence) for sentence in joined]
 
 

@@ -350,3 +350,58 @@ def test_processes_with_too_much_credit_are_noticed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(limits, "CREDIT_SHARE", 1)
     events = [(0, "ask"), (1, "ask"), (2, "ask"), (0, "ask 9"), (1, "ask 9"), (2, "ask 9")]
     assert in_any_minute(asyncio.run(let_through_by_several(9, events, 3))) > 9
+
+
+class SlowStore(Flaky):
+    """A store whose first answer takes until it is told to go on."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.go = asyncio.Event()
+
+    async def add_many(self, amounts: Mapping[str, int], ttl: float) -> dict[str, int]:
+        if not self.calls:
+            self.calls += 1
+            await self.go.wait()
+        return await super().add_many(amounts, ttl)
+
+
+async def test_who_waits_for_a_busy_store_counts_from_when_it_is_let_through(clock: Clock) -> None:
+    clock.now = 1_000_004.0  # one second before the next slice
+    store = SlowStore(clock)
+    limiter = RateLimiter(store, clock)
+    first = asyncio.create_task(admitted(limiter, caller(requests=5, key="other")))
+    await asyncio.sleep(0)
+    waiting = [asyncio.create_task(admitted(limiter, caller(requests=2))) for _ in range(2)]
+    await asyncio.sleep(0)
+    clock.now = 1_000_008.0
+    store.go.set()
+    assert await asyncio.gather(first, *waiting) == [True, True, True]
+    clock.now += MINUTE - 1  # a slice that began before they were let through has left the window
+    assert not await admitted(limiter, caller(requests=2))
+    clock.now += 1 + SLICE
+    assert await admitted(limiter, caller(requests=2))
+
+
+@pytest.mark.parametrize("limit", [3, 1000])
+async def test_a_clock_that_is_set_back_far_loses_no_count(store: Flaky, clock: Clock, limit: int) -> None:
+    limiter = RateLimiter(store, clock)
+    assert await admitted(limiter, caller(requests=limit))
+    await limiter.settle()
+    clock.now -= 3600
+    assert [await admitted(limiter, caller(requests=limit)) for _ in range(limit + 1)] == [True] * limit + [False]
+    await limiter.settle()
+    again = RateLimiter(store, clock)
+    assert not await admitted(again, caller(requests=limit))
+
+
+async def test_a_window_that_the_store_was_not_told_of_is_not_dropped(
+    store: Flaky, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "REMEMBERED", 1)
+    limiter = RateLimiter(store, clock)
+    store.lost = True
+    assert [await admitted(limiter, caller(requests=2)) for _ in range(3)] == [True, True, False]
+    clock.now += 3 * SLICE
+    assert await admitted(limiter, caller(requests=2, key="another"))
+    assert not await admitted(limiter, caller(requests=2))

@@ -14,7 +14,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.edge.connection import _until_gone
+from gateway.edge.asgi_cycle import serve_until_gone
+from gateway.edge.connection import MAX_QUEUED
 from gateway.edge.errors import ErrorBoundary
 from gateway.edge.request import ClientRequest, read_body, read_head
 from gateway.edge.response import send_json
@@ -395,7 +396,7 @@ async def test_only_a_cancellation_for_a_client_that_left_ends_quietly(gone):
 
     nothing: Any = None
     cycle: Any = SimpleNamespace(disconnected=gone)
-    serving = _until_gone(cycle, cancelled, {}, nothing, nothing)
+    serving = serve_until_gone(cycle, cancelled, {}, nothing, nothing)
     if gone:
         await serving
     else:
@@ -649,3 +650,244 @@ def test_an_idle_connection_is_closed_after_a_while(direct):
         assert time.monotonic() - began > 0.1
     server.should_exit = True
     thread.join(10)
+
+
+# Deadlines: the client is cut for what it does, never for what the gateway does.
+
+
+def connect_with_small_buffers(server: Running) -> socket.socket:
+    server.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(5)
+    client.connect(server.socket.getsockname())
+    return client
+
+
+SIZE = 400_000
+
+
+def send_in_one_piece(*headers: tuple[bytes, bytes]) -> Any:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send_json(send, 200, b"x" * SIZE, headers)
+
+    return app
+
+
+async def send_in_pieces(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    for _ in range(SIZE // 1000):
+        await send({"type": "http.response.body", "body": b"x" * 1000, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize(
+    "app", [send_in_one_piece(), send_in_one_piece(CLOSE), send_in_pieces], ids=["whole", "last", "stream"]
+)
+def test_a_client_that_reads_slowly_gets_everything(running, app):
+    with running(app, write_seconds=0.3) as server, connect_with_small_buffers(server) as client:
+        client.sendall(GET)
+        read, began = 0, time.monotonic()
+        while read < SIZE:
+            piece = client.recv(6000 if time.monotonic() < began + 1.5 else 1 << 20)
+            assert piece, f"cut after {read} bytes and {time.monotonic() - began:.1f} s"
+            read += len(piece)
+            time.sleep(0.04 if time.monotonic() < began + 1.5 else 0)
+        assert time.monotonic() - began > 1.2
+
+
+@pytest.mark.parametrize("app", [send_in_one_piece(), send_in_one_piece(CLOSE), send_in_pieces])
+def test_a_client_that_stops_reading_is_dropped(running, app):
+    with running(app, write_seconds=0.3) as server, connect_with_small_buffers(server) as client:
+        client.sendall(GET)
+        for _ in range(5):
+            client.recv(4000)
+            time.sleep(0.1)
+        wait_for(lambda: not server.server.server_state.connections, 3)
+
+
+class SlowFirst:
+    """Answers the first request when it is told to, and what follows at once, by the length of its body."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.entered, self.cancelled, self.go = threading.Event(), threading.Event(), threading.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.calls += 1
+        if self.calls == 1:
+            self.entered.set()
+            try:
+                await asyncio.to_thread(self.go.wait, 5)
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                self.go.set()
+                raise
+        await echo_length(scope, receive, send)
+
+
+def post(size: int, *lines: bytes) -> bytes:
+    return b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n" % size + b"".join(lines) + b"\r\n"
+
+
+EXPECT = b"expect: 100-continue\r\n"
+
+
+@pytest.mark.parametrize(
+    "queued",
+    [GET, GET * 10, post(10), post(10) + b"abc", post(90_000) + b"x" * 50_000, post(10, EXPECT), GET[:10]],
+    ids=["whole", "many", "head", "half a body", "half a large body", "waiting for a word", "half a head"],
+)
+def test_a_client_that_leaves_is_noticed_behind_a_queued_request(running, queued):
+    app = SlowFirst()
+    with running(app, body_seconds=20) as server:
+        client = server.connect()
+        client.sendall(GET)
+        assert app.entered.wait(5)
+        client.setblocking(False)
+        with suppress(BlockingIOError):
+            while queued:
+                queued = queued[client.send(queued) :]
+        time.sleep(0.1)
+        client.close()
+        assert app.cancelled.wait(1.5)
+        wait_for(lambda: not server.server.server_state.connections)
+        assert app.calls == 1
+
+
+@pytest.mark.parametrize("sent", [0, 3, 300_000])
+def test_half_a_body_behind_a_slow_request_is_not_late(running, sent):
+    app, size = SlowFirst(), 600_000
+    with running(app, body_seconds=0.4, header_seconds=0.4) as server, server.connect() as client:
+        client.sendall(GET + post(size) + b"x" * sent)
+        assert app.entered.wait(5)
+        time.sleep(0.8)
+        app.go.set()
+        assert read_response(client)[::2] == (200, b"0")
+        client.sendall(b"x" * (size - sent))
+        assert read_response(client)[::2] == (200, b"%d" % size)
+
+
+def test_a_body_that_does_not_come_is_late_once_the_request_before_it_is_answered(running):
+    app = SlowFirst()
+    with running(app, body_seconds=0.3) as server, server.connect() as client:
+        app.go.set()
+        client.sendall(GET + post(10) + b"abc")
+        assert read_response(client)[::2] == (200, b"0")
+        assert read_response(client)[0] == 408
+
+
+@pytest.mark.parametrize("before", [b"", GET], ids=["alone", "queued"])
+def test_a_client_that_waits_for_a_word_is_not_late(running, before):
+    app = SlowFirst()
+    with running(app, body_seconds=0.3) as server, server.connect() as client:
+        client.sendall(before + post(3, EXPECT))
+        assert app.entered.wait(5)
+        time.sleep(0.6)
+        app.go.set()
+        said = b""
+        while not said.endswith(b"HTTP/1.1 100 Continue\r\n\r\n"):
+            piece = client.recv(65536)
+            assert piece, f"closed after {said!r}"
+            said += piece
+        assert said.count(b"HTTP/1.1 200") == len(before) // len(GET)
+        client.sendall(b"abc")
+        assert read_response(client)[::2] == (200, b"3")
+
+
+def test_a_body_in_many_pauses_has_one_deadline(running):
+    """Reading is paused and resumed while a body comes; its deadline does not begin again each time."""
+
+    async def read_slowly(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(0.1)
+        await echo_length(scope, receive, send)
+
+    with running(read_slowly, body_seconds=0.5) as server, server.connect() as client:
+        client.sendall(post(800_000))
+        began = time.monotonic()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for _ in range(8):
+                client.sendall(b"x" * 99_000)
+                time.sleep(0.25)
+        assert read_response(client)[0] == 408
+        assert time.monotonic() - began < 3.5
+
+
+BIG_HEAD = b"GET / HTTP/1.1\r\nhost: a\r\nx: " + b"y" * 5000 + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize("before", [GET, post(3) + b"abc", GET * 3], ids=["GET", "body", "three"])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_the_head_of_a_later_request_is_bounded_too(echo, before, pieces):
+    whole = before + BIG_HEAD
+    with echo.connect() as client:
+        at = len(whole) if pieces == 1 else len(before) + 3000
+        client.sendall(whole[:at])
+        time.sleep(0.05)
+        client.sendall(whole[at:])
+        data = read_all(client)
+        assert data.count(b"HTTP/1.1 200") == before.count(b"HTTP/1.1")
+        assert data.count(b"HTTP/1.1 431") == 1
+        assert data.index(b"HTTP/1.1 431") > data.rindex(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    "junk", [b"junk\r\n\r\n", CHUNKED + b"x: y\r\n\r\n", BIG_HEAD], ids=["junk", "trailer", "head"]
+)
+def test_a_refusal_waits_for_the_answers_before_it(running, junk):
+    app = SlowFirst()
+    with running(app, header_bytes=4096) as server, server.connect() as client:
+        client.sendall(GET + GET + junk)
+        assert app.entered.wait(5)
+        time.sleep(0.1)
+        app.go.set()
+        data = read_all(client)
+        assert [part[:1] for part in data.split(b"HTTP/1.1 ")[1:]] == [b"2", b"2", b"4"]
+
+
+def test_a_connection_takes_only_so_many_requests_ahead(running):
+    app = SlowFirst()
+    with running(app) as server, server.connect() as client:
+        client.sendall(GET * 4000)
+        assert app.entered.wait(5)
+        time.sleep(0.2)
+        (connection,) = server.server.server_state.connections
+        assert len(connection.pipeline) <= MAX_QUEUED
+        app.go.set()
+        data = read_all(client)
+        assert data.count(b"HTTP/1.1 200 OK") == MAX_QUEUED + 1
+        assert data.count(b"connection: close") == 1
+
+
+async def refuse_at_once(scope: Any, receive: Any, send: Any) -> None:
+    await send_json(send, 401, b"{}")
+
+
+@pytest.mark.parametrize("body", [b"", b"x" * 100_000], ids=["not sent", "sent anyway"])
+def test_an_answer_before_an_announced_body_ends_the_connection(running, body):
+    with running(refuse_at_once) as server, server.connect() as client:
+        client.sendall(post(100_000, EXPECT))
+        status, headers, _ = read_response(client)
+        assert (status, headers["connection"]) == (401, "close")
+        client.sendall(body)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            client.sendall(GET)
+        assert read_all(client) == b""
+        wait_for(lambda: not server.server.server_state.connections, 4)
+
+
+def test_an_announced_body_that_was_sent_at_once_keeps_the_connection(running):
+    with running(refuse_at_once) as server, server.connect() as client:
+        client.sendall(post(3, EXPECT) + b"abc")
+        assert "connection" not in read_response(client)[1]
+        client.sendall(GET)
+        assert read_response(client)[0] == 401
+
+
+def test_the_last_answer_is_read_although_the_client_is_still_sending(running):
+    with running(refuse_at_once) as server, server.connect() as client:
+        client.sendall(post(3_000_000, b"connection: close\r\n"))
+        for _ in range(10):
+            client.sendall(b"x" * 100_000)
+            time.sleep(0.01)
+        assert read_response(client)[0] == 401

@@ -20,3 +20,19 @@ def test_the_same_markup_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None
         data = DocumentData(content=markup, mime_type="text/html")
         assert kind.render(data, None) == markup.removeprefix("<p>")
     assert parsed == ["<p>one", "<p>two"]
+
+
+def test_a_large_page_is_parsed_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While this process parsed it, all requests would wait for the interpreter."""
+    seen: list[str] = []
+
+    def parse(markup: str) -> str:
+        seen.append(markup)
+        return "here"
+
+    monkeypatch.setattr(document, "html_to_text", parse)
+    for size in (document.LARGE - 100, document.LARGE + 100):
+        markup = "<p>Käse &amp; Brot</p>" + "<b>x</b>" * (size // 8)
+        text = DocumentType().render(DocumentData(content=markup, mime_type="text/html"), None)
+        assert text.startswith("here" if size < document.LARGE else "Käse & Brot")
+    assert len(seen) == 1

@@ -9,6 +9,7 @@ from gateway.domain.agent import ModelDefaults, Placement, SelectionSettings, Th
 from gateway.domain.session import MAX_ITEMS, Session, SessionKey, SessionSettings
 from gateway.errors import Conflict, InvalidRequest, StoreError
 from gateway.sessions.changes import add_items
+from gateway.sessions.late_changes import LateChanges
 from gateway.sessions.sessions import ATTEMPTS, Sessions, SessionUse
 from gateway.stores.memory_sessions import MemorySessionStore
 from gateway.stores.protocols import SessionOwner, StoredSession
@@ -129,4 +130,99 @@ async def test_a_body_that_cannot_be_read_is_a_fault_of_the_store() -> None:
     await store.put(KEY, b"{}", 0, 60)
     degraded = set[str]()
     assert (await Sessions(store).open(KEY, degraded)).session == Session()
+    assert degraded == {"session"}
+
+
+class LockedStore(MemorySessionStore):
+    """A store whose writes wait for a lock, and fail if they wait too long, as those of SQLite do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unlocked = asyncio.Event()
+        self.attempts = 0
+
+    async def put(self, key: SessionKey, body: bytes, expected: int, ttl: float) -> StoredSession | None:
+        self.attempts += 1
+        try:
+            async with asyncio.timeout(0.1):
+                await self.unlocked.wait()
+        except TimeoutError:
+            raise StoreError("locked") from None
+        return await super().put(key, body, expected, ttl)
+
+
+def hurry(give_up: float = 5.0) -> LateChanges:
+    return LateChanges(patience=0.05, give_up=give_up)
+
+
+async def save(sessions: Sessions, *added: str) -> set[str]:
+    degraded = set[str]()
+    use = SessionUse(KEY, Session(), is_stored=False)
+    await sessions.save(use, lambda session: add_items(session, added), degraded)
+    return degraded
+
+
+async def read_added(sessions: Sessions) -> tuple[str, ...]:
+    return (await sessions.open(KEY, set())).session.added
+
+
+async def test_a_locked_store_delays_the_change_and_not_the_request() -> None:
+    store = LockedStore()
+    sessions = Sessions(store, late=hurry())
+    began = asyncio.get_running_loop().time()
+    assert await save(sessions, "c/1") == await save(sessions, "c/2") == {"session"}
+    assert asyncio.get_running_loop().time() - began < 0.15
+    await asyncio.sleep(0.5)
+    assert (await read_added(sessions), store.attempts > 1) == ((), True)
+    store.unlocked.set()
+    await sessions.late.close()
+    assert (await read_added(sessions), sessions.late.lost) == (("c/1", "c/2"), 0)
+    assert await save(sessions, "c/3") == set()
+
+
+async def test_a_change_that_the_store_never_takes_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    sessions = Sessions(LockedStore(), late=hurry(give_up=0.1))
+    assert await save(sessions, "c/1") == {"session"}
+    await asyncio.sleep(0.6)
+    assert sessions.late.lost == 1
+    assert "a change of a session is lost: locked" in caplog.text
+
+
+async def test_a_client_that_leaves_while_the_store_is_locked_keeps_its_change() -> None:
+    store = LockedStore()
+    sessions = Sessions(store, late=LateChanges(patience=5))
+    saving = asyncio.create_task(save(sessions, "c/1"))
+    await asyncio.sleep(0.02)
+    saving.cancel()
+    await asyncio.gather(saving, return_exceptions=True)
+    store.unlocked.set()
+    await sessions.late.close()
+    assert await read_added(sessions) == ("c/1",)
+
+
+async def test_what_waits_is_bounded_by_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.sessions.late_changes.MAX_LATE", 3)
+    store = LockedStore()
+    sessions = Sessions(store, late=hurry())
+    for number in range(6):
+        await save(sessions, f"c/{number}")
+    assert sessions.late.lost == 3
+    other = SessionUse(SessionKey("other", "key", "", "talk"), Session(), is_stored=False)
+    await sessions.save(other, lambda session: add_items(session, ["c/1"]), set())
+    store.unlocked.set()
+    await sessions.late.close()
+    assert await read_added(sessions) == ("c/0", "c/1", "c/2")
+    assert (await sessions.open(other.key, set())).session.added == ("c/1",)
+
+
+async def test_a_store_that_does_not_answer_a_read_costs_the_session_and_not_the_request() -> None:
+    class Silent(MemorySessionStore):
+        async def get(self, key: SessionKey) -> StoredSession | None:
+            await asyncio.sleep(60)
+            return None
+
+    degraded = set[str]()
+    began = asyncio.get_running_loop().time()
+    assert (await Sessions(Silent()).open(KEY, degraded)).is_lost
+    assert asyncio.get_running_loop().time() - began < 1
     assert degraded == {"session"}

@@ -1,5 +1,7 @@
 """A question cut into what is searched for."""
 
+import time
+
 import pytest
 
 from gateway.semantic.search.sentences import LONGEST, MOST, needs_context, split_query, split_sentences
@@ -68,3 +70,23 @@ def test_a_follow_up_without_anything_before_it_is_searched_as_it_is() -> None:
 def test_several_sentences_are_searched_together_and_one_by_one() -> None:
     first, second = "My card has not arrived after two weeks.", "Can you tell me where it is now?"
     assert split_query(f"{first} {second}").sentences == (f"{first} {second}", first, second)
+
+
+@pytest.mark.parametrize("unit", ["a. ", "ab\n", "x1.5;\n", "Hi! ", "How do I return it? ", "e.g. "])
+def test_what_is_not_searched_for_is_hardly_looked_at(unit: str) -> None:
+    """A question is split on the event loop: others wait for it."""
+    text = unit * (20_000 // len(unit))
+    split_sentences(text)
+    best = min(measure(text) for _ in range(5))
+    assert best < 0.015, f"{best * 1000:.1f} ms"
+
+
+def measure(text: str) -> float:
+    began = time.thread_time()
+    split_sentences(text)
+    return time.thread_time() - began
+
+
+def test_the_end_of_a_long_text_makes_no_difference() -> None:
+    sentences = " ".join(f"This is sentence number {number} of a long message." for number in range(100))
+    assert split_sentences(sentences) == split_sentences(sentences + " And this one is never read by anybody." * 100)
