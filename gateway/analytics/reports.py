@@ -1,18 +1,18 @@
 """Answers to questions about the figures of one workspace. Every answer reads rows of buckets, never a receipt."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from gateway.analytics.counting import QUERY_EMBEDDINGS
 from gateway.analytics.figures import (
     UsageFigures,
+    add_figures,
     count_sessions,
     count_sessions_by_name,
     divide,
     format_second,
-    make_empty,
     render_exchanges,
     render_quality,
     render_resource,
@@ -81,6 +81,9 @@ class ExchangeFilter:
         return all(one in (None, part) for one, part in zip(wanted, split_key(row), strict=True))
 
 
+ANY_EXCHANGE = ExchangeFilter()
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceFilter:
     """Which resources are wanted."""
@@ -111,9 +114,9 @@ class Reports:
 
     async def summarize(self, workspace: str, period: Period, wanted: ExchangeFilter) -> dict[str, Any]:
         """Totals, and a point for each bucket."""
-        rows = await self._read_exchanges(workspace, period, wanted)
+        rows = await self._read_exchanges(workspace, period, wanted, sketches=period.span is Span.DAY)
         points = await sum_in_thread(EXCHANGES, rows, lambda row: row.start)
-        total = await self._sum_all(EXCHANGES, rows)
+        total = add_figures(EXCHANGES, points.values())
         sessions = await asyncio.to_thread(count_sessions, rows, 0) if period.span is Span.DAY else None
         return {
             **period.describe(),
@@ -123,7 +126,7 @@ class Reports:
 
     async def group(self, workspace: str, period: Period, part: int) -> list[dict[str, Any]]:
         """The exchanges of each agent, model or placement, the most used first."""
-        rows = await self._read_exchanges(workspace, period, ExchangeFilter())
+        rows = await self._read_exchanges(workspace, period, ANY_EXCHANGE)
         groups = await sum_in_thread(EXCHANGES, rows, lambda row: split_key(row)[part])
         ranked = sorted(groups.items(), key=lambda one: (-one[1]["requests"], one[0]))
         return [{"name": name or None, **render_exchanges(figures)} for name, figures in ranked]
@@ -132,7 +135,7 @@ class Reports:
         """How well context was chosen, in all and for each bucket."""
         rows = await self._read_exchanges(workspace, period, wanted)
         points = await sum_in_thread(EXCHANGES, rows, lambda row: row.start)
-        total = await self._sum_all(EXCHANGES, rows)
+        total = add_figures(EXCHANGES, points.values())
         return {
             **period.describe(),
             "totals": render_quality(total),
@@ -170,15 +173,16 @@ class Reports:
 
     async def describe_caches(self, workspace: str, period: Period) -> dict[str, Any]:
         """How much of the prompts the providers had cached, and of the vectors of questions we had."""
-        rows = await self._read_exchanges(workspace, period, ExchangeFilter())
+        rows = await self._read_exchanges(workspace, period, ANY_EXCHANGE)
+        groups = await sum_in_thread(EXCHANGES, rows, lambda row: tuple(split_key(row)))
         parts = {"placements": PLACEMENT, "agents": AGENT, "models": MODEL}
         lookups = await self._read(workspace, CACHES, period, [QUERY_EMBEDDINGS])
-        total = await self._sum_all(CACHES, lookups)
+        total = add_figures(CACHES, (await sum_in_thread(CACHES, lookups, lambda row: 0)).values())
         return {
             **period.describe(),
             "prompt": {
-                "totals": _render_cache(await self._sum_all(EXCHANGES, rows)),
-                **{name: await _group_cache(rows, part) for name, part in parts.items()},
+                "totals": _render_cache(add_figures(EXCHANGES, groups.values())),
+                **{name: _group_cache(groups, part) for name, part in parts.items()},
             },
             "query_embeddings": {
                 "hits": total["hits"],
@@ -220,13 +224,11 @@ class Reports:
             for name, figures in page.items()
         ]
 
-    async def _sum_all(self, series: Series, rows: Sequence[StatisticsRow]) -> UsageFigures:
-        found = await sum_in_thread(series, rows, lambda row: 0)
-        return found.get(0, make_empty(series))
-
-    async def _read_exchanges(self, workspace: str, period: Period, wanted: ExchangeFilter) -> list[StatisticsRow]:
-        rows = await self._read(workspace, EXCHANGES, period, sketches=period.span is Span.DAY)
-        return [row for row in rows if wanted.accepts(row)]
+    async def _read_exchanges(
+        self, workspace: str, period: Period, wanted: ExchangeFilter, sketches: bool = False
+    ) -> list[StatisticsRow]:
+        rows = await self._read(workspace, EXCHANGES, period, sketches=sketches)
+        return rows if wanted == ANY_EXCHANGE else [row for row in rows if wanted.accepts(row)]
 
     async def _read(
         self,
@@ -249,7 +251,11 @@ def _render_cache(figures: UsageFigures) -> dict[str, Any]:
     }
 
 
-async def _group_cache(rows: Sequence[StatisticsRow], part: int) -> list[dict[str, Any]]:
-    groups = await sum_in_thread(EXCHANGES, rows, lambda row: split_key(row)[part])
-    ranked = sorted(groups.items(), key=lambda one: (-one[1]["prompt_tokens"], one[0]))
+def _group_cache(groups: Mapping[tuple[str, ...], UsageFigures], part: int) -> list[dict[str, Any]]:
+    """The figures of each agent, model or placement, from those of their combinations."""
+    names: dict[str, list[UsageFigures]] = {}
+    for key, figures in groups.items():
+        names.setdefault(key[part], []).append(figures)
+    sums = {name: add_figures(EXCHANGES, every) for name, every in names.items()}
+    ranked = sorted(sums.items(), key=lambda one: (-one[1]["prompt_tokens"], one[0]))
     return [{"name": name or None, **_render_cache(figures)} for name, figures in ranked]

@@ -72,7 +72,20 @@ async def test_receipts_full_of_nonsense_are_counted_and_hold_up_nothing(seed: i
     receipts = MemoryReceiptStore()
     store = MemoryStatisticsStore(receipts)
     chance = random.Random(seed)
-    nonsense = [None, -1, 10**30, 1e308, "x", [], {}, [[]], {"injected": 5}, {"injected": [{"id": 5}]}, True, "\u0000"]
+    nonsense: list[Any] = [
+        None,
+        -1,
+        10**30,
+        1e308,
+        "x",
+        [],
+        {},
+        [[]],
+        {"injected": 5},
+        {"injected": [{"id": 5}]},
+        True,
+        "\u0000",
+    ]
 
     def choose() -> Any:
         return chance.choice(nonsense)
