@@ -99,6 +99,19 @@ class ResourceFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class PageChoice:
+    """Which part of a list is wanted, in which order, and whether sessions are counted, which takes longer."""
+
+    sort: SortName = "injected"
+    skip: int = 0
+    take: int = 100
+    sessions: bool = False
+
+    def cut(self, ranked: Sequence[tuple[str, UsageFigures]]) -> dict[str, UsageFigures]:
+        return dict(ranked[self.skip : self.skip + self.take])
+
+
+@dataclass(frozen=True, slots=True)
 class UsagePage:
     """Some resources, and how many there are."""
 
@@ -112,15 +125,18 @@ class Reports:
 
     store: StatisticsStore
 
-    async def summarize(self, workspace: str, period: Period, wanted: ExchangeFilter) -> dict[str, Any]:
-        """Totals, and a point for each bucket."""
-        rows = await self._read_exchanges(workspace, period, wanted, sketches=period.span is Span.DAY)
+    async def summarize(
+        self, workspace: str, period: Period, wanted: ExchangeFilter, sessions: bool = False
+    ) -> dict[str, Any]:
+        """Totals, and a point for each bucket; `sessions`: count these too, which takes longer."""
+        counts = sessions and period.span is Span.DAY
+        rows = await self._read_exchanges(workspace, period, wanted, sketches=counts)
         points = await sum_in_thread(EXCHANGES, rows, lambda row: row.start)
         total = add_figures(EXCHANGES, points.values())
-        sessions = await asyncio.to_thread(count_sessions, rows, 0) if period.span is Span.DAY else None
+        seen = await asyncio.to_thread(count_sessions, rows, 0) if counts else None
         return {
             **period.describe(),
-            "totals": {**render_exchanges(total), "sessions": sessions},
+            "totals": {**render_exchanges(total), "sessions": seen},
             "points": [{"start": format_second(start), **render_exchanges(one)} for start, one in points.items()],
         }
 
@@ -143,26 +159,25 @@ class Reports:
         }
 
     async def list_resources(
-        self, workspace: str, period: Period, wanted: ResourceFilter, sort: SortName, skip: int, take: int
+        self, workspace: str, period: Period, wanted: ResourceFilter, part: PageChoice
     ) -> UsagePage:
         """Resources by a counter, the highest first."""
         found = await self.sum_resources(workspace, period, wanted.agent)
         ranked = sorted(
             ((name, figures) for name, figures in found.items() if wanted.accepts(name)),
-            key=lambda one: (-one[1][sort], one[0]),
+            key=lambda one: (-one[1][part.sort], one[0]),
         )
-        page = dict(ranked[skip : skip + take])
-        return UsagePage(await self._describe(workspace, period, page, wanted.agent), len(ranked))
+        sessions = part.sessions and wanted.agent is None
+        return UsagePage(await self._describe(workspace, period, part.cut(ranked), sessions), len(ranked))
 
-    async def list_contexts(self, workspace: str, period: Period, skip: int, take: int) -> UsagePage:
+    async def list_contexts(self, workspace: str, period: Period, part: PageChoice) -> UsagePage:
         """Contexts by how often they applied."""
         found = await self.sum_resources(workspace, period)
         ranked = sorted(
             ((name, figures) for name, figures in found.items() if "/" not in name),
             key=lambda one: (-one[1]["applied"], one[0]),
         )
-        page = dict(ranked[skip : skip + take])
-        return UsagePage(await self._describe(workspace, period, page), len(ranked))
+        return UsagePage(await self._describe(workspace, period, part.cut(ranked), part.sessions), len(ranked))
 
     async def trace_resource(self, workspace: str, period: Period, name: str) -> dict[str, Any]:
         """A point for each bucket in which a resource or a context was used."""
@@ -211,16 +226,14 @@ class Reports:
         return await asyncio.to_thread(count_sessions_by_name, RESOURCES, rows)
 
     async def _describe(
-        self, workspace: str, period: Period, page: dict[str, UsageFigures], agent: str | None = None
+        self, workspace: str, period: Period, page: dict[str, UsageFigures], sessions: bool
     ) -> list[dict[str, Any]]:
         names = list(page)
         ever = await self.store.read(Bucket(workspace, RESOURCES.name, Span.EVER, 0), 1, names)
         last = await sum_in_thread(RESOURCES, ever, lambda row: row.key)
-        sessions: dict[str, dict[str, Any]] = {}
-        if agent is None and period.span is Span.DAY:
-            sessions = await self.count_sessions(workspace, period, names)
+        seen = await self.count_sessions(workspace, period, names) if sessions else {}
         return [
-            {"name": name, **render_resource(figures, last.get(name)), "sessions": sessions.get(name)}
+            {"name": name, **render_resource(figures, last.get(name)), "sessions": seen.get(name)}
             for name, figures in page.items()
         ]
 
