@@ -1,7 +1,7 @@
 """Rows of figures as tables of numbers, and how the numbers are shown."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -57,6 +57,11 @@ async def sum_in_thread(series: Series, rows: Sequence[StatisticsRow], label: La
     return await asyncio.to_thread(sum_up, series, rows, label)
 
 
+def add_figures(series: Series, every: Iterable[UsageFigures]) -> UsageFigures:
+    """The sum of figures, whose last uses do not matter any more."""
+    return UsageFigures(series, sum((one.values for one in every), np.zeros(len(series.counters), np.int64)))
+
+
 def make_empty(series: Series) -> UsageFigures:
     return UsageFigures(series, np.zeros(len(series.counters), np.int64))
 
@@ -73,8 +78,10 @@ def split_key(row: StatisticsRow) -> list[str]:
 
 def count_sessions(rows: Sequence[StatisticsRow], place: int) -> dict[str, Any]:
     """The different sessions that some rows have seen; exact while they are few."""
-    every = np.frombuffer(b"".join([row.sketches[place] for row in rows if row.sketches]), ">u8")
-    merged = np.unique(every.astype(np.uint64))[:SKETCH_HASHES].astype(">u8").tobytes()
+    every = np.frombuffer(b"".join([row.sketches[place] for row in rows if row.sketches]), ">u8").astype(np.uint64)
+    every.sort()
+    first = every[np.append(True, every[1:] != every[:-1])[: len(every)]]
+    merged = first[:SKETCH_HASHES].astype(">u8").tobytes()
     return {"count": estimate_distinct(merged), "exact": len(merged) < SKETCH_HASHES * HASH_BYTES}
 
 

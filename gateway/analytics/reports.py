@@ -1,18 +1,18 @@
 """Answers to questions about the figures of one workspace. Every answer reads rows of buckets, never a receipt."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from gateway.analytics.counting import QUERY_EMBEDDINGS
 from gateway.analytics.figures import (
     UsageFigures,
+    add_figures,
     count_sessions,
     count_sessions_by_name,
     divide,
     format_second,
-    make_empty,
     render_exchanges,
     render_quality,
     render_resource,
@@ -81,6 +81,9 @@ class ExchangeFilter:
         return all(one in (None, part) for one, part in zip(wanted, split_key(row), strict=True))
 
 
+ANY_EXCHANGE = ExchangeFilter()
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceFilter:
     """Which resources are wanted."""
@@ -93,6 +96,19 @@ class ResourceFilter:
         if self.resource is not None and name != self.resource:
             return False
         return "/" in name and (self.context is None or name.startswith(f"{self.context}/"))
+
+
+@dataclass(frozen=True, slots=True)
+class PageChoice:
+    """Which part of a list is wanted, in which order, and whether sessions are counted, which takes longer."""
+
+    sort: SortName = "injected"
+    skip: int = 0
+    take: int = 100
+    sessions: bool = False
+
+    def cut(self, ranked: Sequence[tuple[str, UsageFigures]]) -> dict[str, UsageFigures]:
+        return dict(ranked[self.skip : self.skip + self.take])
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +125,24 @@ class Reports:
 
     store: StatisticsStore
 
-    async def summarize(self, workspace: str, period: Period, wanted: ExchangeFilter) -> dict[str, Any]:
-        """Totals, and a point for each bucket."""
-        rows = await self._read_exchanges(workspace, period, wanted)
+    async def summarize(
+        self, workspace: str, period: Period, wanted: ExchangeFilter, sessions: bool = False
+    ) -> dict[str, Any]:
+        """Totals, and a point for each bucket; `sessions`: count these too, which takes longer."""
+        counts = sessions and period.span is Span.DAY
+        rows = await self._read_exchanges(workspace, period, wanted, sketches=counts)
         points = await sum_in_thread(EXCHANGES, rows, lambda row: row.start)
-        total = await self._sum_all(EXCHANGES, rows)
-        sessions = await asyncio.to_thread(count_sessions, rows, 0) if period.span is Span.DAY else None
+        total = add_figures(EXCHANGES, points.values())
+        seen = await asyncio.to_thread(count_sessions, rows, 0) if counts else None
         return {
             **period.describe(),
-            "totals": {**render_exchanges(total), "sessions": sessions},
+            "totals": {**render_exchanges(total), "sessions": seen},
             "points": [{"start": format_second(start), **render_exchanges(one)} for start, one in points.items()],
         }
 
     async def group(self, workspace: str, period: Period, part: int) -> list[dict[str, Any]]:
         """The exchanges of each agent, model or placement, the most used first."""
-        rows = await self._read_exchanges(workspace, period, ExchangeFilter())
+        rows = await self._read_exchanges(workspace, period, ANY_EXCHANGE)
         groups = await sum_in_thread(EXCHANGES, rows, lambda row: split_key(row)[part])
         ranked = sorted(groups.items(), key=lambda one: (-one[1]["requests"], one[0]))
         return [{"name": name or None, **render_exchanges(figures)} for name, figures in ranked]
@@ -132,7 +151,7 @@ class Reports:
         """How well context was chosen, in all and for each bucket."""
         rows = await self._read_exchanges(workspace, period, wanted)
         points = await sum_in_thread(EXCHANGES, rows, lambda row: row.start)
-        total = await self._sum_all(EXCHANGES, rows)
+        total = add_figures(EXCHANGES, points.values())
         return {
             **period.describe(),
             "totals": render_quality(total),
@@ -140,26 +159,25 @@ class Reports:
         }
 
     async def list_resources(
-        self, workspace: str, period: Period, wanted: ResourceFilter, sort: SortName, skip: int, take: int
+        self, workspace: str, period: Period, wanted: ResourceFilter, part: PageChoice
     ) -> UsagePage:
         """Resources by a counter, the highest first."""
         found = await self.sum_resources(workspace, period, wanted.agent)
         ranked = sorted(
             ((name, figures) for name, figures in found.items() if wanted.accepts(name)),
-            key=lambda one: (-one[1][sort], one[0]),
+            key=lambda one: (-one[1][part.sort], one[0]),
         )
-        page = dict(ranked[skip : skip + take])
-        return UsagePage(await self._describe(workspace, period, page, wanted.agent), len(ranked))
+        sessions = part.sessions and wanted.agent is None
+        return UsagePage(await self._describe(workspace, period, part.cut(ranked), sessions), len(ranked))
 
-    async def list_contexts(self, workspace: str, period: Period, skip: int, take: int) -> UsagePage:
+    async def list_contexts(self, workspace: str, period: Period, part: PageChoice) -> UsagePage:
         """Contexts by how often they applied."""
         found = await self.sum_resources(workspace, period)
         ranked = sorted(
             ((name, figures) for name, figures in found.items() if "/" not in name),
             key=lambda one: (-one[1]["applied"], one[0]),
         )
-        page = dict(ranked[skip : skip + take])
-        return UsagePage(await self._describe(workspace, period, page), len(ranked))
+        return UsagePage(await self._describe(workspace, period, part.cut(ranked), part.sessions), len(ranked))
 
     async def trace_resource(self, workspace: str, period: Period, name: str) -> dict[str, Any]:
         """A point for each bucket in which a resource or a context was used."""
@@ -170,15 +188,16 @@ class Reports:
 
     async def describe_caches(self, workspace: str, period: Period) -> dict[str, Any]:
         """How much of the prompts the providers had cached, and of the vectors of questions we had."""
-        rows = await self._read_exchanges(workspace, period, ExchangeFilter())
+        rows = await self._read_exchanges(workspace, period, ANY_EXCHANGE)
+        groups = await sum_in_thread(EXCHANGES, rows, lambda row: tuple(split_key(row)))
         parts = {"placements": PLACEMENT, "agents": AGENT, "models": MODEL}
         lookups = await self._read(workspace, CACHES, period, [QUERY_EMBEDDINGS])
-        total = await self._sum_all(CACHES, lookups)
+        total = add_figures(CACHES, (await sum_in_thread(CACHES, lookups, lambda row: 0)).values())
         return {
             **period.describe(),
             "prompt": {
-                "totals": _render_cache(await self._sum_all(EXCHANGES, rows)),
-                **{name: await _group_cache(rows, part) for name, part in parts.items()},
+                "totals": _render_cache(add_figures(EXCHANGES, groups.values())),
+                **{name: _group_cache(groups, part) for name, part in parts.items()},
             },
             "query_embeddings": {
                 "hits": total["hits"],
@@ -207,26 +226,22 @@ class Reports:
         return await asyncio.to_thread(count_sessions_by_name, RESOURCES, rows)
 
     async def _describe(
-        self, workspace: str, period: Period, page: dict[str, UsageFigures], agent: str | None = None
+        self, workspace: str, period: Period, page: dict[str, UsageFigures], sessions: bool
     ) -> list[dict[str, Any]]:
         names = list(page)
         ever = await self.store.read(Bucket(workspace, RESOURCES.name, Span.EVER, 0), 1, names)
         last = await sum_in_thread(RESOURCES, ever, lambda row: row.key)
-        sessions: dict[str, dict[str, Any]] = {}
-        if agent is None and period.span is Span.DAY:
-            sessions = await self.count_sessions(workspace, period, names)
+        seen = await self.count_sessions(workspace, period, names) if sessions else {}
         return [
-            {"name": name, **render_resource(figures, last.get(name)), "sessions": sessions.get(name)}
+            {"name": name, **render_resource(figures, last.get(name)), "sessions": seen.get(name)}
             for name, figures in page.items()
         ]
 
-    async def _sum_all(self, series: Series, rows: Sequence[StatisticsRow]) -> UsageFigures:
-        found = await sum_in_thread(series, rows, lambda row: 0)
-        return found.get(0, make_empty(series))
-
-    async def _read_exchanges(self, workspace: str, period: Period, wanted: ExchangeFilter) -> list[StatisticsRow]:
-        rows = await self._read(workspace, EXCHANGES, period, sketches=period.span is Span.DAY)
-        return [row for row in rows if wanted.accepts(row)]
+    async def _read_exchanges(
+        self, workspace: str, period: Period, wanted: ExchangeFilter, sketches: bool = False
+    ) -> list[StatisticsRow]:
+        rows = await self._read(workspace, EXCHANGES, period, sketches=sketches)
+        return rows if wanted == ANY_EXCHANGE else [row for row in rows if wanted.accepts(row)]
 
     async def _read(
         self,
@@ -249,7 +264,11 @@ def _render_cache(figures: UsageFigures) -> dict[str, Any]:
     }
 
 
-async def _group_cache(rows: Sequence[StatisticsRow], part: int) -> list[dict[str, Any]]:
-    groups = await sum_in_thread(EXCHANGES, rows, lambda row: split_key(row)[part])
-    ranked = sorted(groups.items(), key=lambda one: (-one[1]["prompt_tokens"], one[0]))
+def _group_cache(groups: Mapping[tuple[str, ...], UsageFigures], part: int) -> list[dict[str, Any]]:
+    """The figures of each agent, model or placement, from those of their combinations."""
+    names: dict[str, list[UsageFigures]] = {}
+    for key, figures in groups.items():
+        names.setdefault(key[part], []).append(figures)
+    sums = {name: add_figures(EXCHANGES, every) for name, every in names.items()}
+    ranked = sorted(sums.items(), key=lambda one: (-one[1]["prompt_tokens"], one[0]))
     return [{"name": name or None, **_render_cache(figures)} for name, figures in ranked]

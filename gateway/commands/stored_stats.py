@@ -10,6 +10,7 @@ from gateway.analytics.reports import (
     MODEL,
     BucketName,
     ExchangeFilter,
+    PageChoice,
     Period,
     Reports,
     ResourceFilter,
@@ -67,12 +68,13 @@ async def answer(settings: Settings, reports: Reports, workspace: str, question:
         case "agents" | "models":
             found = await reports.group(workspace, period, AGENT if question.view == "agents" else MODEL)
         case "contexts":
-            found = (await reports.list_contexts(workspace, period, 0, question.take)).items
+            found = (await reports.list_contexts(workspace, period, PageChoice(take=question.take))).items
         case "suggestions":
             found = await suggest(settings, reports, workspace, period)
         case _:
             wanted = ResourceFilter(context, agent=agent)
-            page = await reports.list_resources(workspace, period, wanted, question.sort, 0, question.take)
+            part = PageChoice(question.sort, take=question.take)
+            page = await reports.list_resources(workspace, period, wanted, part)
             found = page.items
     return {"items": found[: question.take]}
 

@@ -77,8 +77,12 @@ RECEIPT_MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE uncounted (receipt INTEGER PRIMARY KEY)",  # numbers of receipts
         """CREATE TABLE statistics (
             workspace BLOB NOT NULL, series TEXT NOT NULL, span INTEGER NOT NULL, start INTEGER NOT NULL,
-            key BLOB NOT NULL, counters BLOB NOT NULL, sketches BLOB NOT NULL, touched REAL NOT NULL,
+            key BLOB NOT NULL, counters BLOB NOT NULL, touched REAL NOT NULL,
             PRIMARY KEY (workspace, series, span, start, key)) WITHOUT ROWID""",
+        # Apart, because they are large and most questions need only counters.
+        """CREATE TABLE statistic_sketches (
+            workspace BLOB NOT NULL, series TEXT NOT NULL, key BLOB NOT NULL, start INTEGER NOT NULL,
+            sketches BLOB NOT NULL, PRIMARY KEY (workspace, series, key, start)) WITHOUT ROWID""",
         """CREATE TABLE statistic_buckets (
             workspace BLOB NOT NULL, series TEXT NOT NULL, span INTEGER NOT NULL, start INTEGER NOT NULL,
             rows INTEGER NOT NULL, PRIMARY KEY (workspace, series, span, start)) WITHOUT ROWID""",

@@ -42,10 +42,15 @@ QUEUE_ALL = f"INSERT OR IGNORE INTO uncounted SELECT number FROM receipts WHERE 
 SELECT_UNCOUNTED = """SELECT u.receipt, r.id, r.workspace, r.status, r.session, r.agent, r.summary, r.details
     FROM uncounted u LEFT JOIN receipts r ON r.number = u.receipt ORDER BY u.receipt LIMIT ?"""
 WHERE = "workspace = ? AND series = ? AND span = ? AND start"
-SELECT_ROWS = f"SELECT key, counters, sketches FROM statistics WHERE {WHERE} = ? AND key IN "
+SELECT_ROWS = f"SELECT key, counters FROM statistics WHERE {WHERE} = ? AND key IN "
+SELECT_SKETCHES = """SELECT start, key, sketches FROM statistic_sketches
+    WHERE workspace = ? AND series = ? AND start >= ? AND start < ?"""
+PUT_SKETCHES = """INSERT INTO statistic_sketches VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET sketches = excluded.sketches"""
+DELETE_SKETCHES = "DELETE FROM statistic_sketches WHERE workspace = ? AND series = ? AND key = ? AND start = ?"
 COUNT_ROWS = f"SELECT rows FROM statistic_buckets WHERE {WHERE} = ?"
-PUT_ROW = """INSERT INTO statistics VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-    counters = excluded.counters, sketches = excluded.sketches, touched = excluded.touched"""
+PUT_ROW = """INSERT INTO statistics VALUES (?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET counters = excluded.counters, touched = excluded.touched"""
 GROW_BUCKET = """INSERT INTO statistic_buckets VALUES (?, ?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET rows = rows + excluded.rows"""
 NEXT_VERSION = "UPDATE statistic_version SET number = number + 1"
@@ -93,16 +98,20 @@ class SqliteStatisticsStore:
     async def read(
         self, bucket: Bucket, end: int, keys: KeyChoice = None, sketches: bool = False
     ) -> list[StatisticsRow]:
-        columns = "start, key, counters, sketches" if sketches else "start, key, counters"
         values = [*_encode_bucket(bucket), max(end, bucket.start + 1)]
         condition, wanted = _choose_keys(keys)
-        query = f"SELECT {columns} FROM statistics WHERE {WHERE} >= ? AND start < ?{condition} ORDER BY start, key"
+        query = f"SELECT start, key, counters FROM statistics WHERE {WHERE} >= ? AND start < ?{condition}"
 
         def work(connection: sqlite3.Connection) -> list[StatisticsRow]:
-            rows = connection.execute(query, [*values, *wanted])
+            rows = connection.execute(f"{query} ORDER BY start, key", [*values, *wanted])
             if not sketches:
                 return [StatisticsRow(start, decode_text(key), counters) for start, key, counters in rows]
-            return [StatisticsRow(row[0], decode_text(row[1]), row[2], split_sketches(row[3])) for row in rows]
+            found = connection.execute(SELECT_SKETCHES + condition, [*values[:2], *values[3:], *wanted])
+            known = {(start, key): split_sketches(joined) for start, key, joined in found}
+            return [
+                StatisticsRow(start, decode_text(key), counters, known.get((start, key), ()))
+                for start, key, counters in rows
+            ]
 
         return await self._reader.run(work)
 
@@ -157,6 +166,7 @@ class RowUpdate:
 
     version: int
     rows: Sequence[tuple[object, ...]]
+    sketches: Sequence[tuple[object, ...]]
     growth: Sequence[tuple[object, ...]]
 
 
@@ -200,26 +210,36 @@ def _read_states(tallies: Tallies, connection: sqlite3.Connection) -> KnownState
 
 def _read_state(connection: sqlite3.Connection, bucket: Bucket, added: Mapping[str, Tally]) -> BucketState:
     where = _encode_bucket(bucket)
+    workspace, series, span, start = where
     rows: dict[str, StoredRow] = {}
-    for part in split_keys(list_keys(added)):
-        query = f"{SELECT_ROWS}({', '.join('?' * len(part))})"
-        found = connection.execute(query, (*where, *map(encode_text, part)))
-        rows |= {decode_text(key): StoredRow(counters, sketches) for key, counters, sketches in found}
+    for part in split_keys([encode_text(key) for key in list_keys(added)]):
+        places = f"({', '.join('?' * len(part))})"
+        sketches: dict[bytes, bytes] = {}
+        if span == Span.DAY:
+            query = f"{SELECT_SKETCHES} AND key IN {places}"
+            found = connection.execute(query, (workspace, series, start, start + 1, *part))
+            sketches = {key: joined for _, key, joined in found}
+        for key, counters in connection.execute(SELECT_ROWS + places, (*where, *part)):
+            rows[decode_text(key)] = StoredRow(counters, sketches.get(key, b""))
     size = connection.execute(COUNT_ROWS, where).fetchone()
     return BucketState(rows, size[0] if size is not None else 0)
 
 
 def _add_up_rows(tallies: Tallies, known: KnownStates, now: float) -> RowUpdate:
     rows: list[tuple[object, ...]] = []
+    sketches: list[tuple[object, ...]] = []
     growth: list[tuple[object, ...]] = []
     for bucket, added in tallies.items():
         state, where = known.states[bucket], _encode_bucket(bucket)
         changed = add_up(bucket, added, state)
-        rows += [(*where, encode_text(key), row.counters, row.sketches, now) for key, row in changed.items()]
+        rows += [(*where, encode_text(key), row.counters, now) for key, row in changed.items()]
+        sketches += [
+            (*where[:2], encode_text(key), bucket.start, row.sketches) for key, row in changed.items() if row.sketches
+        ]
         new = len(changed.keys() - state.rows.keys())
         if new:
             growth.append((*where, new))
-    return RowUpdate(known.version, rows, growth)
+    return RowUpdate(known.version, rows, sketches, growth)
 
 
 def _write_update(update: RowUpdate, marks: Sequence[int | str], connection: sqlite3.Connection) -> UpdateOutcome:
@@ -232,6 +252,7 @@ def _write_update(update: RowUpdate, marks: Sequence[int | str], connection: sql
             outcome = UpdateOutcome.ADDED if whole else UpdateOutcome.COUNTED
         if outcome is UpdateOutcome.ADDED:
             connection.executemany(PUT_ROW, update.rows)
+            connection.executemany(PUT_SKETCHES, update.sketches)
             connection.executemany(GROW_BUCKET, update.growth)
         connection.execute("COMMIT" if outcome is UpdateOutcome.ADDED else "ROLLBACK")
     except BaseException:
@@ -253,6 +274,9 @@ def _delete_bucket(bucket: Bucket, connection: sqlite3.Connection) -> int:
     with transaction(connection):
         connection.execute(NEXT_VERSION)
         connection.execute(f"DELETE FROM statistic_buckets WHERE {WHERE} = ?", where)
+        if bucket.span == Span.DAY:
+            keys = connection.execute(f"SELECT key FROM statistics WHERE {WHERE} = ?", where).fetchall()
+            connection.executemany(DELETE_SKETCHES, [(*where[:2], key, bucket.start) for (key,) in keys])
         return connection.execute(f"DELETE FROM statistics WHERE {WHERE} = ?", where).rowcount
 
 

@@ -99,7 +99,7 @@ def _merge(series: Series, span: int, tally: Tally, stored: StoredRow | None) ->
         add_tally(series.name, former, tally)
         counters = former.counters
     if span == Span.DAY:
-        known = split_sketches(stored.sketches) if stored is not None else (b"",) * len(series.sketches)
+        known = split_sketches(stored.sketches if stored is not None else b"") or (b"",) * len(series.sketches)
         sketches = join_sketches(map(extend_sketch, known, tally.sketches))
     return StoredRow(series.layout.pack(*(min(one, MAX_COUNT) for one in counters)), sketches)
 

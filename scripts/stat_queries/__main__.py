@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.analytics.counting import StatisticsCounter
-from gateway.analytics.reports import AGENT, ExchangeFilter, Period, Reports, ResourceFilter
+from gateway.analytics.reports import AGENT, ExchangeFilter, PageChoice, Period, Reports, ResourceFilter
 from gateway.domain.price import ModelPrice
 from gateway.settings import AnalyticsSettings
 from gateway.stores.sqlite_receipts import SqliteReceiptStore
@@ -83,9 +83,9 @@ def list_questions(reports: Reports) -> dict[str, Callable[[], Awaitable[Any]]]:
     return {
         "/stats": lambda: reports.summarize("default", month, anything),
         "/stats?bucket=hour": lambda: reports.summarize("default", day, anything),
-        "/stats/resources": lambda: reports.list_resources("default", month, every, "tokens", 0, 100),
-        "/stats/resources?agent=": lambda: reports.list_resources("default", month, agent, "tokens", 0, 100),
-        "/stats/contexts": lambda: reports.list_contexts("default", month, 0, 100),
+        "/stats/resources": lambda: reports.list_resources("default", month, every, PageChoice("tokens")),
+        "/stats/resources?agent=": lambda: reports.list_resources("default", month, agent, PageChoice("tokens")),
+        "/stats/contexts": lambda: reports.list_contexts("default", month, PageChoice()),
         "/stats/series": lambda: reports.trace_resource("default", month, "context3/r3"),
         "/stats/agents": lambda: reports.group("default", month, AGENT),
         "/stats/quality": lambda: reports.assess("default", month, anything),
@@ -94,13 +94,14 @@ def list_questions(reports: Reports) -> dict[str, Callable[[], Awaitable[Any]]]:
 
 
 async def measure_answer(name: str, ask: Callable[[], Awaitable[Any]]) -> float:
-    times = []
+    times, costs = [], []
     for _ in range(REPEATS):
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         await ask()
         times.append((time.perf_counter() - began) * 1000)
+        costs.append((time.process_time() - used) * 1000)
     median = statistics.median(times)
-    print(f"{name:28} first {times[0]:6.1f} ms, median {median:6.1f} ms")
+    print(f"{name:28} first {times[0]:6.1f} ms, median {median:6.1f} ms, CPU {statistics.median(costs):5.1f} ms")
     return median
 
 

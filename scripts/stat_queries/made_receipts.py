@@ -38,7 +38,7 @@ def make_receipts(count: int, seed: int, end: float) -> Iterator[Receipt]:
 def make_summary(chance: random.Random) -> bytes:
     prompt = chance.randrange(500, 4000)
     usage = {"prompt_tokens": prompt, "completion_tokens": 200, "total_tokens": prompt + 200}
-    summary = {
+    summary: dict[str, Any] = {
         "principal": "app",
         "key": "key-1",
         "user": None,

@@ -101,7 +101,9 @@ async def test_the_figures_of_real_exchanges_are_those_of_their_receipts(start: 
         await leave_in_a_stream(client, upstream)
         assert (await client.chat("Tidy this", agent="nobody")).status == 400
         assert count(client) == 7
-        summary, resources, contexts = [(await get(client, path)).json for path in ("", "/resources", "/contexts")]
+        summary, resources, contexts = [
+            (await get(client, f"{path}?sessions=true")).json for path in ("", "/resources", "/contexts")
+        ]
         raw = read_receipts(client)
         check(summary, [*resources["items"], *contexts["items"]], recount(raw))
         statuses = summary["totals"]["statuses"]

@@ -95,10 +95,12 @@ async def test_workers_count_together_and_a_killed_one_loses_nothing(
     await asyncio.to_thread(wait_for, lambda: count_waiting(config) == (0, 0), SWEEP_SECONDS)
     raw = [orjson.loads(line) for line in (await fetch(gateway, "/receipts/export")).splitlines()]
     assert len(raw) == REQUESTS + 6
-    summary = await fetch_json(gateway, "/stats")
-    resources = [await fetch_json(gateway, path) for path in ("/stats/resources", "/stats/contexts")]
+    summary = await fetch_json(gateway, "/stats?sessions=true")
+    resources = [
+        await fetch_json(gateway, path) for path in ("/stats/resources?sessions=true", "/stats/contexts?sessions=true")
+    ]
     check(summary, [item for page in resources for item in page["items"]], recount(raw))
-    await asyncio.to_thread(check_commands, gateway, config, run, summary)
+    await asyncio.to_thread(check_commands, gateway, config, run, await fetch_json(gateway, "/stats"))
 
 
 def check_commands(gateway: GatewayProcess, config: Path, run: Run, summary: dict[str, Any]) -> None:

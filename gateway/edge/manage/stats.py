@@ -12,6 +12,7 @@ from gateway.analytics.reports import (
     MODEL,
     BucketName,
     ExchangeFilter,
+    PageChoice,
     Period,
     Reports,
     ResourceFilter,
@@ -36,6 +37,7 @@ from gateway.policies.shapes import Moment
 
 TAG = "stats"
 NAME = 512  # characters of a name to filter by
+SESSIONS = "Count different sessions, too, which takes longer."
 PERIOD_END = "Until this time (exclusive); default: now. Whole buckets are counted."
 
 
@@ -67,6 +69,12 @@ class ExchangeQuery(SeriesQuery):
         return ExchangeFilter(self.agent, self.model, self.placement)
 
 
+class StatsQuery(ExchangeQuery):
+    """Which exchanges are counted, and whether sessions are."""
+
+    sessions: bool = Field(False, description=SESSIONS)
+
+
 class NameSeriesQuery(SeriesQuery):
     """Which resource or context is asked about."""
 
@@ -77,7 +85,13 @@ class PeriodPaging(Paging, PeriodQuery):
     """The time that is asked about, and which page of the list to return."""
 
 
-class ResourceStatsQuery(PeriodPaging):
+class ContextStatsQuery(PeriodPaging):
+    """Which page of the list to return, and whether sessions are counted."""
+
+    sessions: bool = Field(False, description=SESSIONS)
+
+
+class ResourceStatsQuery(ContextStatsQuery):
     """Which resources are counted."""
 
     context: str | None = Field(None, max_length=NAME, description="Only resources of this context.")
@@ -100,7 +114,7 @@ class StatsRoutes:
             path="/stats",
             handler=self.summarize,
             summary="Count requests over time",
-            query=ExchangeQuery,
+            query=StatsQuery,
             responses={200: StatsView},
         )
         yield route(
@@ -114,7 +128,7 @@ class StatsRoutes:
             path="/stats/contexts",
             handler=self.list_contexts,
             summary="List how contexts are used",
-            query=PeriodPaging,
+            query=ContextStatsQuery,
             responses={200: ResourceStatsPage},
         )
         yield route(
@@ -154,20 +168,22 @@ class StatsRoutes:
             responses={200: SuggestionPage},
         )
 
-    async def summarize(self, call: ApiCall[ExchangeQuery, None]) -> ApiReply:
+    async def summarize(self, call: ApiCall[StatsQuery, None]) -> ApiReply:
         query = call.query
-        return ApiReply(await self.reports.summarize(call.workspace, query.choose(query.bucket), query.build_filter()))
+        period, wanted = query.choose(query.bucket), query.build_filter()
+        return ApiReply(await self.reports.summarize(call.workspace, period, wanted, query.sessions))
 
     async def list_resources(self, call: ApiCall[ResourceStatsQuery, None]) -> ApiReply:
         query = call.query
         wanted = ResourceFilter(query.context, query.resource, query.agent)
-        page = await self.reports.list_resources(
-            call.workspace, query.choose(), wanted, query.sort, query.skip, query.take
-        )
+        part = PageChoice(query.sort, query.skip, query.take, query.sessions)
+        page = await self.reports.list_resources(call.workspace, query.choose(), wanted, part)
         return ApiReply(build_page(page.items, page.total))
 
-    async def list_contexts(self, call: ApiCall[PeriodPaging, None]) -> ApiReply:
-        page = await self.reports.list_contexts(call.workspace, call.query.choose(), call.query.skip, call.query.take)
+    async def list_contexts(self, call: ApiCall[ContextStatsQuery, None]) -> ApiReply:
+        query = call.query
+        part = PageChoice(skip=query.skip, take=query.take, sessions=query.sessions)
+        page = await self.reports.list_contexts(call.workspace, query.choose(), part)
         return ApiReply(build_page(page.items, page.total))
 
     async def trace(self, call: ApiCall[NameSeriesQuery, None]) -> ApiReply:

@@ -50,7 +50,7 @@ class ResourceStats(ResourceFigures):
     """A resource or a context in a list."""
 
     name: str
-    sessions: ResourceSessions | None = Field(description="Null with a filter by agent.")
+    sessions: ResourceSessions | None = Field(description="Null unless asked for, and with a filter by agent.")
 
 
 class ResourceStatsPage(Page[ResourceStats]):
@@ -115,7 +115,7 @@ class ExchangeFigures(BaseModel):
 class ExchangeTotals(ExchangeFigures):
     """All requests of a period."""
 
-    sessions: SessionCount | None = Field(description="Null for hours.")
+    sessions: SessionCount | None = Field(description="Null unless asked for, and for hours.")
 
 
 class ExchangePoint(ExchangeFigures):

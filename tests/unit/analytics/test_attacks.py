@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.analytics.counting import QUERY_EMBEDDINGS, StatisticsCounter
-from gateway.analytics.reports import AGENT, ExchangeFilter, Period, Reports, ResourceFilter
+from gateway.analytics.reports import AGENT, ExchangeFilter, PageChoice, Period, Reports, ResourceFilter
 from gateway.domain.lru import HitCounter
 from gateway.domain.receipt import Receipt
 from gateway.domain.statistics import EXCHANGES, OTHER, RESOURCES, Span
@@ -61,7 +61,7 @@ async def test_a_flood_of_names_fills_a_bucket_and_no_more(tmp_path: Path) -> No
     groups = await reports.group("default", PERIOD, AGENT)
     assert len(groups) == EXCHANGES.max_keys + 1
     assert sum(one["requests"] for one in groups) == len(flood)
-    other = (await reports.list_resources("quiet", PERIOD, ResourceFilter(), "injected", 0, 10)).items
+    other = (await reports.list_resources("quiet", PERIOD, ResourceFilter(), PageChoice())).items
     assert [(one["name"], one["injected"]) for one in other] == [("c/quiet", 1)]
     await store.close()
     await receipts.close()
@@ -72,7 +72,20 @@ async def test_receipts_full_of_nonsense_are_counted_and_hold_up_nothing(seed: i
     receipts = MemoryReceiptStore()
     store = MemoryStatisticsStore(receipts)
     chance = random.Random(seed)
-    nonsense = [None, -1, 10**30, 1e308, "x", [], {}, [[]], {"injected": 5}, {"injected": [{"id": 5}]}, True, "\u0000"]
+    nonsense: list[Any] = [
+        None,
+        -1,
+        10**30,
+        1e308,
+        "x",
+        [],
+        {},
+        [[]],
+        {"injected": 5},
+        {"injected": [{"id": 5}]},
+        True,
+        "\u0000",
+    ]
 
     def choose() -> Any:
         return chance.choice(nonsense)

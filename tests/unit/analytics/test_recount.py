@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from gateway.analytics.counting import StatisticsCounter
-from gateway.analytics.reports import ExchangeFilter, Period, Reports, ResourceFilter
+from gateway.analytics.reports import ExchangeFilter, PageChoice, Period, Reports, ResourceFilter
 from gateway.domain.price import ModelPrice
 from gateway.domain.receipt import STARTED, Receipt, ReceiptFilter
 from gateway.domain.redis_address import redis_address
@@ -35,6 +35,7 @@ from tests.support.redis_server import RedisServer, running_redis
 DAY = 20_000 * 86_400
 DAYS = 3
 SEEDS = range(4)
+EVERYTHING = PageChoice(take=1000, sessions=True)
 PRICE = ModelPrice(input=2.0, output=8.0, cached_input=1.0)
 
 
@@ -182,9 +183,9 @@ async def test_the_figures_are_those_of_the_receipts(place: Place, seed: int) ->
     reports, period = Reports(place.figures[1]), Period(Span.DAY, DAY, DAY + DAYS * 86_400)
     for workspace in ("default", "other"):
         raw = await read_all(place.receipts[1], workspace)
-        summary = await reports.summarize(workspace, period, ExchangeFilter())
-        resources = await reports.list_resources(workspace, period, ResourceFilter(), "injected", 0, 1000)
-        contexts = await reports.list_contexts(workspace, period, 0, 1000)
+        summary = await reports.summarize(workspace, period, ExchangeFilter(), sessions=True)
+        resources = await reports.list_resources(workspace, period, ResourceFilter(), EVERYTHING)
+        contexts = await reports.list_contexts(workspace, period, EVERYTHING)
         check(summary, [*resources.items, *contexts.items], recount(raw))
         assert sum(point["requests"] for point in summary["points"]) == len(raw)
         await check_filters(reports, workspace, period, raw)
@@ -194,14 +195,16 @@ async def check_filters(reports: Reports, workspace: str, period: Period, raw: l
     """Agents and models add up, and each is what its receipts say."""
     for agent in ("writer", "editor"):
         own = recount(one for one in raw if one["agent"] == agent)
-        page = await reports.list_resources(workspace, period, ResourceFilter(agent=agent), "tokens", 0, 1000)
+        page = await reports.list_resources(
+            workspace, period, ResourceFilter(agent=agent), PageChoice("tokens", take=1000)
+        )
         for item in page.items:
             assert item["injected"] == own["resources"][item["name"]].get("injected", 0)
             assert item["fetched"] == own["resources"][item["name"]].get("fetched", 0)
         summary = await reports.summarize(workspace, period, ExchangeFilter(agent=agent))
         assert summary["totals"]["requests"] == own["totals"]["requests"]
     cost = sum(one["tokens"] * price_token(receipt) for receipt in raw for one in list_placed(receipt))
-    page = await reports.list_resources(workspace, period, ResourceFilter(), "cost", 0, 1000)
+    page = await reports.list_resources(workspace, period, ResourceFilter(), PageChoice("cost", take=1000))
     assert sum(item["cost"] for item in page.items) == pytest.approx(cost, abs=1e-4)
     days = {receipt["id"][:14] for receipt in raw}
     assert len(days) > 1
