@@ -140,9 +140,9 @@ class Gateway:
         threads.share_cores(cores)
         links = LinkCache(store, settings.links, fetch=make_guarded_fetch(settings.links, extractor))
         servers = ToolServers(settings.tool_servers, LinkGuard(settings.links.allow))
-        materials = PolicyMaterials(DocumentCache(settings.documents), links, servers)
+        materials = PolicyMaterials(DocumentCache(settings.documents), links)
         policies = PolicyRepository(
-            PolicySource(Path(settings.policies), registry, materials), stores.records, quotas=settings.quotas
+            PolicySource(Path(settings.policies), registry, materials, servers), stores.records, quotas=settings.quotas
         )
         policies.threads.share_cores(cores)
         # Before they are read: what is saved meanwhile differs from this, and is noticed.
@@ -386,8 +386,8 @@ def load_type_registry(settings: Settings) -> ResourceRegistry:
 def check_policies(settings: Settings) -> Snapshot:
     """The snapshot that the policies give; raises Faults. Links stay unfetched."""
     links = LinkCache(MemoryEphemeralStore(), settings.links)
-    materials = PolicyMaterials(DocumentCache(settings.documents), links, ToolServers(settings.tool_servers))
-    return load_policies(Path(settings.policies), load_type_registry(settings), materials, 1)
+    materials, servers = PolicyMaterials(DocumentCache(settings.documents), links), ToolServers(settings.tool_servers)
+    return load_policies(Path(settings.policies), load_type_registry(settings), materials, 1, servers)
 
 
 async def load_policies_and_links(policies: PolicyRepository, links: LinkCache) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -42,7 +43,7 @@ def address() -> Iterator[str]:
         process.communicate(timeout=30)
 
 
-def run(block: str, address: str) -> list[dict[str, object]]:
+def run(block: str, address: str) -> list[Any]:
     """What each command of a block answers."""
     script = f"set -e\ncurl() {{ command curl -sS --fail-with-body --noproxy '*' \"$@\"; echo; }}\n{block}"
     done = subprocess.run(

@@ -66,7 +66,7 @@ def compile_entries(
 ) -> dict[str, CompiledEntry]:
     """Compile every entry; former results are reused where nothing can differ."""
     compiled: dict[str, CompiledEntry] = {}
-    find_text = TextFinder(source.materials, documents).find
+    find_text = TextFinder(source, documents).find
     for alias, entry in entries.items():
         known = former.get(alias)
         if known is None or not known.is_current_for(entry, find_text):

@@ -12,7 +12,7 @@ from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.tool import CallableTool, ToolServerAddress
 from gateway.errors import ALIAS_FAULT, Fault, shorten
 from gateway.policies.files import PolicyEntry, split_entries
-from gateway.policies.materials import Materials
+from gateway.policies.materials import NO_TOOL_LISTS, Materials, ToolLists
 from gateway.policies.shapes import ContextShape, ResourceShape, find_alias_fault, find_reader_fault
 from gateway.policies.tool_compiler import compile_http_tool, expand_server, find_tool_fault
 from gateway.resources.base import ResourceType
@@ -33,6 +33,7 @@ class PolicySource:
     directory: Path
     types: ResourceRegistry
     materials: Materials
+    servers: ToolLists = NO_TOOL_LISTS
     workspace: str = ""  # whose policies; "": those of the files
 
 
@@ -50,15 +51,15 @@ class ForeignText(NamedTuple):
 class TextFinder:
     """Finds the texts of uploads and pages."""
 
-    materials: Materials
+    source: PolicySource
     documents: Mapping[str, str]  # SHA-256 → text
 
     def find(self, material: TextMaterial) -> str | None:
         if isinstance(material, BlobMaterial):
             return self.documents.get(material.sha256)
         if isinstance(material, ToolListMaterial):
-            return self.materials.tools(material.address)
-        return self.materials.link(material.url)
+            return self.source.servers.find_listing(material.address)
+        return self.source.materials.link(material.url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class ContextCompiler:
         """The resource, followed by the tools of its server if it stands for one."""
         yield resource
         if isinstance(resource.data, McpServerData) and resource.text is not None:
-            listing = self.source.materials.tools(resource.data.address)
+            listing = self.source.servers.find_listing(resource.data.address)
             yield from expand_server(resource, resource.data, decode_listing(listing) if listing else ())
 
     def _check_brought(self, entry: PolicyEntry, resources: list[Resource]) -> None:
@@ -165,7 +166,7 @@ class ContextCompiler:
         if isinstance(material, FileMaterial):
             self.file_users.add(identity)
             return kind.render(data, self._read_file(material.path, entry))
-        text = TextFinder(self.source.materials, self.documents).find(material)
+        text = TextFinder(self.source, self.documents).find(material)
         self.texts.append(ForeignText(material, text))
         if isinstance(material, ToolListMaterial):
             self._check_server(material.address)
@@ -177,7 +178,7 @@ class ContextCompiler:
         return None if text is None else kind.render(data, text)
 
     def _check_server(self, address: ToolServerAddress) -> None:
-        known = self.source.materials.list_servers(self.source.workspace)
+        known = self.source.servers.list_names(self.source.workspace)
         if address.name and address.name not in known:
             hint = format_suggestion(address.name, known)
             raise ValueError(f"there is no server {address.name!r} under tool_servers in the configuration{hint}")

@@ -11,7 +11,7 @@ from gateway.policies.compiled_entry import COMPILED_KINDS, CompiledEntries, com
 from gateway.policies.content_tree import build_file_tree
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.files import PolicyFiles, Sections
-from gateway.policies.materials import Materials
+from gateway.policies.materials import NO_TOOL_LISTS, Materials, ToolLists
 from gateway.policies.shapes import DocumentShape
 from gateway.resources.registry import ResourceRegistry
 
@@ -25,9 +25,15 @@ class FilePolicies:
     documents: dict[str, str]  # SHA-256 → text
 
 
-def load_policies(directory: Path, registry: ResourceRegistry, materials: Materials, generation: int) -> Snapshot:
+def load_policies(
+    directory: Path,
+    registry: ResourceRegistry,
+    materials: Materials,
+    generation: int,
+    servers: ToolLists = NO_TOOL_LISTS,
+) -> Snapshot:
     """Read, validate and compile all policy files below a directory; raises Faults with every fault found."""
-    files = FilePolicyReader(PolicySource(directory, registry, materials)).read()
+    files = FilePolicyReader(PolicySource(directory, registry, materials, servers)).read()
     return assemble(files.policies, generation, time.time())
 
 

@@ -7,7 +7,6 @@ from typing import Protocol
 from gateway.domain.tool import ToolServerAddress
 from gateway.extraction.extract import DocumentCache
 from gateway.links.cache import LinkCache
-from gateway.tools.servers import ToolServers
 
 
 class Materials(Protocol):
@@ -21,22 +20,38 @@ class Materials(Protocol):
         """The last good copy of a page; None if it has never been fetched."""
         ...
 
-    def tools(self, address: ToolServerAddress) -> str | None:
-        """The tools of a server as a text; None if it has never told them."""
+
+class ToolLists(Protocol):
+    """Gives the compiler the tools of MCP servers."""
+
+    def find_listing(self, address: ToolServerAddress) -> str | None:
+        """The tools of a server as a text; None if it has never told them. Called from any thread."""
         ...
 
-    def list_servers(self, workspace: str) -> Collection[str]:
+    def list_names(self, workspace: str) -> Collection[str]:
         """The servers of the configuration that a workspace may use; "": the policy files."""
         ...
 
 
-class PolicyMaterials:
-    """Materials from the document cache, the link cache and MCP servers."""
+class NoToolLists:
+    """For whoever has no servers."""
 
-    def __init__(self, documents: DocumentCache, links: LinkCache, servers: ToolServers | None = None) -> None:
+    def find_listing(self, address: ToolServerAddress) -> str | None:
+        return None
+
+    def list_names(self, workspace: str) -> Collection[str]:
+        return ()
+
+
+NO_TOOL_LISTS = NoToolLists()
+
+
+class PolicyMaterials:
+    """Materials from the document cache and the link cache."""
+
+    def __init__(self, documents: DocumentCache, links: LinkCache) -> None:
         self._documents = documents
         self._links = links
-        self._servers = servers or ToolServers()
 
     def file(self, path: Path) -> str:
         return self._documents.extract(path)
@@ -44,9 +59,3 @@ class PolicyMaterials:
     def link(self, url: str) -> str | None:
         copy = self._links.find_copy(url)
         return copy.text if copy is not None else None
-
-    def tools(self, address: ToolServerAddress) -> str | None:
-        return self._servers.find_listing(address)
-
-    def list_servers(self, workspace: str) -> Collection[str]:
-        return [name for name in self._servers.settings if self._servers.may_use(workspace, name)]

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -11,7 +12,6 @@ from gateway.domain.tool import CallableTool, ToolEndpoint, ToolOutcome
 from gateway.errors import WorkspaceBusy
 from gateway.fair_queue import FairQueue, QueueBounds
 from gateway.tools.connection import McpFailure
-from gateway.tools.http_tool import call_endpoint
 from gateway.tools.servers import ToolServers
 
 BOUNDS = QueueBounds(places=64, each=32, waiting=256)
@@ -51,7 +51,12 @@ class ToolCaller:
         await self.queue.acquire(workspace)
         try:
             if isinstance(tool.target, ToolEndpoint):
-                return await call_endpoint(tool.target, arguments, tool.bounds.characters, self.servers.guard)
+                # Its HTTP client is imported by whoever calls the first endpoint, and by nobody on the event loop.
+                module = await asyncio.to_thread(import_module, "gateway.tools.http_tool")
+                outcome: ToolOutcome = await module.call_endpoint(
+                    tool.target, arguments, tool.bounds.characters, self.servers.guard
+                )
+                return outcome
             return await self.servers.call(workspace, tool.target, tool.name, arguments, tool.bounds.seconds)
         except McpFailure as failure:
             return ToolOutcome(f"the tool server failed: {failure}.", failed=True, unavailable=not failure.answered)

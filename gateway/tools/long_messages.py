@@ -8,12 +8,12 @@ import orjson
 
 MAX_MESSAGE = 2 * 1024 * 1024  # bytes of one message
 KEPT_TEXT = 1024 * 1024  # bytes of the text of a longer one: more than any result that a model gets
+LONGEST_CHARACTER = 13  # bytes of an escaped pair of surrogates, and one
 EDGE = 512  # bytes at either end of a message in which its id is looked for
 
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"(?:[^"\\]|\\.){1,200}")')
 _TEXT = re.compile(rb'"text"\s*:\s*"')
 _STRING = re.compile(rb'(?:[^"\\]|\\.)*+')
-_INCOMPLETE_ESCAPE = re.compile(rb"(?:\\ud[89ab][0-9a-f]{2})?\\(?:u[0-9a-f]{0,3})?$", re.IGNORECASE)
 
 
 def shorten_message(head: bytes, tail: bytes, size: int) -> bytes:
@@ -37,13 +37,13 @@ def read_first_text(head: bytes) -> str | None:
     end = min(len(head), begin.end() + KEPT_TEXT)
     found = _STRING.match(head, begin.end(), end)
     written = found[0] if found is not None else b""
-    if begin.end() + len(written) + 1 >= end:  # it goes on: the last character may not be complete
-        written = _INCOMPLETE_ESCAPE.sub(b"", written).decode("utf-8", "ignore").encode()
-    try:
-        text: str = msgspec.json.decode(b'"' + written + b'"', type=str)
-    except (msgspec.MsgspecError, UnicodeError):
-        return None
-    return text
+    for missing in range(LONGEST_CHARACTER):  # where it was cut, the last character may not be complete
+        try:
+            text: str = msgspec.json.decode(b'"' + written[: len(written) - missing] + b'"', type=str)
+        except (msgspec.MsgspecError, UnicodeError):
+            continue
+        return text
+    return None
 
 
 class LineLimiter:

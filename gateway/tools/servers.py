@@ -76,6 +76,10 @@ class ToolServers:
             not workspace or settings.workspaces is None or workspace in settings.workspaces
         )
 
+    def list_names(self, workspace: str) -> list[str]:
+        """The servers of the configuration that a workspace may use; "": the policy files."""
+        return [name for name in self.settings if self.may_use(workspace, name)]
+
     def follow(self, uses: Uses) -> None:
         """Keep connections to these servers from now on."""
         self._uses = {address: frozenset(names) for address, names in uses.items()}

@@ -95,6 +95,9 @@ class PreparedSearch:
     async def find_passages(self, workspace: str, text: str, resource: str) -> list[str]:
         return []
 
+    async def score_texts(self, workspace: str, query: Query, texts: Sequence[str]) -> list[float] | None:
+        return None
+
 
 def build_snapshot(view: IndexView) -> Snapshot:
     """One default context with the resources of a view."""

@@ -133,6 +133,7 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("GET", f"{RESOURCE}/usage"),
     Sample("POST", f"{RESOURCE}/refresh"),
     Sample("GET", "/links"),
+    Sample("GET", "/tool-servers"),
     Sample("GET", "/drafts"),
     Sample("GET", "/documents"),
     Sample("POST", "/documents", b"A new upload of <mark>.", media="text/plain", query="name=new.txt", status=201),

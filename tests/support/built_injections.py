@@ -60,6 +60,9 @@ class FakeSearcher:
     async def find_passages(self, workspace: str, text: str, resource: str) -> list[str]:
         return []
 
+    async def score_texts(self, workspace: str, query: Query, texts: Sequence[str]) -> list[float] | None:
+        return None
+
 
 def make_builder(memory: MemoryBudget, searcher: FakeSearcher | None = None) -> ContextBuilder:
     collector = SemanticCollector(searcher or FakeSearcher())

@@ -175,7 +175,7 @@ async def test_a_mixed_turn_hides_ours_and_puts_it_back(gateway: Client, upstrea
     asked = [{"role": "user", "content": "Weather?"}]
     answered = await gateway.chat(asked, agent="helper", tools=[WEATHER], stream=stream)
     assert answered.tool_calls == [("get_weather", {"city": "Bonn"})]
-    history = [
+    history: list[dict[str, Any]] = [
         *asked,
         {"role": "assistant", "content": "Wait.", "tool_calls": [theirs]},
         {"role": "tool", "tool_call_id": "c-theirs", "content": "rain"},

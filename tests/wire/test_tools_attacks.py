@@ -202,7 +202,7 @@ async def test_each_workspace_has_a_process_of_its_own(start: Start, upstream: U
     )
     with connected(client):
         wait_for_tool(client, "shared/files.whoami")
-        said = {}
+        said: dict[str, list[str]] = {}
         for workspace in ("red", "blue", "red"):
             upstream.will(call("files__whoami"), say("Done."))
             await client.chat(agent="all", key=f"{workspace}-chat")

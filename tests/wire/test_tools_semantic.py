@@ -165,7 +165,7 @@ async def test_a_clients_long_list_is_narrowed_in_its_order_and_with_its_bytes(
 
 
 async def test_what_the_history_or_the_choice_names_always_stays(gateway: Client, upstream: Upstream) -> None:
-    history = [
+    history: list[dict[str, Any]] = [
         {"role": "user", "content": "Sing!"},
         {"role": "assistant", "content": None, "tool_calls": [tool_call("sing", "c1")]},
         {"role": "tool", "tool_call_id": "c1", "content": "la"},

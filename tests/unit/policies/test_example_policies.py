@@ -40,9 +40,9 @@ def test_the_blog_overrides_only_the_tone(example: Snapshot) -> None:
     assert example.resources["halden-voice/voice"].conflict_key == voice.conflict_key == "voice"
 
 
-def test_every_mode_but_manual_and_a_language_are_shown(example: Snapshot) -> None:
+def test_every_mode_and_a_language_are_shown(example: Snapshot) -> None:
     resources = example.resources.values()
-    assert {resource.mode for resource in resources} == {Mode.ALWAYS, Mode.SEMANTIC, Mode.ON_DEMAND}
+    assert {resource.mode for resource in resources} == set(Mode)
     assert [resource.id for resource in resources if resource.languages] == ["halden-voice/anrede"]
     assert (example.resources["halden-voice/style-guide"].text or "").startswith("# Halden style guide")
 
