@@ -24,7 +24,7 @@ class MemoryReceiptStore:
         for receipt in receipts:
             if receipt.id in self._receipts and receipt.id not in self._owners:
                 continue
-            self._receipts[receipt.id] = receipt
+            self._receipts[receipt.id] = receipt.merge_details()
             if receipt.status == STARTED:
                 self._owners[receipt.id] = boot
             else:

@@ -73,6 +73,15 @@ RECEIPT_MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (workspace, resource, id)) WITHOUT ROWID""",
         "CREATE TABLE boots (boot TEXT PRIMARY KEY, expires REAL NOT NULL)",
     ),
+    (
+        # Details that many receipts have in common; `used`: the newest second of their ids.
+        "ALTER TABLE receipts ADD COLUMN shared BLOB",
+        "CREATE TABLE receipt_details (key BLOB PRIMARY KEY, used INTEGER NOT NULL, body BLOB NOT NULL)",
+        "CREATE INDEX receipt_details_used ON receipt_details (used)",
+        # Nearly all receipts are ok: an entry for each would help nobody to find them.
+        "DROP INDEX receipts_status",
+        "CREATE INDEX receipts_status ON receipts (workspace, status, id) WHERE status <> 'ok'",
+    ),
 )
 
 
