@@ -34,7 +34,7 @@ from gateway.settings import DefaultSettings
 from gateway.upstreams.routes import ChatSender, Routes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PreparedRequest:
     """A request that only has to be sent."""
 

@@ -43,7 +43,7 @@ from gateway.tokens import TokenCounter
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ContextOrder:
     """What an injection is built for."""
 

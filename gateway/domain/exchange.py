@@ -6,6 +6,8 @@ from enum import StrEnum
 from time import perf_counter
 from typing import Any, Protocol
 
+import msgspec
+
 from gateway.domain.injection import Injection
 from gateway.domain.principal import Principal
 from gateway.domain.scope import Scope
@@ -25,8 +27,7 @@ class ExchangeStatus(StrEnum):
     LOOP_LIMIT = "loop_limit"
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardedHeaders:
+class ForwardedHeaders(msgspec.Struct, frozen=True):
     """Headers of the client that go upstream, on the first turn and on later ones."""
 
     first: HeaderPairs = ()
@@ -34,7 +35,7 @@ class ForwardedHeaders:
     bearer: str | None = None  # the client's own, for upstreams that pass it through
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TurnReply:
     """That an upstream answered a turn, and how."""
 

@@ -7,7 +7,7 @@ from msgspec import Raw
 from gateway.domain.selection import Selection
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ClientTools:
     """The client's own tools and how it wants them chosen."""
 

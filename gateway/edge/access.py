@@ -75,7 +75,7 @@ def is_loopback(name: bytes) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Caller:
     """A request's head with who sent it."""
 

@@ -30,7 +30,7 @@ _object = msgspec.json.Decoder(dict[str, Raw])
 _parts = msgspec.json.Decoder(list[Raw])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PlacementTarget:
     """Where a body goes, and which adaptations the upstream needs."""
 

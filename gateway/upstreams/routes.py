@@ -139,7 +139,7 @@ class Routes:
         raise errors.UnknownAlias("model", model, known, param="model", hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ChatSender:
     """Sends the turns of one exchange: with the same upstreams, model and headers each time."""
 

@@ -122,7 +122,7 @@ async def test_what_is_young_waits_for_the_next_batch_and_no_longer() -> None:
 async def test_a_busy_gateway_stores_what_has_started_within_50_ms() -> None:
     store = BrokenStore()
     recorder, exchanges = make_recorder(store), [make_exchange() for _ in range(40)]
-    waits = {}
+    waits: dict[str, float] = {}
     async with running(recorder):
         began = {}
         for exchange in exchanges:
