@@ -64,6 +64,10 @@ class ContextOrder:
     def workspace(self) -> str:
         return self.exchange.principal.workspace
 
+    @property
+    def tool_names(self) -> frozenset[str] | None:
+        return None if self.tools is None else self.tools.names
+
 
 @dataclass(frozen=True, slots=True)
 class ContextTerms:
@@ -96,7 +100,8 @@ class ContextBuilder:
     async def build(self, order: ContextOrder) -> Injection:
         """The injection for a scope and a question."""
         partition = self.open_partition(order.snapshot, order.workspace)
-        known = await self._open_scope(order, partition)
+        key = order.keys.get(order.tool_names) or self._make_key(order)
+        known: KnownScope = partition.get(key) or await self._learn_scope(order, partition, key)
         asked = order.scope.request
         if self.semantic is not None and known.context.searchable and asked.inject:
             injection = await self._search(order, partition, known, self.semantic)
@@ -114,20 +119,12 @@ class ContextBuilder:
             partition = snapshot.partitions[workspace] = self.memory.open(workspace)
         return partition
 
-    async def _open_scope(self, order: ContextOrder, partition: CachePartition) -> KnownScope:
-        tools = order.tools
-        key = order.keys.get(tools and tools.names)
-        if key is None:
-            key = self._make_key(order)
-        known: KnownScope | None = partition.get(key)
-        return await self._learn_scope(order, partition, key) if known is None else known
-
     def _make_key(self, order: ContextOrder) -> CacheKey:
         scope, tools = order.scope, order.tools
         tokenizer, budget = self.counter.family(order.model), choose_budget(scope, self.default_budget)
         key = make_scope_key(scope, order.snapshot, tools, tokenizer, budget)
         if len(order.keys) < MAX_KEYS:
-            order.keys[tools and tools.names] = key
+            order.keys[order.tool_names] = key
         return key
 
     async def _learn_scope(self, order: ContextOrder, partition: CachePartition, key: CacheKey) -> KnownScope:

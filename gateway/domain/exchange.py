@@ -35,6 +35,9 @@ class ForwardedHeaders(msgspec.Struct, frozen=True):
     bearer: str | None = None  # the client's own, for upstreams that pass it through
 
 
+NOTHING_FORWARDED = ForwardedHeaders()
+
+
 @dataclass(slots=True)
 class TurnReply:
     """That an upstream answered a turn, and how."""
@@ -63,7 +66,7 @@ class Exchange:
     principal: Principal
     snapshot: Snapshot
     context_headers: Sequence[tuple[bytes, bytes]] = ()  # the request's `x-context-*`
-    forwarded: ForwardedHeaders = ForwardedHeaders()
+    forwarded: ForwardedHeaders = NOTHING_FORWARDED
     agent: str | None = None
     model: str | None = None
     upstream: str | None = None

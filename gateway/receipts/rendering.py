@@ -80,7 +80,7 @@ class UsageAccount(NamedTuple):
     cost: float | None
 
 
-class ReceiptSummary(msgspec.Struct):
+class ExchangeSummary(msgspec.Struct):
     """What lists show, in this order."""
 
     at: str
@@ -252,10 +252,10 @@ def describe_injection(injection: Injection) -> InjectionDescription:
     return InjectionDescription(injection, body, tuple(dict.fromkeys(placed)), frozenset((*placed, *offered)))
 
 
-def summarize(pending: PendingReceipt, account: UsageAccount) -> ReceiptSummary:
+def summarize(pending: PendingReceipt, account: UsageAccount) -> ExchangeSummary:
     exchange, scope = pending.exchange, pending.exchange.scope
     principal, asked = exchange.principal, scope.request if scope is not None else None
-    return ReceiptSummary(
+    return ExchangeSummary(
         format_time(read_id_time(exchange.id)),
         None if pending.seconds is None else round(pending.seconds, 6),
         pending.http_status or None,

@@ -54,8 +54,9 @@ SELECT_BY_RESOURCE = f"""SELECT number, {", ".join("r." + name for name in COLUM
 SELECT_BY_COLUMN = (
     SELECT + "INDEXED BY receipts_{index} WHERE workspace = ?{condition} AND id >= ? AND id < ? ORDER BY id DESC"
 )
-CONDITIONS = {name: f" AND {name} = ?" for name in ("session", "agent", "content", "resource")}
-CONDITIONS["status"] = " AND status = ? AND status <> 'ok'"  # as the index says
+CONDITIONS = {name: f" AND {name} = ?" for name in ("session", "agent", "content", "resource")} | {
+    "status": " AND status = ? AND status <> 'ok'",  # as the index says
+}
 SELECT_ONE = SELECT + "WHERE id = ? AND workspace = ?"
 SELECT_OLDEST = SELECT + "ORDER BY number LIMIT ?"  # as they came, which is about as old as they are
 SELECT_DETAILS = """SELECT r.details, d.body FROM receipts r LEFT JOIN receipt_details d ON d.key = r.shared

@@ -115,7 +115,11 @@ async def test_shared_details_come_back_as_if_they_were_the_receipt_s_own(store:
     await store.write([make(1), begun], "boot")
     await store.write([replace(begun, status="ok", shared=SHARED), make(3, shared=SHARED)], "boot")
     page = await store.list_page("default", ANY, None, 10, whole=True)
-    assert [(one.details, one.shared) for one in page.receipts] == [(WHOLE, None), (WHOLE, None), (b'{"turns":[]}', None)]
+    assert [(one.details, one.shared) for one in page.receipts] == [
+        (WHOLE, None),
+        (WHOLE, None),
+        (b'{"turns":[]}', None),
+    ]
     assert await store.find("default", make(3).id) == make(3, details=WHOLE)
 
 

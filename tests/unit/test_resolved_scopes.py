@@ -59,7 +59,7 @@ def asker(policies: Callable[[str], Snapshot]) -> Asker:
 
 
 @pytest.mark.parametrize("named", [{}, {"agent": "editor"}, {"content": "site/page"}, {"include": "house/style"}])
-async def test_the_second_request_finds_what_the_first_came_to(asker: Asker, named: dict[str, str]) -> None:
+async def test_the_second_request_finds_what_the_first_came_to(asker: Asker, named: dict[str, Any]) -> None:
     first = await asker.ask(**named)
     second = await asker.ask(**named)
     assert second.scope is first.scope
@@ -87,7 +87,7 @@ async def test_a_request_that_differs_is_looked_up(asker: Asker, other: dict[str
 
 
 @pytest.mark.parametrize("named", [{"user": "ann"}, {"task": "t"}, {"session": "s"}])
-async def test_what_is_about_one_user_task_or_session_is_not_remembered(asker: Asker, named: dict[str, str]) -> None:
+async def test_what_is_about_one_user_task_or_session_is_not_remembered(asker: Asker, named: dict[str, Any]) -> None:
     who = replace(ANONYMOUS, rights=frozenset({"act_as_user"}))
     await asker.ask(who)
     kept = len(asker.snapshot.partitions["default"])
