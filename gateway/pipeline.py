@@ -90,26 +90,27 @@ class Pipeline:
 
     async def prepare(self, exchange: Exchange, body: bytes) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
+        times = exchange.times
         request = decode_chat(body)
-        exchange.note_time("decode")
+        times["decode"] = perf_counter()
         resolved = self._recall(exchange, request) or await self._resolve(exchange, request)
         scope, model, session = resolved.scope, resolved.model, resolved.session
         exchange.note_scope(scope, model, request.model)
-        exchange.note_time("scope")
+        times["scope"] = perf_counter()
         upstreams, can, target = resolved.upstreams, resolved.can, resolved.target
         client = read_client_tools(request)
         tools = choose_own_tools(request, client) if can.tools else None
         order = ContextOrder(exchange, scope, model, tools, request.messages, resolved.keys)
         injection = await self.builder.build(order)
         exchange.note_injection(injection)
-        exchange.note_time("build")
+        times["build"] = perf_counter()
         if injection.texts or injection.tools is not None:
             check_messages(request)
         history = await self.hidden_turns.restore(resolved.owner, request, injection.selection, exchange.degraded)
         outgoing = compose(request, history, scope, injection, target)
         max_turns = scope.max_turns or self.defaults.max_turns
         plan = plan_turns(request, outgoing, client, injection.tools, can, TurnLimits(max_turns, self.reply_bytes))
-        exchange.note_time("compose")
+        times["compose"] = perf_counter()
         return PreparedRequest(request, resolved.owner, scope, model, upstreams, injection, outgoing, plan, session)
 
     async def converse(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
@@ -151,11 +152,12 @@ class Pipeline:
         """What another request of the same caller with the same headers and model came to, if that is known."""
         if "context" in request.fields:
             return None
-        partition = self.builder.open_partition(exchange.snapshot, exchange.principal.workspace)
-        found: ResolvedScope | None = partition.get(self._make_key(exchange, request))
+        partition = exchange.snapshot.partitions.get(exchange.principal.workspace)
+        found: ResolvedScope | None = partition.get(self._make_key(exchange, request)) if partition is not None else None
         if found is None or found.principal is not exchange.principal:
             return None
-        require_one_model(exchange.principal, request.raw)
+        if found.principal.models is not None:
+            require_one_model(found.principal, request.raw)
         return found
 
     async def _resolve(self, exchange: Exchange, request: ChatRequest) -> ResolvedScope:

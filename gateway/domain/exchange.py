@@ -92,10 +92,6 @@ class Exchange:
     seconds: float = 0.0  # from the request's head to the end of the reply
     ended: float = 0.0  # seconds since 1970
 
-    def note_time(self, room: str) -> None:
-        """Note that a room is done with the request."""
-        self.times[room] = perf_counter()
-
     def note_scope(self, scope: Scope, model: str, asked: str | None = None) -> None:
         """Note who answers, with which model, and which one was asked for."""
         self.scope, self.asked_model = scope, asked

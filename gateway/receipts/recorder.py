@@ -199,7 +199,7 @@ class ReceiptRecorder:
 
     def _keep_rendered(self, pending: PendingReceipt, receipt: Receipt | None, finished: bool) -> None:
         id = pending.exchange.id
-        held = pending.count_text() if finished else 0
+        held = pending.count_text() if finished and pending.text is not None else 0
         if receipt is not None:
             self._rendered[id] = RenderedReceipt(receipt, finished, held)
             self._unwritten += finished
