@@ -150,10 +150,10 @@ class Pipeline:
 
     def _recall(self, exchange: Exchange, request: ChatRequest) -> ResolvedScope | None:
         """What another request of the same caller with the same headers and model came to, if that is known."""
-        if "context" in request.fields:
-            return None
         partition = exchange.snapshot.partitions.get(exchange.principal.workspace)
-        found: ResolvedScope | None = partition.get(self._make_key(exchange, request)) if partition is not None else None
+        if partition is None or "context" in request.fields:
+            return None
+        found: ResolvedScope | None = partition.get(self._make_key(exchange, request))
         if found is None or found.principal is not exchange.principal:
             return None
         if found.principal.models is not None:

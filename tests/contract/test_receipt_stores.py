@@ -20,6 +20,7 @@ from gateway.stores.memory_receipts import MemoryReceiptStore
 from gateway.stores.protocols import ReceiptStore
 from gateway.stores.redis_connection import RedisTimeouts
 from gateway.stores.redis_receipts import RedisReceiptStore
+from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
 from gateway.stores.sqlite_receipts import SqliteReceiptStore
 from tests.support.redis_server import RedisServer, running_redis
 
@@ -145,6 +146,25 @@ async def test_sqlite_keeps_shared_details_once_and_deletes_them_with_their_rece
         assert count_rows(file, "receipt_details") == 1
         assert await store.prune(read_id_time(make(400).id), PLENTY) == 1
         assert count_rows(file, "receipt_details") == 0
+    finally:
+        await store.close()
+
+
+async def test_a_file_of_the_first_version_is_read_and_written_on(tmp_path: Path) -> None:
+    file = tmp_path / "receipts.db"
+    old = make(1, agent="writer")
+    with closing(sqlite3.connect(file)) as connection:
+        migrate(connection, RECEIPT_MIGRATIONS[:1])
+        columns = "workspace, id, status, agent, resources, summary, details"
+        values = (b"default", bytes.fromhex(old.id), "ok", b"writer", b"", old.summary, old.details)
+        connection.execute(f"INSERT INTO receipts ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        connection.commit()
+    store = await SqliteReceiptStore.open(file)
+    try:
+        await store.write([make(2, shared=SHARED), make(3, status="error")], "boot")
+        assert await store.find("default", old.id) == old
+        assert await list_numbers(store, ReceiptFilter(status="ok")) == [2, 1]
+        assert await list_numbers(store, ReceiptFilter(status="error")) == [3]
     finally:
         await store.close()
 
