@@ -27,7 +27,7 @@ from gateway.stores.sqlite_connection import SqliteThread, create_file, enable_w
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
 
 CACHE_KB = 32_000
-CHECKPOINT_PAGES = 4000  # the same pages of the indexes change with every batch: they are copied less often
+CHECKPOINT_PAGES = 8000  # the same pages of the indexes change with every batch: they are copied less often
 OK = ExchangeStatus.OK.value
 SEPARATOR = b"\n"  # between the ids of resources, which contain no control characters
 ORDER_SECONDS = 60  # by which receipts may have come in another order than they began
