@@ -1,9 +1,10 @@
 """The walk of one request: prepare it, then converse. Rooms meet here and nowhere else."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
-from gateway.builder.context_builder import ContextBuilder, ContextOrder
+from gateway.builder.context_builder import ContextBuilder, ContextOrder, ScopeKeys
 from gateway.builder.narrowing import narrow_client_tools
 from gateway.builder.result_expansion import ResultExpansion
 from gateway.conversation.calls import FunctionCall
@@ -17,13 +18,14 @@ from gateway.domain.agent import ClientToolLimit
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.injection import ClientTools, Injection
+from gateway.domain.principal import Principal
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.session import StickyPick
 from gateway.domain.tool import CallableTool, ToolEndpoint, ToolOutcome
 from gateway.domain.tool_result import ToolResult
-from gateway.domain.upstream import Upstream, intersect_capabilities
+from gateway.domain.upstream import Capabilities, Upstream, intersect_capabilities
 from gateway.injection.called_tools import settle_called_tools
-from gateway.injection.compose import choose_target, compose, encode_body
+from gateway.injection.compose import PlacementTarget, choose_target, compose, encode_body
 from gateway.injection.neutral import neutralize
 from gateway.injection.tools import choose_own_tools, read_client_tools
 from gateway.receipts.recorder import ReceiptRecorder
@@ -42,8 +44,26 @@ from gateway.tools.caller import ToolCaller
 from gateway.tools.servers import ToolServers
 from gateway.upstreams.routes import ChatSender, Routes
 
+REMEMBERED_BYTES = 512  # of a request's names; more of them are looked up each time
+RESOLVED_BYTES = 2_600  # of a resolved scope without its names
+
 
 @dataclass(frozen=True, slots=True)
+class ResolvedScope:
+    """What the headers and the model of a request come to, before anybody looks at its messages."""
+
+    principal: Principal
+    scope: Scope
+    model: str
+    upstreams: tuple[Upstream, ...]
+    can: Capabilities
+    target: PlacementTarget
+    owner: ConversationOwner
+    session: SessionUse | None = None
+    keys: ScopeKeys = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class PreparedRequest:
     """A request that only has to be sent."""
 
@@ -81,42 +101,36 @@ class Pipeline:
 
     async def prepare(self, exchange: Exchange, body: bytes) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
+        times = exchange.times
         request = decode_chat(body)
-        exchange.note_time("decode")
-        asked = read_context_request(exchange.context_headers, request.fields.get("context"))
-        session = await self._open_session(exchange, asked) if asked.session else None
-        scope = self._build_scope(exchange, asked, request.model, session)
-        model = choose_model(request.model, scope, self.defaults.model)
-        require_model(exchange.principal, model)
-        require_one_model(exchange.principal, body)
+        times["decode"] = perf_counter()
+        resolved = self._recall(exchange, request) or await self._resolve(exchange, request)
+        scope, model, session = resolved.scope, resolved.model, resolved.session
         exchange.note_scope(scope, model, request.model)
         if scope.node is not None or session is not None:
             exchange.suggested = await self._suggest_content(exchange, scope, request)
-        exchange.note_time("scope")
-        upstreams = self.routes.get_candidates(model)
-        can = intersect_capabilities(upstreams)
+        times["scope"] = perf_counter()
+        upstreams, can, target = resolved.upstreams, resolved.can, resolved.target
         client = read_client_tools(request)
         if client.tools and scope.agent is not None and scope.agent.client_tools.is_exceeded(len(client.tools)):
             client = await self._narrow(exchange, request, client, scope.agent.client_tools)
         tools = choose_own_tools(request, client) if can.tools else None
-        target = choose_target(model, scope, can, self.defaults.placement)
-        order = ContextOrder(exchange, scope, model, tools, request.messages, target.placement)
+        order = ContextOrder(exchange, scope, model, tools, request.messages, target.placement, resolved.keys)
         injection = await self.builder.build(order)
         if injection.tools is not None and injection.tools.called:
             injection = self._settle_tools(exchange, injection, client)
         exchange.note_injection(injection)
-        exchange.note_time("build")
+        times["build"] = perf_counter()
         if injection.texts or injection.tools is not None:
             check_messages(request)
-        owner = ConversationOwner.from_principal(exchange.principal, asked.user, asked.session)
-        history = await self.hidden_turns.restore(owner, request, injection.selection, exchange.degraded)
+        history = await self.hidden_turns.restore(resolved.owner, request, injection.selection, exchange.degraded)
         outgoing = compose(request, history, scope, injection, target)
         if exchange.omitted_tools:
             outgoing = replace(outgoing, fields={**outgoing.fields, "tools": client.tools}, unchanged=False)
         max_turns = scope.max_turns or self.defaults.max_turns
         plan = plan_turns(request, outgoing, client, injection.tools, can, TurnLimits(max_turns, self.reply_bytes))
-        exchange.note_time("compose")
-        return PreparedRequest(request, owner, scope, model, upstreams, injection, outgoing, plan, session)
+        times["compose"] = perf_counter()
+        return PreparedRequest(request, resolved.owner, scope, model, upstreams, injection, outgoing, plan, session)
 
     async def converse(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         """Record it, send it, run our tools in between, and return the client's reply."""
@@ -162,6 +176,41 @@ class Pipeline:
         if stream:
             return await conversation.stream(StreamLoop(prepared.plan))
         return await conversation.answer(ReplyLoop(prepared.plan))
+
+    def _recall(self, exchange: Exchange, request: ChatRequest) -> ResolvedScope | None:
+        """What another request of the same caller with the same headers and model came to, if that is known."""
+        partition = exchange.snapshot.partitions.get(exchange.principal.workspace)
+        if partition is None or "context" in request.fields:
+            return None
+        found: ResolvedScope | None = partition.get(self._make_key(exchange, request))
+        if found is None or found.principal is not exchange.principal:
+            return None
+        if found.principal.models is not None:
+            require_one_model(found.principal, request.raw)
+        return found
+
+    async def _resolve(self, exchange: Exchange, request: ChatRequest) -> ResolvedScope:
+        """Look up every name in the request; remembered unless it is about one user, task or session."""
+        principal = exchange.principal
+        asked = read_context_request(exchange.context_headers, request.fields.get("context"))
+        session = await self._open_session(exchange, asked) if asked.session else None
+        scope = self._build_scope(exchange, asked, request.model, session)
+        model = choose_model(request.model, scope, self.defaults.model)
+        require_model(principal, model)
+        require_one_model(principal, request.raw)
+        upstreams = self.routes.get_candidates(model)
+        can = intersect_capabilities(upstreams)
+        target = choose_target(model, scope, can, self.defaults.placement)
+        owner = ConversationOwner.from_principal(principal, asked.user, asked.session)
+        resolved = ResolvedScope(principal, scope, model, upstreams, can, target, owner, session)
+        said = len(request.model or "") + sum(len(value) for _, value in exchange.context_headers)
+        if "context" not in request.fields and not (asked.user or asked.task or session) and said <= REMEMBERED_BYTES:
+            partition = self.builder.open_partition(exchange.snapshot, principal.workspace)
+            partition.put(self._make_key(exchange, request), resolved, RESOLVED_BYTES + 3 * said)
+        return resolved
+
+    def _make_key(self, exchange: Exchange, request: ChatRequest) -> Hashable:
+        return (self.routes, id(exchange.principal), tuple(exchange.context_headers), request.model)
 
     async def _open_session(self, exchange: Exchange, asked: ContextRequest) -> SessionUse:
         """The session as this request leaves it; nothing is stored before the request is sent."""

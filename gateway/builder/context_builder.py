@@ -46,9 +46,11 @@ from gateway.tokens import TokenCounter
 ISOLATED_BYTES = 16 * 2**20  # that a builder for one preview may cache
 
 Result = TypeVar("Result")
+ScopeKeys = dict[frozenset[str] | None, CacheKey]  # by the names of our tools
+MAX_KEYS = 4  # of a scope: a client may give its own tools any names
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ContextOrder:
     """What an injection is built for."""
 
@@ -58,6 +60,7 @@ class ContextOrder:
     tools: OwnTools | None  # None: ours cannot be registered
     messages: Sequence[Raw]
     placement: Placement = Placement.SYSTEM
+    keys: ScopeKeys = field(default_factory=dict)  # of the scope, made before for a request of the same one
 
     @property
     def snapshot(self) -> Snapshot:
@@ -66,6 +69,10 @@ class ContextOrder:
     @property
     def workspace(self) -> str:
         return self.exchange.principal.workspace
+
+    @property
+    def tool_names(self) -> frozenset[str] | None:
+        return None if self.tools is None else self.tools.names
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +110,9 @@ class ContextBuilder:
 
     async def build(self, order: ContextOrder) -> Injection:
         """The injection for a scope and a question."""
-        partition = self._open_partition(order)
-        known = await self._open_scope(order, partition)
+        partition = self.open_partition(order.snapshot, order.workspace)
+        key = order.keys.get(order.tool_names) or self._make_key(order)
+        known: KnownScope = partition.get(key) or await self._learn_scope(order, partition, key)
         asked = order.scope.request
         if self.semantic is not None and known.context.searchable and asked.inject:
             injection = await self._search(order, partition, known, self.semantic)
@@ -117,20 +125,24 @@ class ContextBuilder:
             injection = await self._run(order.workspace, lambda: add_items(injection, asked.items, tag, count))
         return injection
 
-    def _open_partition(self, order: ContextOrder) -> CachePartition:
-        partitions, workspace = order.snapshot.partitions, order.workspace
-        partition = partitions.get(workspace)
+    def open_partition(self, snapshot: Snapshot, workspace: str) -> CachePartition:
+        """What is kept for a workspace as long as its snapshot is used."""
+        partition = snapshot.partitions.get(workspace)
         if partition is None:
-            partition = partitions[workspace] = self.memory.open(workspace)
+            partition = snapshot.partitions[workspace] = self.memory.open(workspace)
         return partition
 
-    async def _open_scope(self, order: ContextOrder, partition: CachePartition) -> KnownScope:
+    def _make_key(self, order: ContextOrder) -> CacheKey:
+        scope, tools = order.scope, order.tools
+        tokenizer, budget = self.counter.family(order.model), choose_budget(scope, self.default_budget)
+        key = make_scope_key(scope, order.snapshot, tools, tokenizer, budget)
+        if len(order.keys) < MAX_KEYS:
+            order.keys[order.tool_names] = key
+        return key
+
+    async def _learn_scope(self, order: ContextOrder, partition: CachePartition, key: CacheKey) -> KnownScope:
         scope, snapshot, tools = order.scope, order.snapshot, order.tools
         tokenizer, budget = self.counter.family(order.model), choose_budget(scope, self.default_budget)
-        key = make_scope_key(scope, snapshot, tools, tokenizer, budget)
-        known: KnownScope | None = partition.get(key)
-        if known is not None:
-            return known
         sources = resolve_assignments(scope, snapshot)
         terms = ContextTerms(tokenizer, tools, budget, reduce_scope(scope, sources, snapshot))
         shared = await self._open_context(order, partition, terms)

@@ -78,7 +78,7 @@ async def refuse_call(_: object) -> NoReturn:
     raise AssertionError("a relay has neither tools to run nor turns to hide")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Conversation:
     """One exchange with what it needs: the upstream, our tools, the store of hidden turns."""
 

@@ -25,7 +25,7 @@ LARGE_BODY = 256 * 1024  # bytes from which a history is read off the event loop
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ConversationOwner:
     """Whose hidden turns: they are never visible across workspaces, keys, users or sessions."""
 

@@ -17,7 +17,7 @@ class MessageStyle(IntEnum):
     INVALID = 3  # not objects
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ChatRequest:
     """The client's body: top-level fields and messages stay raw, so that they keep their bytes."""
 
@@ -55,7 +55,7 @@ class ChatRequest:
         return msgspec.json.decode(self.fields[name]) if name in self.fields else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OutgoingBody:
     """A body ready to be encoded; `unchanged` means that the client's own bytes may be relayed."""
 

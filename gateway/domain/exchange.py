@@ -6,6 +6,8 @@ from enum import StrEnum
 from time import perf_counter
 from typing import Any, Protocol
 
+import msgspec
+
 from gateway.domain.injection import Injection
 from gateway.domain.principal import Principal
 from gateway.domain.resource import Resource
@@ -28,8 +30,7 @@ class ExchangeStatus(StrEnum):
     LOOP_LIMIT = "loop_limit"
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardedHeaders:
+class ForwardedHeaders(msgspec.Struct, frozen=True):
     """Headers of the client that go upstream, on the first turn and on later ones."""
 
     first: HeaderPairs = ()
@@ -37,7 +38,10 @@ class ForwardedHeaders:
     bearer: str | None = None  # the client's own, for upstreams that pass it through
 
 
-@dataclass(frozen=True, slots=True)
+NOTHING_FORWARDED = ForwardedHeaders()
+
+
+@dataclass(slots=True)
 class TurnReply:
     """That an upstream answered a turn, and how."""
 
@@ -66,7 +70,7 @@ class Exchange:
     principal: Principal
     snapshot: Snapshot
     context_headers: HeaderBytes = ()  # the request's `x-context-*`
-    forwarded: ForwardedHeaders = ForwardedHeaders()
+    forwarded: ForwardedHeaders = NOTHING_FORWARDED
     agent: str | None = None
     model: str | None = None
     upstream: str | None = None
@@ -94,10 +98,6 @@ class Exchange:
     http_status: int = 0  # of the reply; 0: the client left before it began
     seconds: float = 0.0  # from the request's head to the end of the reply
     ended: float = 0.0  # seconds since 1970
-
-    def note_time(self, room: str) -> None:
-        """Note that a room is done with the request."""
-        self.times[room] = perf_counter()
 
     def note_scope(self, scope: Scope, model: str, asked: str | None = None) -> None:
         """Note who answers, with which model, and which one was asked for."""

@@ -9,7 +9,7 @@ from gateway.domain.selection import PlacedResource, Selection
 from gateway.domain.session import StickyPick
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ClientTools:
     """The client's own tools and how it wants them chosen."""
 

@@ -1,8 +1,9 @@
 """The stored account of one exchange."""
 
 import re
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import NamedTuple, Self
 
 from gateway.domain.exchange import ExchangeStatus
 
@@ -18,6 +19,17 @@ _BY_SELECTIVITY = ("session", "content", "status", "resource", "agent")
 
 
 @dataclass(frozen=True, slots=True)
+class SharedDetails:
+    """Details that many receipts have in common; a store may keep them once for all of them."""
+
+    body: bytes  # a JSON object
+    key: bytes = field(init=False)  # the same for equal bodies only
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", blake2b(self.body, digest_size=16).digest())
+
+
+@dataclass(slots=True)
 class Receipt:
     """A receipt as it is stored; its id is that of the exchange, and ids sort by time."""
 
@@ -30,6 +42,15 @@ class Receipt:
     resources: tuple[str, ...] = ()  # ids of what was placed or fetched
     summary: bytes = b"{}"  # a JSON object: what lists show
     details: bytes = b"{}"  # a JSON object: everything else
+    shared: SharedDetails | None = None  # further details, which come first; None in what a store returns
+
+    def merge_details(self) -> Self:
+        """The same receipt with all of its details in one object."""
+        return self if self.shared is None else replace(self, details=self.whole_details, shared=None)
+
+    @property
+    def whole_details(self) -> bytes:
+        return self.details if self.shared is None else join_objects(self.shared.body, self.details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +94,8 @@ class ReceiptPage(NamedTuple):
 def is_receipt_id(id: str) -> bool:
     """Whether a receipt could have this id."""
     return _ID.fullmatch(id) is not None
+
+
+def join_objects(first: bytes, second: bytes) -> bytes:
+    """Two JSON objects without white space, neither of them empty, as one."""
+    return first[:-1] + b"," + second[1:]

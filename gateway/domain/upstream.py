@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
+import msgspec
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
@@ -30,8 +32,7 @@ def intersect_capabilities(upstreams: "tuple[Upstream, ...]") -> Capabilities:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamRequest:
+class UpstreamRequest(msgspec.Struct, frozen=True):
     """One call as it goes out; `headers` holds only what may be forwarded."""
 
     path: str  # "/chat/completions"
@@ -110,7 +111,7 @@ class Upstream(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UpstreamAnswer:
     """A reply and the upstream that gave it."""
 

@@ -31,12 +31,15 @@ class HostCheck:
         """Raise unless the request names exactly one accepted Host and, without keys, no foreign Origin."""
         if len(head.hosts) > 1:
             raise InvalidRequest("The request has more than one Host header.")
-        if not keyed and not all(self._accepts(origin.partition(b"://")[2]) for origin in head.origins):
+        if head.origins and not keyed and not all(map(self._accepts_origin, head.origins)):
             raise ForbiddenHost("Cross-origin requests are not allowed without a key.")
         if not head.hosts or not head.hosts[0]:
             raise InvalidRequest("The request has no Host header.")
         if not (keyed and not self._names) and not self._accepts(head.hosts[0]):
             raise ForbiddenHost("This Host is not allowed. Add it to `hosts` in the gateway's configuration.")
+
+    def _accepts_origin(self, origin: bytes) -> bool:
+        return self._accepts(origin.partition(b"://")[2])
 
     def _accepts(self, authority: bytes) -> bool:
         verdict = self._verdicts.get(authority)
@@ -75,7 +78,7 @@ def is_loopback(name: bytes) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Caller:
     """A request's head with who sent it."""
 

@@ -21,7 +21,7 @@ from gateway.edge.recorder import CHAT, RequestOutcome, RequestRecorder
 from gateway.edge.request import ClientRequest, require_json
 from gateway.edge.response import select_client_headers
 from gateway.errors import GatewayError, LoopLimit, MethodNotAllowed, UpstreamTruncated
-from gateway.ids import make_id
+from gateway.ids import IdSource
 from gateway.pipeline import Pipeline
 
 
@@ -47,6 +47,7 @@ class ChatEndpoint:
         self._metrics = metrics
         self._recorder = recorder
         self._max_body_bytes = max_body_bytes
+        self._ids = IdSource()
 
     async def serve(self, request: ClientRequest) -> None:
         """Answer one request; of a caller who is not admitted only the outcome is recorded."""
@@ -61,7 +62,7 @@ class ChatEndpoint:
             self._recorder.record_outcome(RequestOutcome(CHAT, failure.status, failure.code, seconds=seconds))
             return await respond_with_error(request, failure)
         principal, head = caller.principal, caller.head
-        exchange = Exchange(make_id(), principal, EMPTY_SNAPSHOT, head.context, head.forward(caller.bearer))
+        exchange = Exchange(self._ids.make(), principal, EMPTY_SNAPSHOT, head.context, head.forward(caller.bearer))
         meter = None if principal.limits.tokens is None else Meter(exchange)
         status = 0
         self._metrics.in_flight += 1

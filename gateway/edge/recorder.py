@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from gateway.domain.exchange import Exchange, ForwardedHeaders
+from gateway.domain.exchange import NOTHING_FORWARDED, Exchange
 from gateway.domain.principal import Principal
 from gateway.edge.logs import RequestLog, cut, encode_line
 from gateway.edge.metrics import Metrics
@@ -23,7 +23,6 @@ MAX_TOOLS = 20  # names in a line
 
 CHAT = "chat"
 UNLOGGED = ("health", "metrics")  # asked every few seconds by machines
-NOTHING_FORWARDED = ForwardedHeaders()
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """The outgoing body: the client's fields, with only what changes replaced."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -31,7 +31,7 @@ _object = msgspec.json.Decoder(dict[str, Raw])
 _parts = msgspec.json.Decoder(list[Raw])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PlacementTarget:
     """Where a body goes, and which adaptations the upstream needs."""
 
@@ -39,6 +39,7 @@ class PlacementTarget:
     placement: Placement = Placement.SYSTEM
     marks_cache: bool = False  # supports Anthropic's cache marker
     developer: bool = True  # supports the developer role
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of the fields that a request may leave out
 
 
 def compose(
@@ -51,7 +52,7 @@ def compose(
     if target.model != request.model:
         fields["model"] = target.model
         unchanged = False
-    if defaults := find_missing_defaults(request, scope):
+    if target.defaults and (defaults := find_missing_defaults(request, target.defaults)):
         fields.update(defaults)
         unchanged = False
     messages, texts = apply_template(history, scope, injection)
@@ -71,7 +72,7 @@ def choose_target(model: str, scope: Scope, can: Capabilities, default: Placemen
     placement = scope.placement or default
     if placement is Placement.TURN and not can.system_anywhere:
         placement = Placement.TURN_USER
-    return PlacementTarget(model, placement, can.cache_marker, can.developer)
+    return PlacementTarget(model, placement, can.cache_marker, can.developer, merge_defaults(scope))
 
 
 def encode_body(request: ChatRequest, outgoing: OutgoingBody) -> bytes:
@@ -79,17 +80,18 @@ def encode_body(request: ChatRequest, outgoing: OutgoingBody) -> bytes:
     return request.raw if outgoing.unchanged else _encode({**outgoing.fields, "messages": outgoing.messages})
 
 
-def find_missing_defaults(request: ChatRequest, scope: Scope) -> dict[str, Any]:
-    """Defaults of the session, agent or profile that the request does not set."""
-    given: dict[str, Any] = {}
-    for defaults in scope.model_defaults:
-        for name in DEFAULTED:
-            value = getattr(defaults, name)
-            if value is not None and name not in given and not request.has(name):
-                given[name] = value
-    if "max_tokens" in given and request.has("max_completion_tokens"):
-        del given["max_tokens"]
-    return given
+def merge_defaults(scope: Scope) -> dict[str, Any]:
+    """What session, agent and profile send where a request says nothing; the first that says it counts."""
+    said = [(name, getattr(defaults, name)) for defaults in reversed(scope.model_defaults) for name in DEFAULTED]
+    return {name: value for name, value in said if value is not None}
+
+
+def find_missing_defaults(request: ChatRequest, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults that the request does not set."""
+    missing = {name: value for name, value in defaults.items() if not request.has(name)}
+    if "max_tokens" in missing and request.has("max_completion_tokens"):
+        del missing["max_tokens"]
+    return missing
 
 
 class TemplatedHistory(NamedTuple):

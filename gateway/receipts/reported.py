@@ -1,6 +1,6 @@
 """What the bytes of a reply say: its usage and its text. Read off the request's path, and never a reason to fail."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,38 +20,46 @@ class ReplyChoice(msgspec.Struct):
     delta: ReplyDelta | None = None
 
 
-class ReplyDocument(msgspec.Struct):
-    """A reply or an event, as far as a receipt needs it."""
+class ReportedUsage(msgspec.Struct):
+    """A reply or an event without its text."""
 
     usage: dict[str, Any] | None = None
+
+
+class ReportedText(msgspec.Struct):
+    """A reply or an event without anything but its text."""
+
     choices: list[ReplyChoice] = []
 
 
-_decode = msgspec.json.Decoder(ReplyDocument).decode
+Reported = TypeVar("Reported")
+
+_usage = msgspec.json.Decoder(ReportedUsage)
+_text = msgspec.json.Decoder(ReportedText)
 
 
 def read_usage(reply: bytes) -> dict[str, Any] | None:
     """The usage that a reply or the events of a stream report last."""
     found = None
-    for document in _split_documents(reply):
+    for document in _read_documents(reply, _usage):
         found = document.usage or found
     return found
 
 
 def read_answer(reply: bytes) -> str:
     """The text of the first choice, joined if it came in pieces."""
-    return "".join(_read_content(one.choices[0]) for one in _split_documents(reply) if one.choices)
+    return "".join(_read_content(one.choices[0]) for one in _read_documents(reply, _text) if one.choices)
 
 
-def _split_documents(reply: bytes) -> list[ReplyDocument]:
-    if reply.lstrip()[:1] == b"{":
+def _read_documents(reply: bytes, decoder: msgspec.json.Decoder[Reported]) -> list[Reported]:
+    if reply[:1] == b"{" or reply.lstrip()[:1] == b"{":
         payloads = [reply]
     else:
         payloads = [payload for event in sse.split_events(reply) if (payload := sse.read_payload(event))]
     found = []
     for payload in payloads:
         try:
-            found.append(_decode(payload))
+            found.append(decoder.decode(payload))
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             continue
     return found

@@ -89,6 +89,15 @@ RECEIPT_MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE statistic_version (number INTEGER NOT NULL)",  # tells whether somebody else has added to rows
         "INSERT INTO statistic_version VALUES (0)",
     ),
+    (
+        # Details that many receipts have in common; `used`: the newest second of their ids.
+        "ALTER TABLE receipts ADD COLUMN shared BLOB",
+        "CREATE TABLE receipt_details (key BLOB PRIMARY KEY, used INTEGER NOT NULL, body BLOB NOT NULL)",
+        "CREATE INDEX receipt_details_used ON receipt_details (used)",
+        # Nearly all receipts are ok: an entry for each would help nobody to find them.
+        "DROP INDEX receipts_status",
+        "CREATE INDEX receipts_status ON receipts (workspace, status, id) WHERE status <> 'ok'",
+    ),
 )
 
 

@@ -1,30 +1,51 @@
 """Receipts in a SQLite file of their own: their many small writes never hold up the policies'."""
 
 import asyncio
+import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from gateway.domain.receipt import STARTED, SWEPT, Receipt, ReceiptFilter, ReceiptPage, is_receipt_id
-from gateway.ids import encode_id_time
+from gateway.domain.exchange import ExchangeStatus
+from gateway.domain.receipt import (
+    STARTED,
+    SWEPT,
+    Receipt,
+    ReceiptFilter,
+    ReceiptPage,
+    SharedDetails,
+    is_receipt_id,
+    join_objects,
+)
+from gateway.ids import encode_id_time, read_id_time
 from gateway.stores.codec import decode_text, encode_text
 from gateway.stores.protocols import PRUNE_LIMIT, ReceiptScan
 from gateway.stores.sqlite_connection import SqliteThread, create_file, enable_wal, transaction
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
 
 CACHE_KB = 32_000
-CHECKPOINT_PAGES = 4000  # the same pages of the indexes change with every batch: they are copied less often
+CHECKPOINT_PAGES = 8000  # the same pages of the indexes change with every batch: they are copied less often
+OK = ExchangeStatus.OK.value
 SEPARATOR = b"\n"  # between the ids of resources, which contain no control characters
+ORDER_SECONDS = 60  # by which receipts may have come in another order than they began
+ROW_WIDTH = 11
 
 COLUMNS = "workspace, id, status, session, agent, content, resources, boot, summary"
-# A receipt that its own process has finished never changes again.
-UPSERT = f"""INSERT INTO receipts ({COLUMNS}, details) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (workspace, id) DO UPDATE SET status = excluded.status, session = excluded.session,
-    agent = excluded.agent, content = excluded.content, resources = excluded.resources, boot = excluded.boot,
-    summary = excluded.summary, details = excluded.details WHERE receipts.boot IS NOT NULL"""
-PUT_RESOURCE = "INSERT OR IGNORE INTO receipt_resources (workspace, resource, id) VALUES (?, ?, ?)"
+WRITTEN = COLUMNS + ", details, shared"
+# A receipt that its own process has finished never changes again; whose it is does not change before that.
+UPSERT = f"""INSERT INTO receipts ({WRITTEN}) VALUES {{}}
+    ON CONFLICT (workspace, id) DO UPDATE SET status = excluded.status, resources = excluded.resources,
+    boot = excluded.boot, summary = excluded.summary, details = excluded.details, shared = excluded.shared
+    WHERE receipts.boot IS NOT NULL"""
+PUT_RESOURCES = "INSERT OR IGNORE INTO receipt_resources (workspace, resource, id) VALUES {}"
+PUT_SHARED = """INSERT INTO receipt_details (key, used, body) VALUES (?, ?, ?)
+    ON CONFLICT (key) DO UPDATE SET used = excluded.used WHERE used < excluded.used"""
+DROP_SHARED = "DELETE FROM receipt_details WHERE used < ?"
+# Python lets go of the interpreter and fights for it again with each statement: one writes as many rows as it can.
+ROWS_PER_STATEMENT = (64, 32, 16, 8, 4, 2, 1)
 SELECT = f"SELECT number, {COLUMNS} FROM receipts "
 # CROSS JOIN keeps the order of the tables: the index of the resource is walked, whatever the planner thinks.
 SELECT_BY_RESOURCE = f"""SELECT number, {", ".join("r." + name for name in COLUMNS.split(", "))}
@@ -33,9 +54,13 @@ SELECT_BY_RESOURCE = f"""SELECT number, {", ".join("r." + name for name in COLUM
 SELECT_BY_COLUMN = (
     SELECT + "INDEXED BY receipts_{index} WHERE workspace = ?{condition} AND id >= ? AND id < ? ORDER BY id DESC"
 )
+CONDITIONS = {name: f" AND {name} = ?" for name in ("session", "agent", "content", "resource")} | {
+    "status": " AND status = ? AND status <> 'ok'",  # as the index says
+}
 SELECT_ONE = SELECT + "WHERE id = ? AND workspace = ?"
 SELECT_OLDEST = SELECT + "ORDER BY number LIMIT ?"  # as they came, which is about as old as they are
-SELECT_DETAILS = "SELECT details FROM receipts WHERE number = ?"
+SELECT_DETAILS = """SELECT r.details, d.body FROM receipts r LEFT JOIN receipt_details d ON d.key = r.shared
+    WHERE r.number = ?"""
 RENEW = "INSERT INTO boots VALUES (?, ?) ON CONFLICT (boot) DO UPDATE SET expires = excluded.expires"
 SWEEP = f"""UPDATE receipts SET status = '{SWEPT}' WHERE boot IS NOT NULL AND status = '{STARTED}'
     AND boot NOT IN (SELECT boot FROM boots WHERE expires > ?)"""
@@ -76,17 +101,24 @@ class SqliteReceiptStore:
         return cls(writer, reader, clock=clock)
 
     async def write(self, receipts: Sequence[Receipt], boot: str) -> None:
-        rows = [_encode(receipt, boot) for receipt in receipts]
-        used = [
-            (row[0], encode_text(name), row[1])
-            for row, one in zip(rows, receipts, strict=True)
-            for name in one.resources
-        ]
+        rows: list[object] = []
+        used: list[object] = []
+        shared: dict[bytes, SharedDetails] = {}
+        for receipt in receipts:
+            workspace, id = encode_text(receipt.workspace), bytes.fromhex(receipt.id)
+            rows += _encode(workspace, id, receipt, boot)
+            for name in receipt.resources:
+                used += workspace, encode_text(name), id
+            if receipt.shared is not None:
+                shared[receipt.shared.key] = receipt.shared
+        second = int(max((read_id_time(receipt.id) for receipt in receipts), default=0))
 
         def work(connection: sqlite3.Connection) -> None:
             with transaction(connection):
-                connection.executemany(UPSERT, rows)
-                connection.executemany(PUT_RESOURCE, used)
+                for one in shared.values():
+                    connection.execute(PUT_SHARED, (one.key, second, one.body))
+                _insert(connection, UPSERT, rows, ROW_WIDTH)
+                _insert(connection, PUT_RESOURCES, used, 3)
 
         await self._writer.run(work)
 
@@ -141,6 +173,7 @@ class SqliteReceiptStore:
                 rows = [ReceiptRow(*row) for row in connection.execute(SELECT_OLDEST, (PRUNE_LIMIT,))]
                 gone = [row for row in rows if too_large or row.id < oldest_kept]
                 _remove(connection, gone)
+                _drop_shared(connection)
             return len(gone)
 
         return await self._writer.run(work)
@@ -167,11 +200,12 @@ def _walk(
 ) -> Iterable[ReceiptRow]:
     """The rows in question, newest first, by the index of the narrowest filter."""
     name, values = criteria.leading, [workspace]
+    if name == "status" and criteria.status == OK:
+        name = None  # nearly all are: their index is that of the workspace
     if name is not None:
         wanted = getattr(criteria, name)
         values.append(wanted if name == "status" else encode_text(wanted))
-    condition = f" AND {name} = ?" if name is not None else ""
-    query = SELECT_BY_COLUMN.format(index=name or "workspace", condition=condition)
+    query = SELECT_BY_COLUMN.format(index=name or "workspace", condition=CONDITIONS[name] if name is not None else "")
     rows = connection.execute(SELECT_BY_RESOURCE if name == "resource" else query, (*values, *_limit(criteria, after)))
     return (ReceiptRow(*row) for row in rows)
 
@@ -208,7 +242,32 @@ def _select_one(connection: sqlite3.Connection, workspace: str, id: str) -> Rece
 
 def _read_details(connection: sqlite3.Connection, number: int) -> bytes:
     row = connection.execute(SELECT_DETAILS, (number,)).fetchone()
-    return bytes(row[0]) if row is not None else b"{}"
+    if row is None:
+        return b"{}"
+    own, shared = row
+    return bytes(own) if shared is None else join_objects(bytes(shared), bytes(own))
+
+
+def _drop_shared(connection: sqlite3.Connection) -> None:
+    """Delete shared details that no receipt has any more: receipts are deleted about as they came."""
+    first = connection.execute("SELECT id FROM receipts ORDER BY number LIMIT 1").fetchone()
+    oldest = read_id_time(first[0].hex()) if first is not None else math.inf
+    connection.execute(DROP_SHARED, (oldest - ORDER_SECONDS,))
+
+
+def _insert(connection: sqlite3.Connection, statement: str, values: Sequence[object], width: int) -> None:
+    """Insert rows, whose values follow each other, with as few statements as possible."""
+    start = 0
+    for count in ROWS_PER_STATEMENT:
+        while len(values) - start >= count * width:
+            connection.execute(_repeat_row(statement, count, width), values[start : start + count * width])
+            start += count * width
+
+
+@cache
+def _repeat_row(statement: str, count: int, width: int) -> str:
+    row = f"({', '.join('?' * width)})"
+    return statement.format(", ".join([row] * count))
 
 
 def _remove(connection: sqlite3.Connection, rows: Sequence[ReceiptRow]) -> None:
@@ -226,12 +285,21 @@ def _count_used_bytes(connection: sqlite3.Connection) -> int:
     return int((pages - free) * size)
 
 
-def _encode(receipt: Receipt, boot: str) -> tuple[bytes, bytes, *tuple[object, ...]]:
-    """The values of UPSERT."""
-    workspace, id = encode_text(receipt.workspace), bytes.fromhex(receipt.id)
-    names = (_encode_name(receipt.session), _encode_name(receipt.agent), _encode_name(receipt.content))
-    resources, owner = encode_text("\n".join(receipt.resources)), boot if receipt.status == STARTED else None
-    return workspace, id, receipt.status, *names, resources, owner, receipt.summary, receipt.details
+def _encode(workspace: bytes, id: bytes, receipt: Receipt, boot: str) -> tuple[object, ...]:
+    """The values of WRITTEN."""
+    return (
+        workspace,
+        id,
+        receipt.status,
+        _encode_name(receipt.session),
+        _encode_name(receipt.agent),
+        _encode_name(receipt.content),
+        encode_text("\n".join(receipt.resources)),
+        boot if receipt.status == STARTED else None,
+        receipt.summary,
+        receipt.details,
+        receipt.shared.key if receipt.shared is not None else None,
+    )
 
 
 def _encode_name(name: str | None) -> bytes | None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from gateway.domain.receipt import STARTED, Receipt
+from gateway.domain.receipt import STARTED, Receipt, join_objects
 from gateway.domain.statistics import (
     Bucket,
     KeyChoice,
@@ -39,8 +39,9 @@ TRIGGERS = {
 }
 COUNT_TRIGGERS = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'uncounted_%'"
 QUEUE_ALL = f"INSERT OR IGNORE INTO uncounted SELECT number FROM receipts WHERE status <> '{STARTED}'"
-SELECT_UNCOUNTED = """SELECT u.receipt, r.id, r.workspace, r.status, r.session, r.agent, r.summary, r.details
-    FROM uncounted u LEFT JOIN receipts r ON r.number = u.receipt ORDER BY u.receipt LIMIT ?"""
+SELECT_UNCOUNTED = """SELECT u.receipt, r.id, r.workspace, r.status, r.session, r.agent, r.summary, r.details, d.body
+    FROM uncounted u LEFT JOIN receipts r ON r.number = u.receipt LEFT JOIN receipt_details d ON d.key = r.shared
+    ORDER BY u.receipt LIMIT ?"""
 WHERE = "workspace = ? AND series = ? AND span = ? AND start"
 SELECT_ROWS = f"SELECT key, counters FROM statistics WHERE {WHERE} = ? AND key IN "
 SELECT_SKETCHES = """SELECT start, key, sketches FROM statistic_sketches
@@ -80,7 +81,7 @@ class SqliteStatisticsStore:
     async def read_uncounted(self, take: int) -> UncountedBatch:
         def work(connection: sqlite3.Connection) -> UncountedBatch:
             rows = connection.execute(SELECT_UNCOUNTED, (take,)).fetchall()
-            receipts = [_decode_receipt(*row[1:]) for row in rows if row[1] is not None]
+            receipts = [_decode_receipt(row[1:]) for row in rows if row[1] is not None]
             return UncountedBatch(receipts, [row[0] for row in rows])
 
         return await self._reader.run(work)
@@ -305,10 +306,8 @@ def _encode_bucket(bucket: Bucket) -> tuple[bytes, str, int, int]:
     return encode_text(bucket.workspace), bucket.series, int(bucket.span), bucket.start
 
 
-def _decode_receipt(
-    id: bytes, workspace: bytes, status: str, session: bytes | None, agent: bytes | None, summary: bytes, details: bytes
-) -> Receipt:
+def _decode_receipt(row: Sequence[Any]) -> Receipt:
+    id, workspace, status, session, agent, summary, details, shared = row
     who, agent_name = (None if one is None else decode_text(one) for one in (session, agent))
-    return Receipt(
-        id.hex(), decode_text(workspace), status, who, agent_name, summary=bytes(summary), details=bytes(details)
-    )
+    whole = bytes(details) if shared is None else join_objects(bytes(shared), bytes(details))
+    return Receipt(id.hex(), decode_text(workspace), status, who, agent_name, summary=bytes(summary), details=whole)

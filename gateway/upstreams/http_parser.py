@@ -178,7 +178,10 @@ class ReplyParser:
 
     def _end_head(self) -> None:
         """Take a complete head: an interim one is dropped, the final one decides the framing."""
-        headers = {decode_name(name): decode_value(value) for name, value in self._pairs}
+        headers = {
+            decode_short_name(name) if len(name) <= CACHED_NAME_LENGTH else decode_name(name): decode_value(value)
+            for name, value in self._pairs
+        }
         is_repeated = len(headers) < len(self._pairs) and repeats_framing(self._pairs)
         if self._status < 100 or self._version not in VERSIONS or is_repeated:
             raise InvalidReplyFault("a head that cannot be trusted")

@@ -49,12 +49,12 @@ class RequestHeadWriter:
         has_body = request.method not in BODILESS_METHODS
         opening = self._write_opening(request.method, request.path)
         forwarded = self._write_cached(request.headers, has_body)
-        lines = []
+        bearer = b""
         if self._passes_bearer and request.bearer:
-            lines.append(f"authorization: Bearer {request.bearer}\r\n")
-        if has_body:
-            lines.append(f"content-length: {len(request.body)}\r\n")
-        return b"".join((opening, forwarded, encode_lines(lines), b"\r\n"))
+            bearer = encode_lines([f"authorization: Bearer {request.bearer}\r\n"])
+        if not has_body:
+            return b"%b%b%b\r\n" % (opening, forwarded, bearer)
+        return b"%b%b%bcontent-length: %d\r\n\r\n" % (opening, forwarded, bearer, len(request.body))
 
     def _write_forwarded(self, headers: tuple[tuple[str, str], ...], has_body: bool) -> bytes:
         """The client's headers; most clients send the same ones with every request."""
@@ -96,9 +96,25 @@ class OpenAIUpstream:
         self._connect_seconds, self._reply_limit = settings.timeouts.connect, limits.reply_bytes
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
-        reply = await self._send_with_retry(request)
+        """Once more if a kept connection turns out dead before any byte of a reply came."""
+        head = self._heads.write(request)
+        account = request.bearer if self.passes_bearer else None
+        kept = self._pool.take(account)
+        if kept is not None:
+            try:
+                return self._check(await self._send_over(kept, head, request))
+            except NoReplyFault:
+                pass  # the server closed it as the request was on its way
+        fresh = await self._connect(account)
+        try:
+            return self._check(await self._send_over(fresh, head, request))
+        except NoReplyFault as fault:
+            raise self._build_unreachable("closed the connection without an answer") from fault
+
+    def _check(self, reply: OpenAIReply) -> OpenAIReply:
+        """The reply without what clients must not see; raises UpstreamInvalid if it cannot be used."""
         if fault := find_fault(reply):
-            await reply.close()
+            reply.drop()
             raise errors.UpstreamInvalid(f"Upstream {self.name!r} answered with {fault}.")
         if not self._shows_account:
             reply.headers = hide_account(reply.headers)
@@ -127,22 +143,6 @@ class OpenAIUpstream:
         self._linger.close()
         await self._pool.close()
 
-    async def _send_with_retry(self, request: UpstreamRequest) -> OpenAIReply:
-        """Send, and wait for the reply's head; once more if a kept connection turns out dead before any byte came."""
-        head = self._heads.write(request)
-        account = request.bearer if self.passes_bearer else None
-        kept = self._pool.take(account)
-        if kept is not None:
-            try:
-                return await self._send_over(kept, head, request)
-            except NoReplyFault:
-                pass  # the server closed it as the request was on its way
-        fresh = await self._connect(account)
-        try:
-            return await self._send_over(fresh, head, request)
-        except NoReplyFault as fault:
-            raise self._build_unreachable("closed the connection without an answer") from fault
-
     async def _connect(self, account: str | None) -> HttpConnection:
         try:
             return await self._pool.connect(account)
@@ -158,7 +158,7 @@ class OpenAIUpstream:
         self._first_byte.start(reply)
         try:
             connection.send(head, body, reply, head_only=request.method == "HEAD")
-            await reply.wait_for_head()
+            await reply.head
         except NoReplyFault:
             raise
         except ReplyTimeoutFault as fault:

@@ -18,8 +18,8 @@ class OpenAIReply(UpstreamReply):
     """A reply from the moment its request is sent; once it is whole, the connection has nothing to do with it."""
 
     __slots__ = (
-        "_connection", "_fault", "_head", "_idle", "_is_complete", "_is_finished", "_limit", "_linger", "_name",
-        "_parts", "_size", "_take", "_waiter", "headers", "status",
+        "_connection", "_fault", "_idle", "_is_complete", "_is_finished", "_limit", "_linger", "_name",
+        "_parts", "_size", "_take", "_waiter", "head", "headers", "status",
     )  # fmt: skip
 
     def __init__(self, name: str, connection: HttpConnection, idle: Deadlines, linger: Deadlines, limit: int) -> None:
@@ -27,7 +27,7 @@ class OpenAIReply(UpstreamReply):
         self.headers: Mapping[str, str] = {}
         self._name, self._idle, self._linger, self._limit = name, idle, linger, limit
         self._connection: HttpConnection | None = connection  # until the reply is whole or has failed
-        self._head: Future[None] = asyncio.get_running_loop().create_future()
+        self.head: Future[None] = asyncio.get_running_loop().create_future()  # fails with a ReplyFault
         self._waiter: Future[None] | None = None
         self._take: TakeBytes | None = None  # gets the body as it arrives, while somebody waits in `forward`
         self._parts: list[bytes] = []
@@ -35,10 +35,6 @@ class OpenAIReply(UpstreamReply):
         self._is_complete = False
         self._is_finished = False  # nobody wants the rest, which has a moment to come
         self._fault: ReplyFault | None = None
-
-    async def wait_for_head(self) -> None:
-        """Raises ReplyFault when there will be none."""
-        await self._head
 
     async def read(self) -> bytes:
         if not self._parts and not self._is_complete and self._fault is None:
@@ -91,8 +87,8 @@ class OpenAIReply(UpstreamReply):
 
     def receive_head(self, status: int, headers: dict[str, str]) -> None:
         self.status, self.headers = status, headers
-        if not self._head.done():
-            self._head.set_result(None)
+        if not self.head.done():
+            self.head.set_result(None)
 
     def receive_body(self, data: bytes) -> None:
         if self._is_finished:
@@ -114,8 +110,8 @@ class OpenAIReply(UpstreamReply):
     def fail(self, fault: ReplyFault) -> None:
         self._connection, self._fault = None, fault
         self._linger.stop(self)
-        if not self._head.done():
-            self._head.set_exception(fault)
+        if not self.head.done():
+            self.head.set_exception(fault)
         self._wake()
 
     def expire(self) -> None:

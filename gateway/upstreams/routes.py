@@ -81,7 +81,9 @@ class Routes:
     async def send(self, candidates: Sequence[Upstream], request: UpstreamRequest) -> UpstreamAnswer:
         """The first usable reply and who gave it; when all fail, the last failure as it is."""
         # An open breaker only matters while there is another upstream to try.
-        order = [one for one in candidates if self.breakers[one.name].is_ready] or candidates[:1]
+        order: Sequence[Upstream] = candidates
+        if len(candidates) > 1:
+            order = [one for one in candidates if self.breakers[one.name].is_ready] or candidates[:1]
         for upstream in order:
             outcome = await self._send_with_retries(upstream, request)
             if upstream is order[-1] or not may_fall_back(outcome):
@@ -96,6 +98,8 @@ class Routes:
         started = self._clock.monotonic()
         for attempt in range(self._retries[upstream.name]):
             outcome = await self._send_once(upstream, request)
+            if not isinstance(outcome, errors.UpstreamError) and outcome.status not in RETRIED_STATUSES:
+                return outcome
             delay = compute_retry_delay(outcome, attempt, self._clock)
             # A client waits for a connection no longer than `connect`, however often it is tried.
             too_late = isinstance(outcome, errors.UpstreamUnreachable) and (
@@ -139,7 +143,7 @@ class Routes:
         raise errors.UnknownAlias("model", model, known, param="model", hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ChatSender:
     """Sends the turns of one exchange: with the same upstreams, model and headers each time."""
 
@@ -149,11 +153,11 @@ class ChatSender:
     stream: bool
     forwarded: ForwardedHeaders
 
-    async def send(self, body: bytes, first: bool) -> UpstreamAnswer:
+    def send(self, body: bytes, first: bool) -> Awaitable[UpstreamAnswer]:
         """One turn; what identifies a single call goes with the first only."""
         headers = self.forwarded.first if first else self.forwarded.later
         request = UpstreamRequest(CHAT_PATH, body, headers, self.stream, self.model, bearer=self.forwarded.bearer)
-        return await self.routes.send(self.upstreams, request)
+        return self.routes.send(self.upstreams, request)
 
 
 def may_fall_back(outcome: Outcome) -> bool:

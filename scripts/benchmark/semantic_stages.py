@@ -145,8 +145,8 @@ async def measure_builder(view: IndexView, model: OnnxModel, rounds: int) -> tup
             await builder.build(order)
             samples.append((time.process_time() - began) * 1000)
         found = await collector.searcher.find("", split_query(text), (), SelectionSettings())
-        partition = builder._open_partition(order)
-        shared = (await builder._open_scope(order, partition)).shared
+        partition = builder.open_partition(order.snapshot, order.workspace)
+        shared = (await builder._learn_scope(order, partition, builder._make_key(order))).shared
         began = time.process_time()
         await builder._place(order, partition, shared, ("bench", number), found)
         placed.append((time.process_time() - began) * 1000)

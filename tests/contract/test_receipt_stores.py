@@ -1,16 +1,17 @@
 """What every ReceiptStore promises, run on each engine."""
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gateway.domain.receipt import RECEIPT_STATUSES, STARTED, Receipt, ReceiptFilter
+from gateway.domain.receipt import RECEIPT_STATUSES, STARTED, Receipt, ReceiptFilter, SharedDetails
 from gateway.domain.redis_address import redis_address
 from gateway.errors import CorruptStore, StoreError
 from gateway.ids import encode_id_time, read_id_time
@@ -19,6 +20,7 @@ from gateway.stores.memory_receipts import MemoryReceiptStore
 from gateway.stores.protocols import ReceiptStore
 from gateway.stores.redis_connection import RedisTimeouts
 from gateway.stores.redis_receipts import RedisReceiptStore
+from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
 from gateway.stores.sqlite_receipts import SqliteReceiptStore
 from tests.support.redis_server import RedisServer, running_redis
 
@@ -103,6 +105,82 @@ async def test_a_receipt_comes_back_as_it_was_written(store: ReceiptStore) -> No
     page = await store.list_page("default", ANY, None, 10)
     assert page.receipts == [replace(written, details=b"")]
     assert (await store.list_page("default", ANY, None, 10, whole=True)).receipts == [written]
+
+
+SHARED = SharedDetails(b'{"selection":{},"tokens":1}')
+WHOLE = b'{"selection":{},"tokens":1,"turns":[]}'
+
+
+async def test_shared_details_come_back_as_if_they_were_the_receipt_s_own(store: ReceiptStore) -> None:
+    begun = make(2, status=STARTED)
+    await store.write([make(1), begun], "boot")
+    await store.write([replace(begun, status="ok", shared=SHARED), make(3, shared=SHARED)], "boot")
+    page = await store.list_page("default", ANY, None, 10, whole=True)
+    assert [(one.details, one.shared) for one in page.receipts] == [
+        (WHOLE, None),
+        (WHOLE, None),
+        (b'{"turns":[]}', None),
+    ]
+    assert await store.find("default", make(3).id) == make(3, details=WHOLE)
+
+
+async def test_shared_details_stay_as_long_as_a_receipt_has_them(store: ReceiptStore) -> None:
+    other = SharedDetails(b'{"selection":{}}')
+    await store.write([make(1, shared=other), make(200, shared=SHARED)], "boot")
+    await store.write([make(300, shared=SHARED)], "boot")
+    assert await store.prune(read_id_time(make(300).id), PLENTY) == 2
+    assert await store.find("default", make(300).id) == make(300, details=WHOLE)
+    await store.write([make(301, shared=other)], "boot")
+    assert await store.find("default", make(301).id) == make(301, details=b'{"selection":{},"turns":[]}')
+
+
+async def test_sqlite_keeps_shared_details_once_and_deletes_them_with_their_receipts(tmp_path: Path) -> None:
+    file = tmp_path / "receipts.db"
+    store = await SqliteReceiptStore.open(file)
+    try:
+        other = SharedDetails(b'{"selection":{}}')
+        await store.write([make(number, shared=other) for number in range(100)], "boot")
+        await store.write([make(200, shared=SHARED)], "boot")
+        assert count_rows(file, "receipt_details") == 2
+        assert await store.prune(read_id_time(make(200).id), PLENTY) == 100
+        assert count_rows(file, "receipt_details") == 1
+        assert await store.prune(read_id_time(make(400).id), PLENTY) == 1
+        assert count_rows(file, "receipt_details") == 0
+    finally:
+        await store.close()
+
+
+async def test_a_file_of_the_first_version_is_read_and_written_on(tmp_path: Path) -> None:
+    file = tmp_path / "receipts.db"
+    old = make(1, agent="writer")
+    with closing(sqlite3.connect(file)) as connection:
+        migrate(connection, RECEIPT_MIGRATIONS[:1])
+        columns = "workspace, id, status, agent, resources, summary, details"
+        values = (b"default", bytes.fromhex(old.id), "ok", b"writer", b"", old.summary, old.details)
+        connection.execute(f"INSERT INTO receipts ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        connection.commit()
+    store = await SqliteReceiptStore.open(file)
+    try:
+        await store.write([make(2, shared=SHARED), make(3, status="error")], "boot")
+        assert await store.find("default", old.id) == old
+        assert await list_numbers(store, ReceiptFilter(status="ok")) == [2, 1]
+        assert await list_numbers(store, ReceiptFilter(status="error")) == [3]
+    finally:
+        await store.close()
+
+
+def count_rows(file: Path, table: str) -> int:
+    with closing(sqlite3.connect(file)) as connection:
+        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 127, 200])
+async def test_batches_of_any_size_are_written_whole(store: ReceiptStore, count: int) -> None:
+    await store.write([make(number, resources=("x/y", f"x/{number}")) for number in range(count)], "boot")
+    expected = [make(number).id for number in reversed(range(count))]
+    for criteria in (ANY, ReceiptFilter(resource="x/y")):
+        assert [one.id for one in (await store.list_page("default", criteria, None, 1000)).receipts] == expected
+    assert await list_numbers(store, ReceiptFilter(resource=f"x/{count - 1}")) == [count - 1]
 
 
 @pytest.mark.parametrize("id", ["", "no id", "ab", "A" * 26, "0" * 26, "0" * 25, "\ud800"])

@@ -8,14 +8,16 @@ import orjson
 import pytest
 from msgspec import Raw
 
+from gateway.domain.agent import Placement
 from gateway.domain.chat import OutgoingBody
 from gateway.domain.injection import Injection, PlacedTexts
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.scope import ContextRequest
 from gateway.domain.selection import Selection
 from gateway.domain.snapshot import Snapshot
+from gateway.domain.upstream import Capabilities
 from gateway.errors import MissingVariable
-from gateway.injection.compose import PlacementTarget, compose
+from gateway.injection.compose import PlacementTarget, choose_target, compose
 from gateway.injection.place import escape_json
 from gateway.scopes.chat_body import decode_chat
 from gateway.scopes.scope import build_scope
@@ -51,7 +53,8 @@ def composed(policies: Callable[[str], Snapshot]) -> Callable[..., OutgoingBody]
     def run(body: dict[str, Any], injection: Injection = NOTHING, model: str = "m", **asked: Any) -> OutgoingBody:
         request = decode_chat(orjson.dumps({"model": "m", "messages": TURNS, **body}))
         scope = build_scope(ContextRequest(**asked), None, ANONYMOUS, snapshot)
-        return compose(request, request.messages, scope, injection, PlacementTarget(model))
+        target = choose_target(model, scope, Capabilities(), Placement.SYSTEM)
+        return compose(request, request.messages, scope, injection, target)
 
     return run
 

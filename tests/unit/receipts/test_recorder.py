@@ -1,6 +1,7 @@
 """The recorder: what it costs a request, what it holds, and what it does when the store fails."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -10,8 +11,10 @@ import orjson
 import pytest
 
 from gateway.domain.exchange import Exchange, ExchangeStatus, Reply
+from gateway.domain.injection import Injection
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.receipt import Receipt, ReceiptFilter
+from gateway.domain.selection import Selection
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.errors import StoreError
 from gateway.ids import make_id
@@ -99,6 +102,100 @@ async def test_what_starts_and_finishes_soon_is_written_once() -> None:
     async with running(recorder):
         await wait_until_written(recorder)
     assert store.batches == [["ok"]]
+
+
+async def test_what_is_young_waits_for_the_next_batch_and_no_longer() -> None:
+    store = BrokenStore()
+    recorder = make_recorder(store)
+    old, young = make_exchange(), make_exchange()
+    recorder.start(old, b"{}")
+    await asyncio.sleep(module.YOUNG_SECONDS + 0.005)
+    recorder.start(young, b"{}")
+    await recorder._flush()
+    assert store.batches == [["started"]]
+    recorder.finish(old, 200, 0.1)
+    recorder.finish(young, 200, 0.1)
+    await recorder._flush()
+    assert store.batches == [["started"], ["ok", "ok"]]
+
+
+async def test_a_busy_gateway_stores_what_has_started_within_50_ms() -> None:
+    store = BrokenStore()
+    recorder, exchanges = make_recorder(store), [make_exchange() for _ in range(40)]
+    waits: dict[str, float] = {}
+    async with running(recorder):
+        began = {}
+        for exchange in exchanges:
+            began[exchange.id] = time.monotonic()
+            recorder.start(exchange, b"{}")
+            await asyncio.sleep(0.004)
+            for id in store._receipts.keys() - waits.keys():
+                waits[id] = time.monotonic() - began[id]
+        await wait_until(lambda: len(store._receipts) == len(exchanges))
+    assert sorted(waits.values())[len(waits) // 2] < 0.05
+
+
+async def test_receipts_are_rendered_where_that_takes_no_time_from_others() -> None:
+    threads: dict[str, int] = {}
+
+    class Watcher(ReceiptRenderer):
+        def render(self, pending: Any, finished: bool) -> Receipt:
+            threads[pending.exchange.id] = threading.get_ident()
+            return super().render(pending, finished)
+
+    recorder = ReceiptRecorder(BrokenStore(), ReceiptSettings(), Watcher(PriceTable({}), lambda text: text))
+    plain, large, first, second = (make_exchange() for _ in range(4))
+    first.injection = second.injection = Injection(Selection())
+    recorder.start(large, b"{}")
+    recorder.watch(large, Reply(200, {}, b"x" * 100_000))
+    for exchange in (plain, large, first):
+        recorder.finish(exchange, 200, 0.1)
+    await recorder._flush()
+    recorder.finish(second, 200, 0.1)
+    await recorder._flush()
+    here = [one for one in (plain, large, first, second) if threads[one.id] == threading.get_ident()]
+    assert here == [plain, second]
+
+
+async def test_an_injection_is_stored_once_from_its_second_use_on() -> None:
+    written: list[Receipt] = []
+
+    class Keeper(BrokenStore):
+        async def write(self, receipts: Any, boot: str) -> None:
+            written.extend(receipts)
+            await super().write(receipts, boot)
+
+    store = Keeper()
+    recorder, injection = make_recorder(store), Injection(Selection())
+    for _ in range(3):
+        exchange = make_exchange()
+        exchange.injection = injection
+        recorder.finish(exchange, 200, 0.1)
+        await recorder._flush()
+    assert [one.shared is None for one in written] == [True, False, False]
+    assert written[1].shared is written[2].shared
+    whole = [orjson.loads(one.details) for one in (await store.list_page("default", ANY, None, 10, True)).receipts]
+    assert [list(one) for one in whole] == [
+        ["selection", "sources", "tokens", "warnings", "scope", "turns", "tools", "timings"],
+    ] * 3
+
+
+async def test_what_is_finished_while_its_batch_is_rendered_is_finished_once() -> None:
+    store = BrokenStore()
+    recorder = make_recorder(store)
+    exchanges = [make_exchange() for _ in range(module.SLICE * 3)]
+    for exchange in exchanges:
+        recorder.start(exchange, b"{}")
+    await asyncio.sleep(module.YOUNG_SECONDS + 0.005)
+    flushing = asyncio.create_task(recorder._flush())
+    await asyncio.sleep(0)
+    for exchange in exchanges:
+        recorder.finish(exchange, 200, 0.1)
+    await flushing
+    await recorder.close()
+    assert (recorder.waiting, recorder._held, recorder.lost) == (0, 0, 0)
+    assert await list_statuses(store) == ["ok"] * len(exchanges)
+    assert sum(batch.count("ok") for batch in store.batches) == len(exchanges)
 
 
 async def test_a_started_receipt_is_stored_within_50_ms() -> None:
