@@ -58,16 +58,15 @@ def test_a_short_attack_leaves_every_honest_request_answered(tmp_path: Path) -> 
 
 def test_the_control_burns_the_share_of_a_core_that_it_is_told() -> None:
     command = [sys.executable, "-m", "scripts.chaos_run.burner", "0.2", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"})
-    try:
+    environ = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         before = CpuTimes.read([process.pid])
         time.sleep(1.5)
-        assert 0.1 < before.compute_rates(CpuTimes.read([process.pid])).served < 0.35
-    finally:
+        rates = before.compute_rates(CpuTimes.read([process.pid]))
         process.terminate()
-        process.wait()
+    assert 0.1 < rates.served < 0.35
 
 
 def test_only_what_an_attack_adds_is_burnt() -> None:

@@ -21,6 +21,8 @@ READ = frozenset({*TEXTS, *LISTS, "budget", "inject"})
 SENT = ("receipt", "injected", "tokens", "degraded", "snapshot", "suggested-content")
 NOT_READ = frozenset({*SENT, "key"})  # only sent, or read before
 
+MOST_ENTRIES = 1000  # of a list or an object
+
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 Language = Annotated[str, StringConstraints(max_length=64)]  # compared with that of every resource
 Score = Annotated[float, Field(ge=0, le=1)]
@@ -130,6 +132,7 @@ def decode_value(raw: bytes, header: str) -> str:
 
 def read_context(raw: Raw) -> ContextObject:
     try:
+        check_sizes("context", raw)
         return ContextObject.model_validate(msgspec.json.decode(raw))
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_input=False)[0]
@@ -137,6 +140,22 @@ def read_context(raw: Raw) -> ContextObject:
         raise InvalidRequest(f"{path}: {first['msg']}.", param=path) from fault
     except (msgspec.MsgspecError, RecursionError) as fault:
         raise InvalidRequest("`context` could not be parsed.", param="context") from fault
+
+
+def check_sizes(path: str, raw: Raw, levels: int = 2) -> None:
+    """Raise if there are more entries than anybody needs: each would be looked up, or be a fault with a message.
+
+    Nothing is decoded for that but what is in between: a million values would be a million objects.
+    """
+    text = bytes(raw)
+    if len(text) < 2 * MOST_ENTRIES or not text.startswith((b"{", b"[")):
+        return
+    entries = msgspec.json.decode(raw, type=dict[str, Raw] if text.startswith(b"{") else list[Raw])
+    if len(entries) > MOST_ENTRIES:
+        raise InvalidRequest(f"{path} has more than {MOST_ENTRIES} entries.", param=path)
+    if levels and isinstance(entries, dict):
+        for name, inner in entries.items():
+            check_sizes(f"{path}.{name[:QUOTED]}", inner, levels - 1)
 
 
 def build_plain_request(given: dict[str, str]) -> ContextRequest:
@@ -191,6 +210,8 @@ def parse_switch(text: str) -> bool:
 
 
 def split_list(text: str) -> list[str]:
+    if text.count(",") >= MOST_ENTRIES:
+        raise InvalidRequest(f"A list in an x-context-* header has more than {MOST_ENTRIES} entries.")
     return [part.strip() for part in text.split(",") if part.strip()]
 
 

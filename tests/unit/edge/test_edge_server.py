@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import random
+import re
 import socket
 import threading
 import time
@@ -891,3 +893,109 @@ def test_the_last_answer_is_read_although_the_client_is_still_sending(running):
             client.sendall(b"x" * 100_000)
             time.sleep(0.01)
         assert read_response(client)[0] == 401
+
+
+# Random conversations: whatever comes in whatever pieces, answers come in order, each to its own question.
+
+
+async def answer_with_mark(scope: Any, receive: Any, send: Any) -> None:
+    """The mark of the request and the length of its body; some answer before they have it, some after a while."""
+    headers = dict(scope["headers"])
+    mark = headers.get(b"x-mark", b"none")
+    if headers.get(b"x-early"):
+        await send_json(send, 200, b"<%s>" % mark)
+        return
+    if headers.get(b"x-slow"):
+        await asyncio.sleep(0.03)
+    size = len(await receive_body(scope, receive))
+    await send_json(send, 200, b"<%s:%d>" % (mark, size))
+
+
+def make_message(dice: random.Random, number: int) -> tuple[bytes, bool]:
+    """A request, and whether it is one that is refused or ends the connection."""
+    lines = [b"host: a", b"x-mark: %d" % number]
+    for line in (b"x-slow: 1", b"x-early: 1", b"expect: 100-continue", b"connection: close"):
+        if dice.random() < 0.12:
+            lines.append(line)
+    body, last = b"", False
+    kind = dice.choice(("none", "none", "length", "chunked", "large", "trailer", "junk", "big head"))
+    if kind in ("length", "large"):
+        body = b"x" * (dice.randint(0, 50) if kind == "length" else 70_000)
+        lines.append(b"content-length: %d" % len(body))
+    elif kind in ("chunked", "trailer"):
+        lines.append(b"transfer-encoding: chunked")
+        body = b"".join(b"%x\r\n%s\r\n" % (size, b"c" * size) for size in (1, 5, 30)) + b"0\r\n"
+        body += b"\r\n" if kind == "chunked" else b"x-late: 1\r\n\r\n"
+        last = kind == "trailer"
+    elif kind == "big head":
+        lines, last = [*lines, b"x-big: " + b"b" * 5000], True
+    elif kind == "junk":
+        return b"\x00junk\r\n\r\n", True
+    method = b"POST" if body else b"GET"
+    return method + b" / HTTP/1.1\r\n" + b"\r\n".join(lines) + b"\r\n\r\n" + body, last
+
+
+def converse(server: Running, dice: random.Random) -> tuple[bytes, int]:
+    """Send some requests in random pieces, perhaps leave in the middle; what came back, and how many were sent."""
+    sent = 0
+    whole = b""
+    for number in range(dice.randint(1, 6)):
+        message, last = make_message(dice, number)
+        whole += message
+        sent += 1
+        if last:
+            break
+    if dice.random() < 0.2:
+        whole = whole[: dice.randint(1, len(whole))]
+    with server.connect() as client:
+        client.settimeout(0.6)
+        at = 0
+        with suppress(OSError):
+            while at < len(whole):
+                size = dice.choice((1, 7, 60, 1000, 20_000, 100_000))
+                client.sendall(whole[at : at + size])
+                at += size
+                if dice.random() < 0.05:
+                    time.sleep(0.01)
+        data = b""
+        if dice.random() < 0.9:
+            with suppress(OSError):
+                while piece := client.recv(65536):
+                    data += piece
+    return data, sent
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_answers_come_in_order_however_requests_come(running, seed, caplog):
+    dice = random.Random(seed)
+    with (
+        caplog.at_level(logging.WARNING),
+        running(answer_with_mark, header_bytes=4096, header_seconds=0.4, body_seconds=0.4) as server,
+    ):
+        for _ in range(3):
+            data, sent = converse(server, dice)
+            data = data.replace(b"HTTP/1.1 100 Continue\r\n\r\n", b"")
+            answers = data.split(b"HTTP/1.1 ")[1:]
+            marks = [int(found) for found in re.findall(rb"<(\d+)", data)]
+            assert marks == list(range(len(marks)))
+            assert len(answers) <= sent
+            statuses = [int(answer[:3]) for answer in answers]
+            assert statuses[: len(marks)] == [200] * len(marks), statuses
+            assert all(status >= 400 for status in statuses[len(marks) :])
+            assert len(statuses) - len(marks) <= 1
+        wait_for(lambda: not server.server.server_state.tasks, 4)
+        wait_for(lambda: not server.server.server_state.connections, 4)
+    assert [record.message for record in caplog.records] == []
+
+
+def test_a_slow_client_gets_all_of_a_last_answer_that_came_early(running):
+    """It takes longer than the connection lingers, and longer than a client may read nothing."""
+    with running(send_in_one_piece(), write_seconds=0.5) as server, connect_with_small_buffers(server) as client:
+        client.sendall(post(100_000, EXPECT))
+        read, began = 0, time.monotonic()
+        while piece := client.recv(12_000):
+            read += len(piece)
+            time.sleep(0.1 if time.monotonic() < began + 2.6 else 0)
+        assert read > SIZE
+        assert time.monotonic() - began > 2.4
+        wait_for(lambda: not server.server.server_state.connections, 4)
