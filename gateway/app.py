@@ -22,7 +22,6 @@ from gateway.control.key_shape import KIND as KEYS
 from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
 from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.domain.memory_budget import MemoryBudget
-from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Upstream
 from gateway.edge.access import AccessControl, HostCheck
 from gateway.edge.app import EdgeApp
@@ -38,7 +37,7 @@ from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
 from gateway.edge.passthrough_rights import PassthroughRights
 from gateway.edge.recorder import RequestRecorder
 from gateway.edge.site import build_site
-from gateway.errors import Fault, Faults, StoreError
+from gateway.errors import StoreError
 from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
 from gateway.fair_queue import CORE_BOUNDS, FairQueue, FairThreads
@@ -46,20 +45,19 @@ from gateway.links.cache import LinkCache, make_guarded_fetch
 from gateway.links.guard import LinkGuard
 from gateway.pipeline import Pipeline
 from gateway.policies.context_compiler import PolicySource
-from gateway.policies.file_policies import load_policies
 from gateway.policies.materials import PolicyMaterials
 from gateway.policies.quotas import Quotas
 from gateway.policies.repository import PolicyRepository
 from gateway.policies.watch import Fingerprint, compute_fingerprint, watch
+from gateway.policy_check import load_type_registry
 from gateway.receipts.retention import keep_receipts_tidy
 from gateway.recording import build_counter, build_recorder
-from gateway.resources.registry import ResourceRegistry, load_registry
+from gateway.resources.registry import ResourceRegistry
 from gateway.scopes.content_suggestion import ContentSuggester
 from gateway.semantic.factory import open_vectors
 from gateway.semantic.service import SemanticService
 from gateway.sessions.sessions import Sessions
 from gateway.settings import Settings, is_loopback
-from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.monitored import MonitoredStore
 from gateway.stores.open import Stores, open_receipts, open_statistics, open_stores
 from gateway.stores.protocols import ReceiptStore
@@ -167,26 +165,12 @@ class Gateway:
         statistics = await open_statistics(settings.store, receipts, enabled=counts)
         recorder = build_recorder(settings, receipts) if settings.receipts.enabled else None
         limit = settings.limits.reply_bytes
-        quotas = Quotas(settings.quotas)
-        sessions = Sessions(
-            stores.sessions,
-            settings.sessions.days * DAY_SECONDS,
-            get_quota=lambda workspace: quotas.get_limits(workspace).sessions,
-        )
+        sessions = build_sessions(settings, stores)
         suggester = ContentSuggester(threads)
         tools = ToolCaller(servers)
         pipeline = Pipeline(
-            routes,
-            builder,
-            hidden_turns,
-            settings.defaults,
-            semantic,
-            timings,
-            limit,
-            recorder,
-            sessions,
-            suggester,
-            tools,
+            *(routes, builder, hidden_turns, settings.defaults, semantic, timings),
+            *(limit, recorder, sessions, suggester, tools),
         )
         gateway = cls(
             *(settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline),
@@ -376,20 +360,6 @@ class Gateway:
         await self.stores.close()
 
 
-def load_type_registry(settings: Settings) -> ResourceRegistry:
-    try:
-        return load_registry(settings.resources.exclude)
-    except ValueError as error:
-        raise Faults([Fault("config", 1, "resources", str(error))]) from error
-
-
-def check_policies(settings: Settings) -> Snapshot:
-    """The snapshot that the policies give; raises Faults. Links stay unfetched."""
-    links = LinkCache(MemoryEphemeralStore(), settings.links)
-    materials, servers = PolicyMaterials(DocumentCache(settings.documents), links), ToolServers(settings.tool_servers)
-    return load_policies(Path(settings.policies), load_type_registry(settings), materials, 1, servers)
-
-
 async def load_policies_and_links(policies: PolicyRepository, links: LinkCache) -> None:
     """Load the policies; once more if an earlier run left copies of the links they name."""
     await policies.start()
@@ -398,6 +368,15 @@ async def load_policies_and_links(policies: PolicyRepository, links: LinkCache) 
         await links.load(urls)
         if any(links.find_copy(url) is not None for url in urls):
             await policies.reload()
+
+
+def build_sessions(settings: Settings, stores: Stores) -> Sessions:
+    quotas = Quotas(settings.quotas)
+    return Sessions(
+        stores.sessions,
+        settings.sessions.days * DAY_SECONDS,
+        get_quota=lambda workspace: quotas.get_limits(workspace).sessions,
+    )
 
 
 def build_upstreams(settings: Settings) -> dict[str, Upstream]:

@@ -37,7 +37,7 @@ ROWS = (
         "sessions",
     },
     {"analytics", "builder"},
-    {"pipeline", "recording"},
+    {"pipeline", "policy_check", "recording"},
     {"evaluation", "preview"},
     {"control"},
     {"replay"},

@@ -20,7 +20,6 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from gateway import cli, errors
-from gateway.app import check_policies
 from gateway.commands import serve
 from gateway.domain.agent import Placement
 from gateway.domain.exchange import Exchange, TurnReply
@@ -37,8 +36,10 @@ from gateway.edge.recorder import RequestOutcome, describe_exchange, describe_ou
 from gateway.evaluation.cases import HEADERS, read_cases
 from gateway.ids import make_id
 from gateway.policies import shapes
+from gateway.policy_check import check_policies
+from gateway.receipts.documents import ExchangeText, PendingReceipt
 from gateway.receipts.prices import PriceTable
-from gateway.receipts.rendering import ExchangeText, PendingReceipt, ReceiptRenderer
+from gateway.receipts.rendering import ReceiptRenderer
 from gateway.receipts.views import describe_receipt
 from gateway.resources.base import ResourceType
 from gateway.resources.registry import ResourceRegistry, load_registry

@@ -13,8 +13,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from gateway.app import check_policies
     from gateway.edge.auth import NO_KEYS
+    from gateway.policy_check import check_policies
     from gateway.settings import is_loopback
 
     settings = load_command_settings(arguments)

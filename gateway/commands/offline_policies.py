@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.app import load_type_registry
 from gateway.errors import StoreError
 from gateway.extraction.extract import DocumentCache
 from gateway.links.cache import LinkCache
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
+from gateway.policy_check import load_type_registry
 from gateway.settings import Settings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.open import open_stores

@@ -14,7 +14,8 @@ from typing import Any
 from gateway.domain.exchange import Exchange, Reply, watch_stream
 from gateway.domain.receipt import Receipt
 from gateway.errors import StoreError
-from gateway.receipts.rendering import ExchangeText, PendingReceipt, ReceiptRenderer
+from gateway.receipts.documents import ExchangeText, PendingReceipt
+from gateway.receipts.rendering import ReceiptRenderer
 from gateway.settings import ReceiptSettings
 from gateway.stores.protocols import ReceiptStore
 

@@ -1,10 +1,10 @@
 """An exchange becomes a receipt. All of this runs off the request's path."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -14,6 +14,14 @@ from gateway.domain.injection import Injection
 from gateway.domain.lru import LruCache
 from gateway.domain.receipt import STARTED, Receipt, SharedDetails, join_objects
 from gateway.ids import read_id_time
+from gateway.receipts.documents import (
+    ExchangeDetails,
+    ExchangeSummary,
+    ExchangeText,
+    PendingReceipt,
+    TurnDescription,
+    UsageAccount,
+)
 from gateway.receipts.items import (
     MAX_NAME,
     describe_dropped,
@@ -40,37 +48,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
-class ExchangeText:
-    """The text of a conversation, kept only if it is configured."""
-
-    request: bytes
-    bearer: str | None = None  # the client's own, to be redacted
-    pieces: list[bytes] = field(default_factory=list)  # of the reply
-    size: int = 0  # of all pieces
-    full: bool = False  # no more pieces are kept
-    truncated: bool = False
-    stored: bool = True  # False: only looked at
-    sampled: bool = False  # the overlap of answer and resources is measured
-
-
-@dataclass(slots=True)
-class PendingReceipt:
-    """An exchange whose receipt has to be written."""
-
-    exchange: Exchange
-    since: float = 0.0  # when it was queued
-    body: bytes = b""  # of a whole reply, for its usage
-    text: ExchangeText | None = None
-    http_status: int | None = None
-    seconds: float | None = None
-    finished: bool = False
-
-    def count_text(self) -> int:
-        """Bytes of text that it holds."""
-        return len(self.text.request) + self.text.size if self.text is not None else 0
-
-
-@dataclass(slots=True)
 class InjectionDescription:
     """What a receipt says about an injection, encoded once."""
 
@@ -79,68 +56,6 @@ class InjectionDescription:
     placed: tuple[str, ...]  # ids of the resources
     known: Mapping[str, str | None]  # ids of all resources that the tools can reach too; why they were left out
     shared: SharedDetails | None = None  # once a second receipt has the same
-
-
-class UsageAccount(NamedTuple):
-    """What upstreams report about one turn or all of them, and what that costs."""
-
-    usage: Mapping[str, Any] | None
-    cached: int
-    cost: float | None
-
-
-class ExchangeSummary(msgspec.Struct):
-    """What lists show, in this order."""
-
-    at: str
-    seconds: float | None
-    http_status: int | None
-    error: str | None
-    principal: str
-    key: str | None
-    user: str | None
-    profile: str | None
-    prompt: str | None
-    task: str | None
-    suggested_content: str | None
-    asked_model: str | None
-    model: str | None
-    upstream: str | None
-    dialect: str
-    snapshot: str
-    placement: str | None
-    injected: int
-    context_tokens: int
-    turn_count: int
-    tools_run: int
-    degraded: list[str]
-    usage: Mapping[str, Any] | None
-    cached_tokens: int
-    cost: float | None
-
-
-class TurnDescription(msgspec.Struct):
-    """An upstream call that was answered."""
-
-    upstream: str
-    status: int
-    first_byte_ms: float
-    usage: Mapping[str, Any] | None
-    cached_tokens: int
-    cost: float | None
-
-
-class ExchangeDetails(msgspec.Struct):
-    """What a receipt says besides its summary and its injection."""
-
-    scope: dict[str, Any] | None
-    turns: list[TurnDescription]
-    tools: list[dict[str, Any]]
-    timings: dict[str, float | None]
-    client_tools: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    expanded: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
-    overlap: Any = msgspec.UNSET
-    text: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ReceiptRenderer:

@@ -11,8 +11,9 @@ from gateway.domain.principal import ANONYMOUS
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.ids import make_id, read_id_time
+from gateway.receipts.documents import PendingReceipt
 from gateway.receipts.prices import PriceTable
-from gateway.receipts.rendering import PendingReceipt, ReceiptRenderer, encode_json, read_resource_id
+from gateway.receipts.rendering import ReceiptRenderer, encode_json, read_resource_id
 from gateway.receipts.reported import read_answer, read_usage
 
 RENDERER = ReceiptRenderer(PriceTable({}), lambda text: text)
