@@ -126,7 +126,7 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("GET", f"{CONTEXT}/usage"),
     Sample("GET", f"{CONTEXT}/resources"),
     Sample("POST", f"{CONTEXT}/resources", {"id": "fresh", **TEXT}, status=201),
-    Sample("PUT", f"{CONTEXT}/resources/order", {"order": ["page", "guide", "tone"]}),
+    Sample("PUT", f"{CONTEXT}/resources/order", {"order": ["tools", "page", "guide", "tone"]}),
     Sample("GET", RESOURCE),
     Sample("PUT", RESOURCE, TEXT),
     Sample("DELETE", RESOURCE, status=204),

@@ -140,6 +140,7 @@ class World:
             "tone": {"type": "text", "data": {"content": text}},
             "guide": guide,
             "page": {"type": "external-link", "data": {"url": NEVER.format(self.mark)}},
+            "tools": {"type": "mcp-server", "mode": "manual", "data": {"url": NEVER.format(self.mark)}},
         }
 
     def secret(self, role: str) -> str:
