@@ -1,5 +1,6 @@
 """MCP servers: their state, their tools, and the resources that name them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.domain.tool import ServerTool
@@ -23,14 +24,14 @@ class ToolServerInfo:
 class ToolServerViews:
     """The servers of every workspace."""
 
-    def __init__(self, policies: PolicyRepository, servers: ToolServers) -> None:
-        self._policies, self._servers = policies, servers
+    def __init__(self, policies: PolicyRepository, get_servers: Callable[[], ToolServers]) -> None:
+        self._policies, self._get_servers = policies, get_servers
 
     def list_all(self, workspace: str) -> list[ToolServerInfo]:
         """All servers that the policies of a workspace name, by name."""
         uses = self._policies.list_tool_servers()
         found = []
-        for status in self._servers.list_statuses(workspace):
+        for status in self._get_servers().list_statuses(workspace):
             named = uses.get(status.address, ())
             used_by = tuple(sorted(use.resource for use in named if use.workspace in ("", workspace)))
             found.append(describe_server(status, used_by))

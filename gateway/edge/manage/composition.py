@@ -83,7 +83,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         *build_context_routes(services),
         ResourceRoutes(services.objects, services.contexts, parts.links),
         LinkRoutes(Links(parts.policies, parts.links, services.contexts)),
-        ToolServerRoutes(ToolServerViews(parts.policies, parts.pipeline.tools.servers)),
+        ToolServerRoutes(ToolServerViews(parts.policies, lambda: parts.pipeline.tools.servers)),
         *build_object_routes("profiles", PROFILE_MODELS, services),
         *build_object_routes("agents", AGENT_MODELS, services),
         *build_object_routes("prompts", PROMPT_MODELS, services),
