@@ -9,6 +9,7 @@ import aiohttp
 import orjson
 
 from gateway.domain.tool import ToolEndpoint, ToolOutcome
+from gateway.extraction.formats import normalize_charset
 from gateway.links.fetch import PinnedResolver
 from gateway.links.guard import LinkGuard, LinkRefused
 
@@ -113,7 +114,5 @@ async def read_outcome(response: aiohttp.ClientResponse, characters: int) -> Too
 
 
 def decode_body(body: bytes, charset: str | None) -> str:
-    try:
-        return body.decode(charset or "utf-8", "replace")
-    except LookupError:
-        return body.decode("utf-8", "replace")
+    """The text of a body; only charsets of texts count, since Python has codecs that take quadratic time."""
+    return body.decode(normalize_charset(charset) or "utf-8", "replace")
