@@ -26,6 +26,13 @@ def text(content: str, **more: Any) -> dict[str, Any]:
     return {"type": "text", "data": {"content": content}, **more}
 
 
+PAY_TOOL = {
+    "type": "http-tool",
+    "description": "Raise the Salaries",
+    "readers": ["group:hr"],
+    "data": {"url": "https://pay.example/raise"},
+}
+
 POLICIES: dict[str, Any] = {
     "contexts": {
         "house": {
@@ -41,11 +48,13 @@ POLICIES: dict[str, Any] = {
         "more": {"resources": {"one": text("One more thing.")}},
         "blog": {"resources": {"tone": text("As a blog.")}},
         "legal": {"resources": {"claims": text("No claims.", mandatory=True)}},
+        "payroll": {"resources": {"raise": PAY_TOOL}},
     },
     "profiles": {"calm": {"temperature": 0.1}},
     "agents": {
         "editor": {"contexts": ["house"], "instructions": "Edit.", "temperature": 0.4},
         "guard": {"contexts": ["house"]},
+        "clerk": {"contexts": ["payroll"]},
     },
     "prompts": {"short": {"template": "Shorten for {vars.who}: {input}\n\n{context}", "contexts": ["legal"]}},
     "content": {"site": {"title": "Site", "contexts": ["blog"]}},
@@ -236,8 +245,9 @@ async def test_receipts_of_others_do_not_exist(gateway: Client, upstream: Upstre
         assert (await ask(gateway, path, body, key=HR)).status == 403
 
 
-async def test_what_the_caller_may_not_read_is_not_shown(gateway: Client, upstream: Upstream) -> None:
-    receipt = await chat(gateway, upstream, key=HR)
+@pytest.mark.parametrize("agent", ["editor", "clerk"], ids=["a text", "a tool"])
+async def test_what_the_caller_may_not_read_is_not_shown(gateway: Client, upstream: Upstream, agent: str) -> None:
+    receipt = await chat(gateway, upstream, key=HR, agent=agent)
     assert "Salaries" in orjson.dumps(upstream.requests[-1]).decode()
     for path, body in (
         (f"/receipts/{receipt}/replay", {}),
@@ -249,6 +259,7 @@ async def test_what_the_caller_may_not_read_is_not_shown(gateway: Client, upstre
         assert (refused.status, refused.json["code"]) == (403, "forbidden")
         assert b"Salaries" not in refused.raw
         assert b"house/pay" not in refused.raw
+        assert b"payroll/raise" not in refused.raw
 
 
 async def test_hidden_turns_stay_the_senders_own(gateway: Client, upstream: Upstream) -> None:
