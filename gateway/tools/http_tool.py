@@ -36,7 +36,7 @@ class HttpRequest:
 
 
 def build_request(endpoint: ToolEndpoint, arguments: dict[str, Any]) -> HttpRequest:
-    """The request of a call; raises BadArguments if one that the URL needs is missing or no plain value."""
+    """The request of a call; raises BadArguments if one that the URL needs is missing or cannot be written."""
     left = dict(arguments)
 
     def fill(found: re.Match[str]) -> str:
@@ -51,7 +51,7 @@ def build_request(endpoint: ToolEndpoint, arguments: dict[str, Any]) -> HttpRequ
     headers = {"User-Agent": "context-gateway", "Accept-Encoding": "identity", **dict(endpoint.headers)}
     if endpoint.method in BODILESS:
         return HttpRequest(endpoint.method, url, {name: format_value(one) for name, one in left.items()}, None, headers)
-    return HttpRequest(endpoint.method, url, {}, orjson.dumps(left), {"Content-Type": "application/json", **headers})
+    return HttpRequest(endpoint.method, url, {}, encode_json(left), {"Content-Type": "application/json", **headers})
 
 
 def format_plain(name: str, value: Any) -> str:
@@ -61,7 +61,15 @@ def format_plain(name: str, value: Any) -> str:
 
 
 def format_value(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else encode_json(value).decode()
+
+
+def encode_json(value: Any) -> bytes:
+    """A value as JSON; raises BadArguments for what models may write and no JSON library takes back."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as fault:  # integers of more than 64 bits, hundreds of levels
+        raise BadArguments(str(fault)) from fault
 
 
 async def call_endpoint(
