@@ -14,11 +14,13 @@ from tests.support.upstream import Upstream, call, mixed, say, tool_call
 from tests.wire.test_receipts import recording, wait_finished
 
 ADMIN, BOUND, OTHER, HR = "an admin's key", "a bound key", "another workspace's key", "a key of hr"
+TOOLLESS = "a key without tools"
 KEYS = [
     {"name": "admin", "sha256": sha256(ADMIN.encode()).hexdigest(), "role": "admin", "rights": ["act_as_user"]},
     {"name": "bound", "sha256": sha256(BOUND.encode()).hexdigest(), "agent": "guard"},
     {"name": "theirs", "sha256": sha256(OTHER.encode()).hexdigest(), "role": "admin", "workspace": "other"},
     {"name": "hr", "sha256": sha256(HR.encode()).hexdigest(), "groups": ["hr"]},
+    {"name": "toolless", "sha256": sha256(TOOLLESS.encode()).hexdigest(), "tools": []},
 ]
 
 
@@ -49,12 +51,16 @@ POLICIES: dict[str, Any] = {
         "blog": {"resources": {"tone": text("As a blog.")}},
         "legal": {"resources": {"claims": text("No claims.", mandatory=True)}},
         "payroll": {"resources": {"raise": PAY_TOOL}},
+        "web": {
+            "resources": {"ping": {"type": "http-tool", "description": "Ping", "data": {"url": "https://a.example"}}}
+        },
     },
     "profiles": {"calm": {"temperature": 0.1}},
     "agents": {
         "editor": {"contexts": ["house"], "instructions": "Edit.", "temperature": 0.4},
         "guard": {"contexts": ["house"]},
         "clerk": {"contexts": ["payroll"]},
+        "caller": {"contexts": ["web"]},
     },
     "prompts": {"short": {"template": "Shorten for {vars.who}: {input}\n\n{context}", "contexts": ["legal"]}},
     "content": {"site": {"title": "Site", "contexts": ["blog"]}},
@@ -105,6 +111,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "selection": {"context": {"selection": {"preset": "conservative", "kinds": {"tool": {"top_n": 1}}}}},
     "session": {"session": "s", "context": {"pin": ["house/extra"], "unpin": ["house/voice"], "content": "site"}},
     "bound": {"agent": None, "key": BOUND, "context": {"inject": "off", "exclude": ["house/voice"]}},
+    "a tool": {"agent": "caller"},
+    "a tool that the key may not use": {"agent": "caller", "key": TOOLLESS},
     "parts": {"asked": [{"role": "user", "content": [{"type": "text", "text": "Ünïcode"}]}]},
 }
 
