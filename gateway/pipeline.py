@@ -24,7 +24,7 @@ from gateway.domain.session import StickyPick
 from gateway.domain.tool import CallableTool, ToolEndpoint, ToolOutcome
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import Capabilities, Upstream, intersect_capabilities
-from gateway.injection.called_tools import settle_called_tools
+from gateway.injection.called_tools import IsAvailable, settle_called_tools
 from gateway.injection.compose import PlacementTarget, choose_target, compose, encode_body
 from gateway.injection.neutral import neutralize
 from gateway.injection.tools import choose_own_tools, read_client_tools
@@ -249,12 +249,12 @@ class Pipeline:
 
     def _settle_tools(self, exchange: Exchange, injection: Injection, client: ClientTools) -> Injection:
         """The injection with those tools whose servers are there now."""
+        return settle_called_tools(injection, client, self._find_availability(exchange))
+
+    def _find_availability(self, exchange: Exchange) -> IsAvailable:
+        """Which tools can be called now."""
         workspace, servers = exchange.principal.workspace, self.tools.servers
-
-        def is_available(tool: CallableTool) -> bool:
-            return isinstance(tool.target, ToolEndpoint) or servers.is_available(workspace, tool.target)
-
-        return settle_called_tools(injection, client, is_available)
+        return lambda tool: isinstance(tool.target, ToolEndpoint) or servers.is_available(workspace, tool.target)
 
     def _make_expansion(self, exchange: Exchange, prepared: PreparedRequest) -> ResultExpansion | None:
         """What results of tools may bring, if the agent wants that."""
@@ -262,8 +262,10 @@ class Pipeline:
         if agent is None or not agent.tool_expansion or tools is None or not tools.called:
             return None
         order = ContextOrder(exchange, prepared.scope, prepared.model, tools, prepared.request.messages)
-        taken = read_client_tools(prepared.request).names
-        return ResultExpansion(self.builder, order, prepared.injection, tools, taken, agent.tool_expansion)
+        client, is_available = read_client_tools(prepared.request), self._find_availability(exchange)
+        return ResultExpansion(
+            self.builder, order, prepared.injection, tools, client, is_available, agent.tool_expansion
+        )
 
     def _make_runner(self, exchange: Exchange, prepared: PreparedRequest) -> ToolRunner:
         injection, workspace = prepared.injection, exchange.principal.workspace

@@ -1,16 +1,18 @@
 """Further context from what a tool answered: its text is one more query, within bounds."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
-from gateway.domain.injection import Injection, OwnTools
+from gateway.domain.injection import ClientTools, Injection, OwnTools
 from gateway.domain.resource import ResourceKind
 from gateway.domain.search import Pick
 from gateway.domain.selection import PlacedResource
 from gateway.domain.tool_result import ToolResult
+from gateway.errors import WorkspaceBusy
 from gateway.injection.blocks import format_entry
-from gateway.injection.called_tools import extend_called_tools
+from gateway.injection.called_tools import MAX_TOOLS, IsAvailable, extend_called_tools
 from gateway.semantic.search.sentences import split_query
 
 LOOKED_AT = 4000  # characters of a result that are searched with
@@ -25,13 +27,23 @@ class ResultExpansion:
     order: ContextOrder
     injection: Injection
     tools: OwnTools  # that are registered by now
-    names: frozenset[str]  # of the client's own tools
+    client: ClientTools
+    is_available: IsAvailable
     left: int  # searches
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # calls of one turn run at the same time
     _taken: set[str] = field(default_factory=set)  # ids that this exchange has already
     _room: int = -1  # tokens; -1: not worked out yet
 
     async def expand(self, name: str, result: ToolResult) -> ToolResult:
         """The result of a tool with what is relevant to it and not there yet: texts after it, tools from now on."""
+        async with self._turn:
+            try:
+                return await self._expand(name, result)
+            except WorkspaceBusy:
+                self.order.exchange.degraded.add("semantic")
+                return result
+
+    async def _expand(self, name: str, result: ToolResult) -> ToolResult:
         selection, semantic = self.injection.selection, self.builder.semantic
         if self.left <= 0 or semantic is None or not self.injection.searchable:
             return result
@@ -51,9 +63,13 @@ class ResultExpansion:
         selection, counter = self.injection.selection, self.builder.counter
         known = {one.candidate.resource.id: one.candidate for one in (*selection.catalogue, *selection.waiting)}
         placed: list[PlacedResource] = []
+        places = MAX_TOOLS - len(self.client.tools) - len(self.tools.schemas)
         for pick in picks:
             candidate = known.get(pick.resource)
             if candidate is None or pick.resource in self._taken:
+                continue
+            is_tool = candidate.resource.kind is ResourceKind.TOOL
+            if is_tool and (places <= 0 or not self.is_available(candidate.resource.data)):
                 continue
             text = candidate.resource.text or ""
             tokens = counter.count(text, counter.family(self.order.model))
@@ -61,6 +77,7 @@ class ResultExpansion:
                 continue
             self._taken.add(pick.resource)
             self._room -= tokens
+            places -= is_tool
             why = f"relevant with probability {pick.score:.2f} to a result of {name}"
             placed.append(PlacedResource(replace(candidate, score=pick.score, via=VIA, why=why), text, tokens))
         return placed
@@ -70,7 +87,7 @@ class ResultExpansion:
         texts = [one for one in placed if one.candidate.resource.kind is not ResourceKind.TOOL]
         entries = [format_entry(one.candidate.resource.name, one.text) for one in texts]
         before = len(self.tools.schemas)
-        self.tools = extend_called_tools(self.tools, tools, self.names)
+        self.tools = extend_called_tools(self.tools, tools, self.client.names)
         new = list(self.tools.called)[len(self.tools.called) - len(tools) :]
         added = dict(zip(new, self.tools.schemas[before:], strict=True))
         ids = (one.candidate.resource.id for one in texts)

@@ -42,7 +42,10 @@ def describe_scope(exchange: Exchange) -> dict[str, Any] | None:
         "session": None if scope.session in (None, NO_SESSION) else msgspec.to_builtins(scope.session),
         "tools": sorted(tools.names) if tools is not None else [],
     }
-    return drop_empty(described)
+    found = drop_empty(described)
+    if scope.tools is not None:
+        found["key_tools"] = sorted(scope.tools)  # none at all is not the same as any
+    return found
 
 
 def drop_empty(value: dict[str, Any]) -> dict[str, Any]:

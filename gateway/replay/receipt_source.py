@@ -144,6 +144,7 @@ def build_principal(receipt: ReceiptFields, scope: Mapping[str, Any], workspace:
         receipt.get("principal") or "",
         workspace,
         agent=receipt.get("agent") if scope.get("bound") else None,
+        tools=frozenset(scope["key_tools"]) if "key_tools" in scope else None,
         rights=frozenset({"act_as_user"}),
         groups=groups,
         key=receipt.get("key"),

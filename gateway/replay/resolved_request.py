@@ -53,8 +53,8 @@ class ResolvedRequest:
         scope, snapshot = self.prepared.scope, self.exchange.snapshot
         user = scope.request.user if "act_as_user" in caller.rights else None
         readers, selection = caller.readers(user), self.prepared.injection.selection
-        placed = [one.candidate for one in (*selection.stable, *selection.volatile)]
-        left = [one.candidate for one in (*selection.catalogue, *selection.dropped)]
+        placed = [one.candidate for one in (*selection.stable, *selection.volatile, *selection.tools)]
+        left = [one.candidate for one in (*selection.catalogue, *selection.dropped, *selection.waiting)]
         readable = all(may_read(readers, one.resource.readers) for one in (*placed, *left))
         if not readable or (scope.node is not None and not may_read_node(scope.node, readers, snapshot)):
             raise Forbidden("The request of this receipt was about something that your key may not read.")

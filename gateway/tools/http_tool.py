@@ -9,6 +9,7 @@ import aiohttp
 import orjson
 
 from gateway.domain.tool import ToolEndpoint, ToolOutcome
+from gateway.extraction.formats import normalize_charset
 from gateway.links.fetch import PinnedResolver
 from gateway.links.guard import LinkGuard, LinkRefused
 
@@ -35,7 +36,7 @@ class HttpRequest:
 
 
 def build_request(endpoint: ToolEndpoint, arguments: dict[str, Any]) -> HttpRequest:
-    """The request of a call; raises BadArguments if one that the URL needs is missing or no plain value."""
+    """The request of a call; raises BadArguments if one that the URL needs is missing or cannot be written."""
     left = dict(arguments)
 
     def fill(found: re.Match[str]) -> str:
@@ -50,7 +51,7 @@ def build_request(endpoint: ToolEndpoint, arguments: dict[str, Any]) -> HttpRequ
     headers = {"User-Agent": "context-gateway", "Accept-Encoding": "identity", **dict(endpoint.headers)}
     if endpoint.method in BODILESS:
         return HttpRequest(endpoint.method, url, {name: format_value(one) for name, one in left.items()}, None, headers)
-    return HttpRequest(endpoint.method, url, {}, orjson.dumps(left), {"Content-Type": "application/json", **headers})
+    return HttpRequest(endpoint.method, url, {}, encode_json(left), {"Content-Type": "application/json", **headers})
 
 
 def format_plain(name: str, value: Any) -> str:
@@ -60,7 +61,15 @@ def format_plain(name: str, value: Any) -> str:
 
 
 def format_value(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else encode_json(value).decode()
+
+
+def encode_json(value: Any) -> bytes:
+    """A value as JSON; raises BadArguments for what models may write and no JSON library takes back."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as fault:  # integers of more than 64 bits, hundreds of levels
+        raise BadArguments(str(fault)) from fault
 
 
 async def call_endpoint(
@@ -113,7 +122,5 @@ async def read_outcome(response: aiohttp.ClientResponse, characters: int) -> Too
 
 
 def decode_body(body: bytes, charset: str | None) -> str:
-    try:
-        return body.decode(charset or "utf-8", "replace")
-    except LookupError:
-        return body.decode("utf-8", "replace")
+    """The text of a body; only charsets of texts count, since Python has codecs that take quadratic time."""
+    return body.decode(normalize_charset(charset) or "utf-8", "replace")

@@ -14,17 +14,26 @@ from tests.support.upstream import Upstream, call, mixed, say, tool_call
 from tests.wire.test_receipts import recording, wait_finished
 
 ADMIN, BOUND, OTHER, HR = "an admin's key", "a bound key", "another workspace's key", "a key of hr"
+TOOLLESS = "a key without tools"
 KEYS = [
     {"name": "admin", "sha256": sha256(ADMIN.encode()).hexdigest(), "role": "admin", "rights": ["act_as_user"]},
     {"name": "bound", "sha256": sha256(BOUND.encode()).hexdigest(), "agent": "guard"},
     {"name": "theirs", "sha256": sha256(OTHER.encode()).hexdigest(), "role": "admin", "workspace": "other"},
     {"name": "hr", "sha256": sha256(HR.encode()).hexdigest(), "groups": ["hr"]},
+    {"name": "toolless", "sha256": sha256(TOOLLESS.encode()).hexdigest(), "tools": []},
 ]
 
 
 def text(content: str, **more: Any) -> dict[str, Any]:
     return {"type": "text", "data": {"content": content}, **more}
 
+
+PAY_TOOL = {
+    "type": "http-tool",
+    "description": "Raise the Salaries",
+    "readers": ["group:hr"],
+    "data": {"url": "https://pay.example/raise"},
+}
 
 POLICIES: dict[str, Any] = {
     "contexts": {
@@ -41,11 +50,17 @@ POLICIES: dict[str, Any] = {
         "more": {"resources": {"one": text("One more thing.")}},
         "blog": {"resources": {"tone": text("As a blog.")}},
         "legal": {"resources": {"claims": text("No claims.", mandatory=True)}},
+        "payroll": {"resources": {"raise": PAY_TOOL}},
+        "web": {
+            "resources": {"ping": {"type": "http-tool", "description": "Ping", "data": {"url": "https://a.example"}}}
+        },
     },
     "profiles": {"calm": {"temperature": 0.1}},
     "agents": {
         "editor": {"contexts": ["house"], "instructions": "Edit.", "temperature": 0.4},
         "guard": {"contexts": ["house"]},
+        "clerk": {"contexts": ["payroll"]},
+        "caller": {"contexts": ["web"]},
     },
     "prompts": {"short": {"template": "Shorten for {vars.who}: {input}\n\n{context}", "contexts": ["legal"]}},
     "content": {"site": {"title": "Site", "contexts": ["blog"]}},
@@ -96,6 +111,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "selection": {"context": {"selection": {"preset": "conservative", "kinds": {"tool": {"top_n": 1}}}}},
     "session": {"session": "s", "context": {"pin": ["house/extra"], "unpin": ["house/voice"], "content": "site"}},
     "bound": {"agent": None, "key": BOUND, "context": {"inject": "off", "exclude": ["house/voice"]}},
+    "a tool": {"agent": "caller"},
+    "a tool that the key may not use": {"agent": "caller", "key": TOOLLESS},
     "parts": {"asked": [{"role": "user", "content": [{"type": "text", "text": "Ünïcode"}]}]},
 }
 
@@ -236,8 +253,9 @@ async def test_receipts_of_others_do_not_exist(gateway: Client, upstream: Upstre
         assert (await ask(gateway, path, body, key=HR)).status == 403
 
 
-async def test_what_the_caller_may_not_read_is_not_shown(gateway: Client, upstream: Upstream) -> None:
-    receipt = await chat(gateway, upstream, key=HR)
+@pytest.mark.parametrize("agent", ["editor", "clerk"], ids=["a text", "a tool"])
+async def test_what_the_caller_may_not_read_is_not_shown(gateway: Client, upstream: Upstream, agent: str) -> None:
+    receipt = await chat(gateway, upstream, key=HR, agent=agent)
     assert "Salaries" in orjson.dumps(upstream.requests[-1]).decode()
     for path, body in (
         (f"/receipts/{receipt}/replay", {}),
@@ -249,6 +267,7 @@ async def test_what_the_caller_may_not_read_is_not_shown(gateway: Client, upstre
         assert (refused.status, refused.json["code"]) == (403, "forbidden")
         assert b"Salaries" not in refused.raw
         assert b"house/pay" not in refused.raw
+        assert b"payroll/raise" not in refused.raw
 
 
 async def test_hidden_turns_stay_the_senders_own(gateway: Client, upstream: Upstream) -> None:
