@@ -4,7 +4,8 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Coroutine, Sequence
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,13 +22,14 @@ from gateway.stores.protocols import ReceiptStore
 # With both and two writes, a receipt is stored within 50 ms.
 GATHER_SECONDS = 0.015  # that a batch gathers receipts
 YOUNG_SECONDS = 0.025  # an exchange that has begun since then waits for the next batch: it may be over by then
-BATCH = 200
+BATCH, BATCH_BYTES = 200, 4_000_000  # receipts, and bytes of them, that are written at once
 SLICE = 32  # receipts that are rendered before the loop goes on
 LEASE_SECONDS = 15.0  # after which the receipts of a process that is gone are swept
 FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tried again
 STRICT_SECONDS = 2.0  # that a strict request waits for the store
 DEGRADED = "receipt"  # in `x-context-degraded`
 MAX_TEXT = 256 * 1024  # bytes of a request or an answer that are stored
+QUEUE_SHARE = 8  # times as many places as are free may be held by one workspace: others always find some
 MAX_HELD = 64 * 1024 * 1024  # bytes of replies and text that wait for the store; beyond that receipts come without
 
 log = logging.getLogger(__name__)
@@ -46,7 +48,8 @@ class ReceiptRecorder:
     """The receipts of one process.
 
     An exchange holds its place in the queue from its start until its finished receipt is stored, so that whatever has
-    been started can be finished. Without a free place it has no receipt, its reply says so, and it is counted.
+    been started can be finished. Without a free place it has no receipt, its reply says so, and it is counted. The
+    fewer places are free, the fewer a workspace may hold: one that floods the queue loses its own receipts.
     """
 
     def __init__(self, store: ReceiptStore, settings: ReceiptSettings, renderer: ReceiptRenderer) -> None:
@@ -56,6 +59,7 @@ class ReceiptRecorder:
         self._queue: dict[str, PendingReceipt] = {}  # to be rendered, oldest first
         self._rendered: dict[str, RenderedReceipt] = {}  # to be written, oldest first
         self._unwritten = 0  # finished ones among them
+        self._places: Counter[str] = Counter()  # that workspaces hold
         self._held = 0  # bytes of replies and text
         self._commits: dict[str, asyncio.Future[None]] = {}  # what strict requests wait for
         self._wake = asyncio.Event()
@@ -134,8 +138,10 @@ class ReceiptRecorder:
             log.error("%d receipts are lost: %s", self._unwritten, error)
 
     def _take_place(self, exchange: Exchange) -> PendingReceipt | None:
-        if self.waiting >= self._settings.queue:
+        workspace, free = exchange.principal.workspace, self._settings.queue - self.waiting
+        if free <= 0 or self._places[workspace] >= QUEUE_SHARE * free:
             return None
+        self._places[workspace] += 1
         pending = self._open[exchange.id] = PendingReceipt(exchange, perf_counter())
         return pending
 
@@ -203,6 +209,8 @@ class ReceiptRecorder:
         if receipt is not None:
             self._rendered[id] = RenderedReceipt(receipt, finished, held)
             self._unwritten += finished
+        elif finished:
+            self._free_place(pending.exchange.principal.workspace)
         if finished:
             del self._open[id]
             self._held -= len(pending.body) + (held if receipt is None else 0)
@@ -222,13 +230,20 @@ class ReceiptRecorder:
             self._renewed = time.monotonic()
 
     async def _write_batch(self) -> None:
-        batch = list(self._rendered.values())[:BATCH]
+        batch = choose_batch(self._rendered.values())
         await self._store.write([one.receipt for one in batch], self._boot)
         for one in batch:
             del self._rendered[one.receipt.id]
-            self._unwritten -= one.finished
+            if one.finished:
+                self._unwritten -= 1
+                self._free_place(one.receipt.workspace)
             self._held -= one.held
         self._settle_commits([one.receipt.id for one in batch], None)
+
+    def _free_place(self, workspace: str) -> None:
+        self._places[workspace] -= 1
+        if not self._places[workspace]:
+            del self._places[workspace]
 
     def _settle_commits(self, ids: Sequence[str], error: StoreError | None) -> None:
         for id in ids:
@@ -242,7 +257,8 @@ class ReceiptRecorder:
     def _keep_request(self, pending: PendingReceipt, request: bytes) -> None:
         if self._held + min(len(request), MAX_TEXT) <= MAX_HELD:
             bearer = pending.exchange.forwarded.bearer  # forgotten as soon as the exchange has ended
-            pending.text = ExchangeText(request[:MAX_TEXT], bearer, truncated=len(request) > MAX_TEXT)
+            cut = len(request) > MAX_TEXT
+            pending.text = ExchangeText(request[:MAX_TEXT], bearer, request_cut=cut, truncated=cut)
             self._held += len(pending.text.request)
 
     def _keep_piece(self, text: ExchangeText, piece: bytes) -> None:
@@ -252,3 +268,15 @@ class ReceiptRecorder:
             text.pieces.append(piece)
             text.size += len(piece)
             self._held += len(piece)
+
+
+def choose_batch(rendered: Iterable[RenderedReceipt]) -> list[RenderedReceipt]:
+    """The first ones, as many as are written at once; at least one."""
+    batch: list[RenderedReceipt] = []
+    size = 0
+    for one in rendered:
+        size += len(one.receipt.summary) + len(one.receipt.details)
+        if batch and (len(batch) == BATCH or size > BATCH_BYTES):
+            break
+        batch.append(one)
+    return batch
