@@ -15,7 +15,7 @@ from typing import Any
 from gateway.domain.exchange import Exchange, Reply, watch_stream
 from gateway.domain.receipt import Receipt
 from gateway.errors import StoreError
-from gateway.receipts.rendering import ExchangeText, PendingReceipt, ReceiptRenderer
+from gateway.receipts.rendering import LONGEST_SECRET, ExchangeText, PendingReceipt, ReceiptRenderer
 from gateway.settings import ReceiptSettings
 from gateway.stores.protocols import ReceiptStore
 
@@ -258,7 +258,8 @@ class ReceiptRecorder:
         if self._held + min(len(request), MAX_TEXT) <= MAX_HELD:
             bearer = pending.exchange.forwarded.bearer  # forgotten as soon as the exchange has ended
             cut = len(request) > MAX_TEXT
-            pending.text = ExchangeText(request[:MAX_TEXT], bearer, request_cut=cut, truncated=cut)
+            kept = request[: MAX_TEXT + LONGEST_SECRET]  # of which the end goes when it has been redacted
+            pending.text = ExchangeText(kept, bearer, request_cut=cut, truncated=cut)
             self._held += len(pending.text.request)
 
     def _keep_piece(self, text: ExchangeText, piece: bytes) -> None:

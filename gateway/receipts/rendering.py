@@ -238,8 +238,8 @@ class ReceiptRenderer:
         }
         if bearer:
             written = {name: value.replace(bearer, "[redacted]") for name, value in written.items()}
-        truncated = text.truncated or len(written["blocks"]) > MAX_BLOCKS
-        written = {name: self._redact_whole(value, MAX_BLOCKS) for name, value in written.items()}
+        truncated = text.truncated or len(written["blocks"]) > MAX_BLOCKS + LONGEST_SECRET
+        written = {name: self._redact_whole(value, MAX_BLOCKS + LONGEST_SECRET) for name, value in written.items()}
         for name, cut in (("request", text.request_cut), ("answer", text.full)):
             if cut:
                 # Where it was cut there may be half a secret, which is no secret to the redactor.

@@ -22,7 +22,7 @@ from gateway.ids import make_id
 from gateway.receipts import recorder as module
 from gateway.receipts.prices import PriceTable
 from gateway.receipts.recorder import ReceiptRecorder
-from gateway.receipts.rendering import MAX_ARGUMENTS, MAX_BLOCKS, ReceiptRenderer
+from gateway.receipts.rendering import LONGEST_SECRET, MAX_ARGUMENTS, MAX_BLOCKS, ReceiptRenderer
 from gateway.receipts.retention import tidy_receipts
 from gateway.redaction import Redactor
 from gateway.settings import ReceiptSettings
@@ -381,7 +381,7 @@ async def test_no_half_of_a_secret_is_left_where_a_text_is_cut(before: int) -> N
         exchange.tool_runs.append(
             ToolRun("t", "y" * (MAX_ARGUMENTS - inside) + " " + secret + "y" * 9000, 1, False, 0.1)
         )
-        exchange.injection = Injection(Selection(), "b" * (MAX_BLOCKS - inside) + secret + "b" * 9000)
+        exchange.injection = Injection(Selection(), "b" * (MAX_BLOCKS + LONGEST_SECRET - inside) + secret + "b" * 9000)
         request = b"x" * (module.MAX_TEXT - inside) + secret.encode() + b"x" * 1000
         recorder.start(exchange, request)
         answer = {"choices": [{"delta": {"content": "a" * 1000 + " " + secret[:inside]}}]}
