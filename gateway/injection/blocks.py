@@ -69,7 +69,7 @@ def add_items(injection: Injection, items: tuple[RequestItem, ...], tag: str, co
     old = injection.selection
     volatile = build_volatile_block(old.volatile, items, tag)
     added = count(volatile) - count(injection.volatile)
-    room = max(0, old.budget - sum(placed.tokens for placed in (*old.stable, *old.volatile)))
+    room = max(0, old.budget - sum(placed.tokens for placed in (*old.stable, *old.volatile, *old.tools)))
     selection = replace(old, items=items)
     if added > room:
         notice = Notice("over_budget", "items", f"The items need {added} tokens, but only {room} were left.")

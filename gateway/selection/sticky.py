@@ -39,8 +39,9 @@ def keep_picks(
     left_out = (one for one in (*plain.catalogue, *plain.dropped) if is_pick(one.candidate))
     others = {one.candidate.resource.id: one for one in left_out if one.reason not in NOT_IN_SCOPE}
     here = [one for one in former if one.message <= last and one.digest == digests[one.message]]
-    spent = sum(one.tokens for one in (*plain.stable, *plain.volatile))
-    unspent = min(room - sum(one.tokens for one in new.values()), plain.budget - spent)
+    spent = sum(one.tokens for one in (*plain.stable, *plain.volatile, *plain.tools))
+    found = (*new.values(), *(one for one in plain.tools if is_pick(one.candidate)))
+    unspent = min(room - sum(one.tokens for one in found), plain.budget - spent)
     left = 0 if is_scarce(new.values(), others.values()) else unspent
     stays = choose_stays(here, new, others, last, PickRoom(room, left, pricing))
     placed = {one.id: new.get(one.id) or place_again(others[one.id].candidate, one, last, pricing) for one in stays}
