@@ -159,10 +159,10 @@ class Pipeline:
         expansion = self._make_expansion(exchange, prepared)
 
         async def run(call: FunctionCall) -> ToolResult:
-            began = perf_counter()
+            began, placed = perf_counter(), runner.tools.called.get(call.name)
             result = await runner.run(call.name, call.arguments)
-            exchange.note_tool(call.name, call.arguments, result, perf_counter() - began)
-            if expansion is not None and call.name in runner.tools.called and not result.failed:
+            exchange.note_tool(call.name, call.arguments, result, perf_counter() - began, placed)
+            if expansion is not None and placed is not None and not result.failed:
                 result = await expansion.expand(call.name, result)
                 runner.tools = expansion.tools
             if session is not None and call.name == runner.tools.get and prepared.scope.retains:

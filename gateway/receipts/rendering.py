@@ -154,10 +154,10 @@ class ReceiptRenderer:
     def _describe_tool(
         self, result: ToolRun, described: InjectionDescription | None, with_text: bool
     ) -> dict[str, Any]:
-        asked = read_resource_id(result.arguments)
+        tool = result.resource
+        asked = read_resource_id(result.arguments) if tool is None else None  # others may call an argument the same
         # Any other id is text that the model made up.
         known = asked if described is not None and asked in described.known else None
-        tool = result.resource
         entry: dict[str, Any] = {
             "name": result.name,
             "resource": known if tool is None else tool.id,
