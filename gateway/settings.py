@@ -41,7 +41,7 @@ class UpstreamSettings(Section):
     pass_bearer: bool = False  # forward the client's own Authorization; our key is then x-context-key
     account_headers: bool = False  # clients get x-ratelimit-*, openai-organization and openai-project
     timeouts: TimeoutSettings = TimeoutSettings()
-    retries: int = Field(2, ge=0, le=10)
+    retries: int | None = Field(None, ge=0, le=10)  # absent: none, but 2 in later turns of a stream
     tools: bool = True
     system_anywhere: bool | None = None
     developer: bool | None = None

@@ -15,7 +15,7 @@ from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Upstream
 from gateway.edge.access import get_caller
 from gateway.edge.health import SnapshotSource
-from gateway.errors import UnknownAlias, UpstreamError
+from gateway.errors import ModelNotFound, UpstreamError
 from gateway.scopes.scope import find_own_model
 
 DEADLINE_SECONDS = 2.0  # for all upstreams together, since they are called concurrently
@@ -67,9 +67,7 @@ class ModelsEndpoint:
         models = await self._refresh()
         cards = {card["id"]: card for card in self._list_usable(models, get_caller(request).principal)}
         if wanted not in cards:
-            unknown = UnknownAlias("model", wanted, cards, param="model")
-            unknown.status = 404
-            raise unknown
+            raise ModelNotFound(wanted, cards)
         return JSONResponse(cards[wanted], headers=build_degraded_headers(models))
 
     def _list_usable(self, models: CachedModels, principal: Principal) -> tuple[Card, ...]:

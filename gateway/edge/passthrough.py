@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from starlette.types import Receive, Scope, Send
 
 from gateway.domain.principal import UNLIMITED
-from gateway.domain.upstream import UpstreamAnswer, UpstreamReply, UpstreamRequest, is_event_stream, read_media_type
+from gateway.domain.upstream import (
+    UpstreamAnswer,
+    UpstreamReply,
+    UpstreamRequest,
+    is_event_stream,
+    read_media_type,
+    refuses_key,
+)
 from gateway.edge.access import Caller
 from gateway.edge.errors import BrokenResponse, render_error_event
 from gateway.edge.limits import RateLimiter
@@ -163,7 +170,7 @@ def build_meter(caller: Caller, request: UpstreamRequest, reply: UpstreamReply) 
 def check_reply(answer: UpstreamAnswer) -> None:
     """Raise for a reply that must not reach the client."""
     upstream, reply = answer.upstream, answer.reply
-    if reply.status in (401, 403) and not upstream.passes_bearer:
+    if refuses_key(upstream, reply):
         raise UpstreamAuth(f"Upstream {upstream.name!r} rejected the gateway's key (HTTP {reply.status}).")
     if read_media_type(reply) == "text/html":
         raise UpstreamInvalid(f"Upstream {upstream.name!r} returned an HTML page.")

@@ -31,6 +31,7 @@ OWN_HEADERS: Final = frozenset(
 )
 ACCOUNT_HEADERS: Final = frozenset({"openai-organization", "openai-project"})
 ACCOUNT_LIMITS: Final = "x-ratelimit-"
+ACCOUNT_NAME: Final = re.compile(rb"\b(?:sk|org|proj)[-_][A-Za-z0-9_-]{8,}")  # a key, an organization, a project
 
 
 class RequestHeadWriter:
@@ -75,6 +76,23 @@ class RequestHeadWriter:
         return opening
 
 
+class MaskedRefusal(UpstreamReply):
+    """Why a request was refused, without the names of the account that it was refused to."""
+
+    def __init__(self, reply: OpenAIReply) -> None:
+        self.status, self.headers = reply.status, reply.headers
+        self._reply = reply
+
+    async def read(self) -> bytes:
+        return await self.read_all()  # a name could be cut in two
+
+    async def read_all(self) -> bytes:
+        return ACCOUNT_NAME.sub(b"[hidden]", await self._reply.read_all())
+
+    async def close(self) -> None:
+        await self._reply.close()
+
+
 class OpenAIUpstream:
     """A pooled HTTP/1.1 client for one endpoint and one account."""
 
@@ -111,14 +129,15 @@ class OpenAIUpstream:
         except NoReplyFault as fault:
             raise self._build_unreachable("closed the connection without an answer") from fault
 
-    def _check(self, reply: OpenAIReply) -> OpenAIReply:
+    def _check(self, reply: OpenAIReply) -> UpstreamReply:
         """The reply without what clients must not see; raises UpstreamInvalid if it cannot be used."""
         if fault := find_fault(reply):
             reply.drop()
             raise errors.UpstreamInvalid(f"Upstream {self.name!r} answered with {fault}.")
-        if not self._shows_account:
-            reply.headers = hide_account(reply.headers)
-        return reply
+        if self._shows_account:
+            return reply
+        reply.headers = hide_account(reply.headers)
+        return MaskedRefusal(reply) if reply.status == 403 and not self.passes_bearer else reply
 
     async def list_models(self) -> list[dict[str, Any]]:
         try:

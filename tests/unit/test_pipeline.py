@@ -18,7 +18,7 @@ from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
-from gateway.errors import InvalidRequest, StoreError, UnknownAlias
+from gateway.errors import InvalidRequest, ModelNotFound, StoreError
 from gateway.injection.blocks import compute_block_tag
 from gateway.pipeline import Pipeline, PreparedRequest
 from gateway.resources.registry import load_registry
@@ -285,9 +285,9 @@ async def test_a_json_answer_is_one_text(walker: Walker, kind: str, expected: bo
 
 
 async def test_a_model_that_no_route_serves_is_unknown(walker: Walker) -> None:
-    with pytest.raises(UnknownAlias) as caught:
+    with pytest.raises(ModelNotFound) as caught:
         await walker.prepare(body=BODY | {"model": "x"})
-    assert (caught.value.code, caught.value.param) == ("unknown_model", "model")
+    assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
 
 
 HISTORY = BODY | {
