@@ -103,8 +103,8 @@ class Upstream(Protocol):
         """
         ...
 
-    async def list_models(self) -> list[dict[str, Any]]:
-        """The model cards it lists; raises UpstreamError when it cannot list them."""
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
+        """The model cards it lists, to the client's own bearer if it passes that; raises UpstreamError if it cannot."""
         ...
 
     async def close(self) -> None:

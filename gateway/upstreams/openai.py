@@ -40,7 +40,8 @@ class RequestHeadWriter:
     def __init__(self, endpoint: Endpoint, settings: UpstreamSettings) -> None:
         self._endpoint = endpoint
         self._fixed = build_fixed_headers(endpoint, settings)
-        self._excluded = OWN_HEADERS | self._fixed.keys()
+        # A client's organization and project belong to its own key.
+        self._excluded = OWN_HEADERS | self._fixed.keys() | (frozenset() if settings.pass_bearer else ACCOUNT_HEADERS)
         self._passes_bearer = settings.pass_bearer
         self._openings: dict[tuple[str, str], bytes] = {}
         self._write_cached = lru_cache(MAX_FORWARDED)(self._write_forwarded)
@@ -71,7 +72,7 @@ class RequestHeadWriter:
         if opening is None:
             lines = [f"{method} {build_target(self._endpoint, path)} HTTP/1.1\r\n"]
             opening = encode_lines(lines + [f"{name}: {value}\r\n" for name, value in self._fixed.items()])
-            if len(self._openings) < MAX_OPENINGS:
+            if len(self._openings) < MAX_OPENINGS and "?" not in path:
                 self._openings[method, path] = opening
         return opening
 
@@ -139,10 +140,10 @@ class OpenAIUpstream:
         reply.headers = hide_account(reply.headers)
         return MaskedRefusal(reply) if reply.status == 403 and not self.passes_bearer else reply
 
-    async def list_models(self) -> list[dict[str, Any]]:
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         try:
             async with asyncio.timeout(MODELS_SECONDS):
-                reply = await self.send(UpstreamRequest("/models", b"", method="GET"))
+                reply = await self.send(UpstreamRequest("/models", b"", method="GET", bearer=bearer))
                 try:
                     body = await reply.read_all()
                 finally:
@@ -205,8 +206,11 @@ def build_fixed_headers(endpoint: Endpoint, settings: UpstreamSettings) -> dict[
 
 
 def build_target(endpoint: Endpoint, path: str) -> str:
-    """The request target below the base URL; both may have a query."""
+    """The request target below the base URL; both may have a query, and what the base URL says wins."""
     path, _, query = path.partition("?")
+    if endpoint.query and query:
+        configured = {one.partition("=")[0] for one in endpoint.query.split("&")}
+        query = "&".join(one for one in query.split("&") if one.partition("=")[0] not in configured)
     queries = "&".join(part for part in (endpoint.query, query) if part)
     target = endpoint.path + path + (f"?{queries}" if queries else "")
     if not REQUEST_TARGET.fullmatch(target):

@@ -64,8 +64,8 @@ class Routes:
         }
         self._retries = {name: upstream.retries for name, upstream in settings.upstreams.items()}
         self._connect_seconds = {name: upstream.timeouts.connect for name, upstream in settings.upstreams.items()}
-        usable = {name: up for name, up in upstreams.items() if settings.upstreams[name].enabled}
-        self._table = [self._make_route(route, settings, usable) for route in settings.routes]
+        self._usable = {name: up for name, up in upstreams.items() if settings.upstreams[name].enabled}
+        self._table = [self._make_route(route, settings, self._usable) for route in settings.routes]
         self._match_cached = lru_cache(CACHED_MODELS)(self._match)
 
     @staticmethod
@@ -78,6 +78,12 @@ class Routes:
     def get_candidates(self, model: str) -> tuple[Upstream, ...]:
         """The upstreams that may serve a model, best first; raises ModelNotFound or UpstreamDisabled."""
         return self._match_cached(model) if len(model) <= CACHED_NAME_LENGTH else self._match(model)
+
+    def get_named(self, name: str) -> tuple[Upstream, ...]:
+        """The upstream of that name; raises UpstreamDisabled."""
+        if name not in self._usable:
+            raise errors.UpstreamDisabled(f"The upstream {name!r} is disabled: its api_key is empty.")
+        return (self._usable[name],)
 
     async def send(self, candidates: Sequence[Upstream], request: UpstreamRequest) -> UpstreamAnswer:
         """The first usable reply and who gave it; when all fail, the last failure as it is."""
@@ -161,7 +167,7 @@ class ChatSender:
         """One turn; what identifies a single call goes with the first only."""
         headers = self.forwarded.first if first else self.forwarded.later
         request = UpstreamRequest(
-            CHAT_PATH,
+            CHAT_PATH if not self.forwarded.query else f"{CHAT_PATH}?{self.forwarded.query}",
             body,
             headers,
             self.stream,

@@ -60,7 +60,7 @@ class Silent:
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         raise AssertionError
 
-    async def list_models(self) -> list[dict[str, Any]]:
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         return []
 
     async def close(self) -> None: ...

@@ -42,7 +42,7 @@ class FakeUpstream:
         self.dead = self.silent = False
         self.asked = 0
 
-    async def list_models(self) -> list[dict[str, Any]]:
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         self.asked += 1
         if self.silent:
             await asyncio.sleep(60)

@@ -63,7 +63,7 @@ class FakeUpstream:
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         raise AssertionError
 
-    async def list_models(self) -> list[dict[str, Any]]:
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         raise AssertionError
 
     async def close(self) -> None: ...
@@ -114,7 +114,7 @@ class Relay:
             self.sent.append(message)
 
         limits = LimitSettings(reply_bytes=100)
-        rights = PassthroughRights(FixedPolicies(), ())
+        rights = PassthroughRights(FixedPolicies())
         await PassthroughEndpoint(self.routes, PassthroughPaths(), RateLimiter(MemoryEphemeralStore()), limits, rights)(
             scope, receive, send
         )

@@ -48,7 +48,7 @@ class Scripted:
             raise outcome
         return outcome
 
-    async def list_models(self) -> list[dict[str, Any]]:
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         return []
 
     async def close(self) -> None:
