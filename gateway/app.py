@@ -23,10 +23,10 @@ from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimin
 from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.upstream import Upstream
-from gateway.edge.access import AccessControl, HostCheck
+from gateway.edge.access import AccessControl
 from gateway.edge.app import EdgeApp
 from gateway.edge.auth import Authenticator, Freshness
-from gateway.edge.background_rules import BackgroundRules, BodyRules
+from gateway.edge.background_rules import BodyRules
 from gateway.edge.chat import ChatEndpoint
 from gateway.edge.cors import AllowedOrigins, CorsEndpoint, CorsMiddleware
 from gateway.edge.health import HealthEndpoint
@@ -38,7 +38,7 @@ from gateway.edge.models import ModelsEndpoint
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
 from gateway.edge.passthrough_rights import PassthroughRights
 from gateway.edge.recorder import RequestRecorder
-from gateway.edge.request import PASSED_UP, DirectEndpoint
+from gateway.edge.request import DirectEndpoint
 from gateway.edge.site import build_site
 from gateway.errors import StoreError
 from gateway.extraction.extract import DocumentCache
@@ -120,9 +120,7 @@ class Gateway:
     def __post_init__(self) -> None:
         fresh = Freshness(self.settings.auth.stale_seconds, lambda: self.policies.contact)
         self.auth = Authenticator(self.settings.auth, loopback=is_loopback(self.settings.listen.host), fresh=fresh)
-        passed_up = {**PASSED_UP} | {name.encode(): name for name in self.settings.forward_headers}
-        hosts = HostCheck(self.settings.hosts, self.settings.cors.origins)
-        self.access = AccessControl(hosts, self.auth, passed_up)
+        self.access = AccessControl.from_settings(self.settings, self.auth)
         self.limiter = RateLimiter(self.store)
         self.recorder = RequestRecorder(self.metrics, self.log if self.settings.log.exchanges else None)
 
@@ -252,14 +250,12 @@ class Gateway:
             ),
             management=LazyManagementApp(self.build_management),
         )
-        background = BackgroundRules(self.settings.background) if self.settings.background else None
-        bodies = BodyRules(limits.body_bytes, background)
-        chat: DirectEndpoint = ChatEndpoint(
-            self.access, self.pipeline, self.policies, self.limiter, metrics, self.recorder, bodies
-        )
+        bodies, limiter = BodyRules.from_settings(self.settings), self.limiter
+        chat: DirectEndpoint
+        chat = ChatEndpoint(self.access, self.pipeline, self.policies, limiter, metrics, self.recorder, bodies)
         served: ASGIApp = site
-        if self.settings.cors.origins:
-            origins = AllowedOrigins(self.settings.cors.origins)
+        if names := self.settings.cors.origins:
+            origins = AllowedOrigins(names)
             chat, served = CorsEndpoint(chat, origins, self.access), CorsMiddleware(site, origins, self.access)
         return EdgeApp(chat, served, metrics, self.recorder)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from typing import Self
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -12,6 +13,7 @@ from gateway.edge.auth import Authenticator
 from gateway.edge.outcomes import get_outcome
 from gateway.edge.request import PASSED_UP, RequestHead, read_head
 from gateway.errors import ForbiddenHost, GatewayError, InvalidRequest
+from gateway.settings import Settings
 
 REMEMBERED = 1024  # verdicts kept; clients could otherwise fill the memory with made-up names
 
@@ -95,6 +97,11 @@ class AccessControl:
     hosts: HostCheck
     auth: Authenticator
     passed_up: Mapping[bytes, str] = field(default_factory=lambda: PASSED_UP)  # headers that go upstream
+
+    @classmethod
+    def from_settings(cls, settings: Settings, auth: Authenticator) -> Self:
+        further = {name.encode(): name for name in settings.forward_headers}
+        return cls(HostCheck(settings.hosts, settings.cors.origins), auth, {**PASSED_UP, **further})
 
     def check_host(self, head: RequestHead) -> None:
         """Raise unless the request names an accepted Host; whether callers need a key may change at any time."""

@@ -2,32 +2,32 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from gateway.edge.request import HeaderLines
-from gateway.settings import BackgroundRuleSettings
+from gateway.settings import BackgroundRuleSettings, Settings
 
 INJECT = b"x-context-inject"
 OFF = (INJECT, b"off")
 
 
-class _SentMessage(msgspec.Struct):
+class _AskedMessage(msgspec.Struct):
     role: Any = None
     content: Any = None
 
 
-class _SentContext(msgspec.Struct):
+class _AskedContext(msgspec.Struct):
     inject: Any = None
 
 
-class _SentChat(msgspec.Struct):
-    messages: list[_SentMessage] = []
-    context: _SentContext | None = None
+class _AskedChat(msgspec.Struct):
+    messages: list[_AskedMessage] = []
+    context: _AskedContext | None = None
 
 
-_decode = msgspec.json.Decoder(_SentChat).decode
+_decode = msgspec.json.Decoder(_AskedChat).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,11 @@ class BodyRules:
     max_bytes: int
     background: BackgroundRules | None = None
 
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        rules = BackgroundRules(settings.background) if settings.background else None
+        return cls(settings.limits.body_bytes, rules)
+
 
 def matches_header(rule: BackgroundRuleSettings, headers: HeaderLines) -> bool:
     assert rule.header is not None
@@ -77,7 +82,7 @@ def matches_text(rule: BackgroundRuleSettings, text: str) -> bool:
     return rule.contains is not None and rule.contains in text
 
 
-def read_last_user_text(messages: Sequence[_SentMessage]) -> str:
+def read_last_user_text(messages: Sequence[_AskedMessage]) -> str:
     """The text of the last user message, without leading space; of parts, all text parts."""
     last = next((one for one in reversed(messages) if one.role == "user"), None)
     content = None if last is None else last.content

@@ -168,10 +168,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._accept(self.endpoint, target)
 
     def _find_target(self) -> DirectTarget | None:
-        """What the request target says if it leads to the direct endpoint."""
-        if self.endpoint is None:
-            return None
-        path = self.endpoint.path
+        path = "" if self.endpoint is None else self.endpoint.path
         return PLAIN_TARGET if self.url == path.encode() else find_target(self.url, path)
 
     def _stop_taking(self) -> None:

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway import errors
 from gateway.domain.name_pattern import matches_pattern
