@@ -4,7 +4,16 @@ import ipaddress
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from gateway.domain.agent import MAX_DEPTH, MAX_NEIGHBOURS, Placement
 from gateway.domain.principal import Role
@@ -12,6 +21,25 @@ from gateway.domain.principal import Role
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 # `${NAME:-}` with an unset variable counts as absent.
 OptionalText = Annotated[str | None, BeforeValidator(lambda value: None if value == "" else value)]
+
+
+# Headers that are never the client's to send upstream: keys, framing, and what others write.
+NEVER_FORWARDED = frozenset(
+    {"accept-encoding", "api-key", "authorization", "connection", "content-encoding", "content-length", "cookie"}
+    | {"expect", "forwarded", "host", "idempotency-key", "keep-alive", "origin", "openai-organization"}
+    | {"openai-project", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "x-api-key"}
+)
+
+
+def check_forwarded_name(name: str) -> str:
+    """The lower-case name of a header that may be forwarded."""
+    name = name.lower()
+    if name in NEVER_FORWARDED or name.startswith(("x-context-", "x-forwarded-")):
+        raise ValueError(f"the header {name} is never forwarded")
+    return name
+
+
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$"), AfterValidator(check_forwarded_name)]
 
 
 class Section(BaseModel):
@@ -41,7 +69,7 @@ class UpstreamSettings(Section):
     pass_bearer: bool = False  # forward the client's own Authorization; our key is then x-context-key
     account_headers: bool = False  # clients get x-ratelimit-*, openai-organization and openai-project
     timeouts: TimeoutSettings = TimeoutSettings()
-    retries: int = Field(2, ge=0, le=10)
+    retries: int | None = Field(None, ge=0, le=10)  # absent: none, but 2 in later turns of a stream
     tools: bool = True
     system_anywhere: bool | None = None
     developer: bool | None = None
@@ -101,6 +129,49 @@ class KeySettings(Section):
 class AuthSettings(Section):
     keys: list[KeySettings] = []
     stale_seconds: Seconds = 300  # how long stored keys stay valid without contact to the store
+
+
+class PassthroughSettings(Section):
+    """A further path to pass through."""
+
+    path: str
+    upstream: str | None = None  # absent: the one that serves the model in the body
+    keys: list[str] | None = None  # names of the keys that may use it; absent: all
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_path(cls, given: object) -> object:
+        return {"path": given} if isinstance(given, str) else given
+
+
+class CorsSettings(Section):
+    origins: list[str] = []  # such as https://app.example.com
+
+    @field_validator("origins")
+    @classmethod
+    def _check_origins(cls, value: list[str]) -> list[str]:
+        for origin in value:
+            parts = urlsplit(origin)
+            if parts.scheme not in ("http", "https") or f"{parts.scheme}://{parts.netloc}" != origin or "*" in origin:
+                raise ValueError("each origin must have the form https://app.example.com, without a path or a star")
+        return value
+
+
+class BackgroundRuleSettings(Section):
+    """What tells a request of an interface's background work: one of `prefix`, `contains` and `header`."""
+
+    prefix: OptionalText = None  # that the last user text begins with
+    contains: OptionalText = None
+    header: OptionalText = None
+    value: OptionalText = None  # of that header; absent: any
+
+    @model_validator(mode="after")
+    def _check_one(self) -> "BackgroundRuleSettings":
+        if sum(one is not None for one in (self.prefix, self.contains, self.header)) != 1:
+            raise ValueError("a rule needs exactly one of prefix, contains and header")
+        if self.value is not None and self.header is None:
+            raise ValueError("value belongs to header")
+        return self
 
 
 class DefaultSettings(Section):
@@ -293,7 +364,10 @@ class Settings(Section):
     defaults: DefaultSettings = DefaultSettings()
     limits: LimitSettings = LimitSettings()
     hosts: list[str] = []  # additional accepted Host names
-    passthrough: list[str] = []  # additional paths below /v1 that are passed through
+    passthrough: list[PassthroughSettings] = []  # additional paths below /v1 that are passed through
+    forward_headers: list[HeaderName] = []  # of clients, that go upstream in addition to the usual ones
+    cors: CorsSettings = CorsSettings()
+    background: list[BackgroundRuleSettings] = []  # requests that go without context
     links: LinkSettings = LinkSettings()
     documents: DocumentSettings = DocumentSettings()
     resources: ResourceSettings = ResourceSettings()

@@ -16,6 +16,13 @@ class Placement(StrEnum):
     TURN_USER = "turn_user"
 
 
+class TextJoin(StrEnum):
+    """Which texts of an answer in several turns the client sees."""
+
+    ALL = "all"  # of every turn, with a blank line between them
+    LAST = "last"
+
+
 class ToolPermission(StrEnum):
     """Whether the gateway may run the tools of MCP servers and HTTP endpoints; its own two are not affected."""
 
@@ -201,6 +208,7 @@ class Agent:
     tools: ToolFilter = ToolFilter()
     client_tools: ClientToolLimit = ClientToolLimit()
     tool_expansion: int = 0  # further searches with results of tools in one exchange
+    join: TextJoin = TextJoin.ALL
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ class ForwardedHeaders(msgspec.Struct, frozen=True):
     first: HeaderPairs = ()
     later: HeaderPairs = ()  # without the Idempotency-Key, which stands for one call only
     bearer: str | None = None  # the client's own, for upstreams that pass it through
+    query: str = ""  # of the request's target
 
 
 NOTHING_FORWARDED = ForwardedHeaders()

@@ -66,6 +66,7 @@ class AgentCompiler:
             tools=ToolFilter(tuple(shape.tools.allow), tuple(shape.tools.deny)),
             client_tools=ClientToolLimit(shape.client_tools.narrow, tuple(shape.client_tools.keep)),
             tool_expansion=shape.tool_expansion,
+            join=shape.join,
         )
 
     def compile_prompt(self, entry: PolicyEntry) -> Prompt | None:

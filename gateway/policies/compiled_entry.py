@@ -24,7 +24,7 @@ HASHED_FIELDS = tuple((HASHED_NAMES.get(field.name, field.name), field.name) for
 
 # … nor when one is added: these count only where they say something.
 LATER_FIELDS = frozenset(
-    {"tool_permission", "retain", "expansion", "enabled", "sticky", "tools", "client_tools", "tool_expansion"}
+    {"tool_permission", "retain", "expansion", "enabled", "sticky", "tools", "client_tools", "tool_expansion", "join"}
 )
 
 
