@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.background import BackgroundJobs
 from gateway.builder.context_builder import ContextBuilder
 from gateway.collectors.contexts import build_merge
-from gateway.collectors.semantic import SemanticCollector
+from gateway.collectors.registry import CollectorParts, get_option_models, load_collectors, open_collectors
 from gateway.control.key_history import CLOSER, has_had_keys, remember_keys
 from gateway.control.key_shape import KIND as KEYS
 from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
@@ -134,12 +134,14 @@ class Gateway:
     @classmethod
     async def _build(cls, settings: Settings, stores: Stores, timings: ConversationTimings) -> Gateway:
         store = MonitoredStore(stores.ephemeral)
-        registry = load_type_registry(settings)
+        registry, classes = load_type_registry(settings), load_collectors(settings.collectors)
         threads, extractor = FairThreads("work"), Extractor(settings.documents)
         links = LinkCache(store, settings.links, fetch=make_guarded_fetch(settings.links, extractor))
         materials = PolicyMaterials(DocumentCache(settings.documents), links)
         policies = PolicyRepository(
-            PolicySource(Path(settings.policies), registry, materials), stores.records, quotas=settings.quotas
+            PolicySource(Path(settings.policies), registry, materials, get_option_models(classes)),
+            stores.records,
+            quotas=settings.quotas,
         )
         # Before they are read: what is saved meanwhile differs from this, and is noticed.
         loaded = await asyncio.to_thread(compute_fingerprint, Path(settings.policies))
@@ -153,10 +155,12 @@ class Gateway:
             semantic = SemanticService(
                 settings.semantic, lambda: open_vectors(settings.store), settings.store, threads=threads
             )
-        collector = SemanticCollector(semantic) if semantic is not None else None
+        collectors = open_collectors(classes.values(), CollectorParts(semantic), settings.collectors)
         memory = MemoryBudget(settings.limits.cache_bytes)
+        # Never less than a search may take by its own setting.
+        waiting = max(settings.limits.collect_milliseconds, settings.semantic.milliseconds) / 1000
         budget = settings.defaults.budget
-        builder = ContextBuilder(counter, build_merge(registry), secret, budget, collector, memory, threads)
+        builder = ContextBuilder(counter, build_merge(registry), secret, budget, collectors, memory, threads, waiting)
         hidden_turns = HiddenTurns(store, timings.hidden_turns)
         receipts = await open_receipts(settings.store)
         recorder = build_recorder(settings, receipts) if settings.receipts.enabled else None
@@ -353,7 +357,8 @@ def check_policies(settings: Settings) -> Snapshot:
     """The snapshot that the policies give; raises Faults. Links stay unfetched."""
     links = LinkCache(MemoryEphemeralStore(), settings.links)
     materials = PolicyMaterials(DocumentCache(settings.documents), links)
-    return load_policies(Path(settings.policies), load_type_registry(settings), materials, 1)
+    options = get_option_models(load_collectors(settings.collectors))
+    return load_policies(Path(settings.policies), load_type_registry(settings), materials, 1, options)
 
 
 async def load_policies_and_links(policies: PolicyRepository, links: LinkCache) -> None:

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from gateway.domain.agent import Placement
+from gateway.domain.agent import CollectorSettings, Placement
 from gateway.domain.principal import Role
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -114,6 +114,7 @@ class LimitSettings(Section):
     header_bytes: int = Field(64 * 1024, gt=0)
     reply_bytes: int = Field(64 * 1024 * 1024, gt=0)
     cache_bytes: int = Field(64 * 1024 * 1024, ge=0)  # for the blocks of scopes and questions, per process
+    collect_milliseconds: Annotated[int, Field(gt=0, le=60_000)] = 200  # how long a request waits for its collectors
     header_seconds: Seconds = 10  # to receive all request headers
     body_seconds: Seconds = 30  # to receive a whole request body
     write_seconds: Seconds = 30  # a client that reads nothing for so long is dropped
@@ -239,6 +240,22 @@ class SessionStoreSettings(Section):
     days: float = Field(30, gt=0, le=3650)  # without any use, after which a session ends
 
 
+class CollectorLevel(BaseModel):
+    """What is said about one collector; further keys are its own limits and settings, which it checks itself."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
+
+    enabled: bool | None = None  # absent: yes
+    priority: int | None = None  # a lower number comes first; absent: its own
+
+    def to_settings(self) -> CollectorSettings:
+        return CollectorSettings(self.enabled, self.priority, dict(self.__pydantic_extra__ or {}))
+
+
+class CollectorSection(CollectorLevel):
+    workspaces: dict[str, CollectorLevel] = {}  # where it differs for one of them
+
+
 class ResourceSettings(Section):
     exclude: list[str] = []  # resource types that policies may not use
 
@@ -260,6 +277,7 @@ class Settings(Section):
     links: LinkSettings = LinkSettings()
     documents: DocumentSettings = DocumentSettings()
     resources: ResourceSettings = ResourceSettings()
+    collectors: dict[str, CollectorSection] = {}  # by name
     versions: VersionSettings = VersionSettings()
     quotas: QuotaSettings = QuotaSettings()
     receipts: ReceiptSettings = ReceiptSettings()

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Raw
 
@@ -15,20 +15,22 @@ from gateway.builder.scope_context import (
     make_scope_key,
     personalize,
     weigh_context,
+    weigh_findings,
     weigh_question,
     weigh_scope,
 )
 from gateway.collectors.contexts import Merge, collect_contexts
 from gateway.collectors.effective import reduce_scope
-from gateway.collectors.semantic import SemanticCollector
-from gateway.domain.agent import SelectionSettings
+from gateway.collectors.guard import run_collectors
+from gateway.collectors.registry import AppliedCollector, CollectorRegistry
+from gateway.domain.collector import CollectorOrder, CollectorOutcome, Findings
 from gateway.domain.effective_scope import EffectiveScope
 from gateway.domain.exchange import Exchange
 from gateway.domain.injection import Injection, OwnTools
 from gateway.domain.lru import HitCounter
 from gateway.domain.memory_budget import CachePartition, MemoryBudget, SharedValue
 from gateway.domain.scope import Scope
-from gateway.domain.search import Query, SearchResult
+from gateway.domain.search import Query, Question
 from gateway.domain.snapshot import Snapshot
 from gateway.fair_queue import FairThreads
 from gateway.injection.blocks import add_items, compute_block_tag, entry_cost, render, render_stable
@@ -76,6 +78,14 @@ class ContextTerms:
         return (self.tokenizer, self.tools and self.tools.names, self.budget, self.scope)
 
 
+class Inquiry(NamedTuple):
+    """What a request asks, and the key of what is the same for all who ask it."""
+
+    question: Question | None
+    query: Query
+    key: CacheKey
+
+
 @dataclass(frozen=True, slots=True)
 class ContextBuilder:
     """Builds injections off the event loop and caches them as long as their snapshot is used."""
@@ -84,9 +94,10 @@ class ContextBuilder:
     merge: Merge
     secret: bytes
     default_budget: int
-    semantic: SemanticCollector | None = None  # None: semantic resources are only offered through the tools
+    collectors: CollectorRegistry = field(default_factory=CollectorRegistry)
     memory: MemoryBudget = field(default_factory=MemoryBudget)
     threads: FairThreads = field(default_factory=lambda: FairThreads("builder"))
+    seconds: float = 0.2  # that a request waits for its collectors
     lookups: HitCounter = field(default_factory=HitCounter)  # hits and misses of cached selections
     _running: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)  # what several callers may wait for
 
@@ -95,8 +106,8 @@ class ContextBuilder:
         partition = self._open_partition(order)
         known = await self._open_scope(order, partition)
         asked = order.scope.request
-        if self.semantic is not None and known.context.searchable and asked.inject:
-            injection = await self._search(order, partition, known, self.semantic)
+        if known.collectors.applied and asked.inject:
+            injection = await self._collect(order, partition, known)
         else:
             injection = known.injection
         if asked.items and asked.inject and order.scope.takes_part:
@@ -124,7 +135,8 @@ class ContextBuilder:
         context: ScopeContext = shared.value
         instructions = escape_json(scope.agent.instructions) if scope.agent is not None else b""
         injection = personalize(context.injection, sources, instructions)
-        known = KnownScope(shared, context, sources, instructions, injection)
+        collectors = self.collectors.choose(order.workspace, scope, snapshot, context.searchable)
+        known = KnownScope(shared, context, sources, instructions, injection, collectors)
         partition.put(key, known, weigh_scope(instructions, terms.scope.include, terms.scope.exclude), shared)
         return known
 
@@ -148,47 +160,93 @@ class ContextBuilder:
         tag, count = self._tag(workspace), self._counting(asked.tokenizer)
         terms = SelectionTerms(asked.budget, asked.tools is not None, Pricing(entry_cost(count)))
         fills = fill_scope(proposal, terms)
-        selection = select(proposal, terms, None, fills)
+        selection = select(proposal, terms, (), fills)
         stable = render_stable(selection, asked.tools or PLAIN_TOOLS, tag, count)
         searchable = proposal.searchable
         injection = render(selection, stable, searchable, tag, count)
         return ScopeContext(proposal, terms, searchable, fills, stable, injection)
 
-    async def _search(
-        self, order: ContextOrder, partition: CachePartition, known: KnownScope, semantic: SemanticCollector
-    ) -> Injection:
-        """The injection with what is relevant to the question."""
+    async def _collect(self, order: ContextOrder, partition: CachePartition, known: KnownScope) -> Injection:
+        """The injection with what collectors find for this request."""
         question = find_question(order.messages)
+        query = split_question(question) if question is not None else NO_QUERY
+        asked = Inquiry(question, query, make_query_key(known, query, order.scope))
+        if not known.collectors.shared:
+            outcomes = await self._run_collectors(order, partition, known, asked)
+            return known.personalize(await self._place(order, known.context, outcomes))
         if question is None:
             return known.injection
-        query, settings = split_question(question), order.scope.selection
-        key = make_query_key(known.context, query, settings)
-        found: Injection | None = partition.get(key)
+        found: Injection | None = partition.get(asked.key)
         self.lookups.count(found is not None)
         if found is None:
 
             async def search() -> Injection:
-                result = await semantic.collect(order.workspace, order.scope, query, known.context.searchable)
-                return await self._place(order, partition, known.shared, key, result)
+                outcomes = await self._run_collectors(order, partition, known, asked)
+                injection = await self._place(order, known.context, outcomes)
+                if all(one.findings.complete for one in outcomes):
+                    partition.put(asked.key, injection, weigh_question(injection), known.shared)
+                return injection
 
-            found = await self._run_once((partition, key), search)
+            found = await self._run_once((partition, asked.key), search)
         return known.personalize(found)
 
+    async def _run_collectors(
+        self, order: ContextOrder, partition: CachePartition, known: KnownScope, asked: Inquiry
+    ) -> tuple[CollectorOutcome, ...]:
+        """What the collectors of a scope find; what is the same for everyone is looked up once."""
+        everyone = known.collectors.shared
+
+        def collect(applied: AppliedCollector) -> Coroutine[Any, Any, Findings]:
+            asking = applied.collector.collect(self._make_order(order, known, asked, applied))
+            if everyone or not applied.collector.shared:
+                return asking
+            return self._collect_shared(partition, known, (applied.collector.name, asked.key), asking)
+
+        return await run_collectors(known.collectors.applied, collect, self.seconds)
+
+    async def _collect_shared(
+        self, partition: CachePartition, known: KnownScope, key: CacheKey, asking: Coroutine[Any, Any, Findings]
+    ) -> Findings:
+        """The findings that all who ask the same share, cached if they are complete."""
+        kept: Findings | None = partition.get(key)
+        self.lookups.count(kept is not None)
+        if kept is not None:
+            asking.close()
+            return kept
+        found = await asking
+        if found.complete:
+            partition.put(key, found, weigh_findings(found), known.shared)
+        return found
+
+    def _make_order(
+        self, order: ContextOrder, known: KnownScope, asked: Inquiry, applied: AppliedCollector
+    ) -> CollectorOrder:
+        principal, scope = order.exchange.principal, order.scope
+        return CollectorOrder(
+            workspace=order.workspace,
+            principal=principal,
+            readers=principal.readers(scope.request.user),
+            scope=scope,
+            snapshot=order.snapshot,
+            question=asked.question,
+            query=asked.query,
+            searchable=known.context.searchable,
+            options=applied.options,
+            room=known.context.fills.room,
+            seconds=self.seconds,
+        )
+
     async def _place(
-        self, order: ContextOrder, partition: CachePartition, shared: SharedValue, key: CacheKey, found: SearchResult
+        self, order: ContextOrder, context: ScopeContext, outcomes: tuple[CollectorOutcome, ...]
     ) -> Injection:
-        """The injection with what a search has found, cached if the search was complete."""
-        context: ScopeContext = shared.value
+        """The injection with what collectors have found."""
         tag, count = self._tag(order.workspace), self._counting(self.counter.family(order.model))
 
         def make() -> Injection:
-            selection = select(context.proposal, context.terms, found, context.fills)
+            selection = select(context.proposal, context.terms, outcomes, context.fills)
             return render(selection, context.stable, context.searchable, tag, count)
 
-        injection = await self._run(order.workspace, make)
-        if found.reason is None and not found.pending:
-            partition.put(key, injection, weigh_question(injection), shared)
-        return injection
+        return await self._run(order.workspace, make)
 
     async def _run(self, workspace: str, work: Callable[[], Result]) -> Result:
         """Some work of a workspace, off the event loop: counting tokens takes time."""
@@ -217,10 +275,13 @@ class ContextBuilder:
         return lambda text: counter.count(text, tokenizer)
 
 
-def make_query_key(context: ScopeContext, query: Query, settings: SelectionSettings) -> CacheKey:
+NO_QUERY = Query(())
+
+
+def make_query_key(known: KnownScope, query: Query, scope: Scope) -> CacheKey:
     """By what is searched for, not by the whole conversation: a question that stands alone is the same in each.
 
     A hash stands for the sentences: keys live as long as their snapshot, and texts of clients are not kept.
     """
     searched = hashlib.blake2b(repr(query.sentences).encode(), digest_size=16).digest()
-    return (context, searched, settings)
+    return (known.context, searched, scope.selection, known.collectors.key)

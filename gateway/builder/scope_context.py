@@ -12,7 +12,9 @@ from gateway.collectors.effective import (
     find_session_items,
     match_languages,
 )
+from gateway.collectors.registry import NO_COLLECTORS, ScopeCollectors
 from gateway.domain.candidate import Assignment
+from gateway.domain.collector import Findings
 from gateway.domain.injection import Injection, OwnTools
 from gateway.domain.memory_budget import SharedValue
 from gateway.domain.scope import Scope
@@ -28,6 +30,7 @@ CANDIDATE_BYTES = 140  # with its places in tuples
 OMISSION_BYTES = 60
 PLACED_BYTES = 220  # with its price
 CONTEXT_BYTES = 2_400  # of a context without candidates: the objects themselves, and their key
+REPORT_BYTES = 170  # of what is told about a collector
 SCOPE_BYTES = 1_000  # of a scope besides what it shares: its key, sources, selection and injection
 
 
@@ -52,6 +55,7 @@ class KnownScope:
     sources: tuple[Assignment, ...]
     instructions: bytes  # as the inside of a JSON string
     injection: Injection  # of a request without a search
+    collectors: ScopeCollectors = NO_COLLECTORS  # that have something to do for it
 
     def personalize(self, injection: Injection) -> Injection:
         """An injection that many share, with this scope's sources and instructions."""
@@ -113,12 +117,20 @@ def weigh_question(injection: Injection) -> int:
     return SCOPE_BYTES + weigh_selection(injection.selection) + texts
 
 
+def weigh_findings(found: Findings) -> int:
+    """The bytes that kept findings take: those of a search among resources, which many share."""
+    search = found.search
+    marks = () if search is None else (*search.picks, *search.scores, *search.pending)
+    return SCOPE_BYTES + PLACED_BYTES * len(marks) + sum(sys.getsizeof(one.text) for one in found.items)
+
+
 def weigh_selection(selection: Selection) -> int:
     placed = (*selection.stable, *selection.volatile)
     cut = sum(sys.getsizeof(one.text) for one in placed if one.truncated)
     left = (*selection.catalogue, *selection.dropped)
     scored = sum(one.candidate.score is not None for one in left)
-    return PLACED_BYTES * len(placed) + cut + OMISSION_BYTES * len(left) + CANDIDATE_BYTES * scored
+    told = REPORT_BYTES * len(selection.collectors)
+    return PLACED_BYTES * len(placed) + cut + OMISSION_BYTES * len(left) + CANDIDATE_BYTES * scored + told
 
 
 def weigh_blocks(injection: Injection) -> int:

@@ -1,7 +1,7 @@
 """Who answers: agents, the profiles they share, and prompts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
@@ -20,6 +20,22 @@ class Budget:
 
     total: int | None = None
     maximum: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorSettings:
+    """What one level (configuration, workspace, agent) says about a collector; None: what the next broader one says."""
+
+    enabled: bool | None = None
+    priority: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # limits and settings of its own
+
+    def override(self, broader: "CollectorSettings") -> "CollectorSettings":
+        return CollectorSettings(
+            broader.enabled if self.enabled is None else self.enabled,
+            broader.priority if self.priority is None else self.priority,
+            {**broader.options, **self.options},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +131,7 @@ class Agent:
     placement: Placement | None = None
     selection: SelectionSettings = SelectionSettings()
     max_turns: int | None = None
+    collectors: Mapping[str, CollectorSettings] = field(default_factory=dict)  # by name
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from gateway.domain.candidate import Assignment, Candidate
+from gateway.domain.collector import CollectorReport
 from gateway.domain.scope import RequestItem
 
 NOT_IN_SCOPE = frozenset({"language", "excluded", "overridden"})  # reasons to leave out what no budget would bring back
@@ -49,6 +50,7 @@ class Selection:
     budget: int = 0
     warnings: tuple[Notice, ...] = ()
     degraded: frozenset[str] = frozenset()
+    collectors: tuple[CollectorReport, ...] = ()  # on those that ran for it
 
     def attribute(self, candidate: Candidate) -> Candidate:
         """The candidate with the entity that brought it; candidates themselves serve every scope with its contexts."""

@@ -1,15 +1,24 @@
 """Compiles profiles, agents and prompts one by one; their references are checked when a set is assembled."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pydantic import BaseModel
 
-from gateway.domain.agent import Agent, Budget, ModelDefaults, Profile, Prompt, SelectionSettings
+from gateway.domain.agent import Agent, Budget, CollectorSettings, ModelDefaults, Profile, Prompt, SelectionSettings
 from gateway.errors import ALIAS_FAULT, Fault
 from gateway.policies.context_compiler import title_from_alias
 from gateway.policies.files import PolicyEntry
-from gateway.policies.shapes import AgentShape, ProfileShape, PromptShape, SamplingShape, find_alias_fault
+from gateway.policies.shapes import (
+    AgentShape,
+    CollectorShape,
+    ProfileShape,
+    PromptShape,
+    SamplingShape,
+    find_alias_fault,
+)
+from gateway.validation import format_suggestion
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -18,6 +27,7 @@ Model = TypeVar("Model", bound=BaseModel)
 class AgentCompiler:
     """Compiles entries into domain objects; faults are collected, not raised."""
 
+    collectors: Mapping[str, type[BaseModel]] | None = None  # their options by name; None: they are not checked
     faults: list[Fault] = field(default_factory=list)
 
     def compile_profile(self, entry: PolicyEntry) -> Profile | None:
@@ -37,6 +47,7 @@ class AgentCompiler:
         shape = self._validate(AgentShape, entry, find_alias_fault(entry.alias))
         if shape is None:
             return None
+        self.faults.extend(self._find_collector_faults(shape, entry))
         budget = shape.budget
         return Agent(
             alias=entry.alias,
@@ -52,6 +63,7 @@ class AgentCompiler:
             placement=shape.placement,
             selection=SelectionSettings.from_data(shape.selection.model_dump()),
             max_turns=shape.max_turns,
+            collectors={name: _make_collector_settings(one) for name, one in shape.collectors.items()},
         )
 
     def compile_prompt(self, entry: PolicyEntry) -> Prompt | None:
@@ -60,12 +72,26 @@ class AgentCompiler:
             return None
         return Prompt(entry.alias, shape.name or title_from_alias(entry.alias), shape.template, tuple(shape.contexts))
 
+    def _find_collector_faults(self, shape: AgentShape, entry: PolicyEntry) -> Iterator[Fault]:
+        if self.collectors is None:
+            return
+        for name, one in shape.collectors.items():
+            place = entry.location / "collectors" / name
+            if name not in self.collectors:
+                yield place.fault(f"no collector has this name{format_suggestion(name, self.collectors)}")
+                continue
+            yield from place.validate(self.collectors[name], dict(one.__pydantic_extra__ or {}))[1]
+
     def _validate(self, model: type[Model], entry: PolicyEntry, alias_fault: str | None) -> Model | None:
         if alias_fault:
             self.faults.append(entry.location.fault(alias_fault, ALIAS_FAULT))
         shape, faults = entry.location.validate(model, entry.data)
         self.faults.extend(faults)
         return shape
+
+
+def _make_collector_settings(shape: CollectorShape) -> CollectorSettings:
+    return CollectorSettings(shape.enabled, shape.priority, dict(shape.__pydantic_extra__ or {}))
 
 
 def _make_defaults(shape: SamplingShape) -> ModelDefaults:

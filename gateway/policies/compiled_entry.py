@@ -19,6 +19,7 @@ from gateway.policies.files import PolicyEntry
 
 COMPILED_KINDS = ("contexts", "profiles", "agents", "prompts")  # the kinds whose entries are compiled one by one
 HASHED_NAMES = {"conflict_key": "clash_key"}  # a snapshot's hash must not change when a field is renamed
+NEWER = frozenset({"collectors"})  # fields that earlier releases did not have
 HASHED_FIELDS = tuple((HASHED_NAMES.get(field.name, field.name), field.name) for field in fields(Resource))
 
 
@@ -72,14 +73,22 @@ def compile_entry(kind: str, entry: PolicyEntry, source: PolicySource, documents
     """Compile one entry."""
     if kind == "contexts":
         return _compile_context(entry, source, documents)
-    compiler = AgentCompiler()
+    compiler = AgentCompiler(source.collectors)
     compilers = {
         "profiles": compiler.compile_profile,
         "agents": compiler.compile_agent,
         "prompts": compiler.compile_prompt,
     }
     result: Profile | Agent | Prompt | None = compilers[kind](entry)
-    return CompiledEntry(entry, result, compute_digest(result), tuple(compiler.faults), reusable=not compiler.faults)
+    digest = compute_digest(_drop_unset(result))
+    return CompiledEntry(entry, result, digest, tuple(compiler.faults), reusable=not compiler.faults)
+
+
+def _drop_unset(result: Profile | Agent | Prompt | None) -> Any:
+    """What is hashed: without newer fields that say nothing, so that releases with and without them agree."""
+    if result is None:
+        return None
+    return {one.name: value for one in fields(result) if (value := getattr(result, one.name)) or one.name not in NEWER}
 
 
 def _compile_context(entry: PolicyEntry, source: PolicySource, documents: Mapping[str, str]) -> CompiledEntry:

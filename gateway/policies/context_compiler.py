@@ -6,6 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel
+
 from gateway.domain.context import Context
 from gateway.domain.material import BlobMaterial, FileMaterial, LinkMaterial
 from gateway.domain.resource import Mode, Resource, ResourceKind
@@ -28,6 +30,7 @@ class PolicySource:
     directory: Path
     types: ResourceRegistry
     materials: Materials
+    collectors: Mapping[str, type[BaseModel]] | None = None  # options by name; None: they are not checked
 
 
 TextMaterial = BlobMaterial | LinkMaterial

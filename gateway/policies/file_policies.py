@@ -1,8 +1,11 @@
 """Compiles a directory of policy files, or lists everything that is wrong with it."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults
@@ -25,9 +28,15 @@ class FilePolicies:
     documents: dict[str, str]  # SHA-256 → text
 
 
-def load_policies(directory: Path, registry: ResourceRegistry, materials: Materials, generation: int) -> Snapshot:
+def load_policies(
+    directory: Path,
+    registry: ResourceRegistry,
+    materials: Materials,
+    generation: int,
+    collectors: Mapping[str, type[BaseModel]] | None = None,
+) -> Snapshot:
     """Read, validate and compile all policy files below a directory; raises Faults with every fault found."""
-    files = FilePolicyReader(PolicySource(directory, registry, materials)).read()
+    files = FilePolicyReader(PolicySource(directory, registry, materials, collectors)).read()
     return assemble(files.policies, generation, time.time())
 
 

@@ -118,6 +118,15 @@ class ThresholdsShape(Shape):
     top_n: Whole | None = Field(None, ge=0)
 
 
+class CollectorShape(BaseModel):
+    """What an agent says about a collector; further keys are the collector's own, checked against its options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    enabled: StrictBool | None = None
+    priority: Whole | None = None
+
+
 class SelectionShape(ThresholdsShape):
     preset: Literal["conservative", "normal", "aggressive"] | None = None
     kinds: dict[Literal["reference", "tool"], ThresholdsShape] = {}
@@ -183,6 +192,7 @@ class AgentShape(SamplingShape):
     profile: str | None = None
     inject: StrictBool | None = None
     selection: SelectionShape = Field(default_factory=SelectionShape)
+    collectors: dict[Text, CollectorShape] = Field(default_factory=dict)
     max_turns: Whole | None = Field(None, ge=1, le=50)
 
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gateway.domain.candidate import Assignment, Candidate
+from gateway.domain.collector import CollectorOutcome, CollectorReport
 from gateway.domain.resource import Mode
 from gateway.domain.scope import Scope
 from gateway.domain.search import SearchResult
 from gateway.domain.selection import Notice, Omission, PlacedResource, Selection
+from gateway.selection.found import make_found_candidate
 from gateway.selection.truncate import truncate
 
 WORTH_CUTTING = 50  # tokens that must remain for a truncated text to be of use
@@ -107,24 +109,71 @@ class ScopeFills(NamedTuple):
 
 
 def select(
-    proposal: Proposal, terms: SelectionTerms, found: SearchResult | None = None, fills: ScopeFills | None = None
+    proposal: Proposal,
+    terms: SelectionTerms,
+    outcomes: Sequence[CollectorOutcome] = (),
+    fills: ScopeFills | None = None,
 ) -> Selection:
-    """Always resources first, then what the caller named, then what a search found; the rest is offered.
+    """Always resources first, then what the caller named, then what collectors found; the rest is offered.
 
     Semantic resources stay in the catalogue whether they are picked or not, so that it is the same from turn to turn.
     """
     stable, volatile, room, offered = fills if fills is not None else fill_scope(proposal, terms)
+    found = next((one.findings.search for one in outcomes if one.findings.search is not None), None)
     picks = fill_picks(proposal, found, room, terms) if found is not None else NO_PICKS
+    others = fill_found(outcomes, 0 if picks.fill.left else max(0, room - picks.fill.spent), terms)
+    dropped = tuple(picks.explain(one) for one in offered.dropped if one.candidate.resource.id not in picks.placed)
     return Selection(
         stable=stable.placed,
-        volatile=(*volatile.placed, *picks.fill.placed),
+        volatile=(*volatile.placed, *picks.fill.placed, *others.placed),
         catalogue=tuple(picks.explain(one) for one in offered.catalogue),
-        dropped=tuple(picks.explain(one) for one in offered.dropped if one.candidate.resource.id not in picks.placed),
+        dropped=(*dropped, *others.left),
         sources=proposal.sources,
         budget=terms.budget,
-        warnings=(*stable.warnings, *volatile.warnings, *picks.fill.warnings),
-        degraded=proposal.degraded | picks.degraded,
+        warnings=(*stable.warnings, *volatile.warnings, *picks.fill.warnings, *others.warnings),
+        degraded=proposal.degraded | picks.degraded | find_degraded(outcomes),
+        collectors=tuple(map(make_report, outcomes)),
     )
+
+
+def make_report(outcome: CollectorOutcome) -> CollectorReport:
+    """What is told about a collector."""
+    findings = outcome.findings
+    return CollectorReport(
+        outcome.name,
+        outcome.category,
+        findings.considered,
+        len(findings.items) + (len(findings.search.picks) if findings.search is not None else 0),
+        outcome.failure,
+        findings.total_available,
+        findings.truncated,
+        findings.note,
+        findings.counts,
+    )
+
+
+def find_degraded(outcomes: Sequence[CollectorOutcome]) -> frozenset[str]:
+    return frozenset(one.findings.degraded for one in outcomes if one.findings.degraded is not None)
+
+
+def fill_found(outcomes: Sequence[CollectorOutcome], room: int, terms: SelectionTerms) -> CategoryFill:
+    """What collectors found besides resources, category by category, the best first."""
+    placed: tuple[PlacedResource, ...] = ()
+    left: tuple[Omission, ...] = ()
+    warnings: tuple[Notice, ...] = ()
+    spent = 0
+    for category in dict.fromkeys(one.category for one in outcomes if one.findings.items):
+        items = [
+            make_found_candidate(item, one.name)
+            for one in outcomes
+            if one.category is category
+            for item in one.findings.items
+        ]
+        items.sort(key=lambda one: -(one.score or 0.0))  # stable: by the collectors' priority
+        filled = fill(items, 0 if left else room - spent, category, Pricing(terms.pricing.cost))
+        placed, left = (*placed, *filled.placed), (*left, *filled.left)
+        spent, warnings = spent + filled.spent, (*warnings, *filled.warnings)
+    return CategoryFill(placed, left, spent, warnings)
 
 
 def fill_scope(proposal: Proposal, terms: SelectionTerms) -> ScopeFills:

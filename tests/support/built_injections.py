@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
 from gateway.collectors.contexts import build_merge
+from gateway.collectors.registry import CollectorRegistry
 from gateway.collectors.semantic import SemanticCollector
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.exchange import Exchange
@@ -62,8 +63,8 @@ class FakeSearcher:
 
 
 def make_builder(memory: MemoryBudget, searcher: FakeSearcher | None = None) -> ContextBuilder:
-    collector = SemanticCollector(searcher or FakeSearcher())
-    return ContextBuilder(WordCounter(), build_merge(load_registry()), b"s", 150, collector, memory)
+    collectors = CollectorRegistry((SemanticCollector(searcher or FakeSearcher()),))
+    return ContextBuilder(WordCounter(), build_merge(load_registry()), b"s", 150, collectors, memory)
 
 
 async def build(
