@@ -21,6 +21,7 @@ from gateway.control.key_history import CLOSER, has_had_keys, remember_keys
 from gateway.control.key_shape import KIND as KEYS
 from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
 from gateway.conversation.hidden_turns import HiddenTurns
+from gateway.domain.agent import RankingWeights
 from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.price import ModelPrice
 from gateway.domain.snapshot import Snapshot
@@ -57,6 +58,7 @@ from gateway.receipts.rendering import ReceiptRenderer
 from gateway.receipts.retention import keep_receipts_tidy
 from gateway.redaction import build_redactor
 from gateway.resources.registry import ResourceRegistry, load_registry
+from gateway.selection.allotment import ShareSettings
 from gateway.semantic.factory import open_vectors
 from gateway.semantic.service import SemanticService
 from gateway.sessions.sessions import Sessions
@@ -160,7 +162,11 @@ class Gateway:
         # Never less than a search may take by its own setting.
         waiting = max(settings.limits.collect_milliseconds, settings.semantic.milliseconds) / 1000
         budget = settings.defaults.budget
-        builder = ContextBuilder(counter, build_merge(registry), secret, budget, collectors, memory, threads, waiting)
+        shares = ShareSettings(budget, settings.defaults.list_shares(), settings.defaults.list_type_shares())
+        ranking = RankingWeights(**settings.defaults.ranking.model_dump())
+        builder = ContextBuilder(
+            counter, build_merge(registry), secret, budget, collectors, memory, threads, waiting, shares, ranking
+        )
         hidden_turns = HiddenTurns(store, timings.hidden_turns)
         receipts = await open_receipts(settings.store)
         recorder = build_recorder(settings, receipts) if settings.receipts.enabled else None

@@ -8,6 +8,7 @@ import orjson
 from gateway.domain.exchange import Exchange
 from gateway.pipeline import Pipeline
 from gateway.receipts.items import (
+    describe_collectors,
     describe_injected,
     describe_omission,
     describe_sources,
@@ -33,6 +34,8 @@ async def preview_request(pipeline: Pipeline, exchange: Exchange, body: bytes) -
             "dropped": [describe_omission(injection.selection, left) for left in injection.selection.dropped],
         },
         "sources": describe_sources(injection.selection),
+        "focus": prepared.scope.node.path if prepared.scope.node is not None else None,
+        "collectors": describe_collectors(injection.selection),
         "tokens": summarize_tokens(injection),
         "warnings": describe_warnings(injection.selection),
         "degraded": sorted(exchange.degraded),

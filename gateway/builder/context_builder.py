@@ -2,12 +2,14 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+import time
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Raw
 
+from gateway.builder.prices import make_pricing
 from gateway.builder.scope_context import (
     CacheKey,
     KnownScope,
@@ -23,7 +25,8 @@ from gateway.collectors.contexts import Merge, collect_contexts
 from gateway.collectors.effective import reduce_scope
 from gateway.collectors.guard import run_collectors
 from gateway.collectors.registry import AppliedCollector, CollectorRegistry
-from gateway.domain.collector import CollectorOrder, CollectorOutcome, Findings
+from gateway.domain.agent import DEFAULT_WEIGHTS, RankingWeights
+from gateway.domain.collector import Category, CollectorOrder, CollectorOutcome, Findings
 from gateway.domain.effective_scope import EffectiveScope
 from gateway.domain.exchange import Exchange
 from gateway.domain.injection import Injection, OwnTools
@@ -33,12 +36,15 @@ from gateway.domain.scope import Scope
 from gateway.domain.search import Query, Question
 from gateway.domain.snapshot import Snapshot
 from gateway.fair_queue import FairThreads
-from gateway.injection.blocks import add_items, compute_block_tag, entry_cost, render, render_stable
+from gateway.injection.blocks import add_items, compute_block_tag, render, render_stable
 from gateway.injection.place import escape_json
 from gateway.injection.tools import PLAIN_TOOLS
 from gateway.scopes.chat_body import find_question
 from gateway.scopes.scope import resolve_assignments
-from gateway.selection.select import Pricing, SelectionTerms, choose_budget, fill_scope, propose, select
+from gateway.selection.allotment import NO_SHARES, NOTHING_RESERVED, BudgetShares, ShareSettings
+from gateway.selection.collected import select
+from gateway.selection.rank import Ranker
+from gateway.selection.select import SelectionTerms, choose_budget, fill_scope, propose
 from gateway.semantic.search.sentences import split_question
 from gateway.tokens import TokenCounter
 
@@ -72,10 +78,12 @@ class ContextTerms:
     tools: OwnTools | None
     budget: int
     scope: EffectiveScope
+    shares: BudgetShares = NO_SHARES
+    categories: frozenset[Category] = frozenset()  # that collectors may need
 
     @property
     def key(self) -> CacheKey:
-        return (self.tokenizer, self.tools and self.tools.names, self.budget, self.scope)
+        return (self.tokenizer, self.tools and self.tools.names, self.budget, self.scope, self.shares, self.categories)
 
 
 class Inquiry(NamedTuple):
@@ -98,6 +106,9 @@ class ContextBuilder:
     memory: MemoryBudget = field(default_factory=MemoryBudget)
     threads: FairThreads = field(default_factory=lambda: FairThreads("builder"))
     seconds: float = 0.2  # that a request waits for its collectors
+    shares: ShareSettings = NOTHING_RESERVED
+    ranking: RankingWeights = DEFAULT_WEIGHTS
+    clock: Callable[[], float] = time.time
     lookups: HitCounter = field(default_factory=HitCounter)  # hits and misses of cached selections
     _running: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)  # what several callers may wait for
 
@@ -130,12 +141,16 @@ class ContextBuilder:
         if known is not None:
             return known
         sources = resolve_assignments(scope, snapshot)
-        terms = ContextTerms(tokenizer, tools, budget, reduce_scope(scope, sources, snapshot))
+        effective = reduce_scope(scope, sources, snapshot)
+        contexts = (*(one.alias for one in effective.contexts), *list_named_contexts(effective, snapshot))
+        collectors = self.collectors.choose(order.workspace, scope, snapshot, contexts)
+        shares = self.shares.resolve(scope)
+        terms = ContextTerms(tokenizer, tools, budget, effective, shares, collectors.categories)
         shared = await self._open_context(order, partition, terms)
         context: ScopeContext = shared.value
         instructions = escape_json(scope.agent.instructions) if scope.agent is not None else b""
         injection = personalize(context.injection, sources, instructions)
-        collectors = self.collectors.choose(order.workspace, scope, snapshot, context.searchable)
+        collectors = collectors if context.searchable else collectors.drop_shared()
         known = KnownScope(shared, context, sources, instructions, injection, collectors)
         partition.put(key, known, weigh_scope(instructions, terms.scope.include, terms.scope.exclude), shared)
         return known
@@ -158,12 +173,19 @@ class ContextBuilder:
         degraded = frozenset({"links"} if collected.missing else ())
         proposal = propose(collected.candidates, collected.dropped, (), degraded)
         tag, count = self._tag(workspace), self._counting(asked.tokenizer)
-        terms = SelectionTerms(asked.budget, asked.tools is not None, Pricing(entry_cost(count)))
+        tools = asked.tools or PLAIN_TOOLS
+        terms = SelectionTerms(
+            asked.budget,
+            asked.tools is not None,
+            make_pricing(tools, tag, count),
+            asked.shares,
+            asked.categories,
+        )
         fills = fill_scope(proposal, terms)
         selection = select(proposal, terms, (), fills)
-        stable = render_stable(selection, asked.tools or PLAIN_TOOLS, tag, count)
+        stable = render_stable(selection, tools, tag)
         searchable = proposal.searchable
-        injection = render(selection, stable, searchable, tag, count)
+        injection = render(selection, stable, searchable, tag)
         return ScopeContext(proposal, terms, searchable, fills, stable, injection)
 
     async def _collect(self, order: ContextOrder, partition: CachePartition, known: KnownScope) -> Injection:
@@ -173,7 +195,7 @@ class ContextBuilder:
         asked = Inquiry(question, query, make_query_key(known, query, order.scope))
         if not known.collectors.shared:
             outcomes = await self._run_collectors(order, partition, known, asked)
-            return known.personalize(await self._place(order, known.context, outcomes))
+            return known.personalize(await self._place(order, known.context, outcomes, asked))
         if question is None:
             return known.injection
         found: Injection | None = partition.get(asked.key)
@@ -182,7 +204,7 @@ class ContextBuilder:
 
             async def search() -> Injection:
                 outcomes = await self._run_collectors(order, partition, known, asked)
-                injection = await self._place(order, known.context, outcomes)
+                injection = await self._place(order, known.context, outcomes, asked)
                 if all(one.findings.complete for one in outcomes):
                     partition.put(asked.key, injection, weigh_question(injection), known.shared)
                 return injection
@@ -237,16 +259,21 @@ class ContextBuilder:
         )
 
     async def _place(
-        self, order: ContextOrder, context: ScopeContext, outcomes: tuple[CollectorOutcome, ...]
+        self, order: ContextOrder, context: ScopeContext, outcomes: tuple[CollectorOutcome, ...], asked: Inquiry
     ) -> Injection:
         """The injection with what collectors have found."""
-        tag, count = self._tag(order.workspace), self._counting(self.counter.family(order.model))
+        tag, ranker = self._tag(order.workspace), self._make_ranker(order, asked)
 
         def make() -> Injection:
-            selection = select(context.proposal, context.terms, outcomes, context.fills)
-            return render(selection, context.stable, context.searchable, tag, count)
+            selection = select(context.proposal, context.terms, outcomes, context.fills, ranker)
+            return render(selection, context.stable, context.searchable, tag)
 
         return await self._run(order.workspace, make)
+
+    def _make_ranker(self, order: ContextOrder, asked: Inquiry) -> Ranker:
+        scope = order.scope
+        weights = scope.agent.ranking if scope.agent is not None and scope.agent.ranking is not None else self.ranking
+        return Ranker(weights, scope.request.hints, asked.question.text if asked.question else "", self.clock())
 
     async def _run(self, workspace: str, work: Callable[[], Result]) -> Result:
         """Some work of a workspace, off the event loop: counting tokens takes time."""
@@ -276,6 +303,11 @@ class ContextBuilder:
 
 
 NO_QUERY = Query(())
+
+
+def list_named_contexts(scope: EffectiveScope, snapshot: Snapshot) -> Iterator[str]:
+    """The contexts of resources that request and session name."""
+    return (snapshot.resources[one].context for one in (*scope.include, *scope.added, *scope.retained))
 
 
 def make_query_key(known: KnownScope, query: Query, scope: Scope) -> CacheKey:

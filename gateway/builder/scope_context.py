@@ -17,7 +17,7 @@ from gateway.domain.candidate import Assignment
 from gateway.domain.collector import Findings
 from gateway.domain.injection import Injection, OwnTools
 from gateway.domain.memory_budget import SharedValue
-from gateway.domain.scope import Scope
+from gateway.domain.scope import REQUEST_TYPES, Scope
 from gateway.domain.selection import Selection
 from gateway.domain.snapshot import Snapshot
 from gateway.injection.blocks import StableBlock
@@ -29,9 +29,9 @@ CacheKey = tuple[Hashable, ...]
 CANDIDATE_BYTES = 140  # with its places in tuples
 OMISSION_BYTES = 60
 PLACED_BYTES = 220  # with its price
-CONTEXT_BYTES = 2_400  # of a context without candidates: the objects themselves, and their key
+CONTEXT_BYTES = 3_800  # of a context without candidates: the objects themselves, and their key
 REPORT_BYTES = 170  # of what is told about a collector
-SCOPE_BYTES = 1_000  # of a scope besides what it shares: its key, sources, selection and injection
+SCOPE_BYTES = 1_150  # of a scope besides what it shares: its key, sources, selection and injection
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +85,7 @@ def make_scope_key(scope: Scope, snapshot: Snapshot, tools: OwnTools | None, tok
         scope.bound,
         scope.contexts,
         asked.inject,
+        asked.type if asked.type in REQUEST_TYPES else None,
         budget,
         match_languages(snapshot.languages, asked.language) if asked.language is not None else None,
         find_included(scope, snapshot) if asked.include else (),

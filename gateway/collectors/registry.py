@@ -1,6 +1,6 @@
 """The known collectors and who uses which. Built-ins and plugins share one entry-point group."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple, Protocol, Self
@@ -71,8 +71,25 @@ class ScopeCollectors:
     shared: bool = True  # all of them find the same for everyone
     key: Hashable = ()  # tells apart scopes whose shared collectors are set differently
 
+    @property
+    def categories(self) -> frozenset[Category]:
+        return frozenset(one.collector.category for one in self.applied)
+
+    def drop_shared(self) -> "ScopeCollectors":
+        """Without those that only look for resources of the scope: there are none."""
+        return make_scope_collectors([one for one in self.applied if not one.collector.shared])
+
 
 NO_COLLECTORS = ScopeCollectors()
+
+
+def make_scope_collectors(applied: Sequence[AppliedCollector]) -> ScopeCollectors:
+    if not applied:
+        return NO_COLLECTORS
+    key = tuple((one.collector.name, repr(one.options)) for one in applied)
+    return ScopeCollectors(tuple(applied), all(one.collector.shared for one in applied), key)
+
+
 Levels = Mapping[str, CollectorSettings]  # by the collector's name
 
 
@@ -84,22 +101,24 @@ class CollectorRegistry:
     configured: Levels = field(default_factory=dict)
     workspaces: Mapping[str, Levels] = field(default_factory=dict)
 
-    def choose(self, workspace: str, scope: Scope, snapshot: Snapshot, searchable: tuple[str, ...]) -> ScopeCollectors:
-        """The collectors that have something to do for a scope."""
+    def choose(self, workspace: str, scope: Scope, snapshot: Snapshot, contexts: Iterable[str] = ()) -> ScopeCollectors:
+        """The collectors that have something to do for a scope to which these contexts apply."""
+        if not (self.collectors and scope.request.inject):
+            return NO_COLLECTORS
+        traits = [snapshot.get_traits(alias) for alias in dict.fromkeys(contexts)]
+        modes = frozenset(mode for one in traits for mode in one.modes)
+        types = frozenset(kind for one in traits for kind in one.types)
         applied = []
         for collector in self.collectors:
             settings = self.resolve(collector.name, workspace, scope)
-            if settings.enabled is False:
+            # Whoever does not take part gets what is mandatory, and nothing that others find.
+            if settings.enabled is False or not (scope.takes_part or collector.shared):
                 continue
             options = collector.options(**settings.options)
-            if collector.applies(CollectorScope(workspace, scope, snapshot, searchable, options)):
+            if collector.applies(CollectorScope(workspace, scope, snapshot, modes, types, options)):
                 priority = collector.priority if settings.priority is None else settings.priority
                 applied.append(AppliedCollector(collector, options, priority))
-        if not applied:
-            return NO_COLLECTORS
-        applied.sort(key=lambda one: one.priority)  # stable
-        key = tuple((one.collector.name, repr(one.options)) for one in applied)
-        return ScopeCollectors(tuple(applied), all(one.collector.shared for one in applied), key)
+        return make_scope_collectors(sorted(applied, key=lambda one: one.priority))  # stable
 
     def resolve(self, name: str, workspace: str, scope: Scope) -> CollectorSettings:
         """What agent, workspace and configuration say about a collector, the narrowest first."""

@@ -5,6 +5,7 @@ from typing import ClassVar, Self
 
 from gateway.collectors.registry import CollectorParts, NoOptions
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings
+from gateway.domain.resource import Mode
 from gateway.semantic.searcher import SemanticSearcher
 
 
@@ -27,7 +28,7 @@ class SemanticCollector:
         return cls(parts.searcher) if parts.searcher is not None else None
 
     def applies(self, scope: CollectorScope) -> bool:
-        return bool(scope.searchable)
+        return Mode.SEMANTIC in scope.modes
 
     async def collect(self, order: CollectorOrder) -> Findings:
         """The resources among the searchable ones that are relevant to the question."""

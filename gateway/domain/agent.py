@@ -20,6 +20,21 @@ class Budget:
 
     total: int | None = None
     maximum: int | None = None
+    shares: tuple[tuple[str, int], ...] = ()  # tokens reserved by category, of the configured whole
+
+
+@dataclass(frozen=True, slots=True)
+class RankingWeights:
+    """What counts how much in the order of what collectors find."""
+
+    semantic: float = 0.35
+    structural: float = 0.25  # nearness in the tree
+    recency: float = 0.15
+    type: float = 0.15  # the type matches what the question is about
+    affinity: float = 0.10  # of the user
+
+
+DEFAULT_WEIGHTS = RankingWeights()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +147,7 @@ class Agent:
     selection: SelectionSettings = SelectionSettings()
     max_turns: int | None = None
     collectors: Mapping[str, CollectorSettings] = field(default_factory=dict)  # by name
+    ranking: RankingWeights | None = None
 
 
 @dataclass(frozen=True, slots=True)

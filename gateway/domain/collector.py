@@ -6,24 +6,26 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 
 from gateway.domain.principal import Principal
+from gateway.domain.resource import Mode
 from gateway.domain.scope import Scope
 from gateway.domain.search import Query, Question, SearchResult
 from gateway.domain.snapshot import Snapshot
 
 
 class Category(StrEnum):
-    """What tokens are spent on, in the order in which the budget serves them."""
+    """What tokens are spent on."""
 
-    TOOLS = "tools"  # the schemas of our tools
     ALWAYS = "always"
+    NAMED = "named"  # by the request or the session
+    TOOLS = "tools"  # the schemas of our tools
     CATALOGUE = "catalogue"
-    NAMED = "named"
     FOCUS = "focus"
     SEMANTIC = "semantic"
     RELATIONS = "relations"
     ACTIVITY = "activity"
     KNOWLEDGE = "knowledge"
     ITEMS = "items"
+    FRAME = "frame"  # markers around blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class CollectorScope:
     workspace: str
     scope: Scope
     snapshot: Snapshot
-    searchable: tuple[str, ...]  # ids of the resources that semantic search may pick from
+    modes: frozenset[Mode]  # of the resources in the contexts that apply, whoever may read them
+    types: frozenset[str]  # the same for resource types
     options: Any  # the collector's checked options
 
 
@@ -52,7 +55,7 @@ class CollectorOrder:
     snapshot: Snapshot
     question: Question | None  # None: the user has said nothing
     query: Query  # the question, split into sentences
-    searchable: tuple[str, ...]
+    searchable: tuple[str, ...]  # ids of the resources that semantic search may pick from
     options: Any
     room: int  # tokens that its category can spend at most
     seconds: float  # after which it is left out
@@ -119,7 +122,7 @@ class CollectorReport:
     name: str
     category: Category
     considered: int = 0
-    found: int = 0
+    included: int = 0  # of what it found
     failure: str | None = None
     total_available: int | None = None
     truncated: bool = False

@@ -4,8 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.domain.agent import UNTUNED_SELECTION, Agent, ModelDefaults, Placement, Profile, Prompt, SelectionSettings
+from gateway.domain.hints import NO_HINTS, ContextHints
 from gateway.domain.node import Node
 from gateway.domain.session import Session
+
+REQUEST_TYPES = ("assist", "chat", "search", "automate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class ContextRequest:
     selection: SelectionSettings = UNTUNED_SELECTION
     refs: dict[str, Any] = field(default_factory=dict)
     vars: dict[str, str] = field(default_factory=dict)
-    hints: dict[str, Any] = field(default_factory=dict)
+    hints: ContextHints = NO_HINTS
     items: tuple[RequestItem, ...] = ()
     said_in: dict[str, str] = field(default_factory=dict)  # field → header or body path, for errors
 

@@ -6,7 +6,16 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from gateway.domain.agent import Agent, Budget, CollectorSettings, ModelDefaults, Profile, Prompt, SelectionSettings
+from gateway.domain.agent import (
+    Agent,
+    Budget,
+    CollectorSettings,
+    ModelDefaults,
+    Profile,
+    Prompt,
+    RankingWeights,
+    SelectionSettings,
+)
 from gateway.errors import ALIAS_FAULT, Fault
 from gateway.policies.context_compiler import title_from_alias
 from gateway.policies.files import PolicyEntry
@@ -39,7 +48,7 @@ class AgentCompiler:
             name=shape.name or title_from_alias(entry.alias),
             contexts=tuple(shape.contexts),
             defaults=_make_defaults(shape),
-            budget=Budget(shape.budget.total, shape.budget.max),
+            budget=Budget(shape.budget.total, shape.budget.max, _list_shares(shape)),
             placement=shape.placement,
         )
 
@@ -59,10 +68,11 @@ class AgentCompiler:
             inject=shape.inject,
             defaults=_make_defaults(shape),
             # A caller may lower an agent's budget; only the policy can raise it.
-            budget=Budget(budget.total, budget.total if budget.max is None else budget.max),
+            budget=Budget(budget.total, budget.total if budget.max is None else budget.max, _list_shares(shape)),
             placement=shape.placement,
             selection=SelectionSettings.from_data(shape.selection.model_dump()),
             max_turns=shape.max_turns,
+            ranking=RankingWeights(**shape.ranking.model_dump()) if shape.ranking is not None else None,
             collectors={name: _make_collector_settings(one) for name, one in shape.collectors.items()},
         )
 
@@ -88,6 +98,11 @@ class AgentCompiler:
         shape, faults = entry.location.validate(model, entry.data)
         self.faults.extend(faults)
         return shape
+
+
+def _list_shares(shape: SamplingShape) -> tuple[tuple[str, int], ...]:
+    shares = shape.budget.shares
+    return tuple(shares.model_dump(exclude_none=True).items()) if shares is not None else ()
 
 
 def _make_collector_settings(shape: CollectorShape) -> CollectorSettings:

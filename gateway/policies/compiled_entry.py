@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import orjson
@@ -19,7 +19,7 @@ from gateway.policies.files import PolicyEntry
 
 COMPILED_KINDS = ("contexts", "profiles", "agents", "prompts")  # the kinds whose entries are compiled one by one
 HASHED_NAMES = {"conflict_key": "clash_key"}  # a snapshot's hash must not change when a field is renamed
-NEWER = frozenset({"collectors"})  # fields that earlier releases did not have
+NEWER = frozenset({"collectors", "ranking", "shares"})  # fields that earlier releases did not have
 HASHED_FIELDS = tuple((HASHED_NAMES.get(field.name, field.name), field.name) for field in fields(Resource))
 
 
@@ -84,11 +84,12 @@ def compile_entry(kind: str, entry: PolicyEntry, source: PolicySource, documents
     return CompiledEntry(entry, result, digest, tuple(compiler.faults), reusable=not compiler.faults)
 
 
-def _drop_unset(result: Profile | Agent | Prompt | None) -> Any:
+def _drop_unset(value: Any) -> Any:
     """What is hashed: without newer fields that say nothing, so that releases with and without them agree."""
-    if result is None:
-        return None
-    return {one.name: value for one in fields(result) if (value := getattr(result, one.name)) or one.name not in NEWER}
+    if not is_dataclass(value):
+        return value
+    said = {one.name: getattr(value, one.name) for one in fields(value)}
+    return {name: _drop_unset(inner) for name, inner in said.items() if inner or name not in NEWER}
 
 
 def _compile_context(entry: PolicyEntry, source: PolicySource, documents: Mapping[str, str]) -> CompiledEntry:

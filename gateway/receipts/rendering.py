@@ -16,6 +16,7 @@ from gateway.domain.receipt import STARTED, Receipt
 from gateway.domain.scope import Scope
 from gateway.ids import read_id_time
 from gateway.receipts.items import (
+    describe_collectors,
     describe_injected,
     describe_omission,
     describe_sources,
@@ -183,6 +184,7 @@ def describe_injection(injection: Injection) -> InjectionDescription:
             "dropped": [describe_omission(selection, left) for left in selection.dropped],
         },
         "sources": describe_sources(selection),
+        "collectors": describe_collectors(selection),
         "tokens": summarize_tokens(injection),
         "warnings": describe_warnings(selection),
     }

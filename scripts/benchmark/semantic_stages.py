@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import uvloop
 
-from gateway.builder.context_builder import ContextBuilder, ContextOrder
+from gateway.builder.context_builder import ContextBuilder, ContextOrder, Inquiry
 from gateway.collectors.contexts import build_merge
 from gateway.collectors.registry import CollectorRegistry
 from gateway.collectors.semantic import SemanticCollector
@@ -149,7 +149,7 @@ async def measure_builder(view: IndexView, model: OnnxModel, rounds: int) -> tup
         context = (await builder._open_scope(order, partition)).context
         outcome = CollectorOutcome(collector.name, collector.category, Findings(search=found))
         began = time.process_time()
-        await builder._place(order, context, (outcome,))
+        await builder._place(order, context, (outcome,), Inquiry(None, Query(()), ()))
         placed.append((time.process_time() - began) * 1000)
     return statistics.median(placed[1:]), statistics.median(fresh[1:]), statistics.median(known[1:])
 

@@ -214,7 +214,7 @@ def list_key_paths(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> set[
     return paths
 
 
-BY_NAME = (("upstreams",), ("prices",), ("collectors",), ("collectors", "*", "workspaces"))
+BY_NAME = (("upstreams",), ("prices",), ("collectors",), ("collectors", "*", "workspaces"), ("defaults", "types"))
 
 
 def list_given_paths(data: object, prefix: tuple[str, ...] = ()) -> set[tuple[str, ...]]:

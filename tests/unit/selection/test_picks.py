@@ -13,10 +13,12 @@ from gateway.domain.collector import Category, CollectorOutcome, Findings
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.search import Pick, SearchResult
 from gateway.domain.selection import Omission, PlacedResource, Selection
-from gateway.selection.select import Pricing, Proposal, SelectionTerms, fill_scope, propose, select
+from gateway.selection.collected import select
+from gateway.selection.pricing import Pricing
+from gateway.selection.select import Proposal, SelectionTerms, fill_scope, propose
 
 
-def word_cost(name: str, text: str) -> int:
+def word_cost(resource: Resource, text: str) -> int:
     return len(text.split())
 
 
@@ -176,8 +178,8 @@ def test_what_a_scope_places_is_truncated_once_however_many_questions_come() -> 
     before = situation(candidate("always", 500, Mode.ALWAYS, truncate="keep_start"), candidate("a"), budget=100)
     calls: list[str] = []
 
-    def counted(name: str, text: str) -> int:
-        calls.append(name)
+    def counted(resource: Resource, text: str) -> int:
+        calls.append(resource.name)
         return len(text.split())
 
     terms = SelectionTerms(100, True, Pricing(counted))
