@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from gateway.domain.material import BlobMaterial, FileMaterial, LinkMaterial
+from gateway.domain.resource import Mode
 
 
 class ResourceType:
@@ -15,6 +16,8 @@ class ResourceType:
     description: ClassVar[str]
     data: ClassVar[type[BaseModel]]
     conflict_key: ClassVar[str | None] = None  # default key; resources with the same type and key exclude each other
+    recommended_mode: ClassVar[Mode] = Mode.ALWAYS  # a hint for editors
+    icon: ClassVar[str] = "file"  # a name for editors
 
     def material(self, data: Any) -> FileMaterial | LinkMaterial | BlobMaterial | None:
         """What has to be read or fetched before `render` can be called, if anything."""

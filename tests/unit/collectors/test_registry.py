@@ -1,8 +1,10 @@
 """Which collectors there are, which a scope uses, and how plugins and settings go wrong."""
 
 import asyncio
+import tomllib
 from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pytest
@@ -10,6 +12,7 @@ from pydantic import Field
 
 from gateway.collectors.guard import run_collectors
 from gateway.collectors.registry import (
+    BUILT_IN,
     AppliedCollector,
     CollectorParts,
     CollectorRegistry,
@@ -77,6 +80,12 @@ def scope(**collectors: CollectorSettings) -> Scope:
 def choose(registry: CollectorRegistry, workspace: str = "default", **own: CollectorSettings) -> list[Any]:
     found = registry.choose(workspace, scope(**own), EMPTY_SNAPSHOT, ())
     return [(one.collector.name, one.options, one.priority) for one in found.applied]
+
+
+def test_pyproject_lists_exactly_the_built_ins() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    listed = project["entry-points"][GROUP]
+    assert {name: one for name, one in listed.items() if name.startswith("collector-")} == BUILT_IN
 
 
 def test_the_built_ins_come_through_the_same_door_as_plugins() -> None:

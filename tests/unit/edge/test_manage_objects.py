@@ -42,7 +42,7 @@ async def test_lists_are_sorted_paged_and_filtered(house: ManagedPolicies) -> No
     for alias, name in (("zoo", "Animals"), ("ant", "Zealous"), ("mid", None)):
         await house.made("agents", alias, **({"name": name} if name else {"description": "About ZOOs"}))
     every = (await house.ask("GET", "/agents")).json
-    assert ([one["alias"] for one in every["items"]], every["total"]) == (["ant", "mid", "zoo"], 3)
+    assert ([one["alias"] for one in every["items"]], every["total"]) == (["zoo", "mid", "ant"], 3)
     part = (await house.ask("GET", "/agents?skip=1&take=1")).json
     assert ([one["alias"] for one in part["items"]], part["total"]) == (["mid"], 3)
     assert (await house.ask("GET", "/agents?filter=zoo")).json["total"] == 2
