@@ -281,7 +281,8 @@ def send_form(text: str) -> object:
 
 
 def cut_text(text: str) -> object:
-    return [truncate(text, 100, lambda part: len(part) // 4, how) for how in ("extractive", "keep_start", "keep_end")]
+    cuts = [truncate(text, 100, lambda part: len(part) // 4, how) for how in ("extractive", "keep_start", "keep_end")]
+    return [*cuts, truncate(text, 100, lambda part: len(part) // 4, "extractive", text)]
 
 
 def extract_plain_text(text: str) -> object:

@@ -5,6 +5,7 @@ import hashlib
 import time
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Raw
@@ -45,6 +46,7 @@ from gateway.selection.allotment import NO_SHARES, NOTHING_RESERVED, BudgetShare
 from gateway.selection.collected import select
 from gateway.selection.rank import Ranker
 from gateway.selection.select import SelectionTerms, choose_budget, fill_scope, propose
+from gateway.selection.truncate import truncate
 from gateway.semantic.search.sentences import split_question
 from gateway.tokens import TokenCounter
 
@@ -263,9 +265,11 @@ class ContextBuilder:
     ) -> Injection:
         """The injection with what collectors have found."""
         tag, ranker = self._tag(order.workspace), self._make_ranker(order, asked)
+        # By the sentences that are searched for: whoever shares what is found shares how it is cut.
+        cut = partial(truncate, question=" ".join(asked.query.sentences))
 
         def make() -> Injection:
-            selection = select(context.proposal, context.terms, outcomes, context.fills, ranker)
+            selection = select(context.proposal, context.terms, outcomes, context.fills, ranker, cut)
             return render(selection, context.stable, context.searchable, tag)
 
         return await self._run(order.workspace, make)
