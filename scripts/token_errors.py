@@ -88,8 +88,8 @@ def open_references(folder: Path) -> Iterator[tuple[str, str, Reference]]:
     if tekken.is_file():
         data = json.loads(tekken.read_text())
         size = data["config"]["default_vocab_size"] - data["config"]["default_num_special_tokens"]
-        ranks = {b64decode(one["token_bytes"]): one["rank"] for one in data["vocab"][:size]}
-        yield "mistral", tekken.name, make_count(ranks, data["config"]["pattern"])
+        merges = {b64decode(one["token_bytes"]): int(one["rank"]) for one in data["vocab"][:size]}
+        yield "mistral", tekken.name, make_count(merges, data["config"]["pattern"])
     package = importlib.util.find_spec("litellm")
     if package is not None and package.submodule_search_locations:
         old = Path(package.submodule_search_locations[0], "litellm_core_utils/tokenizers/anthropic_tokenizer.json")

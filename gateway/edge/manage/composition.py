@@ -1,6 +1,7 @@
 """Builds the management API from the parts of a gateway."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.applications import Starlette
 
@@ -11,6 +12,7 @@ from gateway.control.keys import Keys
 from gateway.control.links import Links
 from gateway.control.services import ControlServices
 from gateway.control.sessions import SessionManager
+from gateway.control.sizes import SizeCheck
 from gateway.edge.manage.app import build_api_app
 from gateway.edge.manage.audit import AuditRoutes
 from gateway.edge.manage.bundle import BundleRoutes
@@ -61,13 +63,17 @@ class ManagementParts:
 
 def build_management_app(parts: ManagementParts) -> Starlette:
     """The app below `/api/v1`."""
-    services = ControlServices.build(parts.policies, parts.records, parts.store)
+    builder, defaults = parts.pipeline.builder, parts.settings.defaults
+    sizes = SizeCheck(
+        parts.policies, parts.threads, partial(builder.counter.count, model=defaults.model or ""), defaults.budget
+    )
+    services = ControlServices.build(parts.policies, parts.records, parts.store, sizes)
     limits = parts.settings.documents
     files = DocumentCache(limits)
     groups: tuple[RouteGroup, ...] = (
         ResourceTypeRoutes(parts.types),
         *build_context_routes(services),
-        ResourceRoutes(services.objects, services.contexts, parts.links),
+        ResourceRoutes(services.objects, services.contexts, parts.links, sizes),
         LinkRoutes(Links(parts.policies, parts.links, services.contexts)),
         *build_object_routes("profiles", PROFILE_MODELS, services),
         *build_object_routes("agents", AGENT_MODELS, services),
