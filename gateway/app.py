@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gateway.background import BackgroundJobs
-from gateway.builder.context_builder import ContextBuilder
+from gateway.builder.factory import make_context_builder
 from gateway.collectors.contexts import build_merge
 from gateway.collectors.registry import CollectorParts, get_option_models, load_collectors, open_collectors
 from gateway.control.key_history import CLOSER, has_had_keys, remember_keys
 from gateway.control.key_shape import KIND as KEYS
 from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
 from gateway.conversation.hidden_turns import HiddenTurns
-from gateway.domain.agent import RankingWeights
-from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.price import ModelPrice
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Upstream
@@ -58,7 +56,6 @@ from gateway.receipts.rendering import ReceiptRenderer
 from gateway.receipts.retention import keep_receipts_tidy
 from gateway.redaction import build_redactor
 from gateway.resources.registry import ResourceRegistry, load_registry
-from gateway.selection.allotment import ShareSettings
 from gateway.semantic.factory import open_vectors
 from gateway.semantic.service import SemanticService
 from gateway.sessions.sessions import Sessions
@@ -158,15 +155,7 @@ class Gateway:
                 settings.semantic, lambda: open_vectors(settings.store), settings.store, threads=threads
             )
         collectors = open_collectors(classes.values(), CollectorParts(semantic), settings.collectors)
-        memory = MemoryBudget(settings.limits.cache_bytes)
-        # Never less than a search may take by its own setting.
-        waiting = max(settings.limits.collect_milliseconds, settings.semantic.milliseconds) / 1000
-        budget = settings.defaults.budget
-        shares = ShareSettings(budget, settings.defaults.list_shares(), settings.defaults.list_type_shares())
-        ranking = RankingWeights(**settings.defaults.ranking.model_dump())
-        builder = ContextBuilder(
-            counter, build_merge(registry), secret, budget, collectors, memory, threads, waiting, shares, ranking
-        )
+        builder = make_context_builder(settings, counter, build_merge(registry), secret, collectors, threads)
         hidden_turns = HiddenTurns(store, timings.hidden_turns)
         receipts = await open_receipts(settings.store)
         recorder = build_recorder(settings, receipts) if settings.receipts.enabled else None

@@ -84,7 +84,7 @@ class Pipeline:
         can = intersect_capabilities(upstreams)
         client = read_client_tools(request)
         tools = choose_own_tools(request, client) if can.tools else None
-        injection = await self.builder.build(ContextOrder(exchange, scope, model, tools, request.messages))
+        injection = await self.builder.build(ContextOrder(exchange, scope, model, tools, request.messages, request))
         exchange.note_injection(injection)
         exchange.note_time("build")
         if injection.texts or injection.tools is not None:

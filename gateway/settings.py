@@ -351,6 +351,7 @@ class Settings(Section):
     quotas: QuotaSettings = QuotaSettings()
     receipts: ReceiptSettings = ReceiptSettings()
     prices: dict[str, PriceSettings] = {}  # by model; "gpt-4o*" stands for all that begin so
+    windows: dict[str, Annotated[int, Field(ge=8192)]] = {}  # tokens by model; "gpt-4o*" stands for all that begin so
     sessions: SessionStoreSettings = SessionStoreSettings()
     semantic: SemanticSettings = SemanticSettings()
     log: LogSettings = LogSettings()

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,6 +27,7 @@ from gateway.collectors.effective import reduce_scope
 from gateway.collectors.guard import run_collectors
 from gateway.collectors.registry import AppliedCollector, CollectorRegistry
 from gateway.domain.agent import DEFAULT_WEIGHTS, RankingWeights
+from gateway.domain.chat import ChatRequest
 from gateway.domain.collector import Category, CollectorOrder, CollectorOutcome, Findings
 from gateway.domain.effective_scope import EffectiveScope
 from gateway.domain.exchange import Exchange
@@ -35,6 +36,7 @@ from gateway.domain.lru import HitCounter
 from gateway.domain.memory_budget import CachePartition, MemoryBudget, SharedValue
 from gateway.domain.scope import Scope
 from gateway.domain.search import Query, Question
+from gateway.domain.selection import Notice
 from gateway.domain.snapshot import Snapshot
 from gateway.fair_queue import FairThreads
 from gateway.injection.blocks import add_items, compute_block_tag, render, render_stable
@@ -47,8 +49,11 @@ from gateway.selection.collected import select
 from gateway.selection.rank import Ranker
 from gateway.selection.select import SelectionTerms, choose_budget, fill_scope, propose
 from gateway.selection.truncate import truncate
+from gateway.selection.window import OUTPUT_FIELDS, WindowTable, fit_window
 from gateway.semantic.search.sentences import split_question
 from gateway.tokens import TokenCounter
+
+SMALL_REQUEST = 8_192  # bytes and tokens that fit into the smallest window
 
 Result = TypeVar("Result")
 
@@ -62,6 +67,7 @@ class ContextOrder:
     model: str
     tools: OwnTools | None  # None: ours cannot be registered
     messages: Sequence[Raw]
+    request: ChatRequest | None = None  # whose size counts against the model's window; None: it has room enough
 
     @property
     def snapshot(self) -> Snapshot:
@@ -110,6 +116,7 @@ class ContextBuilder:
     seconds: float = 0.2  # that a request waits for its collectors
     shares: ShareSettings = NOTHING_RESERVED
     ranking: RankingWeights = DEFAULT_WEIGHTS
+    windows: WindowTable = field(default_factory=WindowTable)
     clock: Callable[[], float] = time.time
     lookups: HitCounter = field(default_factory=HitCounter)  # hits and misses of cached selections
     _running: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)  # what several callers may wait for
@@ -117,7 +124,12 @@ class ContextBuilder:
     async def build(self, order: ContextOrder) -> Injection:
         """The injection for a scope and a question."""
         partition = self._open_partition(order)
-        known = await self._open_scope(order, partition)
+        wanted = budget = choose_budget(order.scope, self.default_budget)
+        if (request := order.request) is not None and (
+            len(request.raw) + budget > SMALL_REQUEST or not request.fields.keys().isdisjoint(OUTPUT_FIELDS)
+        ):
+            budget = await self._fit_window(order, request, budget)
+        known = await self._open_scope(order, partition, budget)
         asked = order.scope.request
         if known.collectors.applied and asked.inject:
             injection = await self._collect(order, partition, known)
@@ -126,7 +138,15 @@ class ContextBuilder:
         if asked.items and asked.inject and order.scope.takes_part:
             tag, count = self._tag(order.workspace), self._counting(self.counter.family(order.model))
             injection = await self._run(order.workspace, lambda: add_items(injection, asked.items, tag, count))
-        return injection
+        return injection if budget == wanted else warn_of_window(injection, wanted)
+
+    async def _fit_window(self, order: ContextOrder, request: ChatRequest, budget: int) -> int:
+        """The budget as far as the model's window has room for it."""
+        window = self.windows.find(order.model)
+        if window is None:
+            return budget
+        count = self._counting(self.counter.family(order.model))
+        return await self._run(order.workspace, lambda: fit_window(request, order.scope, window, budget, count))
 
     def _open_partition(self, order: ContextOrder) -> CachePartition:
         partitions, workspace = order.snapshot.partitions, order.workspace
@@ -135,9 +155,9 @@ class ContextBuilder:
             partition = partitions[workspace] = self.memory.open(workspace)
         return partition
 
-    async def _open_scope(self, order: ContextOrder, partition: CachePartition) -> KnownScope:
+    async def _open_scope(self, order: ContextOrder, partition: CachePartition, budget: int) -> KnownScope:
         scope, snapshot, tools = order.scope, order.snapshot, order.tools
-        tokenizer, budget = self.counter.family(order.model), choose_budget(scope, self.default_budget)
+        tokenizer = self.counter.family(order.model)
         key = make_scope_key(scope, snapshot, tools, tokenizer, budget)
         known: KnownScope | None = partition.get(key)
         if known is not None:
@@ -307,6 +327,14 @@ class ContextBuilder:
 
 
 NO_QUERY = Query(())
+
+
+def warn_of_window(injection: Injection, wanted: int) -> Injection:
+    """The injection with a warning that the model's window left less than its budget."""
+    selection = injection.selection
+    message = f"The model's window has room for {selection.budget} tokens of a budget of {wanted}."
+    notice = Notice("window", "total", message)
+    return replace(injection, selection=replace(selection, warnings=(*selection.warnings, notice)))
 
 
 def list_named_contexts(scope: EffectiveScope, snapshot: Snapshot) -> Iterator[str]:

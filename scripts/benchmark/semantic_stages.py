@@ -146,7 +146,7 @@ async def measure_builder(view: IndexView, model: OnnxModel, rounds: int) -> tup
             samples.append((time.process_time() - began) * 1000)
         found = await collector.searcher.find("", split_query(text), (), SelectionSettings())
         partition = builder._open_partition(order)
-        context = (await builder._open_scope(order, partition)).context
+        context = (await builder._open_scope(order, partition, 4000)).context
         outcome = CollectorOutcome(collector.name, collector.category, Findings(search=found))
         began = time.process_time()
         await builder._place(order, context, (outcome,), Inquiry(None, Query(()), ()))

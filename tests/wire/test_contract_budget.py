@@ -161,3 +161,17 @@ async def test_the_clients_history_is_never_trimmed(house: Client, upstream: Ups
     history = [{"role": "user", "content": SENTENCE * 500}, {"role": "assistant", "content": "x"}] * 3
     await ask(house, about(agent="free", budget="10"), {"model": "gpt-4o", "messages": history})
     assert upstream.requests[0]["messages"] == history
+
+
+async def test_the_models_window_is_respected(house: Client, upstream: Upstream) -> None:
+    async def send(**fields: Any) -> int:
+        upstream.reset()
+        upstream.will(say("Done."))
+        answer = await ask(house, about(agent="free"), {"model": "gpt-4", "messages": BODY["messages"], **fields})
+        return int(answer.headers["x-context-tokens"])
+
+    assert await send() > 3000
+    assert 0 < await send(max_tokens=7000) <= 8192 - 7000
+    assert await send(max_completion_tokens=8192) == 0
+    long = {"role": "user", "content": SENTENCE * 500}
+    assert await send(messages=[long], max_tokens=500) <= 8192 - 500 - 6000
