@@ -49,7 +49,7 @@ from gateway.selection.collected import select
 from gateway.selection.rank import Ranker
 from gateway.selection.select import SelectionTerms, choose_budget, fill_scope, propose
 from gateway.selection.truncate import truncate
-from gateway.selection.window import OUTPUT_FIELDS, WindowTable, fit_window
+from gateway.selection.window import WindowTable, fit_window
 from gateway.semantic.search.sentences import split_question
 from gateway.tokens import TokenCounter
 
@@ -126,7 +126,9 @@ class ContextBuilder:
         partition = self._open_partition(order)
         wanted = budget = choose_budget(order.scope, self.default_budget)
         if (request := order.request) is not None and (
-            len(request.raw) + budget > SMALL_REQUEST or not request.fields.keys().isdisjoint(OUTPUT_FIELDS)
+            len(request.raw) + budget > SMALL_REQUEST
+            or "max_tokens" in request.fields
+            or "max_completion_tokens" in request.fields
         ):
             budget = await self._fit_window(order, request, budget)
         known = await self._open_scope(order, partition, budget)

@@ -85,7 +85,7 @@ def make_scope_key(scope: Scope, snapshot: Snapshot, tools: OwnTools | None, tok
         scope.bound,
         scope.contexts,
         asked.inject,
-        asked.type if asked.type in REQUEST_TYPES else None,
+        asked.type if asked.type is None or asked.type in REQUEST_TYPES else None,
         budget,
         match_languages(snapshot.languages, asked.language) if asked.language is not None else None,
         find_included(scope, snapshot) if asked.include else (),
