@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from gateway.collector_settings import CollectorSection
 from gateway.domain.agent import MAX_DEPTH, MAX_NEIGHBOURS, Placement
 from gateway.domain.principal import Role
 
@@ -103,11 +104,79 @@ class AuthSettings(Section):
     stale_seconds: Seconds = 300  # how long stored keys stay valid without contact to the store
 
 
+Tokens = Annotated[int, Field(ge=0)]
+
+
+class ShareTable(Section):
+    """Tokens that are reserved for a category; absent: what the next broader setting says."""
+
+    always: Tokens | None = None
+    named: Tokens | None = None
+    tools: Tokens | None = None
+    catalogue: Tokens | None = None
+    focus: Tokens | None = None
+    semantic: Tokens | None = None
+    relations: Tokens | None = None
+    activity: Tokens | None = None
+    knowledge: Tokens | None = None
+
+    def to_shares(self) -> dict[str, int]:
+        return self.model_dump(exclude_none=True)
+
+
+RequestType = Literal["assist", "chat", "search", "automate"]
+WHOLE = 4000  # tokens that these shares are parts of; another default budget scales them
+SHARES = ShareTable(
+    always=1600,
+    named=400,
+    tools=500,
+    catalogue=500,
+    focus=1500,
+    semantic=1200,
+    relations=800,
+    activity=300,
+    knowledge=800,
+)
+TYPE_SHARES: dict[RequestType, ShareTable] = {
+    "assist": ShareTable(focus=2500, semantic=400, relations=300, activity=50),
+    "chat": ShareTable(focus=400, semantic=2500, relations=500, activity=500),
+    "search": ShareTable(focus=200, semantic=3000, relations=400, activity=100),
+    "automate": ShareTable(focus=1500, semantic=600, relations=1200, activity=50),
+}
+
+
+class RankingSettings(Section):
+    """What counts how much in the order of what collectors find."""
+
+    semantic: float = Field(0.35, ge=0, le=1)
+    structural: float = Field(0.25, ge=0, le=1)
+    recency: float = Field(0.15, ge=0, le=1)
+    type: float = Field(0.15, ge=0, le=1)
+    affinity: float = Field(0.10, ge=0, le=1)
+
+
 class DefaultSettings(Section):
     budget: int = Field(4000, ge=0)
+    shares: ShareTable = ShareTable()  # of `budget`; absent ones: SHARES
+    types: dict[RequestType, ShareTable] = {}  # what a request type has instead; absent ones: TYPE_SHARES
+    ranking: RankingSettings = RankingSettings()
     max_turns: int = Field(5, ge=1, le=50)
     model: OptionalText = None
     placement: Placement = Placement.SYSTEM
+
+    def list_shares(self) -> dict[str, int]:
+        """The reserved tokens of `budget` by category."""
+        scaled = {name: tokens * self.budget // WHOLE for name, tokens in SHARES.to_shares().items()}
+        return scaled | self.shares.to_shares()
+
+    def list_type_shares(self) -> dict[str, dict[str, int]]:
+        """What request types have instead."""
+        known: dict[str, dict[str, int]] = {}
+        for name, table in TYPE_SHARES.items():
+            scaled = {category: tokens * self.budget // WHOLE for category, tokens in table.to_shares().items()}
+            own = self.types.get(name)
+            known[name] = scaled | (own.to_shares() if own is not None else {})
+        return known
 
 
 class LimitSettings(Section):
@@ -115,6 +184,7 @@ class LimitSettings(Section):
     header_bytes: int = Field(64 * 1024, gt=0)
     reply_bytes: int = Field(64 * 1024 * 1024, gt=0)
     cache_bytes: int = Field(64 * 1024 * 1024, ge=0)  # for the blocks of scopes and questions, per process
+    collect_milliseconds: Annotated[int, Field(gt=0, le=60_000)] = 200  # how long a request waits for its collectors
     header_seconds: Seconds = 10  # to receive all request headers
     body_seconds: Seconds = 30  # to receive a whole request body
     write_seconds: Seconds = 30  # a client that reads nothing for so long is dropped
@@ -297,11 +367,13 @@ class Settings(Section):
     links: LinkSettings = LinkSettings()
     documents: DocumentSettings = DocumentSettings()
     resources: ResourceSettings = ResourceSettings()
+    collectors: dict[str, CollectorSection] = {}  # by name
     versions: VersionSettings = VersionSettings()
     quotas: QuotaSettings = QuotaSettings()
     receipts: ReceiptSettings = ReceiptSettings()
     analytics: AnalyticsSettings = AnalyticsSettings()
     prices: dict[str, PriceSettings] = {}  # by model; "gpt-4o*" stands for all that begin so
+    windows: dict[str, Annotated[int, Field(ge=8192)]] = {}  # tokens by model; "gpt-4o*" stands for all that begin so
     sessions: SessionStoreSettings = SessionStoreSettings()
     semantic: SemanticSettings = SemanticSettings()
     tool_servers: dict[str, ToolServerSettings] = {}  # MCP servers by the names that policies use
