@@ -22,10 +22,12 @@ from gateway.control.key_shape import KIND as KEYS
 from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
 from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.domain.upstream import Upstream
-from gateway.edge.access import AccessControl, HostCheck
+from gateway.edge.access import AccessControl
 from gateway.edge.app import EdgeApp
 from gateway.edge.auth import Authenticator, Freshness
+from gateway.edge.background_rules import BodyRules
 from gateway.edge.chat import ChatEndpoint
+from gateway.edge.cors import AllowedOrigins, CorsEndpoint, CorsMiddleware
 from gateway.edge.health import HealthEndpoint
 from gateway.edge.limits import RateLimiter
 from gateway.edge.logs import RequestLog
@@ -35,6 +37,7 @@ from gateway.edge.models import ModelsEndpoint
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
 from gateway.edge.passthrough_rights import PassthroughRights
 from gateway.edge.recorder import RequestRecorder
+from gateway.edge.request import DirectEndpoint
 from gateway.edge.site import build_site
 from gateway.errors import StoreError
 from gateway.extraction.extract import DocumentCache
@@ -73,6 +76,7 @@ from gateway.watchdog import LoopWatchdog
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+    from starlette.types import ASGIApp
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +119,7 @@ class Gateway:
     def __post_init__(self) -> None:
         fresh = Freshness(self.settings.auth.stale_seconds, lambda: self.policies.contact)
         self.auth = Authenticator(self.settings.auth, loopback=is_loopback(self.settings.listen.host), fresh=fresh)
-        self.access = AccessControl(HostCheck(self.settings.hosts), self.auth)
+        self.access = AccessControl.from_settings(self.settings, self.auth)
         self.limiter = RateLimiter(self.store)
         self.recorder = RequestRecorder(self.metrics, self.log if self.settings.log.exchanges else None)
 
@@ -241,14 +245,18 @@ class Gateway:
                 PassthroughPaths(self.settings.passthrough),
                 self.limiter,
                 limits,
-                PassthroughRights(self.policies, self.settings.passthrough),
+                PassthroughRights(self.policies),
             ),
             management=LazyManagementApp(self.build_management),
         )
-        chat = ChatEndpoint(
-            self.access, self.pipeline, self.policies, self.limiter, metrics, self.recorder, limits.body_bytes
-        )
-        return EdgeApp(chat, site, metrics, self.recorder)
+        bodies, limiter = BodyRules.from_settings(self.settings), self.limiter
+        chat: DirectEndpoint
+        chat = ChatEndpoint(self.access, self.pipeline, self.policies, limiter, metrics, self.recorder, bodies)
+        served: ASGIApp = site
+        if names := self.settings.cors.origins:
+            origins = AllowedOrigins(names)
+            chat, served = CorsEndpoint(chat, origins, self.access), CorsMiddleware(site, origins, self.access)
+        return EdgeApp(chat, served, metrics, self.recorder)
 
     def _count_shed(self) -> dict[tuple[str, ...], float]:
         queues = {"requests": self.threads, "policies": self.policies.threads, "documents": self.extractor.threads}

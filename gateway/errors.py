@@ -5,12 +5,13 @@ GatewayError
 │                         SessionRequired
 ├── InvalidApiKey 401      ├── Forbidden 403 ── UserNotAllowed, ForbiddenHost, ModelNotAllowed, ContextRequired,
 │                                            QuotaExceeded
-├── UnknownEndpoint 404    ├── NotFound 404           ├── MethodNotAllowed 405
+├── UnknownEndpoint 404    ├── NotFound 404    ├── ModelNotFound 404    ├── MethodNotAllowed 405
 ├── RequestTimeout 408     ├── Conflict 409           ├── PreconditionFailed 412
 ├── BodyTooLarge 413       ├── UnsupportedMediaType 415   ├── InvalidObject 422
 ├── RateLimited 429 ── WorkspaceBusy   ├── HeadersTooLarge 431    ├── EndpointUnavailable 501
 ├── ServiceUnavailable 503 ── StoreUnavailable, UpstreamDisabled   ├── InsufficientStorage 507
-└── UpstreamError 502 ── UpstreamUnreachable, UpstreamInvalid, UpstreamAuth, LoopLimit, UpstreamTimeout (504)
+└── UpstreamError 502 ── UpstreamUnreachable, UpstreamInvalid, UpstreamAuth, LoopLimit, UpstreamTimeout (504),
+                         UpstreamRateLimited (429)
 """
 
 import difflib
@@ -54,6 +55,13 @@ def _find_neighbours(word: str, words: list[str]) -> list[str]:
     return list(dict.fromkeys([*before, *after]))
 
 
+def describe_unknown(noun: str, alias: str, known: Iterable[str], hint: str = "") -> str:
+    """That there is no such thing, with similar names that the caller may see, else a hint."""
+    near = find_similar(alias, known, 3)
+    hint = f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else hint
+    return f"There is no {noun} {quote(alias)}.{hint}"
+
+
 class GatewayError(Exception):
     """An error that is reported to the client in OpenAI's format."""
 
@@ -62,6 +70,7 @@ class GatewayError(Exception):
     kind = "server_error"
 
     retry_after: float | None = None  # seconds after which the client may retry
+    is_lasting = False  # the same request would fail again: clients need not repeat it by themselves
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
         super().__init__(message)
@@ -101,9 +110,7 @@ class UnknownAlias(InvalidRequest):
     """An alias that does not exist; the message suggests similar ones that the caller may see."""
 
     def __init__(self, noun: str, alias: str, known: Iterable[str], *, param: str, hint: str = "") -> None:
-        near = find_similar(alias, known, 3)
-        hint = f" Did you mean {' or '.join(repr(name) for name in near)}?" if near else hint
-        super().__init__(f"There is no {noun} {quote(alias)}.{hint}", param=param)
+        super().__init__(describe_unknown(noun, alias, known, hint), param=param)
         self.code = f"unknown_{noun}"
 
 
@@ -155,6 +162,15 @@ class NotFound(GatewayError):
     """No such object, or none that the caller may see: callers cannot tell the difference."""
 
     status, code, kind = 404, "not_found", "invalid_request_error"
+
+
+class ModelNotFound(GatewayError):
+    """No upstream serves a model, or none that the caller may see."""
+
+    status, code, kind = 404, "model_not_found", "invalid_request_error"
+
+    def __init__(self, model: str, known: Iterable[str], hint: str = "") -> None:
+        super().__init__(describe_unknown("model", model, known, hint), param="model")
 
 
 class MethodNotAllowed(GatewayError):
@@ -217,6 +233,7 @@ class HeadersTooLarge(GatewayError):
 
 class EndpointUnavailable(GatewayError):
     status, code, kind = 501, "not_implemented", "invalid_request_error"
+    is_lasting = True
 
 
 class ServiceUnavailable(GatewayError):
@@ -227,6 +244,7 @@ class UpstreamDisabled(ServiceUnavailable):
     """The upstream of a model has no key."""
 
     code = "upstream_disabled"
+    is_lasting = True
 
 
 class StoreUnavailable(ServiceUnavailable):
@@ -258,10 +276,20 @@ class UpstreamTruncated(UpstreamInvalid):
 
 class UpstreamAuth(UpstreamError):
     code = "upstream_auth"
+    is_lasting = True
+
+
+class UpstreamRateLimited(UpstreamError):
+    """The upstream has had enough requests for now, in the middle of an answer."""
+
+    status, code, kind = 429, "upstream_rate_limited", "rate_limit_error"
 
 
 class LoopLimit(UpstreamError):
+    """The model used up its turns; to ask again costs as many."""
+
     code = "loop_limit"
+    is_lasting = True
 
 
 class UpstreamTimeout(UpstreamError):

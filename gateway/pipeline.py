@@ -14,7 +14,7 @@ from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
 from gateway.conversation.loop import REPLY_BYTES, LoopPlan, TurnLimits, plan_turns
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
-from gateway.domain.agent import ClientToolLimit
+from gateway.domain.agent import ClientToolLimit, TextJoin
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.injection import ClientTools, Injection
@@ -128,7 +128,9 @@ class Pipeline:
         if exchange.omitted_tools:
             outgoing = replace(outgoing, fields={**outgoing.fields, "tools": client.tools}, unchanged=False)
         max_turns = scope.max_turns or self.defaults.max_turns
-        plan = plan_turns(request, outgoing, client, injection.tools, can, TurnLimits(max_turns, self.reply_bytes))
+        limits = TurnLimits(max_turns, self.reply_bytes)
+        join = scope.agent.join if scope.agent is not None else TextJoin.ALL
+        plan = plan_turns(request, outgoing, client, injection.tools, can, limits, join)
         times["compose"] = perf_counter()
         return PreparedRequest(request, resolved.owner, scope, model, upstreams, injection, outgoing, plan, session)
 
@@ -159,10 +161,10 @@ class Pipeline:
         expansion = self._make_expansion(exchange, prepared)
 
         async def run(call: FunctionCall) -> ToolResult:
-            began = perf_counter()
+            began, placed = perf_counter(), runner.tools.called.get(call.name)
             result = await runner.run(call.name, call.arguments)
-            exchange.note_tool(call.name, call.arguments, result, perf_counter() - began)
-            if expansion is not None and call.name in runner.tools.called and not result.failed:
+            exchange.note_tool(call.name, call.arguments, result, perf_counter() - began, placed)
+            if expansion is not None and placed is not None and not result.failed:
                 result = await expansion.expand(call.name, result)
                 runner.tools = expansion.tools
             if session is not None and call.name == runner.tools.get and prepared.scope.retains:

@@ -4,21 +4,59 @@ import ipaddress
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from gateway.collector_settings import CollectorSection
 from gateway.domain.agent import MAX_DEPTH, MAX_NEIGHBOURS, Placement
 from gateway.domain.principal import Role
+from gateway.settings_sections import (
+    SHARES,
+    STRICT,
+    TYPE_SHARES,
+    WHOLE,
+    BackgroundRuleSettings,
+    CorsSettings,
+    OptionalText,
+    PassthroughSettings,
+    RankingSettings,
+    RequestType,
+    ShareTable,
+)
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 # `${NAME:-}` with an unset variable counts as absent.
-OptionalText = Annotated[str | None, BeforeValidator(lambda value: None if value == "" else value)]
+
+
+# Headers that are never the client's to send upstream: keys, framing, and what others write.
+NEVER_FORWARDED = frozenset(
+    {"accept-encoding", "api-key", "authorization", "connection", "content-encoding", "content-length", "cookie"}
+    | {"expect", "forwarded", "host", "idempotency-key", "keep-alive", "origin", "openai-organization"}
+    | {"openai-project", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "x-api-key"}
+)
+
+
+def check_forwarded_name(name: str) -> str:
+    """The lower-case name of a header that may be forwarded."""
+    name = name.lower()
+    if name in NEVER_FORWARDED or name.startswith(("x-context-", "x-forwarded-")):
+        raise ValueError(f"the header {name} is never forwarded")
+    return name
+
+
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$"), AfterValidator(check_forwarded_name)]
 
 
 class Section(BaseModel):
-    """A part of the configuration: unknown keys are errors, values never change."""
+    """A part of the configuration."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = STRICT
 
 
 class ListenSettings(Section):
@@ -42,7 +80,7 @@ class UpstreamSettings(Section):
     pass_bearer: bool = False  # forward the client's own Authorization; our key is then x-context-key
     account_headers: bool = False  # clients get x-ratelimit-*, openai-organization and openai-project
     timeouts: TimeoutSettings = TimeoutSettings()
-    retries: int = Field(2, ge=0, le=10)
+    retries: int | None = Field(None, ge=0, le=10)  # absent: none, but 2 in later turns of a stream
     tools: bool = True
     system_anywhere: bool | None = None
     developer: bool | None = None
@@ -102,57 +140,6 @@ class KeySettings(Section):
 class AuthSettings(Section):
     keys: list[KeySettings] = []
     stale_seconds: Seconds = 300  # how long stored keys stay valid without contact to the store
-
-
-Tokens = Annotated[int, Field(ge=0)]
-
-
-class ShareTable(Section):
-    """Tokens that are reserved for a category; absent: what the next broader setting says."""
-
-    always: Tokens | None = None
-    named: Tokens | None = None
-    tools: Tokens | None = None
-    catalogue: Tokens | None = None
-    focus: Tokens | None = None
-    semantic: Tokens | None = None
-    relations: Tokens | None = None
-    activity: Tokens | None = None
-    knowledge: Tokens | None = None
-
-    def to_shares(self) -> dict[str, int]:
-        return self.model_dump(exclude_none=True)
-
-
-RequestType = Literal["assist", "chat", "search", "automate"]
-WHOLE = 4000  # tokens that these shares are parts of; another default budget scales them
-SHARES = ShareTable(
-    always=1600,
-    named=400,
-    tools=500,
-    catalogue=500,
-    focus=1500,
-    semantic=1200,
-    relations=800,
-    activity=300,
-    knowledge=800,
-)
-TYPE_SHARES: dict[RequestType, ShareTable] = {
-    "assist": ShareTable(focus=2500, semantic=400, relations=300, activity=50),
-    "chat": ShareTable(focus=400, semantic=2500, relations=500, activity=500),
-    "search": ShareTable(focus=200, semantic=3000, relations=400, activity=100),
-    "automate": ShareTable(focus=1500, semantic=600, relations=1200, activity=50),
-}
-
-
-class RankingSettings(Section):
-    """What counts how much in the order of what collectors find."""
-
-    semantic: float = Field(0.35, ge=0, le=1)
-    structural: float = Field(0.25, ge=0, le=1)
-    recency: float = Field(0.15, ge=0, le=1)
-    type: float = Field(0.15, ge=0, le=1)
-    affinity: float = Field(0.10, ge=0, le=1)
 
 
 class DefaultSettings(Section):
@@ -363,7 +350,10 @@ class Settings(Section):
     defaults: DefaultSettings = DefaultSettings()
     limits: LimitSettings = LimitSettings()
     hosts: list[str] = []  # additional accepted Host names
-    passthrough: list[str] = []  # additional paths below /v1 that are passed through
+    passthrough: list[PassthroughSettings] = []  # additional paths below /v1 that are passed through
+    forward_headers: list[HeaderName] = []  # of clients, that go upstream in addition to the usual ones
+    cors: CorsSettings = CorsSettings()
+    background: list[BackgroundRuleSettings] = []  # requests that go without context
     links: LinkSettings = LinkSettings()
     documents: DocumentSettings = DocumentSettings()
     resources: ResourceSettings = ResourceSettings()

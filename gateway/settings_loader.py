@@ -104,12 +104,19 @@ def _find_route_faults(settings: Settings) -> Iterator[tuple[Keys, str]]:
         here = ("routes", position)
         named: list[tuple[Keys, str]] = [((*here, "upstream"), route.upstream)]
         named += [((*here, "fallbacks", at), name) for at, name in enumerate(route.fallbacks)]
-        for keys, name in named:
-            upstream = settings.upstreams.get(name)
-            if upstream is None:
-                yield keys, f"there is no upstream {name!r}{format_suggestion(name, settings.upstreams)}"
-            elif upstream.kind == "demo" and "fallbacks" in keys:
-                yield keys, "the demo upstream cannot be a fallback: its answers could pass for a real model's"
+        yield from _find_upstream_faults(settings, named)
+    for position, path in enumerate(settings.passthrough):
+        if path.upstream is not None:
+            yield from _find_upstream_faults(settings, [(("passthrough", position, "upstream"), path.upstream)])
+
+
+def _find_upstream_faults(settings: Settings, named: list[tuple[Keys, str]]) -> Iterator[tuple[Keys, str]]:
+    for keys, name in named:
+        upstream = settings.upstreams.get(name)
+        if upstream is None:
+            yield keys, f"there is no upstream {name!r}{format_suggestion(name, settings.upstreams)}"
+        elif upstream.kind == "demo" and "fallbacks" in keys:
+            yield keys, "the demo upstream cannot be a fallback: its answers could pass for a real model's"
 
 
 def _find_key_faults(keys: list[KeySettings]) -> Iterator[tuple[Keys, str]]:

@@ -128,7 +128,7 @@ class Scripted:
             return Whole("text/event-stream", b"data: " + chunk + b"\n\ndata: [DONE]\n\n")
         return Whole("application/json", orjson.dumps({**head, "choices": [{**choice, "message": message}]}))
 
-    async def list_models(self) -> list[dict[str, Any]]:
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         return []
 
     async def close(self) -> None: ...

@@ -80,7 +80,10 @@ class Advisor:
         """Every suggestion, those about the most tokens first."""
         found = await self.reports.sum_resources(workspace, period)
         known = self.snapshot.resources
-        names = await asyncio.to_thread(lambda: [name for name in known if self._has_evidence(name, found)])
+        texts = [
+            name for name, one in known.items() if one.kind is not ResourceKind.TOOL
+        ]  # what is said is about texts
+        names = await asyncio.to_thread(lambda: [name for name in texts if self._has_evidence(name, found)])
         contexts = {known[name].context for name in names}
         sessions = await self.reports.count_sessions(workspace, period, [*names, *contexts]) if names else {}
         tight = await self._find_tight_budgets(workspace, period, found)

@@ -108,7 +108,8 @@ class TallySheet:
 
     def _add_exchange(self, hour: int, facts: ReceiptFacts, tokens: TokenCount) -> None:
         receipt, summary = facts.receipt, facts.summary
-        key = SEPARATOR.join((receipt.agent or "", summary.model or "", summary.placement or ""))
+        model = (summary.model or "").replace(SEPARATOR, " ")  # the client's own word
+        key = SEPARATOR.join((receipt.agent or "", model, summary.placement or ""))
         use = ExchangeUse(receipt.workspace, hour, key)
         tally = self._exchanges.get(use)
         if tally is None:

@@ -21,7 +21,7 @@ from gateway.commands.common import (
     run_async,
 )
 from gateway.commands.indexing import ProgressBar, extend_search_deadline, run_indexer
-from gateway.errors import InvalidRequest, ServiceUnavailable
+from gateway.errors import ServiceUnavailable
 
 if TYPE_CHECKING:
     from gateway.evaluation.cases import Case
@@ -47,7 +47,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--workspace", type=parse_label, default="default", help="with --propose: whose receipts")
     parser.add_argument("cases", type=Path, nargs="?", metavar="CASES", help="file with the test questions")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, refuse=parser.error)
 
 
 def parse_fraction(text: str) -> float:
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.propose is not None:
         return run_async(propose(load_command_settings(arguments), arguments))
     if arguments.cases is None:
-        raise InvalidRequest("Name a file with cases, or propose some with --propose FILE.")
+        arguments.refuse("name a file with cases, or propose some with --propose FILE")
     report = run_async(evaluate(load_command_settings(arguments), arguments))
     if arguments.json:
         print_json(report, indent=True)

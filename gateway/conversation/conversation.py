@@ -26,7 +26,7 @@ from gateway.conversation.stream_loop import StreamLoop
 from gateway.domain.exchange import ClientWriter, Exchange, ExchangeStatus, Reply, TurnReply
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import SendTurn, UpstreamReply, is_event_stream, is_json_reply
-from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
+from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamRateLimited, UpstreamTruncated
 
 KEEPALIVE_COMMENT = b": working\n\n"
 
@@ -279,7 +279,8 @@ def build_stream_failure(body: bytes, status: int) -> UpstreamError:
         message = str(msgspec.json.decode(body)["error"]["message"])
     except (msgspec.MsgspecError, RecursionError, KeyError, TypeError):
         message = "no reason given"
-    return UpstreamInvalid(f"The upstream failed in the middle of the answer (HTTP {status}): {message}")
+    failure = UpstreamRateLimited if status == 429 else UpstreamInvalid
+    return failure(f"The upstream failed in the middle of the answer (HTTP {status}): {message}")
 
 
 async def close_unclaimed(task: asyncio.Task[FinishStep | UpstreamReply]) -> None:

@@ -14,6 +14,7 @@ from msgspec import Raw
 from gateway.conversation.calls import FunctionCall, ToolCall
 from gateway.conversation.hidden_turn import HiddenMessage, HiddenTurn, OwnResult
 from gateway.conversation.history import read_spoken_text
+from gateway.domain.agent import TextJoin
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.injection import ClientTools, OwnTools
 from gateway.domain.tool_result import ToolResult
@@ -56,9 +57,8 @@ class LoopPlan:
     client_tools: tuple[Raw, ...] = ()
     tool_choice: Raw | None = None
     limits: TurnLimits = TurnLimits()
-    wants_usage: bool = False  # the client asked for a usage chunk
     forces_usage: bool = False  # we ask for one to know what the hidden turns cost
-    last_text_only: bool = False  # a JSON response_format: texts of several turns cannot be joined
+    last_text_only: bool = False  # texts of several turns cannot be joined: the answer is JSON, or the agent says so
 
 
 def plan_turns(
@@ -68,11 +68,11 @@ def plan_turns(
     own: OwnTools | None,
     can: Capabilities,
     limits: TurnLimits,
+    join: TextJoin = TextJoin.ALL,
 ) -> LoopPlan | None:
     """The plan of an exchange in which our tools are registered; None: there is nothing to plan, it is a relay."""
     if own is None:
         return None
-    wants_usage = request.wants_usage
     return LoopPlan(
         fields={name: value for name, value in outgoing.fields.items() if name not in REWRITTEN},
         messages=outgoing.messages,
@@ -81,9 +81,8 @@ def plan_turns(
         client_tools=client.tools,
         tool_choice=client.choice,
         limits=limits,
-        wants_usage=wants_usage,
-        forces_usage=request.stream and can.stream_usage and not wants_usage,
-        last_text_only=request.wants_json,
+        forces_usage=request.stream and can.stream_usage and not request.wants_usage,
+        last_text_only=join is TextJoin.LAST or request.wants_json,
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from gateway import sse
 from gateway.domain.exchange import ClientWriter, Exchange, ExchangeStatus
-from gateway.domain.upstream import Upstream, UpstreamReply, is_event_stream, is_json_reply
+from gateway.domain.upstream import Upstream, UpstreamReply, is_event_stream, is_json_reply, refuses_key
 from gateway.errors import UpstreamAuth, UpstreamError, UpstreamInvalid, UpstreamTruncated
 
 MAX_USAGE_EVENT = 64 * 1024  # bytes of events that are kept for the usage they may report
@@ -30,7 +30,7 @@ _decode = msgspec.json.Decoder(_ErrorEvent).decode
 
 def check_reply(upstream: Upstream, reply: UpstreamReply) -> None:
     """Refuse what must not reach a client as if it were an answer."""
-    if reply.status in (401, 403) and not upstream.passes_bearer:
+    if refuses_key(upstream, reply):
         raise UpstreamAuth(f"Upstream {upstream.name!r} refused the gateway's credentials (HTTP {reply.status}).")
     if not (is_json_reply(reply) or is_event_stream(reply)):
         raise UpstreamInvalid(f"Upstream {upstream.name!r} sent neither JSON nor an event stream.")

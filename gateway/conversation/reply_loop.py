@@ -35,7 +35,6 @@ class ReplyLoop(TurnLoop):
     """One exchange answered with a single JSON document."""
 
     _replies: list[ChatCompletion] = field(default_factory=list)  # of the turns so far
-    _logprobs: Any = None
 
     def take(self, body: bytes) -> Step:
         """Take the whole reply of one upstream call; raises UpstreamInvalid if it is none or too long."""
@@ -43,8 +42,6 @@ class ReplyLoop(TurnLoop):
         try:
             reply = decode_completion(body)
             turn = self._read_turn(reply)
-            if "logprobs" in reply.choice:
-                self._logprobs = join_logprobs(self._logprobs, _decode(reply.choice["logprobs"]))
             self._replies.append(reply)
             return self._decide(turn)
         except (msgspec.MsgspecError, UnicodeError, RecursionError, KeyError, IndexError, TypeError) as fault:
@@ -83,11 +80,21 @@ class ReplyLoop(TurnLoop):
             return last.body
         shown = last.top | {key: first[key] for key in ("id", "created", "model") if key in first}
         shown["choices"] = [{**last.choice, "message": self._join_messages(turn), "finish_reason": turn.finish_reason}]
-        if self._logprobs is not None:
-            shown["choices"][0]["logprobs"] = self._logprobs
+        logprobs = self._join_logprobs()
+        if logprobs is not None:
+            shown["choices"][0]["logprobs"] = logprobs
         if self.usage is not None:
             shown["usage"] = self.usage
         return _encode(shown)
+
+    def _join_logprobs(self) -> Any:
+        """Those of every turn whose text is shown; what a hidden turn said otherwise has none."""
+        joined: Any = None
+        for reply in self._replies:
+            is_shown = reply is self._replies[-1] or read_text(reply.message.get("content"))
+            if is_shown and "logprobs" in reply.choice:
+                joined = join_logprobs(joined, _decode(reply.choice["logprobs"]))
+        return joined
 
     def _join_messages(self, turn: Turn) -> RawObject:
         """The last turn's message with the texts of all turns and the client's calls only."""

@@ -153,12 +153,19 @@ class StreamLoop(TurnLoop):
             self._now.role_shown = self._now.role_shown if self._now.held else role_shown
             self._now.held.append(shown)
             return b""
-        return shown
+        return self._release_text() + shown if self._now.held and not self.failed else shown
+
+    def _release_text(self) -> bytes:
+        """The text that waited, once it is known to be the answer."""
+        held, self._now.held = self._now.held, []
+        return b"".join(held)
 
     @property
     def _holds_text(self) -> bool:
-        """Whether text waits for the end of its turn: only the last turn's may be shown."""
-        return self.plan.last_text_only and not self._is_last
+        """Whether text waits: only the last turn's may be shown, and this one may still call our tools."""
+        if not self.plan.last_text_only or self._is_last:
+            return False
+        return self._now.finish_reason is None or self._now.tracker.has_own_calls
 
     def _show(self, event: bytes, top: dict[str, Any]) -> bytes:
         if has_value(top, "error"):
@@ -179,15 +186,14 @@ class StreamLoop(TurnLoop):
         if has_value(choice, "finish_reason"):
             calls += self._now.tracker.settle()
             self._now.finish_reason = _decode(choice["finish_reason"], type=str)
-        unchanged = self.turns == 1 and calls == deltas and not (has_value(top, "usage") and self.plan.forces_usage)
-        if unchanged and not self._finish_waits:
+        if self.turns == 1 and calls == deltas and not self._finish_waits:
             return event
         return self._rewrite(top, choice, delta, calls)
 
     def _show_without_choice(self, event: bytes, top: dict[str, Any]) -> bytes:
         """A usage chunk, or something that a provider sends before it begins."""
         if has_value(top, "usage"):
-            if self.plan.wants_usage:
+            if not self.plan.forces_usage:
                 self._now.usage_event = top
             return b""
         return event if self.turns == 1 else b""
@@ -235,13 +241,9 @@ class StreamLoop(TurnLoop):
                 self._now.rejoined.add(name)
 
     def _set_usage(self, top: dict[str, Any]) -> None:
-        """A chunk with choices may carry usage too: show the sum if it was asked for, else nothing."""
-        if not has_value(top, "usage"):
-            return
-        if self.plan.wants_usage:
+        """A chunk with choices may carry usage too, which nobody had to ask for: show the sum."""
+        if has_value(top, "usage"):
             top["usage"] = add_usage(self.usage, self._now.usage) if self.usage else self._now.usage
-        else:
-            del top["usage"]
 
     def _settle_open_calls(self) -> None:
         """A stream may end with [DONE] and no finish_reason: show the calls that waited for one."""

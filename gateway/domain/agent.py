@@ -16,6 +16,13 @@ class Placement(StrEnum):
     TURN_USER = "turn_user"
 
 
+class TextJoin(StrEnum):
+    """Which texts of an answer in several turns the client sees."""
+
+    ALL = "all"  # of every turn, with a blank line between them
+    LAST = "last"
+
+
 class ToolPermission(StrEnum):
     """Whether the gateway may run the tools of MCP servers and HTTP endpoints; its own two are not affected."""
 
@@ -234,6 +241,7 @@ class Agent:
     tool_expansion: int = 0  # further searches with results of tools in one exchange
     collectors: Mapping[str, CollectorSettings] = field(default_factory=dict)  # by name
     ranking: RankingWeights | None = None
+    join: TextJoin = TextJoin.ALL
 
 
 @dataclass(frozen=True, slots=True)

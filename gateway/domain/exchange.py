@@ -36,6 +36,7 @@ class ForwardedHeaders(msgspec.Struct, frozen=True):
     first: HeaderPairs = ()
     later: HeaderPairs = ()  # without the Idempotency-Key, which stands for one call only
     bearer: str | None = None  # the client's own, for upstreams that pass it through
+    query: str = ""  # of the request's target
 
 
 NOTHING_FORWARDED = ForwardedHeaders()
@@ -105,10 +106,10 @@ class Exchange:
         self.agent = scope.agent.alias if scope.agent is not None else None
         self.model = model
 
-    def note_tool(self, name: str, arguments: str, result: ToolResult, seconds: float) -> None:
-        """Note that a tool of ours was run."""
-        tools = self.injection.tools if self.injection is not None else None
-        placed = tools.called.get(name) if tools is not None else None
+    def note_tool(
+        self, name: str, arguments: str, result: ToolResult, seconds: float, placed: PlacedResource | None = None
+    ) -> None:
+        """Note that a tool was run; `placed`: it is one of a server or an endpoint."""
         resource = placed.candidate.resource if placed is not None else None
         self.tool_runs.append(ToolRun(name, arguments, len(result.text), result.failed, seconds, resource))
 

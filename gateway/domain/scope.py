@@ -94,12 +94,10 @@ class Scope:
 
     @property
     def tool_permission(self) -> ToolPermission:
-        """What the session says, else the agent; with a bound key, a session can only be stricter than its agent."""
-        own = self.agent.tool_permission if self.agent is not None else None
+        """What the agent says; the session, which its caller can change, can only be stricter."""
+        own = (self.agent.tool_permission if self.agent is not None else None) or ToolPermission.ALLOW
         asked = self.session.settings.tool_permission if self.session is not None else None
-        if self.bound and asked is not None:
-            return max(asked, own or ToolPermission.ALLOW, key=lambda one: one.strictness)
-        return asked or own or ToolPermission.ALLOW
+        return own if asked is None else max(asked, own, key=lambda one: one.strictness)
 
     @property
     def retains(self) -> bool:

@@ -42,6 +42,7 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
     model: str = ""
     method: str = "POST"
     bearer: str | None = None  # the client's own, for upstreams that pass it through
+    repeatable: bool = True  # whether the client can repeat what failed: it has nothing of the answer yet
 
 
 TakeBytes = Callable[[bytes], bool]  # False: nothing more for now
@@ -102,8 +103,8 @@ class Upstream(Protocol):
         """
         ...
 
-    async def list_models(self) -> list[dict[str, Any]]:
-        """The model cards it lists; raises UpstreamError when it cannot list them."""
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
+        """The model cards it lists, to the client's own bearer if it passes that; raises UpstreamError if it cannot."""
         ...
 
     async def close(self) -> None:
@@ -139,3 +140,10 @@ def is_event_stream(reply: UpstreamReply) -> bool:
 def is_json_reply(reply: UpstreamReply) -> bool:
     media = read_media_type(reply)
     return media == "application/json" or media.endswith("+json")
+
+
+def refuses_key(upstream: Upstream, reply: UpstreamReply) -> bool:
+    """Whether a reply is about the gateway's own key; a 403 that says why is about the request."""
+    if reply.status not in (401, 403) or upstream.passes_bearer:
+        return False
+    return reply.status == 401 or not is_json_reply(reply)

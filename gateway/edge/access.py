@@ -1,8 +1,9 @@
 """Who may reach an endpoint: Host and key are checked before anything else is read."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from ipaddress import ip_address
+from typing import Self
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -10,8 +11,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gateway.domain.principal import Principal, Role
 from gateway.edge.auth import Authenticator
 from gateway.edge.outcomes import get_outcome
-from gateway.edge.request import RequestHead, read_head
+from gateway.edge.request import PASSED_UP, RequestHead, read_head
 from gateway.errors import ForbiddenHost, GatewayError, InvalidRequest
+from gateway.settings import Settings
 
 REMEMBERED = 1024  # verdicts kept; clients could otherwise fill the memory with made-up names
 
@@ -23,8 +25,9 @@ class HostCheck:
     then sends that name as Host, and its own as Origin.
     """
 
-    def __init__(self, hosts: Iterable[str]) -> None:
+    def __init__(self, hosts: Iterable[str], origins: Iterable[str] = ()) -> None:
         self._names = frozenset(host.lower().rstrip(".").encode() for host in hosts)
+        self._origins = frozenset(origin.encode() for origin in origins)  # whose pages may call the gateway
         self._verdicts: dict[bytes, bool] = {}
 
     def check(self, head: RequestHead, *, keyed: bool) -> None:
@@ -39,7 +42,7 @@ class HostCheck:
             raise ForbiddenHost("This Host is not allowed. Add it to `hosts` in the gateway's configuration.")
 
     def _accepts_origin(self, origin: bytes) -> bool:
-        return self._accepts(origin.partition(b"://")[2])
+        return origin in self._origins or self._accepts(origin.partition(b"://")[2])
 
     def _accepts(self, authority: bytes) -> bool:
         verdict = self._verdicts.get(authority)
@@ -93,6 +96,12 @@ class AccessControl:
 
     hosts: HostCheck
     auth: Authenticator
+    passed_up: Mapping[bytes, str] = field(default_factory=lambda: PASSED_UP)  # headers that go upstream
+
+    @classmethod
+    def from_settings(cls, settings: Settings, auth: Authenticator) -> Self:
+        further = {name.encode(): name for name in settings.forward_headers}
+        return cls(HostCheck(settings.hosts, settings.cors.origins), auth, {**PASSED_UP, **further})
 
     def check_host(self, head: RequestHead) -> None:
         """Raise unless the request names an accepted Host; whether callers need a key may change at any time."""
@@ -100,7 +109,7 @@ class AccessControl:
 
     def admit(self, headers: Sequence[tuple[bytes, bytes]]) -> Caller:
         """Who is asking; raises a GatewayError for whoever may not."""
-        head = read_head(headers)
+        head = read_head(headers, self.passed_up)
         self.check_host(head)
         return Caller(head, self.auth.authenticate(head), self.auth.find_client_bearer(head))
 

@@ -4,19 +4,19 @@ from collections.abc import Awaitable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.edge.chat import ChatEndpoint
 from gateway.edge.errors import ErrorBoundary
 from gateway.edge.metrics import Metrics
 from gateway.edge.outcomes import OTHER, OutcomeMiddleware, get_outcome, name_route
 from gateway.edge.paths import normalize_path
 from gateway.edge.recorder import RequestOutcome, RequestRecorder
+from gateway.edge.request import DirectEndpoint
 from gateway.errors import GatewayError
 
 
 class EdgeApp:
     """The chat endpoint, which the connections call, and the ASGI app for all other paths."""
 
-    def __init__(self, chat: ChatEndpoint, site: ASGIApp, metrics: Metrics, recorder: RequestRecorder) -> None:
+    def __init__(self, chat: DirectEndpoint, site: ASGIApp, metrics: Metrics, recorder: RequestRecorder) -> None:
         self.chat = chat
         self._site = site
         self._metrics = metrics

@@ -96,12 +96,14 @@ class Authenticator:
             raise Faults([Fault("config", 1, "listen.host", NO_KEYS)])
 
     def authenticate(self, head: RequestHead) -> Principal:
-        """The caller by `x-context-key`, else by bearer; anonymous on loopback where there are no keys."""
+        """The caller by `x-context-key`, else by bearer, else by `api-key`; anonymous where there are no keys."""
         if self._until is not inf and self._fresh.clock() >= self._until:
             self._rebuild()
         if not self._principals and not self.keyed:
             return ANONYMOUS
         given = head.gateway_key if head.gateway_key is not None else head.bearer
+        if given is None:
+            given = head.api_key
         if not given:
             if not self._principals:
                 self._require_contact()

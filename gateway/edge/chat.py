@@ -12,6 +12,7 @@ from gateway.domain.exchange import Exchange, ExchangeStatus, Reply, ReplyStream
 from gateway.domain.principal import UNLIMITED
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.edge.access import AccessControl, Caller
+from gateway.edge.background_rules import OFF, BodyRules
 from gateway.edge.errors import BrokenResponse, log_internal_error, render_error_event, respond_with_error
 from gateway.edge.health import SnapshotSource
 from gateway.edge.limits import RateLimiter
@@ -20,6 +21,7 @@ from gateway.edge.metrics import Metrics
 from gateway.edge.recorder import CHAT, RequestOutcome, RequestRecorder
 from gateway.edge.request import ClientRequest, require_json
 from gateway.edge.response import select_client_headers
+from gateway.edge.routed_model import set_model
 from gateway.errors import GatewayError, LoopLimit, MethodNotAllowed, UpstreamTruncated
 from gateway.ids import IdSource
 from gateway.pipeline import Pipeline
@@ -38,7 +40,7 @@ class ChatEndpoint:
         limiter: RateLimiter,
         metrics: Metrics,
         recorder: RequestRecorder,
-        max_body_bytes: int,
+        bodies: BodyRules,
     ) -> None:
         self._access = access
         self._pipeline = pipeline
@@ -46,7 +48,8 @@ class ChatEndpoint:
         self._limiter = limiter
         self._metrics = metrics
         self._recorder = recorder
-        self._max_body_bytes = max_body_bytes
+        self._max_body_bytes = bodies.max_bytes
+        self._background = bodies.background
         self._ids = IdSource()
 
     async def serve(self, request: ClientRequest) -> None:
@@ -62,7 +65,9 @@ class ChatEndpoint:
             self._recorder.record_outcome(RequestOutcome(CHAT, failure.status, failure.code, seconds=seconds))
             return await respond_with_error(request, failure)
         principal, head = caller.principal, caller.head
-        exchange = Exchange(self._ids.make(), principal, EMPTY_SNAPSHOT, head.context, head.forward(caller.bearer))
+        exchange = Exchange(
+            self._ids.make(), principal, EMPTY_SNAPSHOT, head.context, head.forward(caller.bearer, request.target.query)
+        )
         meter = None if principal.limits.tokens is None else Meter(exchange)
         status = 0
         self._metrics.in_flight += 1
@@ -121,6 +126,10 @@ class ChatEndpoint:
             await self._limiter.admit(exchange.principal, exchange.degraded)
         require_json(caller.head)
         body = await request.read_body(caller.head, self._max_body_bytes)
+        if request.target.model is not None:
+            body = set_model(body, request.target.model)
+        if self._background is not None and self._background.add_inject(request.headers, caller.head.context, body):
+            exchange.context_headers = (*exchange.context_headers, OFF)
         if meter is not None:
             meter.asked = len(body)
         prepared = await self._pipeline.prepare(exchange, body)

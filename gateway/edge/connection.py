@@ -20,7 +20,7 @@ from gateway.edge.client_socket import ObservedFlow, WriteDeadline
 from gateway.edge.direct_request import DirectRequest
 from gateway.edge.errors import BrokenResponse, log_internal_error, render_refusal
 from gateway.edge.head_bytes import measure_head, write_plain_head
-from gateway.edge.paths import leads_to
+from gateway.edge.paths import PLAIN_TARGET, DirectTarget, find_target
 from gateway.edge.request import DirectEndpoint
 from gateway.edge.response import Headers
 from gateway.errors import GatewayError, HeadersTooLarge, InvalidRequest, RequestTimeout
@@ -158,16 +158,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_arrival()
         if self.expect_100_continue:
             self.flow.pause_reading()  # until somebody asks for the body; the client is not late before that
+        target = self._find_target()
         if self.pipeline and len(self.pipeline) >= MAX_QUEUED:
             self._stop_taking()
-        elif self.endpoint is None or not self._leads_to(self.endpoint.path):
+        elif self.endpoint is None or target is None:
             self._make_scope()
             super().on_headers_complete()
         elif not self.parser.should_upgrade():
-            self._accept(self.endpoint)
+            self._accept(self.endpoint, target)
 
-    def _leads_to(self, path: str) -> bool:
-        return self.url == path.encode() or leads_to(self.url, path)
+    def _find_target(self) -> DirectTarget | None:
+        path = "" if self.endpoint is None else self.endpoint.path
+        return PLAIN_TARGET if self.url == path.encode() else find_target(self.url, path)
 
     def _stop_taking(self) -> None:
         """Answer what is queued and close: the client sends more requests ahead than anybody needs."""
@@ -181,10 +183,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self.url, self.expect_100_continue = url, expects_continue
         self.headers += headers
 
-    def _accept(self, endpoint: DirectEndpoint) -> None:
+    def _accept(self, endpoint: DirectEndpoint, target: DirectTarget) -> None:
         """Take a request for the direct endpoint: now, or after those that are still being answered."""
         parser, former = self.parser, self.cycle
-        request = DirectRequest(self, parser.get_method().decode("ascii"), self.headers)
+        request = DirectRequest(self, parser.get_method().decode("ascii"), self.headers, target)
         request.configure(
             parser.get_http_version(),
             keep_alive=parser.should_keep_alive(),

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
+from gateway.edge.paths import DirectTarget
 from gateway.edge.request import RequestHead, body_too_large, check_body_headers
 from gateway.edge.response import Headers, encode_head
 
@@ -45,11 +46,13 @@ class DirectRequest:
     __slots__ = (
         "_chunked", "_connection", "_has_body", "_head", "_joined", "_limit", "_parts", "_size", "_waiter",
         "disconnected", "headers", "keep_alive", "method", "response_complete", "response_started",
-        "waiting_for_100_continue",
+        "target", "waiting_for_100_continue",
     )  # fmt: skip
 
-    def __init__(self, connection: ClientConnection, method: str, headers: list[tuple[bytes, bytes]]) -> None:
-        self.method, self.headers = method, headers  # names of headers in lower case
+    def __init__(
+        self, connection: ClientConnection, method: str, headers: list[tuple[bytes, bytes]], target: DirectTarget
+    ) -> None:
+        self.method, self.headers, self.target = method, headers, target  # names of headers in lower case
         self.keep_alive = True
         self.disconnected = False
         self.response_started = False

@@ -47,6 +47,8 @@ def build_error_headers(error: GatewayError) -> list[tuple[bytes, bytes]]:
         headers.append((b"www-authenticate", b"Bearer"))
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % math.ceil(error.retry_after)))
+    if error.is_lasting:
+        headers.append((b"x-should-retry", b"false"))
     return headers
 
 

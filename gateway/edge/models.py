@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -15,7 +15,7 @@ from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Upstream
 from gateway.edge.access import get_caller
 from gateway.edge.health import SnapshotSource
-from gateway.errors import UnknownAlias, UpstreamError
+from gateway.errors import ModelNotFound, UpstreamError
 from gateway.scopes.scope import find_own_model
 
 DEADLINE_SECONDS = 2.0  # for all upstreams together, since they are called concurrently
@@ -48,7 +48,8 @@ class ModelsEndpoint:
         default: str | None = None,
     ) -> None:
         self._default = default  # the model of agents that name none
-        self._upstreams = upstreams
+        self._shared = [upstream for upstream in upstreams.values() if not upstream.passes_bearer]
+        self._personal = [upstream for upstream in upstreams.values() if upstream.passes_bearer]
         self._policies = policies
         self._clock = clock
         self._deadline = deadline
@@ -57,19 +58,19 @@ class ModelsEndpoint:
 
     async def list(self, request: Request) -> JSONResponse:
         """`GET /v1/models`."""
-        models = await self._refresh()
-        cards = self._list_usable(models, get_caller(request).principal)
+        caller = get_caller(request)
+        models = await self._list_models(caller.bearer)
+        cards = self._list_usable(models, caller.principal)
         return JSONResponse({"object": "list", "data": cards}, headers=build_degraded_headers(models))
 
     async def get(self, request: Request) -> JSONResponse:
         """`GET /v1/models/{id}`, the id escaped as in the path."""
         wanted = unquote(request.path_params["model"])
-        models = await self._refresh()
-        cards = {card["id"]: card for card in self._list_usable(models, get_caller(request).principal)}
+        caller = get_caller(request)
+        models = await self._list_models(caller.bearer)
+        cards = {card["id"]: card for card in self._list_usable(models, caller.principal)}
         if wanted not in cards:
-            unknown = UnknownAlias("model", wanted, cards, param="model")
-            unknown.status = 404
-            raise unknown
+            raise ModelNotFound(wanted, cards)
         return JSONResponse(cards[wanted], headers=build_degraded_headers(models))
 
     def _list_usable(self, models: CachedModels, principal: Principal) -> tuple[Card, ...]:
@@ -88,16 +89,23 @@ class ModelsEndpoint:
         profile = snapshot.profiles.get(agent.profile) if agent.profile else None
         return find_own_model(agent, profile) or self._default or ""
 
+    async def _list_models(self, bearer: str | None) -> CachedModels:
+        """What upstreams list to everybody, then what they list to this caller alone, which is not cached."""
+        if not self._personal:
+            return await self._refresh()
+        shared, own = await asyncio.gather(self._refresh(), self._fetch(self._personal, bearer))
+        known = {card["id"] for card in shared.cards}
+        cards = (*shared.cards, *(card for card in own.cards if card["id"] not in known))
+        return CachedModels(cards, shared.gap or own.gap)
+
     async def _refresh(self) -> CachedModels:
         async with self._asking:
             if self._clock() >= self._models.until:
-                self._models = await self._fetch()
+                self._models = await self._fetch(self._shared)
             return self._models
 
-    async def _fetch(self) -> CachedModels:
-        answers = await asyncio.gather(
-            *(_fetch_cards(upstream, self._deadline) for upstream in self._upstreams.values())
-        )
+    async def _fetch(self, upstreams: Iterable[Upstream], bearer: str | None = None) -> CachedModels:
+        answers = await asyncio.gather(*(_fetch_cards(upstream, self._deadline, bearer) for upstream in upstreams))
         cards: dict[str, Card] = {}
         for card in (card for answer in answers for card in answer or ()):
             cards.setdefault(card["id"], card)
@@ -105,11 +113,11 @@ class ModelsEndpoint:
         return CachedModels(tuple(cards.values()), gap, self._clock() + (RETRY_SECONDS if gap else FRESH_SECONDS))
 
 
-async def _fetch_cards(upstream: Upstream, deadline: float) -> list[Card] | None:
+async def _fetch_cards(upstream: Upstream, deadline: float, bearer: str | None) -> list[Card] | None:
     """An upstream's models in OpenAI's format; None if it does not answer."""
     try:
         async with asyncio.timeout(deadline):
-            given = await upstream.list_models()
+            given = await upstream.list_models(bearer)
     except (UpstreamError, TimeoutError):
         return None
     # An upstream's model must not pose as an agent.

@@ -1,18 +1,24 @@
 """Endpoints that are relayed unchanged: an allow-list, because a chat key must not reach the rest of an account."""
 
-import re
 from collections.abc import Iterable
 
 from starlette.types import Receive, Scope, Send
 
 from gateway.domain.principal import UNLIMITED
-from gateway.domain.upstream import UpstreamAnswer, UpstreamReply, UpstreamRequest, is_event_stream, read_media_type
+from gateway.domain.upstream import (
+    UpstreamAnswer,
+    UpstreamReply,
+    UpstreamRequest,
+    is_event_stream,
+    read_media_type,
+    refuses_key,
+)
 from gateway.edge.access import Caller
 from gateway.edge.errors import BrokenResponse, render_error_event
 from gateway.edge.limits import RateLimiter
 from gateway.edge.meter import PassthroughMeter, ReadPiece
 from gateway.edge.outcomes import get_outcome
-from gateway.edge.passthrough_rights import PassthroughRights
+from gateway.edge.passthrough_rights import ConfiguredPath, PassthroughRights, PathPatterns
 from gateway.edge.request import read_body
 from gateway.edge.response import select_client_headers
 from gateway.edge.routed_model import read_model
@@ -27,6 +33,7 @@ from gateway.errors import (
     UpstreamTruncated,
 )
 from gateway.settings import LimitSettings
+from gateway.settings_sections import PassthroughSettings
 from gateway.sse import EventBuffer
 from gateway.upstreams.routes import Routes
 
@@ -35,31 +42,32 @@ PREFIX = "/v1"
 OPEN = ("/v1/embeddings", "/v1/completions", "/v1/moderations", "/v1/images/*", "/v1/audio/*")
 NOT_BUILT = ("/v1/responses", "/v1/messages")
 
-# What a `*` stands for. Other characters, `;` and escapes among them, mean different things to different servers.
-_TAIL = re.compile(r"[A-Za-z0-9._~/-]+")
+OPEN_METHODS = ("GET", "HEAD", "POST")
+METHODS = (*OPEN_METHODS, "DELETE", "PATCH", "PUT")
 
 
 class PassthroughPaths:
     """The paths that may be passed through; `further` are an operator's own, with or without `/v1`."""
 
-    def __init__(self, further: Iterable[str] = ()) -> None:
-        paths = [*OPEN, *(f"{PREFIX}/{path.strip('/').removeprefix('v1/')}" for path in further)]
-        self._exact = frozenset(path for path in paths if not path.endswith("/*"))
-        self._below = tuple(path.removesuffix("*") for path in paths if path.endswith("/*"))
+    def __init__(self, further: Iterable[str | PassthroughSettings] = ()) -> None:
+        self._open = PathPatterns(OPEN)
+        self._further = [ConfiguredPath.from_settings(one) for one in further]
 
     def check(self, method: str, path: str) -> None:
         """Raise unless a normalised path may be passed through."""
-        if not self._names(path):
+        is_open = self._open.matches(path)
+        if not is_open and self.find_configured(path) is None:
             if path in NOT_BUILT or path.startswith(tuple(known + "/" for known in NOT_BUILT)):
                 raise EndpointUnavailable(f"{path} is not implemented yet. Use /v1/chat/completions.")
             raise UnknownEndpoint(f"There is no endpoint {path}.")
-        if method not in ("GET", "POST"):
+        if is_open and method not in OPEN_METHODS:
             raise MethodNotAllowed(f"{path} only accepts GET and POST.")
+        if method not in METHODS:
+            raise MethodNotAllowed(f"{path} does not accept {method}.")
 
-    def _names(self, path: str) -> bool:
-        return path in self._exact or any(
-            path.startswith(prefix) and _TAIL.fullmatch(path, len(prefix)) is not None for prefix in self._below
-        )
+    def find_configured(self, path: str) -> ConfiguredPath | None:
+        """What the configuration says about a path; of several entries the first counts."""
+        return next((one for one in self._further if one.patterns.matches(path)), None)
 
 
 class PassthroughEndpoint:
@@ -86,13 +94,18 @@ class PassthroughEndpoint:
         if principal.limits is not UNLIMITED:
             await self._limiter.admit(principal, set())
         self._paths.check(scope["method"], scope["path"])
-        self._rights.check_path(principal, scope["path"])
+        configured = self._paths.find_configured(scope["path"])
+        self._rights.check_path(principal, scope["path"], configured)
         outcome.route = ROUTE
         body = await read_body(caller.head, receive, self._limits.body_bytes)
         request = build_request(scope, caller, body)
         self._rights.check_model(principal, request.model, caller.head.content_type, body)
         outcome.model = request.model
-        answer = await self._routes.send(self._routes.get_candidates(request.model), request)
+        upstream = None if configured is None else configured.upstream
+        candidates = (
+            self._routes.get_candidates(request.model) if upstream is None else self._routes.get_named(upstream)
+        )
+        answer = await self._routes.send(candidates, request)
         outcome.upstream = answer.upstream.name
         meter = None if principal.limits.tokens is None else build_meter(caller, request, answer.reply)
         try:
@@ -163,7 +176,7 @@ def build_meter(caller: Caller, request: UpstreamRequest, reply: UpstreamReply) 
 def check_reply(answer: UpstreamAnswer) -> None:
     """Raise for a reply that must not reach the client."""
     upstream, reply = answer.upstream, answer.reply
-    if reply.status in (401, 403) and not upstream.passes_bearer:
+    if refuses_key(upstream, reply):
         raise UpstreamAuth(f"Upstream {upstream.name!r} rejected the gateway's key (HTTP {reply.status}).")
     if read_media_type(reply) == "text/html":
         raise UpstreamInvalid(f"Upstream {upstream.name!r} returned an HTML page.")

@@ -1,28 +1,71 @@
 """What a caller may reach through endpoints that are passed through: no context can be added there."""
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
 
-from gateway.domain.name_pattern import matches_pattern
 from gateway.domain.principal import Principal
 from gateway.edge.health import SnapshotSource
 from gateway.edge.routed_model import has_one_model
-from gateway.errors import ContextRequired, InvalidRequest
+from gateway.errors import ContextRequired, Forbidden, InvalidRequest
 from gateway.scopes.model_rights import require_model
+from gateway.settings_sections import PassthroughSettings
 
 # All others may generate text or media from what a caller writes.
 HARMLESS = frozenset({"/v1/embeddings", "/v1/moderations", "/v1/audio/transcriptions", "/v1/audio/translations"})
 
 
+# What a `*` stands for. Other characters, `;` and escapes among them, mean different things to different servers.
+_TAIL = re.compile(r"[A-Za-z0-9._~/-]+")
+
+
+class PathPatterns:
+    """Paths, and families of paths that end in `/*`."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        known = tuple(paths)
+        self._exact = frozenset(path for path in known if not path.endswith("/*"))
+        self._below = tuple(path.removesuffix("*") for path in known if path.endswith("/*"))
+
+    def matches(self, path: str) -> bool:
+        return path in self._exact or any(
+            path.startswith(prefix) and _TAIL.fullmatch(path, len(prefix)) is not None for prefix in self._below
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredPath:
+    """A path that the operator lists, with or without `/v1`."""
+
+    patterns: PathPatterns
+    upstream: str | None = None
+    keys: frozenset[str] | None = None  # None: every key may use it
+
+    @classmethod
+    def from_settings(cls, given: str | PassthroughSettings) -> Self:
+        said = PassthroughSettings(path=given) if isinstance(given, str) else given
+        path = f"/v1/{said.path.strip('/').removeprefix('v1/')}"
+        return cls(PathPatterns([path]), said.upstream, None if said.keys is None else frozenset(said.keys))
+
+    def admits(self, principal: Principal) -> bool:
+        return self.keys is None or (principal.reader or principal.name) in self.keys
+
+
 class PassthroughRights:
-    """Refuses what would walk around an agent or a mandatory context; `configured` paths are open to every key."""
+    """Refuses what would walk around an agent or a mandatory context; a configured path says whose it is."""
 
-    def __init__(self, policies: SnapshotSource, configured: Iterable[str]) -> None:
+    def __init__(self, policies: SnapshotSource) -> None:
         self._policies = policies
-        self._configured = tuple(f"/v1/{path.strip('/').removeprefix('v1/')}" for path in configured)
 
-    def check_path(self, principal: Principal, path: str) -> None:
-        """Raise ContextRequired if the caller must not go without context, and the path generates text or media."""
-        if path in HARMLESS or any(matches_pattern(pattern, path) for pattern in self._configured):
+    def check_path(self, principal: Principal, path: str, configured: ConfiguredPath | None = None) -> None:
+        """Raise ContextRequired if the caller must not go without context, and the path generates text or media.
+
+        Raises Forbidden for a configured path that is not for this key.
+        """
+        if configured is not None and not configured.admits(principal):
+            raise Forbidden(f"This key may not use {path}.")
+        if path in HARMLESS or configured is not None:
             return
         if principal.agent is not None:
             reason = "This key is bound to an agent"

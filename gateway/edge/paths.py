@@ -1,6 +1,8 @@
 """One spelling per path, so that an allow-list cannot be bypassed."""
 
 import re
+from dataclasses import dataclass
+from urllib.parse import unquote
 
 from httptools import HttpParserInvalidURLError, parse_url
 
@@ -8,6 +10,9 @@ from gateway.errors import InvalidRequest
 
 MODELS = b"/v1/models/"
 MANAGEMENT = b"/api/v1/"
+
+AZURE_CHAT = re.compile(r"/openai/deployments/([^/]+)/chat/completions")
+AZURE_VERSION = "api-version="  # of Azure's own API: the base_url of an upstream names the one that it speaks
 
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})?")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -48,10 +53,29 @@ def _resolve(path: bytes) -> bytes:
     return b"/" + b"/".join(kept)
 
 
-def leads_to(url: bytes, path: str) -> bool:
-    """Whether a request target means `path`, however it is written."""
+@dataclass(frozen=True, slots=True)
+class DirectTarget:
+    """What a request target says besides the path of its endpoint."""
+
+    query: str = ""
+    model: str | None = None  # the deployment in a path of Azure's
+
+
+PLAIN_TARGET = DirectTarget()
+
+
+def find_target(url: bytes, path: str) -> DirectTarget | None:
+    """What a request target says if it means `path`, however it is written; None if it means something else."""
     try:
-        target: bytes | None = parse_url(url).path
-        return target is not None and normalize_path(target) == path
+        parsed = parse_url(url)
+        found = normalize_path(parsed.path or b"")
     except (HttpParserInvalidURLError, InvalidRequest, UnicodeDecodeError):
-        return False  # the app says what is wrong with it
+        return None  # the app says what is wrong with it
+    query = (parsed.query or b"").decode("latin-1")
+    if found == path:
+        return DirectTarget(query)
+    azure = AZURE_CHAT.fullmatch(found) if path.endswith("/chat/completions") else None
+    if azure is None:
+        return None
+    kept = (one for one in query.split("&") if not one.startswith(AZURE_VERSION))
+    return DirectTarget("&".join(kept), unquote(azure[1]))

@@ -1,19 +1,25 @@
 """Reading a request: its headers, in one pass, and its body, within limits."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from starlette.types import Receive
 
 from gateway.domain.exchange import ClientWriter, ForwardedHeaders
+from gateway.edge.paths import DirectTarget
 from gateway.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 
 HeaderLines = Iterable[tuple[bytes, bytes]]  # names in lower case, as ASGI has them
 
 CONTEXT = b"x-context-"
 OPENAI = b"openai-"
-PASSED_UP = {name.encode(): name for name in ("content-type", "accept", "user-agent", "traceparent")}
+PASSED_UP: Mapping[bytes, str] = {
+    name.encode(): name
+    for name in (
+        "content-type", "accept", "user-agent", "traceparent", "tracestate", "x-title", "x-client-request-id",
+    )
+}  # fmt: skip
 UTF8 = (b"utf-8", b"utf8", b"us-ascii")
 
 
@@ -25,6 +31,7 @@ class RequestHead:
     origins: list[bytes] = field(default_factory=list)
     gateway_key: bytes | None = None  # `x-context-key`; of a repeated header the first
     bearer: bytes | None = None  # of `Authorization`; of several the first
+    api_key: bytes | None = None  # `api-key` or `x-api-key`, as other dialects send it; of several the first
     content_type: bytes = b""
     content_encoding: bytes | None = None
     content_length: bytes | None = None
@@ -32,20 +39,20 @@ class RequestHead:
     passed_up: list[tuple[str, str]] = field(default_factory=list)  # what may go upstream (CONTRACT §5.4)
     idempotency_key: str | None = None
 
-    def forward(self, bearer: str | None) -> ForwardedHeaders:
+    def forward(self, bearer: str | None, query: str = "") -> ForwardedHeaders:
         """What goes upstream; the Idempotency-Key stands for one call, so it goes with the first turn only."""
         later = tuple(self.passed_up)
         key = self.idempotency_key
         first = later if key is None else (*later, ("idempotency-key", key))
-        return ForwardedHeaders(first, later, bearer)
+        return ForwardedHeaders(first, later, bearer, query)
 
 
-def read_head(headers: HeaderLines) -> RequestHead:
+def read_head(headers: HeaderLines, passed_up: Mapping[bytes, str] = PASSED_UP) -> RequestHead:
     """Read the headers in one pass; those that nobody needs are ignored."""
     head = RequestHead()
     for name, value in headers:
-        if name in PASSED_UP:
-            head.passed_up.append((PASSED_UP[name], value.decode("latin-1")))  # any byte has a character
+        if name in passed_up:
+            head.passed_up.append((passed_up[name], value.decode("latin-1")))  # any byte has a character
             if name == b"content-type":
                 head.content_type = value
         elif name in READERS:
@@ -60,6 +67,11 @@ def read_head(headers: HeaderLines) -> RequestHead:
 def read_gateway_key(head: RequestHead, value: bytes) -> None:
     if head.gateway_key is None:
         head.gateway_key = value.strip()
+
+
+def read_api_key(head: RequestHead, value: bytes) -> None:
+    if head.api_key is None:
+        head.api_key = value.strip()
 
 
 def read_authorization(head: RequestHead, value: bytes) -> None:
@@ -85,6 +97,8 @@ READERS: dict[bytes, Callable[[RequestHead, bytes], None]] = {
     b"origin": lambda head, value: head.origins.append(value),
     b"x-context-key": read_gateway_key,
     b"authorization": read_authorization,
+    b"api-key": read_api_key,
+    b"x-api-key": read_api_key,
     b"content-length": read_content_length,
     b"content-encoding": read_content_encoding,
     b"idempotency-key": read_idempotency_key,
@@ -95,6 +109,7 @@ class ClientRequest(ClientWriter, Protocol):
     """A request that is not ASGI's, and the way to answer it: `respond`, or `start_stream`, `write` and `end`."""
 
     method: str
+    target: DirectTarget
 
     @property
     def headers(self) -> Sequence[tuple[bytes, bytes]]:

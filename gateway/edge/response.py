@@ -8,7 +8,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 Headers = Iterable[tuple[bytes, bytes]]
 
 JSON = (b"content-type", b"application/json")
-PASSED_DOWN = {name: name.encode() for name in ("content-type", "retry-after", "x-request-id")}
+RETRY_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
+PASSED_DOWN = {name: name.encode() for name in ("content-type", "x-request-id", *RETRY_HEADERS)}
 FAMILIES = ("x-ratelimit-", "openai-")
 
 

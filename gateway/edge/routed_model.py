@@ -1,5 +1,8 @@
 """The model that a passed-through body names, found without decoding the whole body."""
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from gateway.errors import InvalidJson, InvalidRequest
@@ -13,6 +16,7 @@ class _RoutedBody(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(_RoutedBody)
+_decode_fields: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def read_model(content_type: bytes, body: bytes) -> str:
@@ -26,6 +30,15 @@ def read_model(content_type: bytes, body: bytes) -> str:
     if media == b"multipart/form-data":
         return _form_field(body, _boundary(parameters), b"model").decode("utf-8", "replace")
     return ""
+
+
+def set_model(body: bytes, model: str) -> bytes:
+    """A JSON body that names this model; anything else stays as it is."""
+    try:
+        fields = _decode_fields(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return body
+    return msgspec.json.encode(fields | {"model": model})
 
 
 def has_one_model(content_type: bytes, body: bytes) -> bool:

@@ -81,6 +81,7 @@ class AgentCompiler:
             tool_expansion=shape.tool_expansion,
             ranking=RankingWeights(**shape.ranking.model_dump()) if shape.ranking is not None else None,
             collectors={name: _make_collector_settings(one) for name, one in shape.collectors.items()},
+            join=shape.join,
         )
 
     def compile_prompt(self, entry: PolicyEntry) -> Prompt | None:

@@ -26,7 +26,7 @@ HASHED_FIELDS = tuple((HASHED_NAMES.get(field.name, field.name), field.name) for
 LATER_FIELDS = frozenset(
     {
         *("tool_permission", "retain", "expansion", "enabled", "sticky", "tools", "client_tools", "tool_expansion"),
-        *("collectors", "ranking", "shares"),
+        *("collectors", "ranking", "shares", "join"),
     }
 )
 

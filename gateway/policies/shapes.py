@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from gateway.domain.agent import MAX_DEPTH, MAX_NEIGHBOURS, Placement, ToolPermission
+from gateway.domain.agent import MAX_DEPTH, MAX_NEIGHBOURS, Placement, TextJoin, ToolPermission
 from gateway.domain.principal import ANY_GROUP, GROUP, KEY, USER
 from gateway.domain.resource import Mode, ResourceKind
 from gateway.domain.template import parse_template
@@ -255,6 +255,7 @@ class AgentShape(SamplingShape):
     tools: ToolFilterShape = Field(default_factory=ToolFilterShape)
     client_tools: ClientToolsShape = Field(default_factory=ClientToolsShape)
     tool_expansion: Whole = Field(0, ge=0, le=3)
+    join: TextJoin = TextJoin.ALL
 
 
 class PromptShape(Shape):

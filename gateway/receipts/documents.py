@@ -18,6 +18,7 @@ class ExchangeText:
     pieces: list[bytes] = field(default_factory=list)  # of the reply
     size: int = 0  # of all pieces
     full: bool = False  # no more pieces are kept
+    request_cut: bool = False
     truncated: bool = False
     stored: bool = True  # False: only looked at
     sampled: bool = False  # the overlap of answer and resources is measured

@@ -4,7 +4,8 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Coroutine, Sequence
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,14 +16,14 @@ from gateway.domain.exchange import Exchange, Reply, watch_stream
 from gateway.domain.receipt import Receipt
 from gateway.errors import StoreError
 from gateway.receipts.documents import ExchangeText, PendingReceipt
-from gateway.receipts.rendering import ReceiptRenderer
+from gateway.receipts.rendering import LONGEST_SECRET, ReceiptRenderer
 from gateway.settings import ReceiptSettings
 from gateway.stores.protocols import ReceiptStore
 
 # With both and two writes, a receipt is stored within 50 ms.
 GATHER_SECONDS = 0.015  # that a batch gathers receipts
 YOUNG_SECONDS = 0.025  # an exchange that has begun since then waits for the next batch: it may be over by then
-BATCH = 200
+BATCH, BATCH_BYTES = 200, 4_000_000  # receipts, and bytes of them, that are written at once
 SLICE = 32  # receipts that are rendered before the loop goes on
 LEASE_SECONDS = 15.0  # after which the receipts of a process that is gone are swept
 FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tried again
@@ -31,6 +32,7 @@ DEGRADED = "receipt"  # in `x-context-degraded`
 MAX_TEXT = 256 * 1024  # bytes of a request or an answer that are stored
 SAMPLE_RANGE = 16**4
 MAX_SAMPLED_REQUEST = 64 * 1024  # bytes: finding the phrases of longer ones takes more than a few milliseconds
+QUEUE_SHARE = 8  # times as many places as are free may be held by one workspace: others always find some
 MAX_HELD = 64 * 1024 * 1024  # bytes of replies and text that wait for the store; beyond that receipts come without
 
 log = logging.getLogger(__name__)
@@ -49,7 +51,8 @@ class ReceiptRecorder:
     """The receipts of one process.
 
     An exchange holds its place in the queue from its start until its finished receipt is stored, so that whatever has
-    been started can be finished. Without a free place it has no receipt, its reply says so, and it is counted.
+    been started can be finished. Without a free place it has no receipt, its reply says so, and it is counted. The
+    fewer places are free, the fewer a workspace may hold: one that floods the queue loses its own receipts.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class ReceiptRecorder:
         self._queue: dict[str, PendingReceipt] = {}  # to be rendered, oldest first
         self._rendered: dict[str, RenderedReceipt] = {}  # to be written, oldest first
         self._unwritten = 0  # finished ones among them
+        self._places: Counter[str] = Counter()  # that workspaces hold
         self._held = 0  # bytes of replies and text
         self._commits: dict[str, asyncio.Future[None]] = {}  # what strict requests wait for
         self._wake = asyncio.Event()
@@ -142,8 +146,10 @@ class ReceiptRecorder:
             log.error("%d receipts are lost: %s", self._unwritten, error)
 
     def _take_place(self, exchange: Exchange) -> PendingReceipt | None:
-        if self.waiting >= self._settings.queue:
+        workspace, free = exchange.principal.workspace, self._settings.queue - self.waiting
+        if free <= 0 or self._places[workspace] >= QUEUE_SHARE * free:
             return None
+        self._places[workspace] += 1
         pending = self._open[exchange.id] = PendingReceipt(exchange, perf_counter())
         return pending
 
@@ -211,6 +217,8 @@ class ReceiptRecorder:
         if receipt is not None:
             self._rendered[id] = RenderedReceipt(receipt, finished, held)
             self._unwritten += finished
+        elif finished:
+            self._free_place(pending.exchange.principal.workspace)
         if finished:
             del self._open[id]
             self._held -= len(pending.body) + (held if receipt is None else 0)
@@ -230,13 +238,20 @@ class ReceiptRecorder:
             self._renewed = time.monotonic()
 
     async def _write_batch(self) -> None:
-        batch = list(self._rendered.values())[:BATCH]
+        batch = choose_batch(self._rendered.values())
         await self._store.write([one.receipt for one in batch], self._boot)
         for one in batch:
             del self._rendered[one.receipt.id]
-            self._unwritten -= one.finished
+            if one.finished:
+                self._unwritten -= 1
+                self._free_place(one.receipt.workspace)
             self._held -= one.held
         self._settle_commits([one.receipt.id for one in batch], None)
+
+    def _free_place(self, workspace: str) -> None:
+        self._places[workspace] -= 1
+        if not self._places[workspace]:
+            del self._places[workspace]
 
     def _settle_commits(self, ids: Sequence[str], error: StoreError | None) -> None:
         for id in ids:
@@ -251,9 +266,9 @@ class ReceiptRecorder:
         stored, sampled = self._settings.text, self._is_sampled(pending.exchange, request)
         if (stored or sampled) and self._held + min(len(request), MAX_TEXT) <= MAX_HELD:
             bearer = pending.exchange.forwarded.bearer  # forgotten as soon as the exchange has ended
-            pending.text = ExchangeText(
-                request[:MAX_TEXT], bearer, truncated=len(request) > MAX_TEXT, stored=stored, sampled=sampled
-            )
+            cut = len(request) > MAX_TEXT
+            kept = request[: MAX_TEXT + LONGEST_SECRET]  # of which the end goes when it has been redacted
+            pending.text = ExchangeText(kept, bearer, request_cut=cut, truncated=cut, stored=stored, sampled=sampled)
             self._held += len(pending.text.request)
 
     def _is_sampled(self, exchange: Exchange, request: bytes) -> bool:
@@ -267,3 +282,15 @@ class ReceiptRecorder:
             text.pieces.append(piece)
             text.size += len(piece)
             self._held += len(piece)
+
+
+def choose_batch(rendered: Iterable[RenderedReceipt]) -> list[RenderedReceipt]:
+    """The first ones, as many as are written at once; at least one."""
+    batch: list[RenderedReceipt] = []
+    size = 0
+    for one in rendered:
+        size += len(one.receipt.summary) + len(one.receipt.details)
+        if batch and (len(batch) == BATCH or size > BATCH_BYTES):
+            break
+        batch.append(one)
+    return batch

@@ -43,6 +43,11 @@ from gateway.receipts.scopes import describe_scope
 DIALECT = "chat"
 KEPT_INJECTIONS = 256  # whose description is not written again for each request of the same scope
 KEPT_BYTES = 16_000_000
+MAX_BLOCKS = 256 * 1024  # characters of the blocks, and of any other text
+MAX_ARGUMENTS = 8 * 1024  # characters of one tool call's arguments
+MAX_TOOLS = 100  # runs of tools that are described
+MAX_USAGE = 2000  # bytes of what an upstream reports; of more than that, only the usual counts
+LONGEST_SECRET = 4096  # characters; none is longer
 QUICK_BYTES = 64 * 1024  # of a reply, which is looked through for its usage
 
 _encode = msgspec.json.Encoder().encode
@@ -84,8 +89,8 @@ class ReceiptRenderer:
         resources = described.placed if described is not None else ()
         tools: list[dict[str, Any]] = []
         if exchange.tool_runs:
-            with_text = pending.text is not None and pending.text.stored
-            tools = [self._describe_tool(one, described, with_text) for one in exchange.tool_runs]
+            with_text, runs = pending.text is not None and pending.text.stored, exchange.tool_runs[:MAX_TOOLS]
+            tools = [self._describe_tool(one, described, with_text) for one in runs]
             fetched = (one["resource"] for one in tools if one["resource"] is not None)
             resources = tuple(dict.fromkeys((*resources, *fetched)))
         turns = self._describe_turns(exchange, account)
@@ -142,7 +147,7 @@ class ReceiptRenderer:
         return turns
 
     def _account(self, model: str | None, usage: Mapping[str, Any] | None) -> UsageAccount:
-        tokens = count_tokens(usage)
+        tokens, usage = count_tokens(usage), bound_usage(usage)
         price = self._prices.find(model) if model is not None and usage is not None else None
         cost = round(price.compute_cost(tokens), 9) if price is not None else None
         return UsageAccount(usage, tokens.cached, cost)
@@ -150,10 +155,10 @@ class ReceiptRenderer:
     def _describe_tool(
         self, result: ToolRun, described: InjectionDescription | None, with_text: bool
     ) -> dict[str, Any]:
-        asked = read_resource_id(result.arguments)
+        tool = result.resource
+        asked = read_resource_id(result.arguments) if tool is None else None  # others may call an argument the same
         # Any other id is text that the model made up.
         known = asked if described is not None and asked in described.known else None
-        tool = result.resource
         entry: dict[str, Any] = {
             "name": result.name,
             "resource": known if tool is None else tool.id,
@@ -163,7 +168,7 @@ class ReceiptRenderer:
             "failed": result.failed,
             "ms": to_ms(result.seconds),
         }
-        return entry | ({"arguments": self._redact(result.arguments)} if with_text else {})
+        return entry | ({"arguments": self._redact_whole(result.arguments, MAX_ARGUMENTS)} if with_text else {})
 
     def _name_placement(self, exchange: Exchange) -> str | None:
         """Where the context went; None: there was none."""
@@ -194,7 +199,19 @@ class ReceiptRenderer:
         }
         if bearer:
             written = {name: value.replace(bearer, "[redacted]") for name, value in written.items()}
-        return {name: self._redact(value) for name, value in written.items()} | {"truncated": text.truncated}
+        truncated = text.truncated or len(written["blocks"]) > MAX_BLOCKS + LONGEST_SECRET
+        written = {name: self._redact_whole(value, MAX_BLOCKS + LONGEST_SECRET) for name, value in written.items()}
+        for name, cut in (("request", text.request_cut), ("answer", text.full)):
+            if cut:
+                # Where it was cut there may be half a secret, which is no secret to the redactor.
+                written[name] = written[name][:-LONGEST_SECRET]
+        return {**written, "truncated": truncated}
+
+    def _redact_whole(self, text: str, limit: int) -> str:
+        """A text without secrets, cut afterwards: half of one would not be recognised."""
+        if len(text) <= limit:
+            return self._redact(text)
+        return self._redact(text[: limit + LONGEST_SECRET])[:limit]
 
 
 def describe_injection(injection: Injection) -> InjectionDescription:
@@ -322,3 +339,10 @@ def _replace_surrogates(value: Any) -> Any:
             return [_replace_surrogates(inner) for inner in value]
         case _:
             return value
+
+
+def bound_usage(usage: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """What an upstream reports, as far as a receipt keeps it."""
+    if usage is None or len(encode_json(usage)) <= MAX_USAGE:
+        return usage
+    return {name: read_count(usage, name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")}

@@ -15,9 +15,11 @@ from gateway.redaction import REDACTED
 from gateway.replay.resolved_request import RequestSource
 from gateway.sessions.sessions import Sessions
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
+from gateway.tools.listing import is_shallow
 
 # Fields of `context` that receipts do not hold: they are in the text of the request, if that was kept.
 IN_TEXT = ("refs", "vars", "hints", "items")
+MAX_LEVELS = 128  # of a request that can be shown: upstreams may take more
 NAMES = ("session", "agent", "prompt", "content", "task", "user")
 ASKED = ("profile", "language", "type", "budget", "contexts", "include", "exclude")
 
@@ -107,6 +109,8 @@ def choose_body(receipt: ReceiptFields, stored: ChatBody | None, given: GivenReq
     if stored is None:
         message = "is required: this receipt does not hold the text of its request (see receipts.text)"
         raise InvalidObject("The receipt alone does not say what was asked.", [FieldError("/request", message)])
+    if not is_shallow(stored, MAX_LEVELS):
+        raise Conflict(f"This receipt cannot be replayed: its request is nested deeper than {MAX_LEVELS} levels.")
     return stored
 
 

@@ -85,7 +85,9 @@ def find_agent(asked: ContextRequest, model: str | None, principal: Principal, s
 def get_bound_agent(alias: str, snapshot: Snapshot) -> Agent:
     """The agent that a key is bound to; without it, callers would escape what it makes mandatory."""
     if alias not in snapshot.agents:
-        raise ServiceUnavailable("The agent of this key no longer exists. Contact the operator of the gateway.")
+        gone = ServiceUnavailable("The agent of this key no longer exists. Contact the operator of the gateway.")
+        gone.is_lasting = True
+        raise gone
     return snapshot.agents[alias]
 
 

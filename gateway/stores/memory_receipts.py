@@ -1,6 +1,7 @@
 """Receipts in memory: for tests, and for one process that may lose them at a restart."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -12,11 +13,12 @@ MAX_RECEIPTS = 10_000
 
 
 class MemoryReceiptStore:
-    """A ReceiptStore for one process; of too many, the oldest are dropped."""
+    """A ReceiptStore for one process; of too many, the oldest of the workspace that has the most are dropped."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time, capacity: int = MAX_RECEIPTS) -> None:
         self._clock, self._capacity = clock, capacity
         self._receipts: dict[str, Receipt] = {}
+        self._ids: dict[str, dict[str, None]] = {}  # by workspace, as they came
         self._owners: dict[str, str] = {}  # id → boot id, until the receipt is finished
         self._boots: dict[str, float] = {}  # boot id → when its lease ends
         self.uncounted: dict[str, Receipt] | None = None  # finished ones that wait to be counted; None: nobody counts
@@ -27,12 +29,13 @@ class MemoryReceiptStore:
                 continue
             self._note_end(self._receipts.get(receipt.id), receipt)
             self._receipts[receipt.id] = receipt
+            self._ids.setdefault(receipt.workspace, {})[receipt.id] = None
             if receipt.status == STARTED:
                 self._owners[receipt.id] = boot
             else:
                 self._owners.pop(receipt.id, None)
-        for id in list(self._receipts)[: -self._capacity]:
-            self._remove(id)
+        for _ in range(len(self._receipts) - self._capacity):
+            self._remove_oldest(max(self._ids, key=lambda name: len(self._ids[name])))
 
     async def list_page(
         self, workspace: str, criteria: ReceiptFilter, after: str | None, take: int, whole: bool = False
@@ -81,14 +84,18 @@ class MemoryReceiptStore:
         return len(left)
 
     async def prune(self, before: float, max_bytes: int) -> int:
-        size = sum(len(one.summary) + len(one.details) for one in self._receipts.values())
-        deleted = 0
-        for id in sorted(self._receipts)[:PRUNE_LIMIT]:
-            if read_id_time(id) >= before and size <= max_bytes:
-                break
-            gone = self._remove(id)
-            size -= len(gone.summary) + len(gone.details)
-            deleted += 1
+        old = [id for id in sorted(self._receipts)[:PRUNE_LIMIT] if read_id_time(id) < before]
+        for id in old:
+            self._remove(id)
+        sizes: Counter[str] = Counter()
+        for receipt in self._receipts.values():
+            sizes[receipt.workspace] += measure_receipt(receipt)
+        size, deleted = sizes.total(), len(old)
+        while size > max_bytes and deleted < PRUNE_LIMIT:
+            ((largest, _),) = sizes.most_common(1)
+            gone = measure_receipt(self._remove_oldest(largest))
+            sizes[largest] -= gone
+            size, deleted = size - gone, deleted + 1
         return deleted
 
     async def close(self) -> None:
@@ -99,6 +106,19 @@ class MemoryReceiptStore:
         if self.uncounted is not None and receipt.status != STARTED and (former is None or former.status == STARTED):
             self.uncounted[receipt.id] = receipt
 
+    def _remove_oldest(self, workspace: str) -> Receipt:
+        """Called for whoever has the most: nobody loses what is within an equal share."""
+        return self._remove(next(iter(self._ids[workspace])))
+
     def _remove(self, id: str) -> Receipt:
         self._owners.pop(id, None)
-        return self._receipts.pop(id)
+        receipt = self._receipts.pop(id)
+        ids = self._ids[receipt.workspace]
+        del ids[id]
+        if not ids:
+            del self._ids[receipt.workspace]
+        return receipt
+
+
+def measure_receipt(receipt: Receipt) -> int:
+    return len(receipt.summary) + len(receipt.details)

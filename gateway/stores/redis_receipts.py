@@ -30,8 +30,9 @@ from gateway.stores.redis_ephemeral import to_milliseconds
 from gateway.stores.redis_scripts import DELETE_RECEIPT, SWEEP_RECEIPT, WRITE_RECEIPT
 
 PREFIX = "gateway-receipts:"  # no key of another store starts with it
-ALL, BYTES, BOOTS, UNCOUNTED = (PREFIX + word for word in ("all", "bytes", "boots", "uncounted"))
+ALL, BYTES, BOOTS, SHARES, UNCOUNTED = (PREFIX + word for word in ("all", "bytes", "boots", "shares", "uncounted"))
 BATCH = 500
+HEADROOM = 50  # a fiftieth of the room is made free beyond what is needed
 SIZE_PRUNE = 200  # deleted at once while all receipts together are too large
 
 _encode_index = msgspec.msgpack.Encoder().encode
@@ -119,13 +120,25 @@ class RedisReceiptStore:
 
     async def prune(self, before: float, max_bytes: int) -> int:
         used: Any = await self._call(lambda: self._client.get(BYTES))
-        if int(used or 0) > max_bytes:
-            oldest: Callable[[], Awaitable[Any]] = partial(self._client.zrange, ALL, 0, SIZE_PRUNE - 1)
-        else:
-            oldest = partial(self._client.zrangebylex, ALL, "-", f"({encode_id_time(before)}", 0, PRUNE_LIMIT)
-        members: Any = await self._call(oldest)
+        excess = int(used or 0) - max_bytes
+        if excess > 0 and (oldest := await self._list_oldest_of_largest(excess + max_bytes // HEADROOM)):
+            return await self._remove(oldest)
+        query = partial(self._client.zrangebylex, ALL, "-", f"({encode_id_time(before)}", 0, PRUNE_LIMIT)
+        members: Any = await self._call(query)
         await self._remove([ReceiptMember.parse(member) for member in members])
         return len(members)
+
+    async def _list_oldest_of_largest(self, excess: int) -> list[ReceiptMember]:
+        """Whoever has the most makes room for so many bytes: nobody loses what is within an equal share."""
+        shares: Any = await self._call(lambda: self._client.hgetall(SHARES))
+        if not shares:
+            return []
+        space = max(shares, key=lambda one: int(shares[one])).decode()
+        key = _make_set_key(space, None, None)
+        each = int(shares[space.encode()]) / max(1, int(await self._call(lambda: self._client.zcard(key))))
+        count = max(1, min(SIZE_PRUNE, int(excess / max(1.0, each))))
+        ids: Any = await self._call(lambda: self._client.zrange(key, 0, count - 1))
+        return [ReceiptMember(id.decode(), space) for id in ids]
 
     async def close(self) -> None:
         await self._connection.close()
@@ -215,21 +228,21 @@ def _make_write(receipt: Receipt, boot: str) -> tuple[list[str], list[str | byte
     space, unfinished = member.workspace, receipt.status == STARTED
     names = [None if one is None else encode_text(one) for one in (receipt.session, receipt.agent, receipt.content)]
     index = _encode_index((encode_text(receipt.workspace), *names, [encode_text(one) for one in receipt.resources]))
-    keys = [_make_receipt_key(space, receipt.id), ALL, BYTES, _make_open_key(boot)]
+    keys = [_make_receipt_key(space, receipt.id), ALL, BYTES, SHARES, _make_open_key(boot)]
     keys += [_make_set_key(space, "status", status) for status in (STARTED, SWEPT)]
     keys += [UNCOUNTED, _make_set_key(space, "status", receipt.status), *_list_set_keys(space, receipt)]
     owner = boot if unfinished else ""
     texts = [receipt.summary, receipt.whole_details]
-    return keys, [receipt.id, str(member), receipt.status, owner, index, *texts, STARTED]
+    return keys, [receipt.id, str(member), receipt.status, owner, index, *texts, space, STARTED]
 
 
 def _make_deletion(member: ReceiptMember, index: bytes | None) -> tuple[list[str], list[str]]:
     space = member.workspace
-    keys = [_make_receipt_key(space, member.id), ALL, BYTES]
+    keys = [_make_receipt_key(space, member.id), ALL, BYTES, SHARES]
     keys += [_make_set_key(space, "status", status) for status in RECEIPT_STATUSES]
     if index is not None:
         keys += _list_set_keys(space, _decode_receipt(member.id, b"", index, b""))
-    return keys, [member.id, str(member)]
+    return keys, [member.id, str(member), space]
 
 
 def _list_set_keys(space: str, receipt: Receipt) -> list[str]:

@@ -151,22 +151,24 @@ end
 """
 
 # A receipt whose `boot` is empty was finished by its own process and never changes again.
-# KEYS: receipt, all receipts, their bytes, what the process has left open, the sets of `started` and `swept`, what
-# waits to be counted (if somebody counts); the sets that it belongs to.
-# ARGV: id, id with workspace, status, boot id or nothing, index, summary, details, the status `started`.
+# KEYS: receipt, all receipts, their bytes, those by workspace, what the process has left open, the sets of `started`
+# and `swept`, what waits to be counted (if somebody counts); the sets that it belongs to. ARGV: id, id with workspace,
+# status, boot id or nothing, index, summary, details, workspace, the status `started`.
 WRITE_RECEIPT = """
 local former = redis.call('HMGET', KEYS[1], 'boot', 'size', 'status')
 if former[1] == '' then return 0 end
-if ARGV[4] == '' and (former[3] or ARGV[8]) == ARGV[8] then redis.call('RPUSHX', KEYS[7], ARGV[2]) end
+if ARGV[4] == '' and (former[3] or ARGV[9]) == ARGV[9] then redis.call('RPUSHX', KEYS[8], ARGV[2]) end
 local size = #ARGV[5] + #ARGV[6] + #ARGV[7] + 200 * (#KEYS - 1)
 redis.call('HSET', KEYS[1], 'status', ARGV[3], 'boot', ARGV[4], 'index', ARGV[5], 'summary', ARGV[6],
   'details', ARGV[7], 'size', size)
-redis.call('INCRBY', KEYS[3], size - tonumber(former[2] or 0))
+local more = size - tonumber(former[2] or 0)
+redis.call('INCRBY', KEYS[3], more)
+redis.call('HINCRBY', KEYS[4], ARGV[8], more)
 redis.call('ZADD', KEYS[2], 0, ARGV[2])
-redis.call(ARGV[4] == '' and 'SREM' or 'SADD', KEYS[4], ARGV[2])
-redis.call('ZREM', KEYS[5], ARGV[1])
+redis.call(ARGV[4] == '' and 'SREM' or 'SADD', KEYS[5], ARGV[2])
 redis.call('ZREM', KEYS[6], ARGV[1])
-for i = 8, #KEYS do redis.call('ZADD', KEYS[i], 0, ARGV[1]) end
+redis.call('ZREM', KEYS[7], ARGV[1])
+for i = 9, #KEYS do redis.call('ZADD', KEYS[i], 0, ARGV[1]) end
 return 1
 """
 
@@ -182,13 +184,15 @@ redis.call('ZADD', KEYS[4], 0, ARGV[1])
 return 1
 """
 
-# KEYS: receipt, all receipts, their bytes; the sets that it belongs to. ARGV: id, id with workspace.
+# KEYS: receipt, all receipts, their bytes, those by workspace; the sets that it belongs to. ARGV: id, id with
+# workspace, workspace.
 DELETE_RECEIPT = """
 local size = redis.call('HGET', KEYS[1], 'size')
 redis.call('ZREM', KEYS[2], ARGV[2])
-for i = 4, #KEYS do redis.call('ZREM', KEYS[i], ARGV[1]) end
+for i = 5, #KEYS do redis.call('ZREM', KEYS[i], ARGV[1]) end
 if not size then return 0 end
 redis.call('INCRBY', KEYS[3], -tonumber(size))
+if redis.call('HINCRBY', KEYS[4], ARGV[3], -tonumber(size)) <= 0 then redis.call('HDEL', KEYS[4], ARGV[3]) end
 redis.call('DEL', KEYS[1])
 return 1
 """

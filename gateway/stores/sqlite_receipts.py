@@ -32,6 +32,7 @@ OK = ExchangeStatus.OK.value
 SEPARATOR = b"\n"  # between the ids of resources, which contain no control characters
 ORDER_SECONDS = 60  # by which receipts may have come in another order than they began
 ROW_WIDTH = 11
+MEASURED_WORKSPACES, MEASURED_RECEIPTS = 64, 50  # to find whose receipts take the most
 
 COLUMNS = "workspace, id, status, session, agent, content, resources, boot, summary"
 WRITTEN = COLUMNS + ", details, shared"
@@ -59,6 +60,11 @@ CONDITIONS = {name: f" AND {name} = ?" for name in ("session", "agent", "content
 }
 SELECT_ONE = SELECT + "WHERE id = ? AND workspace = ?"
 SELECT_OLDEST = SELECT + "ORDER BY number LIMIT ?"  # as they came, which is about as old as they are
+SELECT_OLDEST_OF = SELECT + "INDEXED BY receipts_workspace WHERE workspace = ? ORDER BY id LIMIT ?"
+COUNT_BY_WORKSPACE = """SELECT workspace, count(*) AS receipts FROM receipts INDEXED BY receipts_workspace
+    GROUP BY workspace ORDER BY receipts DESC LIMIT ?"""
+MEASURE_SOME = """SELECT avg(length(summary) + length(details)) FROM (SELECT summary, details FROM receipts
+    INDEXED BY receipts_workspace WHERE workspace = ? ORDER BY id LIMIT ?)"""
 SELECT_DETAILS = """SELECT r.details, d.body FROM receipts r LEFT JOIN receipt_details d ON d.key = r.shared
     WHERE r.number = ?"""
 RENEW = "INSERT INTO boots VALUES (?, ?) ON CONFLICT (boot) DO UPDATE SET expires = excluded.expires"
@@ -79,6 +85,18 @@ class ReceiptRow(NamedTuple):
     resources: bytes
     boot: str | None
     summary: bytes
+
+
+class WorkspaceShare(NamedTuple):
+    """The receipts of a workspace: how many, and the bytes of one."""
+
+    workspace: bytes
+    receipts: int
+    size: float
+
+    def count_for(self, excess: int) -> int:
+        """How many are deleted at once to make room for so many bytes."""
+        return max(1, min(PRUNE_LIMIT, int(excess / self.size)))
 
 
 class SqliteReceiptStore:
@@ -165,13 +183,20 @@ class SqliteReceiptStore:
         oldest_kept = bytes.fromhex(encode_id_time(before))
 
         def work(connection: sqlite3.Connection) -> int:
-            too_large = _count_used_bytes(connection) > max_bytes
+            used = _count_used_bytes(connection)
+            too_large = used > max_bytes
             first = connection.execute("SELECT id FROM receipts ORDER BY number LIMIT 1").fetchone()
             if first is None or not (too_large or first[0] < oldest_kept):
                 return 0  # as nearly always: no lock, and one row read
+            largest = _find_largest(connection, used) if too_large else None
             with transaction(connection):
-                rows = [ReceiptRow(*row) for row in connection.execute(SELECT_OLDEST, (PRUNE_LIMIT,))]
-                gone = [row for row in rows if too_large or row.id < oldest_kept]
+                if largest is not None:
+                    found = connection.execute(
+                        SELECT_OLDEST_OF, (largest.workspace, largest.count_for(used - max_bytes))
+                    )
+                else:
+                    found = connection.execute(SELECT_OLDEST, (PRUNE_LIMIT,))
+                gone = [row for row in map(ReceiptRow._make, found) if too_large or row.id < oldest_kept]
                 _remove(connection, gone)
                 _drop_shared(connection)
             return len(gone)
@@ -246,6 +271,20 @@ def _read_details(connection: sqlite3.Connection, number: int) -> bytes:
         return b"{}"
     own, shared = row
     return bytes(own) if shared is None else join_objects(bytes(shared), bytes(own))
+
+
+def _find_largest(connection: sqlite3.Connection, used: int) -> WorkspaceShare:
+    """The workspace whose receipts take the most; an estimate by their number and the size of some of them.
+
+    `used` are the bytes of all: receipts take more than their texts, in indexes and in what is left of pages.
+    """
+    shares = []
+    for workspace, count in connection.execute(COUNT_BY_WORKSPACE, (MEASURED_WORKSPACES,)).fetchall():
+        (size,) = connection.execute(MEASURE_SOME, (workspace, MEASURED_RECEIPTS)).fetchone()
+        shares.append(WorkspaceShare(workspace, count, size))
+    scale = used / sum(one.receipts * one.size for one in shares)
+    largest = max(shares, key=lambda one: one.receipts * one.size)
+    return largest._replace(size=largest.size * max(1.0, scale))
 
 
 def _drop_shared(connection: sqlite3.Connection) -> None:

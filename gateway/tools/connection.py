@@ -61,7 +61,6 @@ class McpConnection:
     ) -> None:
         self._open, self._take_listing, self._timings = open_session, take_listing, timings
         self._session: ToolSession | None = None
-        self._up = asyncio.Event()
         self._attempted = asyncio.Event()  # the first attempt has succeeded or failed
         self._look = asyncio.Event()  # the list may have changed, or the server may be gone
         self._broken = False  # something failed, and nobody has asked the server since
@@ -99,10 +98,10 @@ class McpConnection:
             delay = min(2 * delay, LONGEST_DELAY)
 
     async def call(self, name: str, arguments: dict[str, Any], seconds: float) -> ToolOutcome:
-        """The result of a call; raises McpFailure if the server does not answer it. Waits for the first session."""
+        """The result of a call; raises McpFailure if the server does not answer it. Waits for the first attempt."""
         self.used_at = time.monotonic()
-        if self._session is None and not self._attempted.is_set():
-            await self._up.wait()
+        if self._session is None:
+            await self._attempted.wait()
         if self._session is None:
             raise McpFailure(self.error or "the server does not answer")
         self.calls += 1
@@ -122,7 +121,6 @@ class McpConnection:
                 session = await stack.enter_async_context(self._open(self._look.set, self._report_failure))
                 await self._list(session)
             self._session, self.error, self._broken = session, None, False
-            self._up.set()
             self._attempted.set()
             watching = asyncio.create_task(session.watch_list(self._look.set))
             try:
@@ -164,7 +162,6 @@ class McpConnection:
 
     def _leave(self) -> None:
         self._session = None
-        self._up.clear()
 
 
 def describe_failure(error: BaseException) -> str:

@@ -1,5 +1,7 @@
 """The HTTP side of MCP: only addresses that the guard admits, no cookies, no compression, bounded bodies."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 
 import aiohttp
@@ -12,6 +14,9 @@ from gateway.tools.long_messages import LineLimiter
 CHUNK_BYTES = 64 * 1024
 DROPPED = frozenset({"accept-encoding", "connection", "content-length", "host", "transfer-encoding"})
 MAX_ERROR = 64 * 1024  # bytes of a reply that is no success
+# Messages are parsed on the event loop, which all workspaces share: a server that never stops talking is slowed down.
+BURST, PER_SECOND = 200.0, 50.0  # messages of one reply at once, and then
+LINE_COST, BYTES_PER_MESSAGE = 0.05, 40_000  # what any line counts as; a long message counts as several
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -63,6 +68,22 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         )
 
 
+class MessagePace:
+    """Makes whoever reads messages wait where there are too many of them."""
+
+    def __init__(self) -> None:
+        self._left, self._at = BURST, time.monotonic()
+
+    async def wait(self, line: bytes) -> None:
+        """Return when the next line may be read."""
+        self._left -= LINE_COST + len(line) / BYTES_PER_MESSAGE + line.startswith(b"data:")
+        if self._left < 0:
+            now = time.monotonic()
+            self._left, self._at = min(BURST, self._left + (now - self._at) * PER_SECOND), now
+            if self._left < 0:
+                await asyncio.sleep(-self._left / PER_SECOND)
+
+
 class BoundedStream(httpx2.AsyncByteStream):
     """A reply's body: messages that are too long are shortened, in a stream of events and in a document alike."""
 
@@ -79,12 +100,13 @@ class BoundedStream(httpx2.AsyncByteStream):
             if response.status >= 300:
                 yield await response.content.read(MAX_ERROR)
                 return
-            limiter = LineLimiter()
+            limiter, pace = LineLimiter(), MessagePace()
             streams = response.headers.get("Content-Type", "").lower().startswith("text/event-stream")
             async for chunk in response.content.iter_chunked(CHUNK_BYTES):
                 # A document counts as one line, whatever white space it has.
                 for line in limiter.feed(chunk if streams else chunk.replace(b"\n", b" ")):
                     yield line + b"\n"
+                    await pace.wait(line)
             yield limiter.finish()
         except (aiohttp.ClientError, OSError) as error:
             self._report_failure()

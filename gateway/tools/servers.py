@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -58,6 +59,7 @@ class ToolServers:
     ) -> None:
         self.settings, self.guard, self.timings = settings, guard or LinkGuard(), timings
         self._uses: dict[ToolServerAddress, frozenset[str]] = {}
+        self._homes: dict[ToolServerAddress, ConnectionKey] = {}  # the connections that keep the lists
         self._listings: dict[ToolServerAddress, ToolListing] = {}
         self._texts: dict[ToolServerAddress, str] = {}  # the same as texts, for policies
         self._changed: set[ToolServerAddress] = set()  # lists that policies do not use yet
@@ -83,6 +85,7 @@ class ToolServers:
     def follow(self, uses: Uses) -> None:
         """Keep connections to these servers from now on."""
         self._uses = {address: frozenset(names) for address, names in uses.items()}
+        self._homes = self._choose_homes()
         self._listings = {address: one for address, one in self._listings.items() if address in self._uses}
         self._texts = {address: one for address, one in self._texts.items() if address in self._uses}
         self._wake.set()
@@ -94,7 +97,8 @@ class ToolServers:
         own = self._connections.get(ConnectionKey(workspace, address))
         if own is not None and (own.is_up or own.is_down):
             return own.is_up
-        home = self._connections.get(self._find_home(address))
+        key = self._homes.get(address)
+        home = self._connections.get(key) if key is not None else None
         return home is not None and home.is_up
 
     def list_statuses(self, workspace: str) -> list[ServerStatus]:
@@ -140,7 +144,7 @@ class ToolServers:
 
     async def _reconcile(self) -> None:
         """Start what is missing, end what nobody uses any more."""
-        homes = self._list_homes()
+        homes = set(self._homes.values())
         for key in homes:
             if key not in self._connections:
                 self._connections[key] = self._make_connection(key)
@@ -164,33 +168,30 @@ class ToolServers:
             task.cancel()
         await asyncio.gather(*ended, return_exceptions=True)
 
-    def _list_homes(self) -> set[ConnectionKey]:
-        """The connections that keep the lists; a workspace has only so many servers of its own."""
-        homes: set[ConnectionKey] = set()
-        own: dict[str, int] = {}
-        for address in self._uses:
-            key = self._find_home(address)
-            own[key.workspace] = own.get(key.workspace, 0) + (not address.name)
-            if address.name or own[key.workspace] <= MAX_SERVERS:
-                homes.add(key)
-        return homes
+    def _choose_homes(self) -> dict[ToolServerAddress, ConnectionKey]:
+        """Whose connection keeps the list of each server: the first workspace's that may have it.
 
-    def _find_home(self, address: ToolServerAddress) -> ConnectionKey:
-        """Whose connection keeps the list: the first workspace's that may use it."""
-        if address.name:
-            allowed = self.settings[address.name].workspaces if address.name in self.settings else None
-            return ConnectionKey((allowed or [DEFAULT_WORKSPACE])[0], address)
-        users = self._uses.get(address, frozenset())
-        return ConnectionKey(
-            min(users - {""}, default=DEFAULT_WORKSPACE) if users != {""} else DEFAULT_WORKSPACE, address
-        )
+        A workspace may have only so many servers of its own. Those beyond are left out, unless another has them too.
+        """
+        homes: dict[ToolServerAddress, ConnectionKey] = {}
+        own: Counter[str] = Counter()
+        for address, users in self._uses.items():
+            if address.name or "" in users:  # it is the operator's
+                allowed = self.settings[address.name].workspaces if address.name in self.settings else None
+                homes[address] = ConnectionKey((allowed or [DEFAULT_WORKSPACE])[0], address)
+                continue
+            own.update(users)
+            workspace = min((one for one in users if own[one] <= MAX_SERVERS), default=None)
+            if workspace is not None:
+                homes[address] = ConnectionKey(workspace, address)
+        return homes
 
     def _make_connection(self, key: ConnectionKey) -> McpConnection:
         address, settings = key.address, self.settings.get(key.address.name) if key.address.name else None
         timings = self.timings if settings is None else replace(self.timings, connect=settings.connect_seconds)
 
         def take(listing: ToolListing) -> bool:
-            return key == self._find_home(address) and self._take_listing(address, listing)
+            return key == self._homes.get(address) and self._take_listing(address, listing)
 
         return McpConnection(self._make_opener(address, settings), take, timings)
 
@@ -222,7 +223,7 @@ class ToolServers:
 
     def _make_room(self, address: ToolServerAddress) -> bool:
         """Whether one more workspace may have a connection to a server; the one that was idle longest gives way."""
-        home = self._find_home(address)
+        home = self._homes.get(address)
         others = [key for key in self._connections if key.address == address and key != home]
         if len(others) < MAX_CONNECTIONS:
             return True
@@ -236,10 +237,10 @@ class ToolServers:
         return True
 
     def _describe(self, address: ToolServerAddress) -> ServerStatus:
-        key = self._find_home(address)
-        connection, listing = self._connections.get(key), self._listings.get(address)
+        key, listing = self._homes.get(address), self._listings.get(address)
+        connection = self._connections.get(key) if key is not None else None
         if connection is None:
-            crowded = key not in self._list_homes()
+            crowded = key is None
             error = f"a workspace can have {MAX_SERVERS} servers of its own" if crowded else None
             return ServerStatus(address, "down" if crowded else "connecting", error, listing)
         state: ServerState = "up" if connection.is_up else "down" if connection.is_down else "connecting"

@@ -31,6 +31,7 @@ OWN_HEADERS: Final = frozenset(
 )
 ACCOUNT_HEADERS: Final = frozenset({"openai-organization", "openai-project"})
 ACCOUNT_LIMITS: Final = "x-ratelimit-"
+ACCOUNT_NAME: Final = re.compile(rb"\b(?:sk|org|proj)[-_][A-Za-z0-9_-]{8,}")  # a key, an organization, a project
 
 
 class RequestHeadWriter:
@@ -39,7 +40,8 @@ class RequestHeadWriter:
     def __init__(self, endpoint: Endpoint, settings: UpstreamSettings) -> None:
         self._endpoint = endpoint
         self._fixed = build_fixed_headers(endpoint, settings)
-        self._excluded = OWN_HEADERS | self._fixed.keys()
+        # A client's organization and project belong to its own key.
+        self._excluded = OWN_HEADERS | self._fixed.keys() | (frozenset() if settings.pass_bearer else ACCOUNT_HEADERS)
         self._passes_bearer = settings.pass_bearer
         self._openings: dict[tuple[str, str], bytes] = {}
         self._write_cached = lru_cache(MAX_FORWARDED)(self._write_forwarded)
@@ -70,9 +72,26 @@ class RequestHeadWriter:
         if opening is None:
             lines = [f"{method} {build_target(self._endpoint, path)} HTTP/1.1\r\n"]
             opening = encode_lines(lines + [f"{name}: {value}\r\n" for name, value in self._fixed.items()])
-            if len(self._openings) < MAX_OPENINGS:
+            if len(self._openings) < MAX_OPENINGS and "?" not in path:
                 self._openings[method, path] = opening
         return opening
+
+
+class MaskedRefusal(UpstreamReply):
+    """Why a request was refused, without the names of the account that it was refused to."""
+
+    def __init__(self, reply: OpenAIReply) -> None:
+        self.status, self.headers = reply.status, reply.headers
+        self._reply = reply
+
+    async def read(self) -> bytes:
+        return await self.read_all()  # a name could be cut in two
+
+    async def read_all(self) -> bytes:
+        return ACCOUNT_NAME.sub(b"[hidden]", await self._reply.read_all())
+
+    async def close(self) -> None:
+        await self._reply.close()
 
 
 class OpenAIUpstream:
@@ -111,19 +130,20 @@ class OpenAIUpstream:
         except NoReplyFault as fault:
             raise self._build_unreachable("closed the connection without an answer") from fault
 
-    def _check(self, reply: OpenAIReply) -> OpenAIReply:
+    def _check(self, reply: OpenAIReply) -> UpstreamReply:
         """The reply without what clients must not see; raises UpstreamInvalid if it cannot be used."""
         if fault := find_fault(reply):
             reply.drop()
             raise errors.UpstreamInvalid(f"Upstream {self.name!r} answered with {fault}.")
-        if not self._shows_account:
-            reply.headers = hide_account(reply.headers)
-        return reply
+        if self._shows_account:
+            return reply
+        reply.headers = hide_account(reply.headers)
+        return MaskedRefusal(reply) if reply.status == 403 and not self.passes_bearer else reply
 
-    async def list_models(self) -> list[dict[str, Any]]:
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         try:
             async with asyncio.timeout(MODELS_SECONDS):
-                reply = await self.send(UpstreamRequest("/models", b"", method="GET"))
+                reply = await self.send(UpstreamRequest("/models", b"", method="GET", bearer=bearer))
                 try:
                     body = await reply.read_all()
                 finally:
@@ -186,8 +206,11 @@ def build_fixed_headers(endpoint: Endpoint, settings: UpstreamSettings) -> dict[
 
 
 def build_target(endpoint: Endpoint, path: str) -> str:
-    """The request target below the base URL; both may have a query."""
+    """The request target below the base URL; both may have a query, and what the base URL says wins."""
     path, _, query = path.partition("?")
+    if endpoint.query and query:
+        configured = {one.partition("=")[0] for one in endpoint.query.split("&")}
+        query = "&".join(one for one in query.split("&") if one.partition("=")[0] not in configured)
     queries = "&".join(part for part in (endpoint.query, query) if part)
     target = endpoint.path + path + (f"?{queries}" if queries else "")
     if not REQUEST_TARGET.fullmatch(target):

@@ -22,6 +22,7 @@ CACHED_MODELS: Final = 1024
 CACHED_NAME_LENGTH: Final = 256  # a client chooses the name: longer ones are matched but not cached
 
 RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504, 529})
+LATER_RETRIES: Final = 2  # where none are configured: the client cannot repeat the later turns of a stream
 MAX_RETRY_AFTER: Final = 2.0  # seconds; an upstream that asks for more is not waited for
 MIN_DELAY: Final = 0.1
 MAX_DELAY: Final = 1.0
@@ -63,8 +64,8 @@ class Routes:
         }
         self._retries = {name: upstream.retries for name, upstream in settings.upstreams.items()}
         self._connect_seconds = {name: upstream.timeouts.connect for name, upstream in settings.upstreams.items()}
-        usable = {name: up for name, up in upstreams.items() if settings.upstreams[name].enabled}
-        self._table = [self._make_route(route, settings, usable) for route in settings.routes]
+        self._usable = {name: up for name, up in upstreams.items() if settings.upstreams[name].enabled}
+        self._table = [self._make_route(route, settings, self._usable) for route in settings.routes]
         self._match_cached = lru_cache(CACHED_MODELS)(self._match)
 
     @staticmethod
@@ -75,8 +76,14 @@ class Routes:
         return ModelRoute(route.model, route.upstream, tuple(usable[name] for name in names if name in usable), only)
 
     def get_candidates(self, model: str) -> tuple[Upstream, ...]:
-        """The upstreams that may serve a model, best first; raises UnknownAlias or UpstreamDisabled."""
+        """The upstreams that may serve a model, best first; raises ModelNotFound or UpstreamDisabled."""
         return self._match_cached(model) if len(model) <= CACHED_NAME_LENGTH else self._match(model)
+
+    def get_named(self, name: str) -> tuple[Upstream, ...]:
+        """The upstream of that name; raises UpstreamDisabled."""
+        if name not in self._usable:
+            raise errors.UpstreamDisabled(f"The upstream {name!r} is disabled: its api_key is empty.")
+        return (self._usable[name],)
 
     async def send(self, candidates: Sequence[Upstream], request: UpstreamRequest) -> UpstreamAnswer:
         """The first usable reply and who gave it; when all fail, the last failure as it is."""
@@ -96,7 +103,10 @@ class Routes:
     async def _send_with_retries(self, upstream: Upstream, request: UpstreamRequest) -> Outcome:
         """The outcome of one upstream after as many retries as may help."""
         started = self._clock.monotonic()
-        for attempt in range(self._retries[upstream.name]):
+        retries = self._retries[upstream.name]
+        if retries is None:
+            retries = 0 if request.repeatable else LATER_RETRIES
+        for attempt in range(retries):
             outcome = await self._send_once(upstream, request)
             if not isinstance(outcome, errors.UpstreamError) and outcome.status not in RETRIED_STATUSES:
                 return outcome
@@ -140,7 +150,7 @@ class Routes:
             raise errors.UpstreamDisabled(f"{reason} Set it in the gateway's configuration.", param="model")
         known = [route.pattern for route in self._table if route.upstreams and "*" not in route.pattern]
         hint = next((f" {route.name!r} answers to {route.only} only." for route in self._table if route.only), "")
-        raise errors.UnknownAlias("model", model, known, param="model", hint=hint)
+        raise errors.ModelNotFound(model, known, hint)
 
 
 @dataclass(slots=True)
@@ -156,7 +166,15 @@ class ChatSender:
     def send(self, body: bytes, first: bool) -> Awaitable[UpstreamAnswer]:
         """One turn; what identifies a single call goes with the first only."""
         headers = self.forwarded.first if first else self.forwarded.later
-        request = UpstreamRequest(CHAT_PATH, body, headers, self.stream, self.model, bearer=self.forwarded.bearer)
+        request = UpstreamRequest(
+            CHAT_PATH if not self.forwarded.query else f"{CHAT_PATH}?{self.forwarded.query}",
+            body,
+            headers,
+            self.stream,
+            self.model,
+            bearer=self.forwarded.bearer,
+            repeatable=first or not self.stream,
+        )
         return self.routes.send(self.upstreams, request)
 
 
@@ -184,9 +202,9 @@ def compute_retry_delay(outcome: Outcome, attempt: int, clock: RetryClock) -> fl
     if isinstance(outcome, errors.UpstreamError):
         retries = isinstance(outcome, errors.UpstreamUnreachable)
         return compute_backoff(attempt, clock.chance()) if retries else None
-    if outcome.status not in RETRIED_STATUSES:
+    if outcome.status not in RETRIED_STATUSES or outcome.headers.get("x-should-retry") == "false":
         return None
-    requested = parse_retry_after(outcome.headers.get("retry-after", ""), clock.wall_time())
+    requested = read_requested_delay(outcome.headers, clock.wall_time())
     if requested is None:
         return compute_backoff(attempt, clock.chance())
     return requested if requested <= MAX_RETRY_AFTER else None
@@ -196,6 +214,14 @@ def compute_backoff(attempt: int, chance: float) -> float:
     """A delay between the minimum and a ceiling that doubles with every attempt (`attempt` counts from 0)."""
     ceiling = min(MAX_DELAY, MIN_DELAY * (2 << attempt))
     return MIN_DELAY + chance * (ceiling - MIN_DELAY)
+
+
+def read_requested_delay(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds that an upstream asks to wait, in `retry-after-ms` or `Retry-After`."""
+    milliseconds = headers.get("retry-after-ms", "").strip()
+    if DELAY_SECONDS.fullmatch(milliseconds):
+        return float(milliseconds) / 1000
+    return parse_retry_after(headers.get("retry-after", ""), now)
 
 
 def parse_retry_after(value: str, now: float) -> float | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 PATIENCE = 30.0  # seconds
@@ -18,6 +19,7 @@ class WalkRequest:
     """One chat request as the endpoint sees it, whose reply is kept; `headers` is handed out as it is."""
 
     method = "POST"
+    target = SimpleNamespace(query="", model=None)  # a checkout may have no type for it
 
     def __init__(self, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         self.headers = headers

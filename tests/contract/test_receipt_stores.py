@@ -362,6 +362,31 @@ async def test_the_oldest_go_while_all_are_too_large(store: ReceiptStore) -> Non
     assert await store.prune(0, 400_000) == 0
 
 
+async def test_whoever_has_the_most_makes_room(store: ReceiptStore) -> None:
+    """A tenant's receipts are not evicted by those of another, however many these are and however new."""
+    details = b'"%s"' % (b"x" * 2000)
+    quiet = [replace(make(number, details=details), workspace="quiet") for number in range(20)]
+    for start in range(0, 600, 100):
+        await store.write([make(1000 + number, details=details) for number in range(start, start + 100)], "boot")
+    await store.write(quiet, "boot")
+    while await store.prune(0, 400_000):
+        pass
+    left = await store.list_page("quiet", ANY, None, 1000)
+    assert [one.id for one in left.receipts] == [one.id for one in reversed(quiet)]
+    loud = (await store.list_page("default", ANY, None, 1000)).receipts
+    assert 0 < len(loud) < 200
+    assert loud[0].id == make(1599).id
+
+
+async def test_memory_drops_the_oldest_of_whoever_has_the_most() -> None:
+    store = MemoryReceiptStore(capacity=10)
+    await store.write([replace(make(number), workspace="quiet") for number in range(3)], "boot")
+    for number in range(100, 200):
+        await store.write([make(number)], "boot")
+    assert await list_numbers(store, workspace="quiet") == [2, 1, 0]
+    assert await list_numbers(store) == list(range(199, 192, -1))
+
+
 async def test_writing_nothing_is_fine(store: ReceiptStore) -> None:
     await store.write([], "boot")
     assert await list_numbers(store) == []

@@ -219,7 +219,8 @@ class Seen:
 
     @property
     def json(self) -> dict[str, Any]:
-        return dict(orjson.loads(self.body)) if self.body else {}
+        is_form = self.headers.get("content-type", "").startswith("multipart/")
+        return dict(orjson.loads(self.body)) if self.body and not is_form else {}
 
 
 class Upstream:
@@ -229,6 +230,7 @@ class Upstream:
         self.script: deque[Reaction] = deque()
         self.seen: list[Seen] = []
         self.models = ["m-large", "m-small"]
+        self.notice_models: Callable[[Seen], None] | None = None  # called with every request for the model list
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
         self.port = 0
@@ -291,6 +293,8 @@ class Upstream:
     async def _react(self, seen: Seen, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Send what the script says; whether the connection may serve another request."""
         if seen.path.endswith("/models"):
+            if self.notice_models is not None:
+                self.notice_models(seen)
             cards = [{"id": name, "object": "model", "created": 1, "owned_by": "scripted"} for name in self.models]
             response: Response | None = Response(
                 200, "application/json", (orjson.dumps({"object": "list", "data": cards}),)

@@ -18,7 +18,7 @@ from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
-from gateway.errors import InvalidRequest, StoreError, UnknownAlias
+from gateway.errors import InvalidRequest, ModelNotFound, StoreError
 from gateway.injection.blocks import compute_block_tag
 from gateway.pipeline import Pipeline, PreparedRequest
 from gateway.resources.registry import load_registry
@@ -60,7 +60,7 @@ class Silent:
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         raise AssertionError
 
-    async def list_models(self) -> list[dict[str, Any]]:
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         return []
 
     async def close(self) -> None: ...
@@ -261,17 +261,16 @@ async def test_max_turns_are_the_agents_else_the_settings(walker: Walker) -> Non
 
 
 @pytest.mark.parametrize(
-    ("fields", "wants", "forces"),
+    ("fields", "forces"),
     [
-        ({}, False, False),
-        ({"stream": True}, False, True),
-        ({"stream": True, "stream_options": {"include_usage": True}}, True, False),
-        ({"stream": True, "stream_options": {"include_usage": False}}, False, True),
+        ({}, False),
+        ({"stream": True}, True),
+        ({"stream": True, "stream_options": {"include_usage": True}}, False),
+        ({"stream": True, "stream_options": {"include_usage": False}}, True),
     ],
 )
-async def test_usage_is_asked_for_in_streams(walker: Walker, fields: dict[str, Any], wants: bool, forces: bool) -> None:
-    plan = planned(await walker.prepare(body=BODY | fields))
-    assert (plan.wants_usage, plan.forces_usage) == (wants, forces)
+async def test_usage_is_asked_for_in_streams(walker: Walker, fields: dict[str, Any], forces: bool) -> None:
+    assert planned(await walker.prepare(body=BODY | fields)).forces_usage == forces
 
 
 async def test_usage_is_not_forced_on_an_upstream_that_does_not_know_it(walker: Walker) -> None:
@@ -286,9 +285,9 @@ async def test_a_json_answer_is_one_text(walker: Walker, kind: str, expected: bo
 
 
 async def test_a_model_that_no_route_serves_is_unknown(walker: Walker) -> None:
-    with pytest.raises(UnknownAlias) as caught:
+    with pytest.raises(ModelNotFound) as caught:
         await walker.prepare(body=BODY | {"model": "x"})
-    assert (caught.value.code, caught.value.param) == ("unknown_model", "model")
+    assert (caught.value.code, caught.value.param) == ("model_not_found", "model")
 
 
 HISTORY = BODY | {

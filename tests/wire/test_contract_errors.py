@@ -146,7 +146,7 @@ async def test_wrong_methods_are_405(house: Client, upstream: Upstream, method: 
         (html(500), 502, "upstream_invalid"),
         (reply(b"hello", "text/plain"), 502, "upstream_invalid"),
         (status(401), 502, "upstream_auth"),
-        (status(403), 502, "upstream_auth"),
+        (html(403), 502, "upstream_auth"),
     ],
 )
 async def test_an_upstream_that_fails(
@@ -160,7 +160,7 @@ async def test_an_upstream_that_fails(
 
 
 @pytest.mark.parametrize("agent", ["kind", "editor"])
-@pytest.mark.parametrize("code", [400, 404, 422, 429, 500, 503])
+@pytest.mark.parametrize("code", [400, 403, 404, 422, 429, 500, 503])
 async def test_what_the_upstream_says_about_a_request_passes_as_it_is(
     house: Client, upstream: Upstream, stream: bool, agent: str, code: int
 ) -> None:
@@ -232,7 +232,7 @@ async def test_a_foreign_origin_is_refused_and_a_loopback_one_is_not(house: Clie
 async def test_an_unknown_model_is_refused(start: Start, upstream: Upstream) -> None:
     client = start(policies=POLICIES, routes=[{"model": "m-large", "upstream": "scripted"}])
     answer = await ask(client, body=BODY | {"model": "m-lage"})
-    check_shape(answer, 400, "unknown_model")
+    check_shape(answer, 404, "model_not_found")
     assert (answer.error["param"], "'m-large'" in answer.error["message"]) == ("model", True)
 
 

@@ -12,8 +12,10 @@ from tests.support.upstream import Upstream, call, say, status
 UP = [
     ("accept", "application/json"),
     ("user-agent", "test/1"),
-    ("openai-organization", "org-1"),
     ("openai-beta", "x=1"),
+    ("tracestate", "vendor=1"),
+    ("x-title", "Desk"),
+    ("x-client-request-id", "mine-1"),
     ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
 ]
 NEVER_UP = [
@@ -22,6 +24,9 @@ NEVER_UP = [
     ("x-forwarded-for", "1.2.3.4"),
     ("x-forwarded-host", "x"),
     ("x-api-key", "k"),
+    ("api-key", "k"),
+    ("openai-organization", "org-1"),
+    ("openai-project", "proj-1"),
     ("x-custom", "y"),
     ("referer", "http://x"),
     *about(agent="kind", session="s"),
@@ -53,7 +58,7 @@ async def test_the_idempotency_key_goes_up_on_the_first_turn_only(
     await ask(house, [("idempotency-key", "k-1"), *UP, *about(agent="editor")], BODY | {"stream": stream})
     first, second = upstream.headers
     assert (first["idempotency-key"], "idempotency-key" in second) == ("k-1", False)
-    assert second["openai-organization"] == "org-1"
+    assert second["openai-beta"] == "x=1"
 
 
 DOWN = {

@@ -36,7 +36,7 @@ async def test_one_model_can_be_asked_for(house: Client, upstream: Upstream, mod
 
 async def test_an_unknown_model_is_404_and_the_nearest_is_named(house: Client, upstream: Upstream) -> None:
     answer = await ask(house, path="/v1/models/m-smal", method="GET")
-    assert (answer.status, answer.error["code"]) == (404, "unknown_model")
+    assert (answer.status, answer.error["code"]) == (404, "model_not_found")
     assert "'m-small'" in answer.error["message"]
 
 

@@ -74,7 +74,7 @@ async def test_a_catch_all_does_not_let_the_demo_model_pass_for_others(start: St
     client = start(upstreams={"demo": {"kind": "demo"}}, routes=[{"model": "*", "upstream": "demo"}])
     assert (await ask(client, body=BODY | {"model": "demo-x"})).status == 200
     answer = await ask(client, body=BODY | {"model": "gpt-4o"})
-    assert (answer.status, answer.error["code"]) == (400, "unknown_model")
+    assert (answer.status, answer.error["code"]) == (404, "model_not_found")
     assert "demo*" in answer.error["message"]
 
 

@@ -235,6 +235,18 @@ async def test_a_request_that_failed_early_cannot_be_replayed(gateway: Client) -
     assert (refused.status, refused.json["code"]) == (409, "conflict")
 
 
+async def test_a_request_that_is_too_deep_to_be_shown_cannot_be_replayed(gateway: Client, upstream: Upstream) -> None:
+    upstream.will(say("Done."))
+    body = b'{"messages":[],"model":"m","metadata":' + b"[" * 300 + b"]" * 300 + b"}"
+    sent = await gateway.post(body, authorization=f"Bearer {ADMIN}")
+    assert sent.status == 200, sent.text
+    wait_finished(gateway, 1)
+    receipt = sent.headers["x-context-receipt"]
+    for path, asked in ((f"/receipts/{receipt}/replay", {}), ("/diff", {"from": {"receipt": receipt}, "to": {}})):
+        refused = await ask(gateway, path, asked)
+        assert (refused.status, b"128 levels" in refused.raw) == (409, True)
+
+
 async def test_what_was_redacted_is_said(gateway: Client, upstream: Upstream) -> None:
     receipt = await chat(gateway, upstream, asked="My password: hunter2hunter2 does not work")
     again = await replay(gateway, receipt)

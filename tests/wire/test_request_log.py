@@ -75,7 +75,7 @@ SITE = "site-key-secret"
         (("/v1/chat/completions", SITE, "GET"), "chat", 405, "method_not_allowed"),
         (("/v1/models", SITE), "models", 200, None),
         (("/v1/models", None), "models", 401, "invalid_api_key"),
-        (("/v1/models/secret-model", SITE), "models", 404, "unknown_model"),
+        (("/v1/models/secret-model", SITE), "models", 404, "model_not_found"),
         (("/v1/embeddings", "a-wrong-key", "POST", EMBED), "other", 401, "invalid_api_key"),
         (("/v1/secret-path", SITE, "POST", EMBED), "other", 404, "unknown_endpoint"),
         (("/secret-path", SITE), "other", 404, "unknown_endpoint"),

@@ -146,6 +146,20 @@ async def test_only_sampled_answers_are_looked_at(start: Start, upstream: Upstre
         assert "overlap" not in read_receipts(client)[0]
 
 
+async def test_whatever_a_client_calls_its_model_is_one_name(start: Start, upstream: Upstream) -> None:
+    """Otherwise a chat key could make the figures of its workspace unreadable, or count as another agent's."""
+    with recording(start()) as client:
+        upstream.will(say("Done."))
+        assert (await client.chat("Tidy this", agent="editor", model="m\nm-large\nturn\n")).status == 200
+        assert count(client) == 1
+        models = (await get(client, "/models")).json["items"]
+        assert [one["name"] for one in models] == ["m m-large turn "]
+        for query, requests in (("agent=editor", 1), ("model=m%20m-large%20turn%20", 1), ("placement=m-large", 0)):
+            reply = await get(client, f"?{query}")
+            assert reply.status == 200, reply.raw
+            assert reply.json["totals"]["requests"] == requests
+
+
 async def test_without_analytics_nothing_is_counted(start: Start, upstream: Upstream) -> None:
     with recording(start(analytics={"enabled": False})) as client:
         upstream.will(say("Done."))

@@ -120,7 +120,8 @@ async def test_a_result_may_bring_texts_and_tools_for_the_next_turn(
     gateway: Client, upstream: Upstream, stream: bool
 ) -> None:
     said = "The weather forecast of the city for tomorrow. We refund a damaged parcel."
-    upstream.will(call("files__echo", text=said), call("files__weather"), say("Done."))
+    # What a tool of a server calls its argument is no resource that was fetched.
+    upstream.will(call("files__echo", text=said), call("files__weather", resource_id="mixed/parcels"), say("Done."))
     answered = await gateway.chat("Hello there, how are you?", agent="expanding", stream=stream)
     assert answered.text == "Done."
     before, after, last = upstream.requests[-3:]
@@ -131,6 +132,9 @@ async def test_a_result_may_bring_texts_and_tools_for_the_next_turn(
     receipt = await read_receipt(gateway, answered)
     assert {one["id"] for one in receipt["expanded"]} == {"mixed/files.weather", "mixed/parcels"}
     assert {one["via"] for one in receipt["expanded"]} == {"tool_result"}
+    ran = [(one["name"], one["resource"], one["server"], one["left_out"]) for one in receipt["tools"]]
+    echo = ("files__echo", "mixed/files.echo", "mixed/files", None)
+    assert ran == [echo, ("files__weather", "mixed/files.weather", "mixed/files", None)]
 
 
 async def test_results_bring_nothing_unless_the_agent_wants_it(gateway: Client, upstream: Upstream) -> None:

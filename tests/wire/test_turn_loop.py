@@ -112,9 +112,9 @@ async def test_the_client_fields_go_up_in_every_turn(gateway: Client, upstream: 
 async def test_an_idempotency_key_stands_for_the_first_turn_only(gateway: Client, upstream: Upstream):
     upstream.will(call(GET, resource_id=STYLE), say("Done."))
     body = orjson.dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}]})
-    await gateway.post(body, x_context_agent="editor", idempotency_key="k1", openai_organization="org")
+    await gateway.post(body, x_context_agent="editor", idempotency_key="k1", openai_beta="org")
     assert [headers.get("idempotency-key") for headers in upstream.headers] == ["k1", None]
-    assert [headers.get("openai-organization") for headers in upstream.headers] == ["org", "org"]
+    assert [headers.get("openai-beta") for headers in upstream.headers] == ["org", "org"]
 
 
 async def test_replies_tell_what_was_injected(gateway: Client, upstream: Upstream, stream: bool):

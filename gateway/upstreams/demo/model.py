@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from gateway.upstreams.demo.request import CatalogueEntry, ContextLine, DemoMessage, DemoRequest, read_blocks
+from gateway.upstreams.demo.schema_value import SchemaWriter
 
 GET_TOOL_NAME = re.compile(r"get_context_resource(_\d+)?")
 MAX_EXCERPT = 600  # characters of a tool's result that an answer repeats
@@ -63,8 +64,11 @@ def answer_request(request: DemoRequest) -> DemoAnswer:
     if calls:
         return DemoAnswer(calls=calls)
     text = _quote_results(situation) if situation.results else _quote_context(situation)
-    if request.response_format and request.response_format.type != "text":
-        text = msgspec.json.encode({"answer": text}).decode()
+    wanted = request.response_format
+    if wanted and wanted.type != "text":
+        schema = wanted.json_schema.schema if wanted.type == "json_schema" and wanted.json_schema else None
+        document = {"answer": text} if schema is None else SchemaWriter(schema, text).write(schema)
+        text = msgspec.json.encode(document).decode()
     return DemoAnswer(text)
 
 

@@ -53,10 +53,17 @@ class DemoTool(msgspec.Struct, frozen=True):
     function: DemoFunction | None = None
 
 
+class DemoSchema(msgspec.Struct, frozen=True):
+    """The schema that a JSON answer must fit."""
+
+    schema: dict[str, Any] | None = None
+
+
 class DemoFormat(msgspec.Struct, frozen=True):
     """The format that the answer must have."""
 
     type: str
+    json_schema: DemoSchema | None = None
 
 
 class DemoStreamOptions(msgspec.Struct, frozen=True):

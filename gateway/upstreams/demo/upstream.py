@@ -35,7 +35,7 @@ class DemoUpstream:
         self._clock = clock
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
-        if request.path != "/chat/completions":
+        if request.path.partition("?")[0] != "/chat/completions":
             return build_error_reply(404, f"The demo model has no endpoint {request.path}.", code="unknown_url")
         try:
             chat = msgspec.json.decode(request.body, type=DemoRequest)
@@ -47,7 +47,7 @@ class DemoUpstream:
             return MemoryReply(200, completion.encode_events(), EVENT_STREAM_HEADERS)
         return build_json_reply(completion.build_document())
 
-    async def list_models(self) -> list[dict[str, Any]]:
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         return [{"id": "demo", "object": "model", "created": 0, "owned_by": "demo"}]
 
     async def close(self) -> None:

@@ -41,7 +41,7 @@ class LitellmUpstream:
         await self._load_library()
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
-        if request.path != "/chat/completions":
+        if request.path.partition("?")[0] != "/chat/completions":
             return build_error_reply(
                 404, f"The upstream {self.name} has no endpoint {request.path}.", code="unknown_url"
             )
@@ -58,7 +58,7 @@ class LitellmUpstream:
         arguments = fields.forwarded | self._build_own_fields(library, request)
         return await self._complete(library, arguments, request.bearer)
 
-    async def list_models(self) -> list[dict[str, Any]]:
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         model = self._settings.model or "*"
         return [] if "*" in model else [{"id": model, "object": "model", "created": 0, "owned_by": self.name}]
 

@@ -1,6 +1,7 @@
 """What the figures suggest: each rule at its threshold and just below it."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,13 @@ async def test_rules_are_obeyed_and_need_not_show() -> None:
     never = of(injected=500, measured=200)
     assert await suggest(make_resource(Mode.ALWAYS, kind=ResourceKind.RULE), never, of(applied=500)) == []
     assert await suggest(make_resource(Mode.ALWAYS, mandatory=True), never, of(applied=500)) == []
+
+
+@pytest.mark.parametrize("code", CASES)
+async def test_nothing_is_said_about_tools(code: str) -> None:
+    """They cannot be on_demand, no answer quotes their definitions, and those of servers are no objects of the API."""
+    resource, enough, _, context, _ = CASES[code]
+    assert await suggest(replace(resource, kind=ResourceKind.TOOL), enough, context) == []
 
 
 async def test_what_comes_from_a_file_is_read_only() -> None:

@@ -182,9 +182,9 @@ def test_anything_else_is_no_answer(media: str) -> None:
         check_reply(Named(False), Scripted(media=media))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_refused_credentials_are_ours_unless_the_client_brought_them(status: int) -> None:
-    reply = Scripted(status=status, media="application/json")
+@pytest.mark.parametrize(("status", "media"), [(401, "application/json"), (403, "text/event-stream")])
+def test_refused_credentials_are_ours_unless_the_client_brought_them(status: int, media: str) -> None:
+    reply = Scripted(status=status, media=media)
     with pytest.raises(UpstreamAuth):
         check_reply(Named(False), reply)  # type: ignore[arg-type]
     check_reply(Named(True), reply)  # type: ignore[arg-type]

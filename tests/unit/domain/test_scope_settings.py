@@ -19,7 +19,7 @@ def make_scope(agent: Agent | None, settings: SessionSettings | None, *, bound: 
     [
         (None, None, False, ALLOW),
         (None, DENY, False, DENY),
-        (ALLOW, DENY, False, ALLOW),
+        (ALLOW, DENY, False, DENY),
         (DENY, ALLOW, False, DENY),
         (APPROVE, None, False, APPROVE),
         (None, APPROVE, True, APPROVE),
@@ -31,7 +31,7 @@ def make_scope(agent: Agent | None, settings: SessionSettings | None, *, bound: 
         (ALLOW, None, True, ALLOW),
     ],
 )
-def test_the_session_overrides_the_agent_unless_the_key_is_bound_to_it(
+def test_a_session_can_only_be_stricter_than_its_agent(
     session: ToolPermission | None, agent: ToolPermission | None, bound: bool, effective: ToolPermission
 ) -> None:
     owner = Agent("editor", "Editor", tool_permission=agent)

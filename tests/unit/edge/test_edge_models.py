@@ -16,7 +16,7 @@ from gateway.edge import models
 from gateway.edge.access import Caller
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.request import RequestHead
-from gateway.errors import UnknownAlias, UpstreamUnreachable
+from gateway.errors import ModelNotFound, UpstreamUnreachable
 from tests.support.fixed_policies import FixedPolicies
 
 AGENTS = {alias: Agent(alias, alias) for alias in ("writer", "editor")}
@@ -42,7 +42,7 @@ class FakeUpstream:
         self.dead = self.silent = False
         self.asked = 0
 
-    async def list_models(self) -> list[dict[str, Any]]:
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         self.asked += 1
         if self.silent:
             await asyncio.sleep(60)
@@ -146,8 +146,7 @@ async def test_one_model_is_found_by_its_id_escaped_or_not(id):
 
 async def test_an_unknown_or_forbidden_model_is_a_404_that_names_only_what_the_key_may_see():
     asker = Asker()
-    with pytest.raises(UnknownAlias) as unknown:
+    with pytest.raises(ModelNotFound) as unknown:
         await asker.ask(Principal("k", agents=frozenset({"editor"})), "agent:writer")
-    assert (unknown.value.status, unknown.value.code, unknown.value.param) == (404, "unknown_model", "model")
+    assert (unknown.value.status, unknown.value.code, unknown.value.param) == (404, "model_not_found", "model")
     assert "Did you mean 'agent:writer'" not in unknown.value.message
-    assert UnknownAlias.status == 400

@@ -63,7 +63,7 @@ class FakeUpstream:
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         raise AssertionError
 
-    async def list_models(self) -> list[dict[str, Any]]:
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         raise AssertionError
 
     async def close(self) -> None: ...
@@ -114,7 +114,7 @@ class Relay:
             self.sent.append(message)
 
         limits = LimitSettings(reply_bytes=100)
-        rights = PassthroughRights(FixedPolicies(), ())
+        rights = PassthroughRights(FixedPolicies())
         await PassthroughEndpoint(self.routes, PassthroughPaths(), RateLimiter(MemoryEphemeralStore()), limits, rights)(
             scope, receive, send
         )
@@ -206,9 +206,9 @@ async def test_the_reply_comes_down_piece_by_piece_with_its_status_and_the_heade
     assert relay.reply.closed
 
 
-@pytest.mark.parametrize("status", [401, 403])
-async def test_a_refusal_of_the_gateways_own_key_is_not_the_clients_fault(status):
-    relay = Relay(b"{}", status=status)
+@pytest.mark.parametrize(("status", "media"), [(401, "application/json"), (403, "text/plain")])
+async def test_a_refusal_of_the_gateways_own_key_is_not_the_clients_fault(status, media):
+    relay = Relay(b"{}", status=status, content_type=media)
     with pytest.raises(UpstreamAuth):
         await relay.run()
     assert relay.sent == []

@@ -5,12 +5,13 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
-from gateway.domain.exchange import Exchange, ExchangeStatus, Reply
+from gateway.domain.exchange import Exchange, ExchangeStatus, Reply, ToolRun, TurnReply
 from gateway.domain.injection import Injection
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.receipt import Receipt, ReceiptFilter
@@ -21,8 +22,9 @@ from gateway.ids import make_id
 from gateway.receipts import recorder as module
 from gateway.receipts.prices import PriceTable
 from gateway.receipts.recorder import ReceiptRecorder
-from gateway.receipts.rendering import ReceiptRenderer
+from gateway.receipts.rendering import LONGEST_SECRET, MAX_ARGUMENTS, MAX_BLOCKS, ReceiptRenderer
 from gateway.receipts.retention import tidy_receipts
+from gateway.redaction import Redactor
 from gateway.settings import ReceiptSettings
 from gateway.stores.memory_receipts import MemoryReceiptStore
 
@@ -323,3 +325,96 @@ async def test_receipts_are_pruned_by_age() -> None:
     assert await list_statuses(store) == ["ok"]
     await tidy_receipts(store, ReceiptSettings(days=1), time.time() + 87_000)
     assert await list_statuses(store) == []
+
+
+def make_exchange_of(workspace: str) -> Exchange:
+    return Exchange(make_id(), replace(ANONYMOUS, workspace=workspace), EMPTY_SNAPSHOT)
+
+
+async def test_a_workspace_that_floods_the_queue_loses_its_own_receipts() -> None:
+    store = BrokenStore()
+    recorder = make_recorder(store, queue=90)
+    flood = [make_exchange_of("loud") for _ in range(200)]
+    for exchange in flood:
+        recorder.start(exchange, b"")
+    assert sum("receipt" in one.degraded for one in flood) == 120  # it got 80 of the 90 places
+    others = [make_exchange_of(f"quiet-{number}") for number in range(4)]
+    for exchange in others:
+        recorder.start(exchange, b"")
+    assert not any(one.degraded for one in others)
+    for exchange in (*flood[:80], *others):
+        recorder.finish(exchange, 200, 0.1)
+    await recorder.close()
+    assert (recorder.lost, recorder.waiting) == (0, 0)
+    again = [make_exchange_of("loud") for _ in range(80)]
+    for exchange in again:
+        recorder.start(exchange, b"")
+    assert not any(one.degraded for one in again)  # every place was given back
+
+
+async def test_a_batch_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH_BYTES", 300_000)
+    store = BrokenStore()
+    recorder = make_recorder(store, text=True)
+    for _ in range(6):
+        exchange = make_exchange()
+        recorder.start(exchange, b"x" * 100_000)
+        recorder.finish(exchange, 200, 0.1)
+    await recorder.close()
+    assert [len(batch) for batch in store.batches] == [2, 2, 2]
+
+
+KNOWN = "our known secret, with spaces"
+SECRET = "sk-test-0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.mark.parametrize("before", range(1, len(SECRET), 6))
+async def test_no_half_of_a_secret_is_left_where_a_text_is_cut(before: int) -> None:
+    """The cut goes through the secret: neither half looks like one."""
+    store = MemoryReceiptStore()
+    redactor = Redactor([KNOWN, SECRET])
+    settings = ReceiptSettings(text=True)
+    recorder = ReceiptRecorder(store, settings, ReceiptRenderer(PriceTable({}), redactor.redact))
+    for secret in (SECRET, KNOWN):
+        inside = min(before, len(secret) - 1)
+        exchange = make_exchange()
+        exchange.tool_runs.append(
+            ToolRun("t", "y" * (MAX_ARGUMENTS - inside) + " " + secret + "y" * 9000, 1, False, 0.1)
+        )
+        exchange.injection = Injection(Selection(), "b" * (MAX_BLOCKS + LONGEST_SECRET - inside) + secret + "b" * 9000)
+        request = b"x" * (module.MAX_TEXT - inside) + secret.encode() + b"x" * 1000
+        recorder.start(exchange, request)
+        answer = {"choices": [{"delta": {"content": "a" * 1000 + " " + secret[:inside]}}]}
+        pieces = [b"data: " + orjson.dumps(answer) + b"\n\n", b"z" * module.MAX_TEXT]
+        pending = recorder._open[exchange.id]
+        assert pending.text is not None
+        for piece in pieces:
+            recorder._keep_piece(pending.text, piece)
+        recorder.finish(exchange, 200, 0.1)
+    await recorder.close()
+    for receipt in (await store.list_page("default", ANY, None, 10, whole=True)).receipts:
+        details = orjson.loads(receipt.details)
+        assert details["text"]["truncated"]
+        for text in (*map(str, details["text"].values()), details["tools"][0]["arguments"]):
+            halves = {secret[:size] for secret in (SECRET, KNOWN) for size in range(3, len(secret))}
+            assert not any(half in text for half in halves)
+
+
+async def test_a_receipt_is_bounded_whatever_an_upstream_or_a_model_writes() -> None:
+    store = MemoryReceiptStore()
+    recorder = make_recorder(store, text=True)
+    exchange = make_exchange()
+    exchange.usage = {"prompt_tokens": 3, "noise": ["n" * 100_000], "completion_tokens": 4, "total_tokens": 7}
+    exchange.usages = [exchange.usage] * 2
+    exchange.replies = [TurnReply("up", 200)] * 2
+    exchange.tool_runs = [ToolRun("t", "a" * 50_000, 1, False, 0.1)] * 500
+    exchange.injection = Injection(Selection(), "b" * 3_000_000)
+    recorder.start(exchange, b"x" * 1000)
+    recorder.finish(exchange, 200, 0.1)
+    await recorder.close()
+    (receipt,) = (await store.list_page("default", ANY, None, 10, whole=True)).receipts
+    assert len(receipt.summary) < 4000
+    assert len(receipt.details) < 1_300_000
+    summary = orjson.loads(receipt.summary)
+    assert summary["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+    assert orjson.loads(receipt.details)["text"]["truncated"]

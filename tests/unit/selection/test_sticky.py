@@ -87,6 +87,15 @@ def test_what_the_question_needs_is_paid_first_and_then_the_most_relevant() -> N
     assert names(keep(over, [pick("a", 0)], 3)) == ["new"]
 
 
+def test_definitions_of_tools_are_paid_before_what_stays() -> None:
+    plain = Selection(catalogue=(offer("a", 0.1), offer("b", 0.3)))
+    former = [pick("a", 0), pick("b", 1)]
+    assert names(keep(plain, former, 3, room=2 * PRICE)) == ["a", "b"]
+    assert names(keep(replace(plain, tools=(place("found"),)), former, 3, room=2 * PRICE)) == ["b"]
+    always = PlacedResource(replace(make_candidate("always"), named=True), "always", ROOM - PRICE)
+    assert names(keep(replace(plain, tools=(always,)), former, 3)) == ["b"]
+
+
 def test_what_was_truncated_is_not_remembered() -> None:
     kept = keep(Selection(volatile=(place("a", truncated=True),)), [pick("a", 0)], 1)
     assert (names(kept), kept.picks) == (["a"], ())

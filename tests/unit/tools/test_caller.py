@@ -120,6 +120,23 @@ async def test_a_connection_notices_that_its_server_is_gone_and_back() -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_a_call_does_not_wait_for_a_server_that_has_failed_at_once() -> None:
+    @asynccontextmanager
+    async def open_session(
+        report_change: Callable[[], None], report_failure: Callable[[], None]
+    ) -> AsyncGenerator[FakeSession]:
+        await asyncio.sleep(0.01)
+        raise McpFailure("refused")
+        yield FakeSession()
+
+    connection = McpConnection(open_session, lambda listing: False, ConnectionTimings())
+    running = asyncio.create_task(connection.run())
+    with pytest.raises(McpFailure, match="refused"):
+        await asyncio.wait_for(connection.call("t", {}, 30), 5)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 def test_a_gateway_without_servers_does_not_import_the_package() -> None:
     code = "import gateway.app, sys; print([name for name in ('mcp', 'httpx2', 'mcp_types') if name in sys.modules])"
     done = subprocess.run(

@@ -3,11 +3,13 @@
 import json
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.domain.upstream import Upstream, UpstreamRequest
+from gateway.upstreams.demo.schema_value import SchemaWriter
 from gateway.upstreams.demo.upstream import DemoUpstream
 
 BLOCK = """Be brief.
@@ -310,3 +312,43 @@ async def test_no_field_of_any_type_makes_it_fail(fields: dict[str, Any]) -> Non
     status, raw = await post(chat("The style guide?") | fields)
     assert status in (200, 400)
     assert raw
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string"},
+        "kind": {"enum": ["note", "task"]},
+        "count": {"type": "integer", "minimum": 3},
+        "tags": {"type": "array", "items": {"$ref": "#/$defs/tag"}},
+        "owner": {"anyOf": [{"type": "null"}, {"type": "string"}]},
+        "due": {"type": "string", "format": "date"},
+        "done": {"type": ["boolean", "null"]},
+    },
+    "required": ["title", "kind", "count", "tags", "owner", "due", "done"],
+    "additionalProperties": False,
+    "$defs": {"tag": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}},
+}
+
+
+def test_an_answer_fits_the_schema_that_was_asked_for():
+    answer = SchemaWriter(SCHEMA, "From [Tone]: Be kind.").write(SCHEMA)
+    jsonschema.validate(answer, SCHEMA)
+    assert (answer["title"], answer["tags"]) == ("From [Tone]: Be kind.", [{"name": ""}])
+
+
+def test_a_schema_that_never_ends_does_not_keep_the_model_busy():
+    tree = {"type": "object", "properties": {name: {"$ref": "#"} for name in "ab"}}
+    writer = SchemaWriter(tree, "x")
+    assert writer.write(tree)["a"]
+    assert writer.values < 200_000
+    assert SchemaWriter({"$ref": "#"}, "x").write({"$ref": "#"}) is None
+
+
+async def test_the_demo_model_answers_in_the_clients_schema():
+    wanted = {"type": "json_schema", "json_schema": {"name": "note", "schema": SCHEMA, "strict": True}}
+    body = {"model": "demo", "messages": [{"role": "user", "content": "Hello"}], "response_format": wanted}
+    reply = await DemoUpstream("d").send(UpstreamRequest("/chat/completions?x=1", json.dumps(body).encode()))
+    content = json.loads(await reply.read_all())["choices"][0]["message"]["content"]
+    jsonschema.validate(json.loads(content), SCHEMA)
+    assert "You asked: Hello" in json.loads(content)["title"]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway import errors
 from gateway.domain.name_pattern import matches_pattern
@@ -47,7 +48,7 @@ class Scripted:
             raise outcome
         return outcome
 
-    async def list_models(self) -> list[dict[str, Any]]:
+    async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         return []
 
     async def close(self) -> None:
@@ -69,7 +70,7 @@ class Time:
         return RetryClock(monotonic=lambda: self.now, wall_time=lambda: WALL, sleep=self.sleep, chance=lambda: 1.0)
 
 
-def table(*routes: dict[str, Any], retries: int = 2, disabled: tuple[str, ...] = ()) -> Settings:
+def table(*routes: dict[str, Any], retries: int | None = 2, disabled: tuple[str, ...] = ()) -> Settings:
     upstreams = {
         name: {
             "kind": "openai",
@@ -85,7 +86,7 @@ def table(*routes: dict[str, Any], retries: int = 2, disabled: tuple[str, ...] =
 ANY = {"model": "*", "upstream": "a", "fallbacks": ["b", "c"]}
 
 
-def routes_over(time: Time, *upstreams: Scripted, retries: int = 2) -> Routes:
+def routes_over(time: Time, *upstreams: Scripted, retries: int | None = 2) -> Routes:
     return Routes(table(ANY, retries=retries), {up.name: up for up in upstreams}, time.retry_clock)
 
 
@@ -142,9 +143,9 @@ def test_a_disabled_upstream_is_left_out_and_its_routes_are_skipped() -> None:
 
 def test_a_model_without_a_route_is_unknown_and_near_names_are_told() -> None:
     routes = Routes(table({"model": "gpt-4o", "upstream": "a"}), {"a": Scripted("a")})
-    with pytest.raises(errors.UnknownAlias, match="Did you mean 'gpt-4o'") as caught:
+    with pytest.raises(errors.ModelNotFound, match="Did you mean 'gpt-4o'") as caught:
         routes.get_candidates("gpt-4")
-    assert (caught.value.code, caught.value.param, caught.value.status) == ("unknown_model", "model", 400)
+    assert (caught.value.code, caught.value.param, caught.value.status) == ("model_not_found", "model", 404)
 
 
 def test_long_model_names_are_routed_too() -> None:
@@ -235,6 +236,30 @@ async def test_a_short_retry_after_is_honoured(asked: str, slept: list[float]) -
     time, upstream = Time(), Scripted("a", Reply(429, {"retry-after": asked}), Reply())
     await routes_over(time, upstream).send((upstream,), CHAT)
     assert time.slept == slept
+
+
+@pytest.mark.parametrize(
+    ("headers", "slept"),
+    [
+        ({"retry-after-ms": "250", "retry-after": "2"}, [0.25]),
+        ({"retry-after-ms": "soon", "retry-after": "2"}, [2.0]),
+        ({"retry-after-ms": "2001", "retry-after": "1"}, []),
+        ({"x-should-retry": "false"}, []),
+        ({"x-should-retry": "true"}, [0.2]),
+    ],
+)
+async def test_what_openai_says_about_retries_is_honoured(headers: dict[str, str], slept: list[float]) -> None:
+    time, upstream = Time(), Scripted("a", Reply(429, headers), Reply())
+    await routes_over(time, upstream).send((upstream,), CHAT)
+    assert time.slept == slept
+
+
+@pytest.mark.parametrize(("repeatable", "calls"), [(True, 1), (False, 3)])
+async def test_without_a_setting_only_what_the_client_cannot_repeat_is_retried(repeatable: bool, calls: int) -> None:
+    only = Scripted("a", Reply(503))
+    routes = routes_over(Time(), only, retries=None)
+    await routes.send((only,), replace(CHAT, repeatable=repeatable))
+    assert len(only.calls) == calls
 
 
 @pytest.mark.parametrize("asked", ["3", "86400", "Tue, 14 Nov 2023 22:14:00 GMT"])
