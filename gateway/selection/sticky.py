@@ -47,8 +47,9 @@ def keep_picks(
     left_out = (one for one in (*plain.catalogue, *plain.dropped) if is_pick(one.candidate))
     others = {one.candidate.resource.id: one for one in left_out if one.reason not in NOT_IN_SCOPE}
     here = [one for one in former if one.message <= last and one.digest == digests[one.message]]
-    found = sum(one.tokens for one in plain.volatile if one.category is not Category.NAMED)
-    unspent = min(room - found, plain.budget - sum(plain.tokens.values()))
+    found = [one.tokens for one in plain.volatile if one.category is not Category.NAMED]
+    found += [one.tokens for one in plain.tools if is_pick(one.candidate)]
+    unspent = min(room - sum(found), plain.budget - sum(plain.tokens.values()))
     if not any(not isinstance(one.candidate.resource.data, FoundItem) for one in plain.volatile):
         unspent -= prices.frame(resources=True, anything=True)
     left = 0 if is_scarce(new.values(), others.values()) else unspent
