@@ -326,13 +326,13 @@ async def test_a_server_over_http_that_is_gone_loses_its_tools(start: Start, ups
 async def test_a_server_that_never_answers_is_degraded_and_slows_nobody(start: Start, upstream: Upstream) -> None:
     client = start(
         policies=POLICIES,
-        tool_servers={"files": run_server("silent", module="rogue_server", connect_seconds=1), "web": run_server()},
+        tool_servers={"files": run_server("silent", module="rogue_server", connect_seconds=10), "web": run_server()},
     )
     with connected(client):
         began = time.monotonic()
         upstream.will(say("Done."))
         answered = await client.chat(agent="daring")
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 5
         assert answered.headers["x-context-degraded"] == "mcp"
         assert names(upstream.requests[-1]) == []
 
