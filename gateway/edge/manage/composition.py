@@ -1,7 +1,6 @@
 """Builds the management API from the parts of a gateway."""
 
 from dataclasses import dataclass
-from functools import partial
 
 from starlette.applications import Starlette
 
@@ -75,9 +74,12 @@ class ManagementParts:
 
 def build_management_app(parts: ManagementParts) -> Starlette:
     """The app below `/api/v1`."""
-    builder, defaults = parts.pipeline.builder, parts.settings.defaults
+    defaults = parts.settings.defaults
     sizes = SizeCheck(
-        parts.policies, parts.threads, partial(builder.counter.count, model=defaults.model or ""), defaults.budget
+        parts.policies,
+        parts.threads,
+        lambda text: parts.pipeline.builder.counter.count(text, defaults.model or ""),
+        defaults.budget,
     )
     services = ControlServices.build(parts.policies, parts.records, parts.store, sizes)
     limits = parts.settings.documents
