@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gateway.background import BackgroundJobs
-from gateway.builder.context_builder import ContextBuilder
+from gateway.builder.factory import make_context_builder
 from gateway.collectors.contexts import build_merge
-from gateway.collectors.semantic import SemanticCollector
+from gateway.collectors.registry import CollectorParts, get_option_models, load_collectors, open_collectors
 from gateway.control.key_history import CLOSER, has_had_keys, remember_keys
 from gateway.control.key_shape import KIND as KEYS
 from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
 from gateway.conversation.hidden_turns import HiddenTurns
-from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.upstream import Upstream
 from gateway.edge.access import AccessControl
 from gateway.edge.app import EdgeApp
@@ -137,14 +136,16 @@ class Gateway:
     @classmethod
     async def _build(cls, settings: Settings, stores: Stores, timings: ConversationTimings) -> Gateway:
         store = MonitoredStore(stores.ephemeral)
-        registry = load_type_registry(settings)
+        registry, classes = load_type_registry(settings), load_collectors(settings.collectors)
         threads, extractor, cores = FairThreads("work"), Extractor(settings.documents), FairQueue(CORE_BOUNDS)
         threads.share_cores(cores)
         links = LinkCache(store, settings.links, fetch=make_guarded_fetch(settings.links, extractor))
         servers = ToolServers(settings.tool_servers, LinkGuard(settings.links.allow))
         materials = PolicyMaterials(DocumentCache(settings.documents), links)
         policies = PolicyRepository(
-            PolicySource(Path(settings.policies), registry, materials, servers), stores.records, quotas=settings.quotas
+            PolicySource(Path(settings.policies), registry, materials, servers, collectors=get_option_models(classes)),
+            stores.records,
+            quotas=settings.quotas,
         )
         policies.threads.share_cores(cores)
         # Before they are read: what is saved meanwhile differs from this, and is noticed.
@@ -159,10 +160,8 @@ class Gateway:
             semantic = SemanticService(
                 settings.semantic, lambda: open_vectors(settings.store), settings.store, threads=threads, cores=cores
             )
-        collector = SemanticCollector(semantic) if semantic is not None else None
-        memory = MemoryBudget(settings.limits.cache_bytes)
-        budget = settings.defaults.budget
-        builder = ContextBuilder(counter, build_merge(registry), secret, budget, collector, memory, threads)
+        collectors = open_collectors(classes.values(), CollectorParts(semantic), settings.collectors)
+        builder = make_context_builder(settings, counter, build_merge(registry), secret, collectors, threads)
         hidden_turns = HiddenTurns(store, timings.hidden_turns)
         receipts = await open_receipts(settings.store)
         counts = settings.analytics.enabled and settings.receipts.enabled

@@ -115,7 +115,7 @@ class Pipeline:
         if client.tools and scope.agent is not None and scope.agent.client_tools.is_exceeded(len(client.tools)):
             client = await self._narrow(exchange, request, client, scope.agent.client_tools)
         tools = choose_own_tools(request, client) if can.tools else None
-        order = ContextOrder(exchange, scope, model, tools, request.messages, target.placement, resolved.keys)
+        order = ContextOrder(exchange, scope, model, tools, request.messages, target.placement, resolved.keys, request)
         injection = await self.builder.build(order)
         if injection.tools is not None and injection.tools.called:
             injection = self._settle_tools(exchange, injection, client)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from gateway.collectors.registry import get_option_models, load_collectors
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults
 from gateway.extraction.extract import DocumentCache
@@ -25,4 +26,5 @@ def check_policies(settings: Settings) -> Snapshot:
     """The snapshot that the policies give; raises Faults. Links stay unfetched."""
     links = LinkCache(MemoryEphemeralStore(), settings.links)
     materials, servers = PolicyMaterials(DocumentCache(settings.documents), links), ToolServers(settings.tool_servers)
-    return load_policies(Path(settings.policies), load_type_registry(settings), materials, 1, servers)
+    options, registry = get_option_models(load_collectors(settings.collectors)), load_type_registry(settings)
+    return load_policies(Path(settings.policies), registry, materials, 1, servers, options)

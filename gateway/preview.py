@@ -11,6 +11,7 @@ from gateway.domain.upstream import intersect_capabilities
 from gateway.injection.compose import choose_target
 from gateway.pipeline import Pipeline, PreparedRequest
 from gateway.receipts.items import (
+    describe_collectors,
     describe_dropped,
     describe_injected,
     describe_items,
@@ -43,6 +44,8 @@ def describe_request(exchange: Exchange, prepared: PreparedRequest) -> dict[str,
             "dropped": describe_dropped(injection.selection),
         },
         "sources": describe_sources(injection.selection),
+        "focus": prepared.scope.node.path if prepared.scope.node is not None else None,
+        "collectors": describe_collectors(injection.selection),
         "tokens": summarize_tokens(injection),
         "suggested_content": exchange.suggested,
         "warnings": describe_warnings(injection.selection),

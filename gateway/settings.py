@@ -8,19 +8,30 @@ from pydantic import (
     AfterValidator,
     AwareDatetime,
     BaseModel,
-    BeforeValidator,
-    ConfigDict,
     Field,
     field_validator,
     model_validator,
 )
 
+from gateway.collector_settings import CollectorSection
 from gateway.domain.agent import MAX_DEPTH, MAX_NEIGHBOURS, Placement
 from gateway.domain.principal import Role
+from gateway.settings_sections import (
+    SHARES,
+    STRICT,
+    TYPE_SHARES,
+    WHOLE,
+    BackgroundRuleSettings,
+    CorsSettings,
+    OptionalText,
+    PassthroughSettings,
+    RankingSettings,
+    RequestType,
+    ShareTable,
+)
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 # `${NAME:-}` with an unset variable counts as absent.
-OptionalText = Annotated[str | None, BeforeValidator(lambda value: None if value == "" else value)]
 
 
 # Headers that are never the client's to send upstream: keys, framing, and what others write.
@@ -43,9 +54,9 @@ HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$"), AfterValidat
 
 
 class Section(BaseModel):
-    """A part of the configuration: unknown keys are errors, values never change."""
+    """A part of the configuration."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = STRICT
 
 
 class ListenSettings(Section):
@@ -131,54 +142,28 @@ class AuthSettings(Section):
     stale_seconds: Seconds = 300  # how long stored keys stay valid without contact to the store
 
 
-class PassthroughSettings(Section):
-    """A further path to pass through."""
-
-    path: str
-    upstream: str | None = None  # absent: the one that serves the model in the body
-    keys: list[str] | None = None  # names of the keys that may use it; absent: all
-
-    @model_validator(mode="before")
-    @classmethod
-    def _take_path(cls, given: object) -> object:
-        return {"path": given} if isinstance(given, str) else given
-
-
-class CorsSettings(Section):
-    origins: list[str] = []  # such as https://app.example.com
-
-    @field_validator("origins")
-    @classmethod
-    def _check_origins(cls, value: list[str]) -> list[str]:
-        for origin in value:
-            parts = urlsplit(origin)
-            if parts.scheme not in ("http", "https") or f"{parts.scheme}://{parts.netloc}" != origin or "*" in origin:
-                raise ValueError("each origin must have the form https://app.example.com, without a path or a star")
-        return value
-
-
-class BackgroundRuleSettings(Section):
-    """What tells a request of an interface's background work: one of `prefix`, `contains` and `header`."""
-
-    prefix: OptionalText = None  # that the last user text begins with
-    contains: OptionalText = None
-    header: OptionalText = None
-    value: OptionalText = None  # of that header; absent: any
-
-    @model_validator(mode="after")
-    def _check_one(self) -> "BackgroundRuleSettings":
-        if sum(one is not None for one in (self.prefix, self.contains, self.header)) != 1:
-            raise ValueError("a rule needs exactly one of prefix, contains and header")
-        if self.value is not None and self.header is None:
-            raise ValueError("value belongs to header")
-        return self
-
-
 class DefaultSettings(Section):
     budget: int = Field(4000, ge=0)
+    shares: ShareTable = ShareTable()  # of `budget`; absent ones: SHARES
+    types: dict[RequestType, ShareTable] = {}  # what a request type has instead; absent ones: TYPE_SHARES
+    ranking: RankingSettings = RankingSettings()
     max_turns: int = Field(5, ge=1, le=50)
     model: OptionalText = None
     placement: Placement = Placement.SYSTEM
+
+    def list_shares(self) -> dict[str, int]:
+        """The reserved tokens of `budget` by category."""
+        scaled = {name: tokens * self.budget // WHOLE for name, tokens in SHARES.to_shares().items()}
+        return scaled | self.shares.to_shares()
+
+    def list_type_shares(self) -> dict[str, dict[str, int]]:
+        """What request types have instead."""
+        known: dict[str, dict[str, int]] = {}
+        for name, table in TYPE_SHARES.items():
+            scaled = {category: tokens * self.budget // WHOLE for category, tokens in table.to_shares().items()}
+            own = self.types.get(name)
+            known[name] = scaled | (own.to_shares() if own is not None else {})
+        return known
 
 
 class LimitSettings(Section):
@@ -186,6 +171,7 @@ class LimitSettings(Section):
     header_bytes: int = Field(64 * 1024, gt=0)
     reply_bytes: int = Field(64 * 1024 * 1024, gt=0)
     cache_bytes: int = Field(64 * 1024 * 1024, ge=0)  # for the blocks of scopes and questions, per process
+    collect_milliseconds: Annotated[int, Field(gt=0, le=60_000)] = 200  # how long a request waits for its collectors
     header_seconds: Seconds = 10  # to receive all request headers
     body_seconds: Seconds = 30  # to receive a whole request body
     write_seconds: Seconds = 30  # a client that reads nothing for so long is dropped
@@ -371,11 +357,13 @@ class Settings(Section):
     links: LinkSettings = LinkSettings()
     documents: DocumentSettings = DocumentSettings()
     resources: ResourceSettings = ResourceSettings()
+    collectors: dict[str, CollectorSection] = {}  # by name
     versions: VersionSettings = VersionSettings()
     quotas: QuotaSettings = QuotaSettings()
     receipts: ReceiptSettings = ReceiptSettings()
     analytics: AnalyticsSettings = AnalyticsSettings()
     prices: dict[str, PriceSettings] = {}  # by model; "gpt-4o*" stands for all that begin so
+    windows: dict[str, Annotated[int, Field(ge=8192)]] = {}  # tokens by model; "gpt-4o*" stands for all that begin so
     sessions: SessionStoreSettings = SessionStoreSettings()
     semantic: SemanticSettings = SemanticSettings()
     tool_servers: dict[str, ToolServerSettings] = {}  # MCP servers by the names that policies use

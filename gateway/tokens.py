@@ -22,7 +22,6 @@ LONGEST_PART = 100_000  # characters that are encoded at once
 SMALL_TEXT = 16_384  # characters: longer texts are worth the memory of tiktoken's core
 SMALL_PIECE = 64  # bytes: merging takes time that grows with their square
 REMEMBERED_PIECES = 8192
-CLAUDE_MARGIN = 1.25  # no public tokenizer: o200k counts too few, so the estimate is raised
 
 # How each encoding splits text before merging, and the file of its merges (named by the hash of its address).
 _WORD_END = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -61,7 +60,46 @@ ENCODINGS = MappingProxyType(
 RANK_BITS = 2**18 - 1  # the lower bits of a slot hold a rank plus one, the others a hash
 HASH_BITS = 2**64 - 1 - RANK_BITS
 NO_RANK = 2**32
-_OLDER = ("gpt-4-", "gpt-3.5", "text-embedding", "llama", "meta-llama")
+_OLDER = ("gpt-4-", "gpt-3.5", "text-embedding")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFamily:
+    """How the tokens of a family of models are counted: by one of OpenAI's tables, raised by a margin in hundredths."""
+
+    encoding: str
+    margin: int = 0  # for texts in ASCII
+    wide_margin: int = 0  # for other texts
+    exact: bool = False
+
+
+# `python -m scripts.token_errors` measures them; docs/decisions/040-token-families.md has the figures.
+FAMILIES = MappingProxyType(
+    {
+        "o200k": ModelFamily("o200k", exact=True),
+        "cl100k": ModelFamily("cl100k", exact=True),
+        "claude": ModelFamily("o200k", 25, 50),
+        "gemini": ModelFamily("o200k", 15, 15),
+        "llama": ModelFamily("cl100k"),
+        "mistral": ModelFamily("o200k", 7, 10),
+        "qwen": ModelFamily("cl100k", 4, 4),
+    }
+)
+# What names of models begin with, and their family; OpenAI's are told apart by their version.
+NAMES = (
+    ("claude", "claude"),
+    ("gemini", "gemini"),
+    ("gemma", "gemini"),
+    ("llama", "llama"),
+    ("meta-llama", "llama"),
+    ("mistral", "mistral"),
+    ("mixtral", "mistral"),
+    ("ministral", "mistral"),
+    ("codestral", "mistral"),
+    ("pixtral", "mistral"),
+    ("qwen", "qwen"),
+    ("qwq", "qwen"),
+)
 
 
 class TokenCounter(Protocol):
@@ -160,18 +198,24 @@ class BpeCounter:
 
     def family(self, model: str) -> str:
         name = model.rsplit("/", 1)[-1].lower()
-        if "claude" in name:
-            return "claude"
-        if name in ENCODINGS:
+        if name in FAMILIES:
             return name
-        return "cl100k" if name == "gpt-4" or name.startswith(_OLDER) else "o200k"
+        if name.startswith("gpt-"):
+            return "cl100k" if name == "gpt-4" or name.startswith(_OLDER) else "o200k"
+        for part, family in NAMES:
+            if part in name:
+                return family
+        return "cl100k" if name.startswith(_OLDER) else "o200k"
 
     def count(self, text: str, model: str) -> int:
         if not text:
             return 0
-        family = self.family(model)
-        tokens = self._count("o200k" if family == "claude" else family, text)
-        return -(-int(tokens * 100 * CLAUDE_MARGIN) // 100) if family == "claude" else tokens
+        family = FAMILIES[self.family(model)]
+        tokens = self._count(family.encoding, text)
+        if family.exact:
+            return tokens
+        margin = family.margin if text.isascii() else family.wide_margin
+        return -(-tokens * (100 + margin) // 100) if margin else tokens
 
     def _count(self, name: str, text: str) -> int:
         if name not in self._cores and len(text) <= SMALL_TEXT:

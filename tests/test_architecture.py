@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROWS = (
     {"domain", "errors"},
     {"background", "fair_queue", "ids", "sse", "strict_yaml", "tokens", "watchdog"},
-    {"interpolation", "validation"},
+    {"collector_settings", "interpolation", "settings_sections", "validation"},
     {"settings"},
     {"settings_loader"},
     {"extraction", "redaction", "stores"},

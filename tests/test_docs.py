@@ -10,9 +10,11 @@ import shutil
 import subprocess
 import sys
 import threading
+import types
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from gateway import cli, errors
+from gateway.collectors.registry import CollectorParts, load_collector_class
 from gateway.commands import serve
 from gateway.domain.agent import Placement
 from gateway.domain.exchange import Exchange, TurnReply
@@ -42,7 +45,7 @@ from gateway.receipts.prices import PriceTable
 from gateway.receipts.rendering import ReceiptRenderer
 from gateway.receipts.views import describe_receipt
 from gateway.resources.base import ResourceType
-from gateway.resources.registry import ResourceRegistry, load_registry
+from gateway.resources.registry import GROUP, ResourceRegistry, load_registry
 from gateway.scopes import context_request
 from gateway.semantic.model.files import MANIFEST, get_built_folder
 from gateway.semantic.search.choice import PRESETS
@@ -507,12 +510,24 @@ def test_the_example_cases_reach_their_targets(capsys: pytest.CaptureFixture[str
 
 
 def test_the_plugin_of_the_document_works() -> None:
-    (source,) = page(ARCHITECTURE).fences("python")
+    (source,) = (one for one in page(ARCHITECTURE).fences("python") if "ResourceType" in one)
     names: dict[str, Any] = {"__name__": "plugin"}
     exec(source, names)
     kind = ResourceRegistry([names["Persona"]()]).get("persona")
     assert isinstance(kind, ResourceType)
     assert kind.render(kind.data.model_validate({"role": "nurse"}), None).startswith("You speak to a nurse")
+
+
+async def test_the_collector_of_the_document_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    (source,) = (one for one in page(ARCHITECTURE).fences("python") if "NewsCollector" in one)
+    plugin = types.ModuleType("news_plugin")
+    exec(source, plugin.__dict__)
+    monkeypatch.setitem(sys.modules, "news_plugin", plugin)
+    found = load_collector_class(EntryPoint("collector-news", "news_plugin:NewsCollector", GROUP))
+    opened = found.open(CollectorParts())
+    assert opened is not None
+    order: Any = types.SimpleNamespace(options=found.options())
+    assert [one.title for one in (await opened.collect(order)).items] == ["Reopened"]
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,7 @@ from gateway.domain.node import Node
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.scope import RequestItem
 from gateway.domain.search import Question
+from gateway.domain.selection import Selection
 from gateway.domain.session import Session
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.domain.template import fill_parts, parse_template
@@ -375,7 +376,8 @@ def send_form(text: str) -> object:
 
 
 def cut_text(text: str) -> object:
-    return [truncate(text, 100, lambda part: len(part) // 4, how) for how in ("extractive", "keep_start", "keep_end")]
+    cuts = [truncate(text, 100, lambda part: len(part) // 4, how) for how in ("extractive", "keep_start", "keep_end")]
+    return [*cuts, truncate(text, 100, lambda part: len(part) // 4, "extractive", text)]
 
 
 def extract_plain_text(text: str) -> object:
@@ -389,7 +391,6 @@ def compare_versions(text: str) -> object:
 
 def surfaces(tmp_path: Path) -> dict[str, Surface]:
     counter = BpeCounter()
-    items = [RequestItem("n", "")]
     known = [f"resource-{number}" for number in range(300)]
     data = {name: in_policy(build, tmp_path) for name, build in POLICY_FIELDS.items()}
     return {
@@ -401,7 +402,7 @@ def surfaces(tmp_path: Path) -> dict[str, Surface]:
         "unknown alias": Surface(lambda text: UnknownAlias("agent", text, known, param="agent"), 8),
         "many known": Surface(lambda text: UnknownAlias("agent", "resource", text.split(" "), param="agent"), 8),
         "model pattern": Surface(lambda text: [matches_pattern(one, text) for one in ("a*a*-*b", "*", "x*", text)], 8),
-        "item": Surface(lambda text: build_volatile_block([], [replace(items[0], text=text, name=text)], "t"), 8),
+        "item": Surface(lambda text: build_volatile_block(Selection(items=(RequestItem(text, text),)), "t"), 8),
         "name": Surface(flatten, 8),
         "template": Surface(lambda text: fill_parts(parse_template(text.replace("a", "{input}")), {"input": text[:9]})),
         "escaped text": Surface(escape_json, 8),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.app import Gateway
+from gateway.collectors.registry import CollectorRegistry
 from gateway.collectors.semantic import SemanticCollector
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.search import Query, SearchResult
@@ -64,7 +65,8 @@ async def gateway(tmp_path: Path) -> Any:
 
 
 def with_searcher(pipeline: Pipeline, searcher: Any) -> Pipeline:
-    return replace(pipeline, builder=replace(pipeline.builder, semantic=SemanticCollector(searcher)), searcher=searcher)
+    collectors = CollectorRegistry((SemanticCollector(searcher),))
+    return replace(pipeline, builder=replace(pipeline.builder, collectors=collectors), searcher=searcher)
 
 
 async def test_most_of_a_support_log_needs_no_search(gateway: Gateway) -> None:

@@ -2,12 +2,15 @@
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Raw
 
+from gateway.builder.prices import make_pricing
 from gateway.builder.scope_context import (
     CacheKey,
     KnownScope,
@@ -15,39 +18,60 @@ from gateway.builder.scope_context import (
     make_scope_key,
     personalize,
     weigh_context,
+    weigh_findings,
     weigh_question,
     weigh_scope,
 )
 from gateway.collectors.contexts import Merge, collect_contexts
-from gateway.collectors.effective import reduce_scope
-from gateway.collectors.semantic import SemanticCollector
-from gateway.domain.agent import Placement, SelectionSettings
+from gateway.collectors.effective import list_named_contexts, reduce_scope
+from gateway.collectors.guard import run_collectors
+from gateway.collectors.registry import AppliedCollector, CollectorRegistry
+from gateway.collectors.semantic import replace_searcher
+from gateway.domain.agent import DEFAULT_WEIGHTS, Placement, RankingWeights
+from gateway.domain.chat import ChatRequest
+from gateway.domain.collector import Category, CollectorOrder, CollectorOutcome, Findings
 from gateway.domain.effective_scope import EffectiveScope
 from gateway.domain.exchange import Exchange
 from gateway.domain.injection import Injection, OwnTools
 from gateway.domain.lru import HitCounter
 from gateway.domain.memory_budget import CachePartition, MemoryBudget, SharedValue
 from gateway.domain.scope import Scope
-from gateway.domain.search import Query, SearchResult
+from gateway.domain.search import Query, Question
+from gateway.domain.selection import Notice
 from gateway.domain.snapshot import Snapshot
 from gateway.fair_queue import FairThreads
 from gateway.injection.anchors import render_sticky
-from gateway.injection.blocks import add_items, compute_block_tag, entry_cost, render, render_stable
+from gateway.injection.blocks import add_items, compute_block_tag, render, render_stable
 from gateway.injection.place import escape_json
 from gateway.injection.tools import PLAIN_TOOLS
 from gateway.scopes.chat_body import find_question, read_user_texts
 from gateway.scopes.scope import resolve_assignments
-from gateway.selection.select import Pricing, SelectionTerms, choose_budget, fill_scope, propose, select
+from gateway.selection.allotment import NO_SHARES, NOTHING_RESERVED, BudgetShares, ShareSettings
+from gateway.selection.collected import select
+from gateway.selection.rank import Ranker
+from gateway.selection.select import SelectionTerms, choose_budget, fill_scope, propose
 from gateway.selection.sticky import digest_texts, keep_picks
+from gateway.selection.truncate import truncate
+from gateway.selection.window import WindowTable, fit_window
 from gateway.semantic.search.sentences import split_question
 from gateway.semantic.searcher import SemanticSearcher
 from gateway.tokens import TokenCounter
 
 ISOLATED_BYTES = 16 * 2**20  # that a builder for one preview may cache
+SMALL_REQUEST = 8_192  # bytes and tokens that fit into the smallest window
 
 Result = TypeVar("Result")
-ScopeKeys = dict[frozenset[str] | None, CacheKey]  # by the names of our tools
 MAX_KEYS = 4  # of a scope: a client may give its own tools any names
+
+
+class ScopeKey(NamedTuple):
+    """What a scope is known by, and the budget that is part of it."""
+
+    budget: int
+    parts: CacheKey
+
+
+ScopeKeys = dict[frozenset[str] | None, ScopeKey]  # by the names of our tools
 
 
 @dataclass(slots=True)
@@ -61,6 +85,7 @@ class ContextOrder:
     messages: Sequence[Raw]
     placement: Placement = Placement.SYSTEM
     keys: ScopeKeys = field(default_factory=dict)  # of the scope, made before for a request of the same one
+    request: ChatRequest | None = None  # whose size counts against the model's window; None: it has room enough
 
     @property
     def snapshot(self) -> Snapshot:
@@ -83,10 +108,20 @@ class ContextTerms:
     tools: OwnTools | None
     budget: int
     scope: EffectiveScope
+    shares: BudgetShares = NO_SHARES
+    categories: frozenset[Category] = frozenset()  # that collectors may need
 
     @property
     def key(self) -> CacheKey:
-        return (self.tokenizer, self.tools and self.tools.names, self.budget, self.scope)
+        return (self.tokenizer, self.tools and self.tools.names, self.budget, self.scope, self.shares, self.categories)
+
+
+class Inquiry(NamedTuple):
+    """What a request asks, and the key of what is the same for all who ask it."""
+
+    question: Question | None
+    query: Query
+    key: CacheKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,33 +132,57 @@ class ContextBuilder:
     merge: Merge
     secret: bytes
     default_budget: int
-    semantic: SemanticCollector | None = None  # None: semantic resources are only offered through the tools
+    collectors: CollectorRegistry = field(default_factory=CollectorRegistry)
     memory: MemoryBudget = field(default_factory=MemoryBudget)
     threads: FairThreads = field(default_factory=lambda: FairThreads("builder"))
+    seconds: float = 0.2  # that a request waits for its collectors
+    shares: ShareSettings = NOTHING_RESERVED
+    ranking: RankingWeights = DEFAULT_WEIGHTS
+    windows: WindowTable = field(default_factory=WindowTable)
+    clock: Callable[[], float] = time.time
     lookups: HitCounter = field(default_factory=HitCounter)  # hits and misses of cached selections
     _running: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)  # what several callers may wait for
 
     def isolate(self, searcher: SemanticSearcher | None) -> "ContextBuilder":
         """The same builder with another searcher, sharing no cache: for snapshots that are not served."""
-        semantic = SemanticCollector(searcher) if searcher is not None and self.semantic is not None else None
-        return replace(self, semantic=semantic, memory=MemoryBudget(ISOLATED_BYTES), lookups=HitCounter(), _running={})
+        collectors = replace_searcher(self.collectors, searcher)
+        memory = MemoryBudget(ISOLATED_BYTES)
+        return replace(self, collectors=collectors, memory=memory, lookups=HitCounter(), _running={})
 
     async def build(self, order: ContextOrder) -> Injection:
         """The injection for a scope and a question."""
         partition = self.open_partition(order.snapshot, order.workspace)
-        key = order.keys.get(order.tool_names) or self._make_key(order)
-        known: KnownScope = partition.get(key) or await self._learn_scope(order, partition, key)
+        own = order.keys.get(order.tool_names) or self._make_key(order)
+        key, budget = own, own.budget
+        if (request := order.request) is not None and (
+            len(request.raw) + budget > SMALL_REQUEST
+            or "max_tokens" in request.fields
+            or "max_completion_tokens" in request.fields
+        ):
+            key = await self._fit_window(order, request, own)
+        known: KnownScope = partition.get(key.parts) or await self._learn_scope(order, partition, key)
         asked = order.scope.request
-        if self.semantic is not None and known.context.searchable and asked.inject:
-            injection = await self._search(order, partition, known, self.semantic)
-            if order.scope.session is not None and order.scope.selection.sticky:
-                return await self._keep_picks(order, known.context, injection)
+        if known.collectors.applied and asked.inject:
+            injection = await self._collect(order, partition, known)
+            if order.scope.session is not None and order.scope.selection.sticky and known.collectors.searches:
+                injection = await self._keep_picks(order, known.context, injection)
+                return injection if key is own else warn_of_window(injection, budget)
         else:
             injection = known.injection
         if asked.items and asked.inject and order.scope.takes_part:
             tag, count = self._tag(order.workspace), self._counting(self.counter.family(order.model))
             injection = await self._run(order.workspace, lambda: add_items(injection, asked.items, tag, count))
-        return injection
+        return injection if key is own else warn_of_window(injection, budget)
+
+    async def _fit_window(self, order: ContextOrder, request: ChatRequest, own: ScopeKey) -> ScopeKey:
+        """The scope's own key, or that of a smaller budget if the model's window has no room for its own."""
+        window = self.windows.find(order.model)
+        if window is None:
+            return own
+        count = self._counting(self.counter.family(order.model))
+        scope = order.scope
+        budget = await self._run(order.workspace, lambda: fit_window(request, scope, window, own.budget, count))
+        return own if budget == own.budget else self._make_key_for(order, budget)
 
     def open_partition(self, snapshot: Snapshot, workspace: str) -> CachePartition:
         """What is kept for a workspace as long as its snapshot is used."""
@@ -132,25 +191,33 @@ class ContextBuilder:
             partition = snapshot.partitions[workspace] = self.memory.open(workspace)
         return partition
 
-    def _make_key(self, order: ContextOrder) -> CacheKey:
-        scope, tools = order.scope, order.tools
-        tokenizer, budget = self.counter.family(order.model), choose_budget(scope, self.default_budget)
-        key = make_scope_key(scope, order.snapshot, tools, tokenizer, budget)
+    def _make_key(self, order: ContextOrder) -> ScopeKey:
+        budget = choose_budget(order.scope, self.default_budget)
+        key = self._make_key_for(order, budget)
         if len(order.keys) < MAX_KEYS:
             order.keys[order.tool_names] = key
         return key
 
-    async def _learn_scope(self, order: ContextOrder, partition: CachePartition, key: CacheKey) -> KnownScope:
+    def _make_key_for(self, order: ContextOrder, budget: int) -> ScopeKey:
+        tokenizer = self.counter.family(order.model)
+        return ScopeKey(budget, make_scope_key(order.scope, order.snapshot, order.tools, tokenizer, budget))
+
+    async def _learn_scope(self, order: ContextOrder, partition: CachePartition, key: ScopeKey) -> KnownScope:
         scope, snapshot, tools = order.scope, order.snapshot, order.tools
-        tokenizer, budget = self.counter.family(order.model), choose_budget(scope, self.default_budget)
+        tokenizer, budget = self.counter.family(order.model), key.budget
         sources = resolve_assignments(scope, snapshot)
-        terms = ContextTerms(tokenizer, tools, budget, reduce_scope(scope, sources, snapshot))
+        effective = reduce_scope(scope, sources, snapshot)
+        contexts = (*(one.alias for one in effective.contexts), *list_named_contexts(effective, snapshot))
+        collectors = self.collectors.choose(order.workspace, scope, snapshot, contexts)
+        shares = self.shares.resolve(scope)
+        terms = ContextTerms(tokenizer, tools, budget, effective, shares, collectors.categories)
         shared = await self._open_context(order, partition, terms)
         context: ScopeContext = shared.value
         instructions = escape_json(scope.agent.instructions) if scope.agent is not None else b""
         injection = personalize(context.injection, sources, instructions)
-        known = KnownScope(shared, context, sources, instructions, injection)
-        partition.put(key, known, weigh_scope(instructions, terms.scope.include, terms.scope.exclude), shared)
+        collectors = collectors if context.searchable else collectors.drop_shared()
+        known = KnownScope(shared, context, sources, instructions, injection, collectors)
+        partition.put(key.parts, known, weigh_scope(instructions, terms.scope.include, terms.scope.exclude), shared)
         return known
 
     async def _open_context(self, order: ContextOrder, partition: CachePartition, terms: ContextTerms) -> SharedValue:
@@ -170,49 +237,104 @@ class ContextBuilder:
         collected = collect_contexts(asked.scope, snapshot, self.merge)
         proposal = propose(collected.candidates, collected.dropped, (), collected.degraded)
         tag, count = self._tag(workspace), self._counting(asked.tokenizer)
-        terms = SelectionTerms(asked.budget, asked.tools is not None, Pricing(entry_cost(count), definition_cost=count))
+        tools = asked.tools or PLAIN_TOOLS
+        pricing = make_pricing(tools, tag, count)
+        terms = SelectionTerms(asked.budget, asked.tools is not None, pricing, asked.shares, asked.categories)
         fills = fill_scope(proposal, terms)
-        selection = select(proposal, terms, None, fills)
-        stable = render_stable(selection, asked.tools or PLAIN_TOOLS, tag, count)
+        selection = select(proposal, terms, (), fills)
+        stable = render_stable(selection, tools, tag)
         searchable = proposal.searchable
-        injection = render(selection, stable, searchable, tag, count)
+        injection = render(selection, stable, searchable, tag)
         return ScopeContext(proposal, terms, searchable, fills, stable, injection)
 
-    async def _search(
-        self, order: ContextOrder, partition: CachePartition, known: KnownScope, semantic: SemanticCollector
-    ) -> Injection:
-        """The injection with what is relevant to the question."""
-        question, settings = find_question(order.messages), order.scope.selection
-        if question is None or settings.enabled is False:
+    async def _collect(self, order: ContextOrder, partition: CachePartition, known: KnownScope) -> Injection:
+        """The injection with what collectors find for this request."""
+        question = find_question(order.messages)
+        query = split_question(question) if question is not None else NO_QUERY
+        asked = Inquiry(question, query, make_query_key(known, query, order.scope))
+        if not known.collectors.shared:
+            outcomes = await self._run_collectors(order, partition, known, asked)
+            return known.personalize(await self._place(order, known.context, outcomes, asked))
+        if question is None:
             return known.injection
-        query = split_question(question)
-        key = make_query_key(known.context, query, settings)
-        found: Injection | None = partition.get(key)
+        found: Injection | None = partition.get(asked.key)
         self.lookups.count(found is not None)
         if found is None:
 
             async def search() -> Injection:
-                result = await semantic.collect(order.workspace, order.scope, query, known.context.searchable)
-                return await self._place(order, partition, known.shared, key, result)
+                outcomes = await self._run_collectors(order, partition, known, asked)
+                injection = await self._place(order, known.context, outcomes, asked)
+                if all(one.findings.complete for one in outcomes):
+                    partition.put(asked.key, injection, weigh_question(injection), known.shared)
+                return injection
 
-            found = await self._run_once((partition, key), search)
+            found = await self._run_once((partition, asked.key), search)
         return known.personalize(found)
 
+    async def _run_collectors(
+        self, order: ContextOrder, partition: CachePartition, known: KnownScope, asked: Inquiry
+    ) -> tuple[CollectorOutcome, ...]:
+        """What the collectors of a scope find; what is the same for everyone is looked up once."""
+        everyone = known.collectors.shared
+
+        def collect(applied: AppliedCollector) -> Coroutine[Any, Any, Findings]:
+            asking = applied.collector.collect(self._make_order(order, known, asked, applied))
+            if everyone or not applied.collector.shared:
+                return asking
+            return self._collect_shared(partition, known, (applied.collector.name, asked.key), asking)
+
+        return await run_collectors(known.collectors.applied, collect, self.seconds)
+
+    async def _collect_shared(
+        self, partition: CachePartition, known: KnownScope, key: CacheKey, asking: Coroutine[Any, Any, Findings]
+    ) -> Findings:
+        """The findings that all who ask the same share, cached if they are complete."""
+        kept: Findings | None = partition.get(key)
+        self.lookups.count(kept is not None)
+        if kept is not None:
+            asking.close()
+            return kept
+        found = await asking
+        if found.complete:
+            partition.put(key, found, weigh_findings(found), known.shared)
+        return found
+
+    def _make_order(
+        self, order: ContextOrder, known: KnownScope, asked: Inquiry, applied: AppliedCollector
+    ) -> CollectorOrder:
+        principal, scope = order.exchange.principal, order.scope
+        return CollectorOrder(
+            workspace=order.workspace,
+            principal=principal,
+            readers=principal.readers(scope.request.user),
+            scope=scope,
+            snapshot=order.snapshot,
+            question=asked.question,
+            query=asked.query,
+            searchable=known.context.searchable,
+            options=applied.options,
+            room=known.context.fills.room,
+            seconds=self.seconds,
+        )
+
     async def _place(
-        self, order: ContextOrder, partition: CachePartition, shared: SharedValue, key: CacheKey, found: SearchResult
+        self, order: ContextOrder, context: ScopeContext, outcomes: tuple[CollectorOutcome, ...], asked: Inquiry
     ) -> Injection:
-        """The injection with what a search has found, cached if the search was complete."""
-        context: ScopeContext = shared.value
-        tag, count = self._tag(order.workspace), self._counting(self.counter.family(order.model))
+        """The injection with what collectors have found."""
+        tag, ranker = self._tag(order.workspace), self._make_ranker(order, asked)
+        # By the sentences that are searched for: whoever shares what is found shares how it is cut.
+        cut = partial(truncate, question=" ".join(asked.query.sentences))
 
         def make() -> Injection:
-            selection = select(context.proposal, context.terms, found, context.fills)
-            return render(selection, context.stable, context.searchable, tag, count)
+            selection = select(context.proposal, context.terms, outcomes, context.fills, ranker, cut)
+            return render(selection, context.stable, context.searchable, tag)
 
-        injection = await self._run(order.workspace, make)
-        if found.reason is None and not found.pending:
-            partition.put(key, injection, weigh_question(injection), shared)
-        return injection
+        return await self._run(order.workspace, make)
+
+    def _make_ranker(self, order: ContextOrder, asked: Inquiry) -> Ranker:
+        scope = order.scope
+        weights = scope.agent.ranking if scope.agent is not None and scope.agent.ranking is not None else self.ranking
+        return Ranker(weights, scope.request.hints, asked.question.text if asked.question else "", self.clock())
 
     async def _keep_picks(self, order: ContextOrder, context: ScopeContext, plain: Injection) -> Injection:
         """The injection with what earlier requests of the session have picked; nobody else gets it."""
@@ -223,7 +345,7 @@ class ContextBuilder:
 
         def make() -> Injection:
             digests = digest_texts(read_user_texts(order.messages), self.secret)
-            kept = keep_picks(plain.selection, sticky, digests, context.fills.room, context.terms.pricing)
+            kept = keep_picks(plain.selection, sticky, digests, context.fills.room, context.terms.pricing, apart=apart)
             return render_sticky(plain, kept, scope.request.items, apart, tag, count)
 
         return await self._run(order.workspace, make)
@@ -255,10 +377,21 @@ class ContextBuilder:
         return lambda text: counter.count(text, tokenizer)
 
 
-def make_query_key(context: ScopeContext, query: Query, settings: SelectionSettings) -> CacheKey:
+NO_QUERY = Query(())
+
+
+def warn_of_window(injection: Injection, wanted: int) -> Injection:
+    """The injection with a warning that the model's window left less than its budget."""
+    selection = injection.selection
+    message = f"The model's window has room for {selection.budget} tokens of a budget of {wanted}."
+    notice = Notice("window", "total", message)
+    return replace(injection, selection=replace(selection, warnings=(*selection.warnings, notice)))
+
+
+def make_query_key(known: KnownScope, query: Query, scope: Scope) -> CacheKey:
     """By what is searched for, not by the whole conversation: a question that stands alone is the same in each.
 
     A hash stands for the sentences: keys live as long as their snapshot, and texts of clients are not kept.
     """
     searched = hashlib.blake2b(repr(query.sentences).encode(), digest_size=16).digest()
-    return (context, searched, settings)
+    return (known.context, searched, scope.selection, known.collectors.key)

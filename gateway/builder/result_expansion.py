@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
+from gateway.collectors.semantic import find_searcher
 from gateway.domain.injection import ClientTools, Injection, OwnTools
 from gateway.domain.resource import ResourceKind
 from gateway.domain.search import Pick
@@ -44,16 +45,17 @@ class ResultExpansion:
                 return result
 
     async def _expand(self, name: str, result: ToolResult) -> ToolResult:
-        selection, semantic = self.injection.selection, self.builder.semantic
-        if self.left <= 0 or semantic is None or not self.injection.searchable:
+        selection, order, searchable = self.injection.selection, self.order, self.injection.searchable
+        searcher = find_searcher(self.builder.collectors, order.workspace, order.scope)
+        if self.left <= 0 or searcher is None or not searchable:
             return result
         self.left -= 1
         if self._room < 0:
             before = (*selection.stable, *selection.volatile, *selection.tools)
             self._taken = {one.candidate.resource.id for one in before}
-            self._room = max(0, selection.budget - sum(one.tokens for one in before))
-        query, order = split_query(result.text[:LOOKED_AT]), self.order
-        found = await semantic.collect(order.workspace, order.scope, query, self.injection.searchable)
+            self._room = max(0, selection.budget - self.injection.tokens)
+        query = split_query(result.text[:LOOKED_AT])
+        found = await searcher.find(order.workspace, query, searchable, order.scope.selection)
         placed = await self.builder.threads.run(order.workspace, self._place, name, found.picks)
         order.exchange.expansions += placed
         return self._add(result, placed)

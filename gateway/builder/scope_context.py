@@ -12,11 +12,13 @@ from gateway.collectors.effective import (
     find_session_items,
     match_languages,
 )
+from gateway.collectors.registry import NO_COLLECTORS, ScopeCollectors
 from gateway.domain.agent import ToolPermission
 from gateway.domain.candidate import Assignment
+from gateway.domain.collector import Findings
 from gateway.domain.injection import Injection, OwnTools
 from gateway.domain.memory_budget import SharedValue
-from gateway.domain.scope import Scope
+from gateway.domain.scope import REQUEST_TYPES, Scope
 from gateway.domain.selection import Selection
 from gateway.domain.snapshot import Snapshot
 from gateway.injection.blocks import StableBlock
@@ -28,8 +30,9 @@ CacheKey = tuple[Hashable, ...]
 CANDIDATE_BYTES = 140  # with its places in tuples
 OMISSION_BYTES = 60
 PLACED_BYTES = 220  # with its price
-CONTEXT_BYTES = 2_400  # of a context without candidates: the objects themselves, and their key
-SCOPE_BYTES = 1_000  # of a scope besides what it shares: its key, sources, selection and injection
+CONTEXT_BYTES = 3_800  # of a context without candidates: the objects themselves, and their key
+REPORT_BYTES = 170  # of what is told about a collector
+SCOPE_BYTES = 1_150  # of a scope besides what it shares: its key, sources, selection and injection
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +56,7 @@ class KnownScope:
     sources: tuple[Assignment, ...]
     instructions: bytes  # as the inside of a JSON string
     injection: Injection  # of a request without a search
+    collectors: ScopeCollectors = NO_COLLECTORS  # that have something to do for it
 
     def personalize(self, injection: Injection) -> Injection:
         """An injection that many share, with this scope's sources and instructions."""
@@ -82,6 +86,7 @@ def make_scope_key(scope: Scope, snapshot: Snapshot, tools: OwnTools | None, tok
         scope.bound,
         scope.contexts,
         asked.inject,
+        asked.type if asked.type is None or asked.type in REQUEST_TYPES else None,
         budget,
         match_languages(snapshot.languages, asked.language) if asked.language is not None else None,
         find_included(scope, snapshot) if asked.include else (),
@@ -115,12 +120,20 @@ def weigh_question(injection: Injection) -> int:
     return SCOPE_BYTES + weigh_selection(injection.selection) + texts
 
 
+def weigh_findings(found: Findings) -> int:
+    """The bytes that kept findings take: those of a search among resources, which many share."""
+    search = found.search
+    marks = () if search is None else (*search.picks, *search.scores, *search.pending)
+    return SCOPE_BYTES + PLACED_BYTES * len(marks) + sum(sys.getsizeof(one.text) for one in found.items)
+
+
 def weigh_selection(selection: Selection) -> int:
     placed = (*selection.stable, *selection.volatile)
     cut = sum(sys.getsizeof(one.text) for one in placed if one.truncated)
     left = (*selection.catalogue, *selection.dropped)
     scored = sum(one.candidate.score is not None for one in left)
-    return PLACED_BYTES * len(placed) + cut + OMISSION_BYTES * len(left) + CANDIDATE_BYTES * scored
+    told = REPORT_BYTES * len(selection.collectors)
+    return PLACED_BYTES * len(placed) + cut + OMISSION_BYTES * len(left) + CANDIDATE_BYTES * scored + told
 
 
 def weigh_blocks(injection: Injection) -> int:

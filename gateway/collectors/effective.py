@@ -1,6 +1,6 @@
 """From a Scope to what it comes down to: known ids, and nothing that makes no difference."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gateway.domain.agent import ToolFilter, ToolPermission
@@ -118,3 +118,8 @@ def is_mandatory(assignment: Assignment, scope: Scope, snapshot: Snapshot) -> bo
         return False
     own = {Level.AGENT: scope.agent.alias, Level.PROFILE: scope.agent.profile}
     return own.get(assignment.level) == assignment.entity
+
+
+def list_named_contexts(scope: EffectiveScope, snapshot: Snapshot) -> Iterator[str]:
+    """The contexts of resources that request and session name."""
+    return (snapshot.resources[one].context for one in (*scope.include, *scope.added, *scope.retained))

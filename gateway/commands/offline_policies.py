@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.collectors.registry import get_option_models, load_collectors
 from gateway.errors import StoreError
 from gateway.extraction.extract import DocumentCache
 from gateway.links.cache import LinkCache
@@ -36,7 +37,12 @@ async def open_policies(settings: Settings) -> AsyncGenerator[OfflinePolicies]:
         # No link is fetched: bundles hold addresses, not pages.
         materials = PolicyMaterials(documents, LinkCache(MemoryEphemeralStore(), settings.links))
         policies = PolicyRepository(
-            PolicySource(Path(settings.policies), load_type_registry(settings), materials),
+            PolicySource(
+                Path(settings.policies),
+                load_type_registry(settings),
+                materials,
+                collectors=get_option_models(load_collectors(settings.collectors)),
+            ),
             stores.records,
             quotas=settings.quotas,
         )

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from gateway.control.authorship import Tags
-from gateway.control.object_bodies import make_stored_body, read_resource_id, strip_shown_fields
+from gateway.control.object_bodies import make_stored_body, read_resource_id, read_type, strip_shown_fields
 from gateway.control.objects import Objects, PolicyObject
 from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
@@ -73,7 +73,7 @@ class Contexts:
         async with self._writer.lock(caller.workspace):
             context = self._get_writable(caller.workspace, where[0], tags)
             resources, id = copy_resources(context), where[1]
-            _get_resource(context, resources, id)
+            require_same_type(_get_resource(context, resources, id), sent)
             sent_id = read_resource_id(sent) if isinstance(sent, dict) and {"id", "alias"} & sent.keys() else id
             if sent_id != id:
                 error = FieldError("/id", f"cannot be changed; this is {id!r}")
@@ -121,6 +121,14 @@ class Contexts:
         if orjson.dumps(body) != record.body:
             await self._writer.commit(caller, "update", [Change(KIND, context.alias, body, record)], tags)
         return self._objects.get(caller.workspace, KIND, context.alias)
+
+
+def require_same_type(current: Any, sent: Any) -> None:
+    """Raise InvalidObject if the body has another type: a resource keeps the one it was created with."""
+    known, said = read_type(current), read_type(sent)
+    if known is not None and said is not None and said != known:
+        message = f"cannot be changed; this is {known!r}. Create another resource instead"
+        raise InvalidObject("The type cannot be changed.", [FieldError("/type", message)])
 
 
 def copy_resources(context: PolicyObject) -> Resources:

@@ -1,6 +1,6 @@
 """How objects are written: as a caller sends them, as they are stored and as they are shown in full."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -171,6 +171,24 @@ def require_same_alias(alias: str, sent: Any) -> None:
     if isinstance(sent, dict) and sent.get("alias") not in (None, alias):
         message = f"cannot be changed; this is {alias!r}"
         raise InvalidObject("The alias cannot be changed.", [FieldError("/alias", message)])
+
+
+def read_type(resource: Any) -> str | None:
+    """The type that the data of a resource names."""
+    said = resource.get("type") if isinstance(resource, dict) else None
+    return said if isinstance(said, str) else None
+
+
+def find_changed_types(parsed: ParsedBody, current: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Resources of a context that would get another type: they keep the one they were created with."""
+    sent, known = parsed.data.get("resources"), current.get("resources")
+    if not isinstance(sent, dict) or not isinstance(known, dict):
+        return
+    for name, resource in sent.items():
+        former, said = read_type(known.get(name)), read_type(resource)
+        if former is not None and said is not None and said != former:
+            fault = Fault("", 0, "", f"cannot be changed; this is {former!r}", ("resources", name, "type"))
+            yield parsed.point(fault)
 
 
 def keep_resources(parsed: ParsedBody, current: Mapping[str, Any]) -> None:

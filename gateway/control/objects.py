@@ -12,6 +12,7 @@ from gateway.control.authorship import Tags
 from gateway.control.object_bodies import (
     SHAPES,
     ParsedBody,
+    find_changed_types,
     get_alias,
     keep_resources,
     kind_name,
@@ -97,11 +98,11 @@ class Objects:
         self._writer = writer
 
     def list_all(self, workspace: str, kind: str, word: str = "") -> Sequence[PolicyObject]:
-        """Every object of a kind whose alias, name or description contains the word, by alias."""
+        """Every object of a kind whose alias, name or description contains the word, by name."""
         drafts = self.drafts(workspace, kind)
         entries = self._policies.entries(workspace)[kind].values()
         found = [_make_object(kind, entry, drafts) for entry in entries if _matches(entry, word.casefold())]
-        return sorted(found, key=lambda one: one.alias)
+        return sorted(found, key=lambda one: (_get_name(one).casefold(), one.alias))
 
     def get(self, workspace: str, kind: str, name: str) -> PolicyObject:
         """One object by its alias or id; raises NotFound."""
@@ -154,6 +155,7 @@ class Objects:
             former = current.require_writable(tags)
             require_same_alias(current.alias, sent)
             keep_resources(parsed, current.data)
+            parsed.faults.extend(find_changed_types(parsed, current.data))
             await self.check(caller.workspace, kind, current.alias, parsed)
             body = make_stored_body(kind, current.alias, parsed.data)
             if orjson.dumps(body) != former.body:
@@ -211,6 +213,11 @@ def _make_object(kind: str, entry: PolicyEntry, drafts: Mapping[str, Record]) ->
     file = str(entry.location) if entry.record is None else None
     data = entry.data if isinstance(entry.data, dict) else {}
     return PolicyObject(kind, entry.alias, data, entry.record, file, entry.alias in drafts)
+
+
+def _get_name(found: PolicyObject) -> str:
+    name = found.data.get("name") if isinstance(found.data, Mapping) else None
+    return name if isinstance(name, str) and name else title_from_alias(found.alias)
 
 
 def _matches(entry: PolicyEntry, word: str) -> bool:

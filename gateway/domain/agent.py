@@ -1,7 +1,7 @@
 """Who answers: agents, the profiles they share, and prompts."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
@@ -64,6 +64,37 @@ class Budget:
 
     total: int | None = None
     maximum: int | None = None
+    shares: tuple[tuple[str, int], ...] = ()  # tokens reserved by category, of the configured whole
+
+
+@dataclass(frozen=True, slots=True)
+class RankingWeights:
+    """What counts how much in the order of what collectors find."""
+
+    semantic: float = 0.35
+    structural: float = 0.25  # nearness in the tree
+    recency: float = 0.15
+    type: float = 0.15  # the type matches what the question is about
+    affinity: float = 0.10  # of the user
+
+
+DEFAULT_WEIGHTS = RankingWeights()
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorSettings:
+    """What one level (configuration, workspace, agent) says about a collector; None: what the next broader one says."""
+
+    enabled: bool | None = None
+    priority: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # limits and settings of its own
+
+    def override(self, broader: "CollectorSettings") -> "CollectorSettings":
+        return CollectorSettings(
+            broader.enabled if self.enabled is None else self.enabled,
+            broader.priority if self.priority is None else self.priority,
+            {**broader.options, **self.options},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +239,8 @@ class Agent:
     tools: ToolFilter = ToolFilter()
     client_tools: ClientToolLimit = ClientToolLimit()
     tool_expansion: int = 0  # further searches with results of tools in one exchange
+    collectors: Mapping[str, CollectorSettings] = field(default_factory=dict)  # by name
+    ranking: RankingWeights | None = None
     join: TextJoin = TextJoin.ALL
 
 

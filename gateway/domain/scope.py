@@ -13,8 +13,11 @@ from gateway.domain.agent import (
     SelectionSettings,
     ToolPermission,
 )
+from gateway.domain.hints import NO_HINTS, ContextHints
 from gateway.domain.node import Node
 from gateway.domain.session import Session
+
+REQUEST_TYPES = ("assist", "chat", "search", "automate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class ContextRequest:
     selection: SelectionSettings = UNTUNED_SELECTION
     refs: dict[str, Any] = field(default_factory=dict)
     vars: dict[str, str] = field(default_factory=dict)
-    hints: dict[str, Any] = field(default_factory=dict)
+    hints: ContextHints = NO_HINTS
     items: tuple[RequestItem, ...] = ()
     said_in: dict[str, str] = field(default_factory=dict)  # field → header or body path, for errors
 

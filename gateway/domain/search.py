@@ -34,6 +34,7 @@ class SearchResult:
     """The outcome of one search; without picks, `reason` says why nothing could be searched."""
 
     picks: tuple[Pick, ...] = ()
-    reason: str | None = None  # "late": over its time, "unavailable": no embedder, "not_embedded": no vectors yet
+    # "late": over its time, "unavailable": no embedder, "not_embedded": no vectors yet, "not_searched": nothing to find
+    reason: str | None = None
     pending: frozenset[str] = frozenset()  # resources without a vector yet
     scores: tuple[tuple[str, float], ...] = ()  # of what was looked at and not picked, best first

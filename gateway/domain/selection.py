@@ -1,9 +1,11 @@
 """What is injected, offered or dropped, each with its reason."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from gateway.domain.candidate import Assignment, Candidate
+from gateway.domain.collector import Category, CollectorReport
 from gateway.domain.scope import RequestItem
 from gateway.domain.session import StickyPick
 
@@ -18,6 +20,7 @@ class PlacedResource:
     text: str
     tokens: int
     truncated: bool = False
+    category: Category = Category.ALWAYS  # that paid for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,34 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class CatalogueView:
+    """How many entries of the catalogue the model sees, and how many of them with their descriptions."""
+
+    listed: int
+    described: int
+    told: bool = True  # False: not even that there are any
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryCost:
+    """Tokens besides those of placed resources: schemas, catalogue, markers, items."""
+
+    category: Category
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SectionNote:
+    """What a section says in which nothing is placed."""
+
+    category: Category
+    text: str
+
+
+NO_VIEW = CatalogueView(0, 0, told=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """The outcome for one request."""
 
@@ -52,6 +83,20 @@ class Selection:
     budget: int = 0
     warnings: tuple[Notice, ...] = ()
     degraded: frozenset[str] = frozenset()
+    collectors: tuple[CollectorReport, ...] = ()  # on those that ran for it
+    view: CatalogueView = NO_VIEW
+    costs: tuple[CategoryCost, ...] = ()
+    notes: tuple[SectionNote, ...] = ()  # of sections in which nothing is placed
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """All that is added to the request, by category."""
+        sums: dict[str, int] = {}
+        spent: Iterable[PlacedResource | CategoryCost] = (*self.stable, *self.volatile, *self.tools, *self.costs)
+        for one in spent:
+            name = one.category.value
+            sums[name] = sums.get(name, 0) + one.tokens
+        return sums
 
     def attribute(self, candidate: Candidate) -> Candidate:
         """The candidate with the entity that brought it; candidates themselves serve every scope with its contexts."""

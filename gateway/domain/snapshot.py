@@ -11,7 +11,7 @@ from gateway.domain.context import Context
 from gateway.domain.memory_budget import CachePartition
 from gateway.domain.node import Node
 from gateway.domain.principal import may_read
-from gateway.domain.resource import Resource
+from gateway.domain.resource import Mode, Resource
 from gateway.domain.tool import CallableTool
 
 
@@ -21,6 +21,8 @@ class ContextTraits:
 
     readers: frozenset[str]  # every identity that a reader list of its resources names
     languages: frozenset[str]  # of its resources, in lower case
+    modes: frozenset[Mode] = frozenset()  # of its resources
+    types: frozenset[str] = frozenset()  # of its resources
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ class Snapshot:
         if known is None:
             resources = self.contexts[context].resources
             readers = frozenset(name for resource in resources for name in resource.readers)
-            known = self._traits[context] = ContextTraits(readers, collect_languages(resources))
+            modes, types = frozenset(one.mode for one in resources), frozenset(one.type for one in resources)
+            known = self._traits[context] = ContextTraits(readers, collect_languages(resources), modes, types)
         return known
 
     def find_readable(self, identity: str, readers: frozenset[str]) -> Resource | None:

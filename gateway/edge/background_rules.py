@@ -7,7 +7,8 @@ from typing import Any, Self
 import msgspec
 
 from gateway.edge.request import HeaderLines
-from gateway.settings import BackgroundRuleSettings, Settings
+from gateway.settings import Settings
+from gateway.settings_sections import BackgroundRuleSettings
 
 INJECT = b"x-context-inject"
 OFF = (INJECT, b"off")

@@ -32,7 +32,8 @@ from gateway.errors import (
     UpstreamInvalid,
     UpstreamTruncated,
 )
-from gateway.settings import LimitSettings, PassthroughSettings
+from gateway.settings import LimitSettings
+from gateway.settings_sections import PassthroughSettings
 from gateway.sse import EventBuffer
 from gateway.upstreams.routes import Routes
 

@@ -10,7 +10,7 @@ from gateway.edge.health import SnapshotSource
 from gateway.edge.routed_model import has_one_model
 from gateway.errors import ContextRequired, Forbidden, InvalidRequest
 from gateway.scopes.model_rights import require_model
-from gateway.settings import PassthroughSettings
+from gateway.settings_sections import PassthroughSettings
 
 # All others may generate text or media from what a caller writes.
 HARMLESS = frozenset({"/v1/embeddings", "/v1/moderations", "/v1/audio/transcriptions", "/v1/audio/translations"})

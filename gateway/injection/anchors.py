@@ -7,10 +7,19 @@ import msgspec
 from msgspec import Raw
 
 from gateway.domain.agent import Placement
+from gateway.domain.collector import Category
 from gateway.domain.injection import AnchoredBlock, Injection, PlacedTexts
 from gateway.domain.scope import RequestItem
-from gateway.domain.selection import PlacedResource, StickySelection
-from gateway.injection.blocks import TokenCount, add_items, build_volatile_block
+from gateway.domain.selection import CategoryCost, PlacedResource, Selection, StickySelection
+from gateway.injection.blocks import (
+    CONTEXT,
+    TokenCount,
+    add_items,
+    build_volatile_block,
+    format_end,
+    format_marker,
+    is_found,
+)
 from gateway.injection.place import escape_json, find_leading_message, put_at_head, quote_json, read_role
 
 _encode = msgspec.json.Encoder().encode
@@ -31,22 +40,34 @@ def render_sticky(
     selection = kept.selection
     blocks = build_anchored_blocks(kept, tag) if apart else ()
     anchored = {identity for identities, _ in blocks for identity in identities}
-    rest = tuple(one for one in selection.volatile if one.candidate.resource.id not in anchored)
-    spent = sum(one.tokens for one in selection.volatile) - sum(one.tokens for one in rest)
-    volatile = build_volatile_block(rest, (), tag)
-    placed = tuple(block for _, block in blocks)
-    current = replace(
-        plain,
-        selection=replace(selection, volatile=rest, budget=max(0, selection.budget - spent)),
-        volatile=volatile,
-        tokens=plain.tokens + sum(map(count, (volatile, *(one.text for one in placed)))) - count(plain.volatile),
-        texts=replace(plain.texts, volatile=escape_json(volatile), anchored=placed),
-        sticky=kept.picks,
+    apart_tokens = sum(one.tokens for one in selection.volatile if one.candidate.resource.id in anchored)
+    rest = replace(
+        selection, volatile=tuple(one for one in selection.volatile if one.candidate.resource.id not in anchored)
     )
+    frame = count_frame(rest, tag, count) + len(blocks) * count_frame(selection, tag, count)
+    frame -= count_frame(plain.selection, tag, count)
+    rest = replace(rest, costs=(CategoryCost(Category.SEMANTIC, apart_tokens), *add_cost(rest.costs, frame)))
+    tokens = sum(rest.tokens.values())
+    if blocks and tokens > selection.budget:  # a block of its own for each message is too much
+        return render_sticky(plain, kept, items, False, tag, count)
+    volatile = build_volatile_block(rest, tag)
+    texts = replace(plain.texts, volatile=escape_json(volatile), anchored=tuple(block for _, block in blocks))
+    current = replace(plain, selection=rest, volatile=volatile, tokens=tokens, texts=texts, sticky=kept.picks)
     if items:
         current = add_items(current, items, tag, count)
-    whole = replace(current.selection, volatile=selection.volatile, budget=selection.budget)
-    return replace(current, selection=whole)
+    own = current.selection
+    return replace(current, selection=replace(own, volatile=selection.volatile, costs=own.costs[1:]))
+
+
+def count_frame(selection: Selection, tag: str, count: TokenCount) -> int:
+    """The tokens of the markers around resources of a volatile block, and of its end."""
+    resources = any(not is_found(one.candidate.resource) for one in selection.volatile)
+    end = count(format_end(tag)) if selection.volatile or selection.notes else 0
+    return end + (count(format_marker(CONTEXT, tag)) if resources else 0)
+
+
+def add_cost(costs: Sequence[CategoryCost], frame: int) -> tuple[CategoryCost, ...]:
+    return (*costs, CategoryCost(Category.FRAME, frame)) if frame else tuple(costs)
 
 
 def build_anchored_blocks(kept: StickySelection, tag: str) -> list[tuple[frozenset[str], AnchoredBlock]]:
@@ -58,7 +79,7 @@ def build_anchored_blocks(kept: StickySelection, tag: str) -> list[tuple[frozens
             groups.setdefault(message, []).append(one)
     blocks = []
     for message, resources in groups.items():
-        text = build_volatile_block(resources, (), tag)
+        text = build_volatile_block(Selection(volatile=tuple(resources)), tag)
         identities = frozenset(one.candidate.resource.id for one in resources)
         blocks.append((identities, AnchoredBlock(message, text, escape_json(text))))
     return blocks

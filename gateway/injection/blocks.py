@@ -2,17 +2,29 @@
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
+from gateway.domain.collector import Category, FoundItem
 from gateway.domain.injection import Injection, OwnTools, PlacedTexts
+from gateway.domain.resource import Resource
 from gateway.domain.scope import RequestItem
-from gateway.domain.selection import Notice, Omission, PlacedResource, Selection
+from gateway.domain.selection import CatalogueView, CategoryCost, Notice, Omission, PlacedResource, Selection
 from gateway.injection.called_tools import add_called_tools
 from gateway.injection.neutral import neutralize
 from gateway.injection.place import escape_json
 
-CATALOGUE_CAP = 50
+BREAK = "\n\n"
+CONTEXT, MATERIALS = "Context", "Available Reference Materials"
+# Sections of what collectors find, in the order in which they stand; `gateway/injection/neutral.py` guards their names.
+SECTIONS = {
+    Category.FOCUS: "Focused Content",
+    Category.SEMANTIC: "Related Content",
+    Category.RELATIONS: "Connected Items",
+    Category.ACTIVITY: "Recent Activity",
+    Category.KNOWLEDGE: "Knowledge",
+}
 NO_DESCRIPTION = "Additional reference material"
 
 TokenCount = Callable[[str], int]
@@ -29,36 +41,26 @@ class StableBlock:
 
     text: str
     tools: OwnTools | None
-    tokens: int  # of the block and the tool schemas
     texts: PlacedTexts
 
 
-def entry_cost(count: TokenCount) -> Callable[[str, str], int]:
-    """What one entry of a block costs."""
-    return lambda name, text: count(format_entry(name, text))
-
-
-def render_stable(selection: Selection, tools: OwnTools, tag: str, count: TokenCount) -> StableBlock:
+def render_stable(selection: Selection, tools: OwnTools, tag: str) -> StableBlock:
     """The stable block; the tools are registered only where there is something to fetch."""
     registered = tools if selection.catalogue else None
-    text = build_stable_block(selection.stable, selection.catalogue, tag, tools)
-    schemas = [bytes(schema).decode() for schema in registered.schemas] if registered else []
-    tokens = sum(map(count, (text, *schemas)))
-    return StableBlock(text, registered, tokens, PlacedTexts(stable=escape_json(text)))
+    text = build_stable_block(selection.stable, selection.catalogue, selection.view, tag, tools)
+    return StableBlock(text, registered, PlacedTexts(stable=escape_json(text)))
 
 
-def render(
-    selection: Selection, stable: StableBlock, searchable: tuple[str, ...], tag: str, count: TokenCount
-) -> Injection:
+def render(selection: Selection, stable: StableBlock, searchable: tuple[str, ...], tag: str) -> Injection:
     """The whole injection; the stable block keeps its bytes."""
-    volatile = build_volatile_block(selection.volatile, selection.items, tag)
+    volatile = build_volatile_block(selection, tag)
     tools = add_called_tools(stable.tools, selection.tools) if selection.tools else stable.tools
     return Injection(
         selection,
         stable.text,
         volatile,
         tools,
-        stable.tokens + count(volatile) + sum(one.tokens for one in selection.tools),
+        sum(selection.tokens.values()),
         replace(stable.texts, volatile=escape_json(volatile)),
         searchable,
     )
@@ -67,43 +69,85 @@ def render(
 def add_items(injection: Injection, items: tuple[RequestItem, ...], tag: str, count: TokenCount) -> Injection:
     """The same injection with the caller's items in its volatile block; they are never dropped."""
     old = injection.selection
-    volatile = build_volatile_block(old.volatile, items, tag)
-    added = count(volatile) - count(injection.volatile)
-    room = max(0, old.budget - sum(placed.tokens for placed in (*old.stable, *old.volatile, *old.tools)))
-    selection = replace(old, items=items)
+    added = sum(count(format_entry(item.name, item.text) + BREAK) for item in items)
+    costs = [CategoryCost(Category.ITEMS, added)]
+    if all(is_found(one.candidate.resource) for one in old.volatile):
+        end = 0 if old.volatile or old.notes else count(format_end(tag))
+        costs.append(CategoryCost(Category.FRAME, count(format_marker(CONTEXT, tag)) + end))
+    room = max(0, old.budget - injection.tokens - sum(one.tokens for one in costs[1:]))
+    selection = replace(old, items=items, costs=(*old.costs, *costs))
     if added > room:
-        notice = Notice("over_budget", "items", f"The items need {added} tokens, but only {room} were left.")
+        notice = Notice("over_budget", Category.ITEMS, f"The items need {added} tokens, but only {room} were left.")
         selection = replace(selection, warnings=(*old.warnings, notice))
+    volatile = build_volatile_block(selection, tag)
     return replace(
         injection,
         selection=selection,
         volatile=volatile,
-        tokens=injection.tokens + added,
+        tokens=sum(selection.tokens.values()),
         texts=replace(injection.texts, volatile=escape_json(volatile)),
     )
 
 
 def build_stable_block(
-    placed: Sequence[PlacedResource], catalogue: Sequence[Omission], tag: str, tools: OwnTools
+    placed: Sequence[PlacedResource], catalogue: Sequence[Omission], view: CatalogueView, tag: str, tools: OwnTools
 ) -> str:
     """Always resources and the catalogue; "" when there is neither."""
-    entries = [format_entry(one.candidate.resource.name, one.text) for one in placed]
-    return frame_block(entries, build_catalogue(catalogue, tools), tag)
-
-
-def build_volatile_block(placed: Sequence[PlacedResource], items: Sequence[RequestItem], tag: str) -> str:
-    """Resources that depend on the question, and the caller's items."""
-    entries = [format_entry(one.candidate.resource.name, one.text) for one in placed]
-    return frame_block([*entries, *(format_entry(item.name, item.text) for item in items)], [], tag)
-
-
-def frame_block(entries: Sequence[str], catalogue: Sequence[str], tag: str) -> str:
     sections = []
-    if entries:
-        sections.append(f"--- Context [{tag}] ---\n" + "\n\n".join(entries))
-    if catalogue:
-        sections.append(f"--- Available Reference Materials [{tag}] ---\n" + "\n".join(catalogue))
-    return "\n\n".join(sections) + f"\n--- End [{tag}] ---" if sections else ""
+    if placed:
+        sections.append(format_marker(CONTEXT, tag) + BREAK.join(map(format_placed, placed)))
+    if catalogue and (lines := build_catalogue(catalogue, view, tools)):
+        sections.append(format_marker(MATERIALS, tag) + "\n".join(lines))
+    return close_block(sections, tag)
+
+
+def build_volatile_block(selection: Selection, tag: str) -> str:
+    """What depends on the question and the caller: resources and items, then a section for each kind of found items."""
+    resources = [format_placed(one) for one in selection.volatile if not is_found(one.candidate.resource)]
+    entries = [*resources, *(format_entry(item.name, item.text) for item in selection.items)]
+    sections = [format_marker(CONTEXT, tag) + BREAK.join(entries)] if entries else []
+    notes = {note.category: note.text for note in selection.notes}
+    for category, title in SECTIONS.items():
+        found = [one for one in selection.volatile if one.category is category and is_found(one.candidate.resource)]
+        if found:
+            sections.append(format_marker(title, tag) + BREAK.join(map(format_placed, found)))
+        elif category in notes:
+            sections.append(format_marker(title, tag) + flatten(notes[category]))
+    return close_block(sections, tag)
+
+
+def close_block(sections: Sequence[str], tag: str) -> str:
+    return BREAK.join(sections) + f"\n{format_end(tag)}" if sections else ""
+
+
+def format_end(tag: str) -> str:
+    return f"--- End [{tag}] ---"
+
+
+def format_marker(label: str, tag: str) -> str:
+    return f"--- {label} [{tag}] ---\n"
+
+
+def format_placed(placed: PlacedResource) -> str:
+    return format_resource(placed.candidate.resource, placed.text)
+
+
+def format_resource(resource: Resource, text: str) -> str:
+    """A resource as it appears in a block; a found item also has its type, and where and when it is from."""
+    if not is_found(resource):
+        return format_entry(resource.name, text)
+    item: FoundItem = resource.data
+    about = [" / ".join(map(flatten, item.breadcrumb))] if item.breadcrumb else []
+    if item.modified is not None:
+        about.append(f"modified {datetime.fromtimestamp(item.modified, UTC):%Y-%m-%d}")
+    about += [f"source: {flatten(item.source)}"] if item.source else []
+    lines = [f"[{flatten(item.title)}] [{flatten(item.type)}]", *([", ".join(about)] if about else [])]
+    return "\n".join([*lines, neutralize(text)])
+
+
+def is_found(resource: Resource) -> bool:
+    """Whether a collector found it for this request: it is in no policy."""
+    return isinstance(resource.data, FoundItem)
 
 
 def format_entry(name: str, text: str) -> str:
@@ -111,20 +155,33 @@ def format_entry(name: str, text: str) -> str:
     return f"[{flatten(name)}]\n{neutralize(text)}"
 
 
-def build_catalogue(catalogue: Sequence[Omission], tools: OwnTools) -> list[str]:
-    if not catalogue:
+def build_catalogue(catalogue: Sequence[Omission], view: CatalogueView, tools: OwnTools) -> list[str]:
+    """The lines of the catalogue as far as it is shown; none if not even the last of them is."""
+    if not view.listed and not view.told:
         return []
-    lines = [f"Use {tools.get} with an ID.", *format_catalogue(catalogue[:CATALOGUE_CAP])]
-    if len(catalogue) > CATALOGUE_CAP:
-        lines.append(f"{len(catalogue) - CATALOGUE_CAP} more: {tools.list} finds them.")
-    return lines
+    lines = [format_hint(tools)]
+    for place, left in enumerate(catalogue[: view.listed]):
+        lines.append(format_line(left.candidate.resource))
+        if place < view.described:
+            lines.append(format_description(left.candidate.resource))
+    hidden = len(catalogue) - view.listed
+    return [*lines, *([format_more(hidden, tools)] if hidden else [])]
 
 
-def format_catalogue(catalogue: Iterable[Omission]) -> Iterable[str]:
-    for left in catalogue:
-        resource = left.candidate.resource
-        yield f"- **{flatten(resource.name)}** (ID: {resource.id})"
-        yield f"  {flatten(resource.description) or NO_DESCRIPTION}"
+def format_hint(tools: OwnTools) -> str:
+    return f"Use {tools.get} with an ID."
+
+
+def format_more(hidden: int, tools: OwnTools) -> str:
+    return f"{hidden} more: {tools.list} finds them."
+
+
+def format_line(resource: Resource) -> str:
+    return f"- **{flatten(resource.name)}** (ID: {resource.id})"
+
+
+def format_description(resource: Resource) -> str:
+    return f"  {flatten(resource.description) or NO_DESCRIPTION}"
 
 
 def flatten(text: str) -> str:

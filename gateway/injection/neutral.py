@@ -35,7 +35,10 @@ COMPATIBLE = (
 )  # fmt: skip
 LONG_DASHES = "—―⸺⸻━─"
 
-LABELS = ("Context", "Available Reference Materials", "End")
+LABELS = (
+    *("Context", "Available Reference Materials", "End", "Focused Content", "Related Content", "Connected Items"),
+    *("Recent Activity", "Knowledge"),
+)
 TEMPLATE_WORDS = frozenset(
     re.findall(
         r"\w+",

@@ -1,5 +1,6 @@
 """Compiles profiles, agents and prompts one by one; their references are checked when a set is assembled."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -9,16 +10,26 @@ from gateway.domain.agent import (
     Agent,
     Budget,
     ClientToolLimit,
+    CollectorSettings,
     ModelDefaults,
     Profile,
     Prompt,
+    RankingWeights,
     SelectionSettings,
     ToolFilter,
 )
 from gateway.errors import ALIAS_FAULT, Fault
 from gateway.policies.context_compiler import title_from_alias
 from gateway.policies.files import PolicyEntry
-from gateway.policies.shapes import AgentShape, ProfileShape, PromptShape, SamplingShape, find_alias_fault
+from gateway.policies.shapes import (
+    AgentShape,
+    CollectorShape,
+    ProfileShape,
+    PromptShape,
+    SamplingShape,
+    find_alias_fault,
+)
+from gateway.validation import format_suggestion
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -27,6 +38,7 @@ Model = TypeVar("Model", bound=BaseModel)
 class AgentCompiler:
     """Compiles entries into domain objects; faults are collected, not raised."""
 
+    collectors: Mapping[str, type[BaseModel]] | None = None  # their options by name; None: they are not checked
     faults: list[Fault] = field(default_factory=list)
 
     def compile_profile(self, entry: PolicyEntry) -> Profile | None:
@@ -38,7 +50,7 @@ class AgentCompiler:
             name=shape.name or title_from_alias(entry.alias),
             contexts=tuple(shape.contexts),
             defaults=_make_defaults(shape),
-            budget=Budget(shape.budget.total, shape.budget.max),
+            budget=Budget(shape.budget.total, shape.budget.max, _list_shares(shape)),
             placement=shape.placement,
         )
 
@@ -46,6 +58,7 @@ class AgentCompiler:
         shape = self._validate(AgentShape, entry, find_alias_fault(entry.alias))
         if shape is None:
             return None
+        self.faults.extend(self._find_collector_faults(shape, entry))
         budget = shape.budget
         return Agent(
             alias=entry.alias,
@@ -57,7 +70,7 @@ class AgentCompiler:
             inject=shape.inject,
             defaults=_make_defaults(shape),
             # A caller may lower an agent's budget; only the policy can raise it.
-            budget=Budget(budget.total, budget.total if budget.max is None else budget.max),
+            budget=Budget(budget.total, budget.total if budget.max is None else budget.max, _list_shares(shape)),
             placement=shape.placement,
             selection=SelectionSettings.from_data(shape.selection.model_dump()),
             max_turns=shape.max_turns,
@@ -66,6 +79,8 @@ class AgentCompiler:
             tools=ToolFilter(tuple(shape.tools.allow), tuple(shape.tools.deny)),
             client_tools=ClientToolLimit(shape.client_tools.narrow, tuple(shape.client_tools.keep)),
             tool_expansion=shape.tool_expansion,
+            ranking=RankingWeights(**shape.ranking.model_dump()) if shape.ranking is not None else None,
+            collectors={name: _make_collector_settings(one) for name, one in shape.collectors.items()},
             join=shape.join,
         )
 
@@ -75,12 +90,31 @@ class AgentCompiler:
             return None
         return Prompt(entry.alias, shape.name or title_from_alias(entry.alias), shape.template, tuple(shape.contexts))
 
+    def _find_collector_faults(self, shape: AgentShape, entry: PolicyEntry) -> Iterator[Fault]:
+        if self.collectors is None:
+            return
+        for name, one in shape.collectors.items():
+            place = entry.location / "collectors" / name
+            if name not in self.collectors:
+                yield place.fault(f"no collector has this name{format_suggestion(name, self.collectors)}")
+                continue
+            yield from place.validate(self.collectors[name], dict(one.__pydantic_extra__ or {}))[1]
+
     def _validate(self, model: type[Model], entry: PolicyEntry, alias_fault: str | None) -> Model | None:
         if alias_fault:
             self.faults.append(entry.location.fault(alias_fault, ALIAS_FAULT))
         shape, faults = entry.location.validate(model, entry.data)
         self.faults.extend(faults)
         return shape
+
+
+def _list_shares(shape: SamplingShape) -> tuple[tuple[str, int], ...]:
+    shares = shape.budget.shares
+    return tuple(shares.model_dump(exclude_none=True).items()) if shares is not None else ()
+
+
+def _make_collector_settings(shape: CollectorShape) -> CollectorSettings:
+    return CollectorSettings(shape.enabled, shape.priority, dict(shape.__pydantic_extra__ or {}))
 
 
 def _make_defaults(shape: SamplingShape) -> ModelDefaults:

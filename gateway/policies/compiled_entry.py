@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import orjson
 from pydantic import BaseModel
 
-from gateway.domain.agent import Agent, Profile, Prompt, SelectionSettings
+from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
 from gateway.domain.material import LinkMaterial
 from gateway.domain.resource import Resource
@@ -24,7 +24,10 @@ HASHED_FIELDS = tuple((HASHED_NAMES.get(field.name, field.name), field.name) for
 
 # … nor when one is added: these count only where they say something.
 LATER_FIELDS = frozenset(
-    {"tool_permission", "retain", "expansion", "enabled", "sticky", "tools", "client_tools", "tool_expansion", "join"}
+    {
+        *("tool_permission", "retain", "expansion", "enabled", "sticky", "tools", "client_tools", "tool_expansion"),
+        *("collectors", "ranking", "shares", "join"),
+    }
 )
 
 
@@ -79,14 +82,14 @@ def compile_entry(kind: str, entry: PolicyEntry, source: PolicySource, documents
     """Compile one entry."""
     if kind == "contexts":
         return _compile_context(entry, source, documents)
-    compiler = AgentCompiler()
+    compiler = AgentCompiler(source.collectors)
     compilers = {
         "profiles": compiler.compile_profile,
         "agents": compiler.compile_agent,
         "prompts": compiler.compile_prompt,
     }
     result: Profile | Agent | Prompt | None = compilers[kind](entry)
-    digest = compute_digest(_to_hashed_agent(result) if isinstance(result, Agent) else result)
+    digest = compute_digest(_omit_later_fields(result))
     return CompiledEntry(entry, result, digest, tuple(compiler.faults), reusable=not compiler.faults)
 
 
@@ -132,14 +135,20 @@ def _to_hashed_form(context: Context, unhashed: Collection[str]) -> dict[str, An
     return hashed
 
 
-def _to_hashed_agent(agent: Agent) -> dict[str, Any]:
-    """An agent without what a release before this one does not know, as far as it is not used."""
-    return _omit_later_fields(agent) | {"selection": _omit_later_fields(agent.selection)}
+def _omit_later_fields(value: Any) -> Any:
+    """What is hashed: without fields that a release before this one does not know, as far as they are not used."""
+    if not is_dataclass(value):
+        return value
+    said = ((field, getattr(value, field.name)) for field in fields(value))
+    return {
+        field.name: _omit_later_fields(inner)
+        for field, inner in said
+        if field.name not in LATER_FIELDS or inner != _get_default(field)
+    }
 
 
-def _omit_later_fields(value: Agent | SelectionSettings) -> dict[str, Any]:
-    values = ((field, getattr(value, field.name)) for field in fields(value))
-    return {field.name: said for field, said in values if field.name not in LATER_FIELDS or said != field.default}
+def _get_default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def compute_digest(value: Any) -> bytes:

@@ -6,6 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel
+
 from gateway.domain.context import Context
 from gateway.domain.material import BlobMaterial, FileMaterial, LinkMaterial, ToolListMaterial
 from gateway.domain.resource import Mode, Resource, ResourceKind
@@ -35,6 +37,7 @@ class PolicySource:
     materials: Materials
     servers: ToolLists = NO_TOOL_LISTS
     workspace: str = ""  # whose policies; "": those of the files
+    collectors: Mapping[str, type[BaseModel]] | None = None  # options by name; None: they are not checked
 
 
 TextMaterial = BlobMaterial | LinkMaterial | ToolListMaterial

@@ -1,8 +1,11 @@
 """Compiles a directory of policy files, or lists everything that is wrong with it."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults
@@ -31,9 +34,10 @@ def load_policies(
     materials: Materials,
     generation: int,
     servers: ToolLists = NO_TOOL_LISTS,
+    collectors: Mapping[str, type[BaseModel]] | None = None,
 ) -> Snapshot:
     """Read, validate and compile all policy files below a directory; raises Faults with every fault found."""
-    files = FilePolicyReader(PolicySource(directory, registry, materials, servers)).read()
+    files = FilePolicyReader(PolicySource(directory, registry, materials, servers, collectors=collectors)).read()
     return assemble(files.policies, generation, time.time())
 
 

@@ -108,9 +108,35 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+Tokens = Annotated[Whole, Field(ge=0)]
+
+
+class SharesShape(Shape):
+    """Tokens that are reserved for a category."""
+
+    always: Tokens | None = None
+    named: Tokens | None = None
+    tools: Tokens | None = None
+    catalogue: Tokens | None = None
+    focus: Tokens | None = None
+    semantic: Tokens | None = None
+    relations: Tokens | None = None
+    activity: Tokens | None = None
+    knowledge: Tokens | None = None
+
+
 class BudgetShape(Shape):
     total: Whole | None = Field(None, ge=0)
     max: Whole | None = Field(None, ge=0)
+    shares: SharesShape | None = None
+
+
+class RankingShape(Shape):
+    semantic: Score = 0.35
+    structural: Score = 0.25
+    recency: Score = 0.15
+    type: Score = 0.15
+    affinity: Score = 0.10
 
 
 # A number may stand for the total.
@@ -128,6 +154,15 @@ class ExpansionShape(Shape):
     depth: Whole | None = Field(None, ge=0, le=MAX_DEPTH)
     threshold: Score | None = None
     top_n: Whole | None = Field(None, ge=0, le=MAX_NEIGHBOURS)
+
+
+class CollectorShape(BaseModel):
+    """What an agent says about a collector; further keys are the collector's own, checked against its options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    enabled: StrictBool | None = None
+    priority: Whole | None = None
 
 
 class SelectionShape(ThresholdsShape):
@@ -212,6 +247,8 @@ class AgentShape(SamplingShape):
     profile: str | None = None
     inject: StrictBool | None = None
     selection: SelectionShape = Field(default_factory=SelectionShape)
+    collectors: dict[Text, CollectorShape] = Field(default_factory=dict)
+    ranking: RankingShape | None = None
     max_turns: Whole | None = Field(None, ge=1, le=50)
     tool_permission: ToolPermission | None = None
     retain: Retain | None = None

@@ -84,17 +84,29 @@ def describe_warnings(selection: Selection) -> list[dict[str, Any]]:
 
 
 def summarize_tokens(injection: Injection) -> dict[str, Any]:
-    """What the injection costs; the catalogue and our own two tools are not charged to the budget."""
+    """What is added to the request, by category; the total is what `x-context-tokens` says."""
     selection = injection.selection
-    categories = {
-        "always": sum(placed.tokens for placed in selection.stable),
-        "named": sum(placed.tokens for placed in selection.volatile),
-        "tools": sum(placed.tokens for placed in selection.tools),
-    }
-    total, spent = injection.tokens, sum(categories.values())
+    total = injection.tokens
     return {
         "total": total,
         "budget": selection.budget,
-        "remaining": max(0, selection.budget - spent),
-        "by_category": {**categories, "frame": total - spent},
+        "remaining": max(0, selection.budget - total),
+        "by_category": {"always": 0, **selection.tokens},
     }
+
+
+def describe_collectors(selection: Selection) -> list[dict[str, Any]]:
+    """The collectors that ran: what they looked at and how much of it is in the request."""
+    return [
+        {
+            "name": one.name,
+            "category": one.category,
+            "considered": one.considered,
+            "included": one.included,
+            "failure": one.failure,
+            "total_available": one.total_available,
+            "truncated": one.truncated,
+            "counts": dict(one.counts),
+        }
+        for one in selection.collectors
+    ]

@@ -24,6 +24,7 @@ from gateway.receipts.documents import (
 )
 from gateway.receipts.items import (
     MAX_NAME,
+    describe_collectors,
     describe_dropped,
     describe_injected,
     describe_items,
@@ -227,6 +228,7 @@ def describe_injection(injection: Injection) -> InjectionDescription:
             "over_budget": [id for id, reason in (left_out | dropped).items() if reason == "over_budget"],
         },
         "sources": describe_sources(selection),
+        "collectors": describe_collectors(selection),
         "tokens": summarize_tokens(injection),
         "warnings": describe_warnings(selection),
     }

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from gateway.domain.material import BlobMaterial, FileMaterial, LinkMaterial, ToolListMaterial
+from gateway.domain.resource import Mode
 
 
 class ResourceType:
@@ -16,6 +17,8 @@ class ResourceType:
     data: ClassVar[type[BaseModel]]
     conflict_key: ClassVar[str | None] = None  # default key; resources with the same type and key exclude each other
     is_tool: ClassVar[bool] = False  # something to call, of which no text is placed
+    recommended_mode: ClassVar[Mode] = Mode.ALWAYS  # a hint for editors
+    icon: ClassVar[str] = "file"  # a name for editors
 
     def material(self, data: Any) -> FileMaterial | LinkMaterial | BlobMaterial | ToolListMaterial | None:
         """What has to be read or fetched before `render` can be called, if anything."""

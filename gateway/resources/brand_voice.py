@@ -41,6 +41,7 @@ class BrandVoiceType(ResourceType):
     description = "Tone, audience, style and patterns to avoid"
     data = BrandVoiceData
     conflict_key = "voice"
+    icon = "megaphone"
 
     def render(self, data: BrandVoiceData, material: str | None) -> str:
         return "\n".join(f"{trait.capitalize()}: {value}" for trait, value in data if value)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.domain.lru import LruCache
 from gateway.domain.material import BlobMaterial, FileMaterial
+from gateway.domain.resource import Mode
 from gateway.extraction import formats
 from gateway.extraction.extract import extract_html
 from gateway.extraction.html import html_to_text
@@ -65,6 +66,8 @@ class DocumentType(ResourceType):
     name = "Document"
     description = "The text of a text, Markdown, HTML, PDF or DOCX file"
     data = DocumentData
+    icon = "file-text"
+    recommended_mode = Mode.ON_DEMAND
 
     def __init__(self) -> None:
         # Of inline HTML by its hash: a change is compiled once to check it and once to use it.

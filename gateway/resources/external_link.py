@@ -3,6 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from gateway.domain.material import LinkMaterial
+from gateway.domain.resource import Mode
 from gateway.links.guard import parse_url
 from gateway.resources.base import ResourceType
 
@@ -29,6 +30,8 @@ class ExternalLinkType(ResourceType):
     name = "External link"
     description = "The text of a web page, refreshed in the background"
     data = ExternalLinkData
+    icon = "link"
+    recommended_mode = Mode.ON_DEMAND
 
     def material(self, data: ExternalLinkData) -> LinkMaterial:
         return LinkMaterial(data.url, data.interval or 0)  # 0: the configured default

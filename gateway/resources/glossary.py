@@ -54,6 +54,7 @@ class GlossaryType(ResourceType):
     name = "Glossary"
     description = "Terms and their approved definitions"
     data = GlossaryData
+    icon = "book"
 
     def render(self, data: GlossaryData, material: str | None) -> str:
         return "\n".join([HEADING, *(f"- {entry.term}: {entry.definition}" for entry in data.terms)])

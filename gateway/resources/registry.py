@@ -26,6 +26,8 @@ BUILT_IN: tuple[type[ResourceType], ...] = (
     HttpToolType,
 )
 
+DECLARED = ("alias", "name", "description", "data")  # what every type says about itself
+
 # What importing somebody else's module may reasonably raise.
 PLUGIN_ERRORS = (
     ImportError,
@@ -77,4 +79,7 @@ def _load_plugin(point: EntryPoint) -> type[ResourceType]:
         raise ValueError(f"plugin {point.name!r} ({point.value}) cannot be loaded: {error}") from error
     if not (isinstance(kind, type) and issubclass(kind, ResourceType)):
         raise ValueError(f"plugin {point.name!r} ({point.value}) is not a ResourceType")
+    missing = [name for name in DECLARED if not hasattr(kind, name)]
+    if missing:
+        raise ValueError(f"plugin {point.name!r} ({point.value}) does not declare {', '.join(missing)}")
     return kind

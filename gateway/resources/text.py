@@ -20,6 +20,7 @@ class TextType(ResourceType):
     name = "Text"
     description = "Text or Markdown written in the policy itself"
     data = TextData
+    icon = "align-left"
 
     def render(self, data: TextData, material: str | None) -> str:
         return data.content

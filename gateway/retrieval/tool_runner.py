@@ -102,7 +102,10 @@ class ToolRunner:
         if arguments.query:
             found = await self._rank(found, arguments.query)
         shown = found[:MAX_LISTED]
-        entries = [{"id": one.id, "name": one.name, "type": one.type, "description": one.description} for one in shown]
+        entries = [
+            {"id": one.id, "name": one.name, "type": one.type, "description": one.description or f"{one.type} resource"}
+            for one in shown
+        ]
         text = msgspec.json.encode({"resources": entries, "total": len(found)}).decode()
         return ToolResult(text, tuple(one.id for one in shown))
 

@@ -1,6 +1,8 @@
 """What headers and the body's `context` object ask for."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
+from math import inf
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote_to_bytes
 
@@ -9,12 +11,13 @@ from msgspec import Raw
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from gateway.domain.agent import MAX_DEPTH, MAX_NEIGHBOURS, SelectionSettings
-from gateway.domain.scope import ContextRequest, RequestItem
+from gateway.domain.hints import NO_HINTS, ContextHints
+from gateway.domain.scope import REQUEST_TYPES, ContextRequest, RequestItem
 from gateway.errors import QUOTED, InvalidRequest, SessionRequired
 
 PREFIX = b"x-context-"
 TEXTS = ("session", "agent", "profile", "prompt", "content", "task", "user", "language", "type")
-PLAIN = frozenset(TEXTS)
+PLAIN = frozenset(TEXTS) - {"type"}
 SESSION_LISTS = ("pin", "unpin")  # they change the session
 LISTS = ("contexts", "include", "exclude", *SESSION_LISTS)
 READ = frozenset({*TEXTS, *LISTS, "budget", "inject"})
@@ -56,11 +59,18 @@ class SelectionBody(ThresholdsBody):
     sticky: bool | None = None
 
 
+class TimeRangeBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    start: datetime | None = None
+    end: datetime | None = None
+
+
 class HintsBody(StrictModel):
-    prioritize_types: list[str] = []
-    time_range: Any = None
-    include: list[str] = []
-    exclude: list[str] = []
+    prioritize_types: Annotated[list[Name], Field(max_length=50)] = []
+    time_range: TimeRangeBody | None = None
+    include: Annotated[list[Name], Field(max_length=200)] = []
+    exclude: Annotated[list[Name], Field(max_length=200)] = []
     max_depth: Annotated[int, Field(ge=0, le=10)] | None = None
 
 
@@ -167,9 +177,10 @@ def build_plain_request(given: dict[str, str]) -> ContextRequest:
 
 def build_context_request(given: dict[str, str], body: ContextObject) -> ContextRequest:
     check_pins(given, body)
-    names = {name: given.get(name) or (getattr(body, name) or None) for name in TEXTS}
+    names = {name: given.get(name) or (getattr(body, name) or None) for name in TEXTS if name != "type"}
     return ContextRequest(
         **names,
+        type=parse_type(given, body),
         budget=parse_budget(given["budget"]) if "budget" in given else body.budget,
         inject=parse_switch(given["inject"]) if "inject" in given else body.inject != "off",
         says_inject="inject" in given or body.inject is not None,
@@ -181,10 +192,36 @@ def build_context_request(given: dict[str, str], body: ContextObject) -> Context
         selection=SelectionSettings.from_data(body.selection.model_dump()) if body.selection else SelectionSettings(),
         refs=body.refs,
         vars={name: format_variable(value) for name, value in body.vars.items()},
-        hints=body.hints.model_dump() if body.hints else {},
+        hints=build_hints(body.hints) if body.hints else NO_HINTS,
         items=tuple(RequestItem(item.name, item.text) for item in body.items),
         said_in={name: f"x-context-{name}" for name in given},
     )
+
+
+def build_hints(body: HintsBody) -> ContextHints:
+    """Moments without an offset are UTC."""
+    period = body.time_range or TimeRangeBody()
+
+    def to_seconds(moment: datetime) -> float:
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+
+    return ContextHints(
+        prioritize_types=tuple(body.prioritize_types),
+        since=to_seconds(period.start) if period.start is not None else -inf,
+        until=to_seconds(period.end) if period.end is not None else inf,
+        include=frozenset(body.include),
+        exclude=frozenset(body.exclude),
+        max_depth=body.max_depth,
+    )
+
+
+def parse_type(given: dict[str, str], body: ContextObject) -> str | None:
+    """The type of the request, which decides over the shares of the budget."""
+    said = given.get("type") or body.type or None
+    if said is not None and said not in REQUEST_TYPES:
+        param = "x-context-type" if given.get("type") else "context.type"
+        raise InvalidRequest(f"{param} must be one of {', '.join(REQUEST_TYPES)}.", param=param)
+    return said
 
 
 def check_pins(given: dict[str, str], body: ContextObject) -> None:

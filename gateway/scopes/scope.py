@@ -108,7 +108,7 @@ def find_contexts(asked: ContextRequest, readers: frozenset[str], snapshot: Snap
 
 
 def may_read_context(context: Context, readers: frozenset[str]) -> bool:
-    return not context.resources or any(may_read(readers, resource.readers) for resource in context.resources)
+    return not context.resources or has_readable(context, readers)
 
 
 def find_node(content: str, readers: frozenset[str], snapshot: Snapshot, param: str) -> Node:
@@ -178,15 +178,22 @@ def find_own_model(agent: Agent | None, profile: Profile | None) -> str | None:
 
 
 def resolve_assignments(scope: Scope, snapshot: Snapshot) -> tuple[Assignment, ...]:
-    """Mandatory contexts, then those of the scope's own levels, else the global default."""
+    """Mandatory contexts, then those of the scope's own levels, and the global default if these yield no resource."""
     always = tuple(Assignment(Level.GLOBAL, "", alias) for alias in snapshot.mandatory)
     if not scope.takes_part:
         return always
     # A context outside its validity period does not exist.
     found = [one for one in list_own_assignments(scope, snapshot) if one.context in snapshot.contexts]
-    if not found and snapshot.default is not None and snapshot.default not in snapshot.mandatory:
-        found.append(Assignment(Level.GLOBAL, "", snapshot.default))
+    default = snapshot.default
+    if default is not None and default not in snapshot.mandatory:
+        yielding = (has_readable(snapshot.contexts[one.context], scope.readers) for one in found)
+        found += () if any(yielding) else (Assignment(Level.GLOBAL, "", default),)
     return (*always, *found)
+
+
+def has_readable(context: Context, readers: frozenset[str]) -> bool:
+    """Whether a context yields a resource to somebody."""
+    return any(may_read(readers, resource.readers) for resource in context.resources)
 
 
 def list_own_assignments(scope: Scope, snapshot: Snapshot) -> list[Assignment]:

@@ -1,48 +1,22 @@
 """Candidates become a Selection: what is placed, what is offered, what is dropped."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from gateway.domain.candidate import Assignment, Candidate
-from gateway.domain.resource import Mode, ResourceKind
+from gateway.domain.collector import Category
+from gateway.domain.resource import Mode
 from gateway.domain.scope import Scope
-from gateway.domain.search import SearchResult
-from gateway.domain.selection import Notice, Omission, PlacedResource, Selection
-from gateway.selection.tool_rules import add_brought, list_waiting
-from gateway.selection.truncate import truncate
+from gateway.domain.selection import NO_VIEW, CatalogueView, CategoryCost, Notice, Omission, Selection
+from gateway.selection.allotment import NO_SHARES, Allotment, BudgetShares, allot
+from gateway.selection.catalogue import CatalogueFit, fit_catalogue
+from gateway.selection.fill import NOTHING_FILLED, CategoryFill, fill
+from gateway.selection.picks import is_searchable
+from gateway.selection.pricing import BlockPrices, Pricing
+from gateway.selection.tool_rules import add_brought, is_tool, list_waiting
 
-WORTH_CUTTING = 50  # tokens that must remain for a truncated text to be of use
-
-EntryCost = Callable[[str, str], int]  # name, text → tokens of the entry
-
-
-@dataclass(frozen=True, slots=True)
-class Pricing:
-    """What entries cost; whole resources are counted once for all selections of a scope."""
-
-    cost: EntryCost
-    known: dict[str, int] = field(default_factory=dict)  # tokens by resource id
-    definition_cost: Callable[[str], int] = len  # definition of a tool → tokens
-
-    def price(self, candidate: Candidate) -> int:
-        resource = candidate.resource
-        tokens = self.known.get(resource.id)
-        if tokens is None:
-            text = resource.text or ""
-            tokens = self.definition_cost(text) if is_tool(candidate) else self.cost(resource.name, text)
-            self.known[resource.id] = tokens
-        return tokens
-
-
-@dataclass(frozen=True, slots=True)
-class CategoryFill:
-    """What one category got for its tokens."""
-
-    placed: tuple[PlacedResource, ...]
-    left: tuple[Omission, ...]
-    spent: int
-    warnings: tuple[Notice, ...] = ()
+NO_CATEGORIES: frozenset[Category] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +26,28 @@ class SelectionTerms:
     budget: int
     offers: bool  # the two tools can be registered
     pricing: Pricing
+    shares: BudgetShares = NO_SHARES
+    categories: frozenset[Category] = NO_CATEGORIES  # that collectors of the scope may need
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Everything that collectors propose for one scope."""
+    """Everything that is proposed for one scope."""
 
     candidates: tuple[Candidate, ...]  # by priority
     dropped: tuple[Omission, ...] = ()
     sources: tuple[Assignment, ...] = ()
     degraded: frozenset[str] = frozenset()
+
+    @property
+    def resources(self) -> list[Candidate]:
+        """Those that are texts."""
+        return [one for one in self.candidates if not is_tool(one)]
+
+    @property
+    def tools(self) -> list[Candidate]:
+        """The tools of servers and endpoints that are in reach."""
+        return [one for one in self.candidates if is_tool(one)]
 
     @property
     def searchable(self) -> tuple[str, ...]:
@@ -78,14 +64,6 @@ def propose(
     """The candidates by priority; those of equal priority keep their order."""
     ranked = sorted(candidates, key=lambda candidate: candidate.resource.priority)  # stable
     return Proposal(tuple(ranked), tuple(dropped), sources, degraded)
-
-
-def is_tool(candidate: Candidate) -> bool:
-    return candidate.resource.kind is ResourceKind.TOOL
-
-
-def is_searchable(candidate: Candidate) -> bool:
-    return candidate.resource.mode is Mode.SEMANTIC and not candidate.named
 
 
 def choose_budget(scope: Scope, default: int) -> int:
@@ -105,191 +83,136 @@ class Offer(NamedTuple):
     dropped: Sequence[Omission]
 
 
-class ScopeFills(NamedTuple):
-    """What a scope places and offers whatever is asked, and the tokens that are left for what a search finds."""
+@dataclass(frozen=True, slots=True)
+class ScopeFills:
+    """What a scope places and offers whatever is asked, and what is left for collectors."""
 
     stable: CategoryFill
     named: CategoryFill
-    room: int
     offered: Offer
-    tools: CategoryFill
-    callable: Sequence[Candidate] = ()  # all tools in reach
+    tools: CategoryFill  # of servers and endpoints
+    callable: Sequence[Candidate]  # all of those in reach
+    view: CatalogueView
+    costs: tuple[CategoryCost, ...]  # of our own tools, catalogue and markers
+    warnings: tuple[Notice, ...]
+    allotment: Allotment
+    carry: int  # that flows on to the volatile categories
 
-
-def select(
-    proposal: Proposal, terms: SelectionTerms, found: SearchResult | None = None, fills: ScopeFills | None = None
-) -> Selection:
-    """Always resources first, then what the caller named, then what a search found; the rest is offered.
-
-    Semantic resources stay in the catalogue whether they are picked or not, so that it is the same from turn to turn.
-    """
-    stable, volatile, room, offered, tools, reachable = fills if fills is not None else fill_scope(proposal, terms)
-    taken = frozenset(one.candidate.resource.id for one in tools.placed)
-    picks = fill_picks(proposal, found, room, terms, taken) if found is not None else NO_PICKS
-    registered = tuple(one for one in picks.fill.placed if is_tool(one.candidate))
-    return Selection(
-        stable=stable.placed,
-        volatile=(*volatile.placed, *(one for one in picks.fill.placed if not is_tool(one.candidate))),
-        tools=(*tools.placed, *registered),
-        waiting=tuple(map(picks.explain, list_waiting(reachable, (*tools.placed, *registered)))) if reachable else (),
-        catalogue=tuple(picks.explain(one) for one in offered.catalogue),
-        dropped=(
-            *(picks.explain(one) for one in offered.dropped if one.candidate.resource.id not in picks.placed),
-            *tools.left,
-        ),
-        sources=proposal.sources,
-        budget=terms.budget,
-        warnings=(*stable.warnings, *volatile.warnings, *tools.warnings, *picks.fill.warnings),
-        degraded=proposal.degraded | picks.degraded,
-    )
+    @property
+    def room(self) -> int:
+        """Tokens that collectors may spend together."""
+        return self.allotment.measure_rest(self.carry)
 
 
 def fill_scope(proposal: Proposal, terms: SelectionTerms) -> ScopeFills:
     """What is placed whatever is asked; truncating a long text takes time, so a scope does it once."""
-    ranked = [candidate for candidate in proposal.candidates if not is_tool(candidate)]
-    always = [candidate for candidate in ranked if candidate.resource.mode is Mode.ALWAYS]
-    named = [candidate for candidate in ranked if candidate.resource.mode is not Mode.ALWAYS and candidate.named]
-    stable = fill(always, terms.budget, "always", terms.pricing)
-    # What one category could not use stays unused: with a larger budget it would need it again.
-    room = 0 if stable.left else max(0, terms.budget - stable.spent)
-    volatile = fill(named, room, "named", terms.pricing)
-    left = {one.candidate.resource.id for one in (*stable.left, *volatile.left)}
-    if not terms.offers:  # nothing more can be had of what was truncated, so it does not keep others out
-        left -= {one.candidate.resource.id for one in (*stable.placed, *volatile.placed)}
-    room = 0 if left else max(0, terms.budget - stable.spent - volatile.spent)
-    callable_ = [candidate for candidate in proposal.candidates if is_tool(candidate)]
-    tools = fill_tools(callable_, room, terms) if callable_ else NO_TOOLS
-    room = 0 if tools.left and terms.offers else max(0, room - tools.spent)
-    return ScopeFills(stable, volatile, room, offer(proposal, (stable, volatile), terms.offers), tools, callable_)
+    ranked = proposal.resources
+    waiting = any(one.resource.mode is not Mode.ALWAYS and not one.named for one in ranked)
+    # Tools are needed if something waits for them, or as soon as something does not fit. Where collectors compete, what
+    # tools would need is reserved even so: otherwise they would lose it again as soon as everything else fits.
+    if not terms.offers or not (waiting or terms.categories):
+        filled = _fill_first(proposal, terms, tools=False)
+        if filled.complete or not terms.offers:
+            return _finish(proposal, terms, filled, offers=False)
+    filled = _fill_first(proposal, terms, tools=True)
+    needed = terms.pricing.prices.price_offer(len(ranked))
+    return _finish(proposal, terms, filled, offers=needed <= filled.allotment.measure_offer(filled.carry))
+
+
+class FirstFills(NamedTuple):
+    """The resources that are placed whatever is asked."""
+
+    stable: CategoryFill
+    named: CategoryFill
+    allotment: Allotment
+    carry: int
+
+    @property
+    def complete(self) -> bool:
+        return self.stable.exhausted and self.named.exhausted
+
+
+def _fill_first(proposal: Proposal, terms: SelectionTerms, *, tools: bool) -> FirstFills:
+    ranked, called = proposal.resources, len(proposal.tools) > 0 and terms.offers
+    always = [one for one in ranked if one.resource.mode is Mode.ALWAYS]
+    named = [one for one in ranked if one.resource.mode is not Mode.ALWAYS and one.named]
+    present = {*terms.categories, *([Category.ALWAYS] if always else []), *([Category.NAMED] if named else [])}
+    present |= {Category.TOOLS, Category.CATALOGUE} if tools else {Category.TOOLS} if called else set()
+    prices, searches = terms.pricing.prices, Category.SEMANTIC in terms.categories
+    frame = prices.frame(resources=bool(always), anything=tools)
+    frame += prices.frame(resources=bool(named) or searches, anything=bool(terms.categories))
+    allotment = allot(max(0, terms.budget - frame), terms.shares, present)
+    carry = allotment.start
+    stable = fill(always, allotment.measure_room(Category.ALWAYS, carry), Category.ALWAYS, terms.pricing)
+    carry = allotment.pass_on(Category.ALWAYS, carry, stable.spent, stable.exhausted)
+    volatile = fill(named, allotment.measure_room(Category.NAMED, carry), Category.NAMED, terms.pricing)
+    carry = allotment.pass_on(Category.NAMED, carry, volatile.spent, volatile.exhausted)
+    return FirstFills(stable, volatile, allotment, carry)
+
+
+def _finish(proposal: Proposal, terms: SelectionTerms, filled: FirstFills, *, offers: bool) -> ScopeFills:
+    """The scope's fills with tools and catalogue, if they fit."""
+    stable, named, allotment, carry = filled
+    prices, hidden = terms.pricing.prices, len(proposal.resources)
+    offered = offer(proposal, (stable, named), offers, "over_budget" if terms.offers else "no_tools")
+    listed = offers and bool(offered.catalogue)
+    missed = terms.offers and not listed and (not filled.complete or len(offered.dropped) > len(proposal.dropped))
+    called = proposal.tools
+    needs = prices.price_offer(hidden) if listed or missed else 0
+    tools = fill_tools(called, measure_tools(allotment, carry, prices, needs), terms) if called else NOTHING_FILLED
+    warnings = [*stable.warnings, *named.warnings, *tools.warnings]
+    costs: list[CategoryCost] = []
+    fit = NO_CATALOGUE
+    if listed:
+        costs.append(CategoryCost(Category.TOOLS, prices.schemas))
+        carry = allotment.pass_on(Category.TOOLS, carry, prices.schemas + tools.spent, True)
+        if not tools.exhausted:
+            carry = allotment.reserve(Category.CATALOGUE, carry, needs - prices.schemas)
+        fit = fit_catalogue(offered.catalogue, allotment.measure_room(Category.CATALOGUE, carry), prices)
+        costs.append(CategoryCost(Category.CATALOGUE, fit.spent))
+        carry = allotment.pass_on(Category.CATALOGUE, carry, fit.spent, fit.whole)
+        warnings += fit.warnings
+    elif missed:
+        message = (
+            f"The tools need {needs} tokens and have {allotment.measure_offer(carry)}: what is not placed cannot be"
+        )
+        warnings.append(Notice("over_budget", Category.TOOLS, f"{message} fetched."))
+        carry = allotment.pass_on(Category.TOOLS, 0, tools.spent, False)
+    else:
+        carry = allotment.pass_on(Category.TOOLS, carry, tools.spent, tools.exhausted or not terms.offers)
+        carry = allotment.pass_on(Category.CATALOGUE, carry, 0, True)
+    frame = prices.frame(resources=bool(stable.placed), anything=bool(fit.spent))
+    costs += [CategoryCost(Category.FRAME, frame)] if frame else []
+    return ScopeFills(stable, named, offered, tools, called, fit.view, tuple(costs), tuple(warnings), allotment, carry)
+
+
+def measure_tools(allotment: Allotment, carry: int, prices: BlockPrices, needs: int) -> int:
+    """The tokens that tools of servers may spend: what ours, if they are needed, and the least catalogue leave."""
+    room = allotment.measure_room(Category.TOOLS, carry)
+    return room if not needs else max(0, min(room - prices.schemas, allotment.measure_offer(carry) - needs))
 
 
 def fill_tools(tools: Sequence[Candidate], room: int, terms: SelectionTerms) -> CategoryFill:
     """The tools that are registered whatever is asked, and what those bring; none if none can be registered."""
     wanted = add_brought([one for one in tools if one.named or one.resource.mode is Mode.ALWAYS], tools)
     if terms.offers:
-        return fill(wanted, room, "tools", terms.pricing)
+        return fill(wanted, room, Category.TOOLS, terms.pricing)
     return CategoryFill((), tuple(Omission(one, "no_tools") for one in wanted), 0)
 
 
-def offer(proposal: Proposal, fills: Sequence[CategoryFill], offers: bool) -> Offer:
+NO_CATALOGUE = CatalogueFit(NO_VIEW, 0, True)
+
+
+def offer(proposal: Proposal, fills: Sequence[CategoryFill], offers: bool, reason: str) -> Offer:
     """Without tools, everything that was not placed at least in part is dropped."""
-    ranked = [candidate for candidate in proposal.candidates if not is_tool(candidate)]
+    ranked = proposal.resources
     waiting = (Omission(one) for one in ranked if one.resource.mode is not Mode.ALWAYS and not one.named)
     catalogue = [*waiting, *(left for filled in fills for left in filled.left)]
     if offers:
         return Offer(sort_catalogue(catalogue, ranked), proposal.dropped)
     placed = {one.candidate.resource.id for filled in fills for one in filled.placed}
     lost = [left for left in catalogue if left.candidate.resource.id not in placed]
-    lost_for_good = (Omission(left.candidate, left.reason or "no_tools") for left in lost)
-    return Offer((), (*proposal.dropped, *lost_for_good))
-
-
-def fill(candidates: Sequence[Candidate], budget: int, category: str, pricing: Pricing) -> CategoryFill:
-    """A strict prefix by rank: after the first resource that does not fit completely, nothing more is placed.
-
-    Required and mandatory resources are paid first and never left out, so that they can only overdraw the budget.
-    """
-    priced = [(candidate, pricing.price(candidate)) for candidate in candidates]
-    owed = sum(tokens for candidate, tokens in priced if is_fixed(candidate))
-    remaining = budget - owed
-    placed: list[PlacedResource] = []
-    left: list[Omission] = []
-    for candidate, tokens in priced:
-        text = candidate.resource.text or ""
-        if is_fixed(candidate):
-            placed.append(PlacedResource(candidate, text, tokens))
-        elif not left and tokens <= remaining:
-            placed.append(PlacedResource(candidate, text, tokens))
-            remaining -= tokens
-        else:
-            cut = None if left else truncate_candidate(candidate, remaining, pricing.cost)
-            if cut is not None:
-                placed.append(cut)
-                remaining -= cut.tokens
-            left.append(Omission(candidate, "over_budget"))
-    warnings = (warn_overdrawn(category, owed, budget),) if owed > budget else ()
-    return CategoryFill(tuple(placed), tuple(left), budget - remaining, warnings)
-
-
-def is_fixed(candidate: Candidate) -> bool:
-    return candidate.resource.required or candidate.mandatory
-
-
-def truncate_candidate(candidate: Candidate, remaining: int, cost: EntryCost) -> PlacedResource | None:
-    """The part of a resource that fits, if enough room is left to be worth it."""
-    resource = candidate.resource
-    if remaining < WORTH_CUTTING or resource.truncate == "none":
-        return None
-    text = truncate(resource.text or "", remaining, lambda part: cost(resource.name, part), resource.truncate)
-    return PlacedResource(candidate, text, cost(resource.name, text), truncated=True) if text else None
-
-
-def warn_overdrawn(category: str, owed: int, budget: int) -> Notice:
-    return Notice(
-        "over_budget", category, f"Required resources need {owed} tokens, {owed - budget} more than the budget."
-    )
-
-
-NOTHING_FOUND = SearchResult()
-
-
-@dataclass(frozen=True, slots=True)
-class PickOutcome:
-    """The searchable resources: placed within the remaining budget, or omitted with a reason and a score."""
-
-    fill: CategoryFill
-    placed: frozenset[str] = frozenset()
-    searchable: frozenset[str] = frozenset()
-    reasons: Mapping[str, str | None] = field(default_factory=dict)
-    scores: Mapping[str, float] = field(default_factory=dict)
-    found: SearchResult = NOTHING_FOUND
-
-    @property
-    def degraded(self) -> frozenset[str]:
-        return frozenset({"semantic"} if self.found.reason in ("late", "unavailable") else ())
-
-    def explain(self, omission: Omission) -> Omission:
-        """The omission with its score, and the reason why it was not picked."""
-        identity = omission.candidate.resource.id
-        if identity not in self.searchable or identity in self.placed:
-            return omission
-        found = self.found
-        missed = "late" if found.reason == "late" or identity in found.pending else "below_threshold"
-        searched = found.reason in (None, "late")
-        reason = self.reasons.get(identity) or omission.reason or (missed if searched else None)
-        score = self.scores.get(identity)
-        candidate = omission.candidate if score is None else replace(omission.candidate, score=score)
-        return Omission(candidate, reason)
-
-
-def fill_picks(
-    proposal: Proposal, found: SearchResult, room: int, terms: SelectionTerms, taken: frozenset[str] = frozenset()
-) -> PickOutcome:
-    """Place what a search found within the remaining budget.
-
-    The scarcer the room, the fewer come in: a good one whole says more than several cut short.
-    """
-    searchable = {one.resource.id: one for one in proposal.candidates if is_searchable(one)}
-    share = room / terms.budget if terms.budget else 0
-    worth: list[Candidate] = []
-    reasons: dict[str, str | None] = {}
-    for pick in found.picks:
-        candidate = searchable.get(pick.resource)
-        if candidate is None or pick.resource in taken:
-            continue
-        if pick.needs and pick.needs >= share and not is_fixed(candidate):
-            reasons[pick.resource] = "over_budget"
-        else:
-            worth.append(replace(candidate, score=pick.score, via=pick.via, why=pick.why))
-    if not terms.offers:
-        worth = [one for one in worth if not is_tool(one)]
-    elif any(map(is_tool, worth)):
-        worth = add_brought(worth, [one for one in proposal.candidates if one.resource.id not in taken])
-    filled = fill(worth, room, "semantic", terms.pricing)
-    reasons |= {left.candidate.resource.id: left.reason for left in filled.left}
-    scores = {**dict(found.scores), **{pick.resource: pick.score for pick in found.picks}}
-    placed = frozenset(one.candidate.resource.id for one in filled.placed)
-    return PickOutcome(filled, placed, frozenset(searchable), reasons, scores, found)
+    return Offer((), (*proposal.dropped, *(Omission(left.candidate, left.reason or reason) for left in lost)))
 
 
 def sort_catalogue(catalogue: Iterable[Omission], ranked: Sequence[Candidate]) -> list[Omission]:
@@ -298,5 +221,19 @@ def sort_catalogue(catalogue: Iterable[Omission], ranked: Sequence[Candidate]) -
     return sorted(catalogue, key=lambda left: position[left.candidate.resource.id])
 
 
-NO_TOOLS = CategoryFill((), (), 0)
-NO_PICKS = PickOutcome(CategoryFill((), (), 0))
+def select_stable(proposal: Proposal, terms: SelectionTerms, fills: ScopeFills) -> Selection:
+    """The selection of a request for which nothing is collected; the markers of its volatile block are not counted."""
+    return Selection(
+        stable=fills.stable.placed,
+        volatile=fills.named.placed,
+        catalogue=tuple(fills.offered.catalogue),
+        dropped=(*fills.offered.dropped, *fills.tools.left),
+        tools=fills.tools.placed,
+        waiting=tuple(list_waiting(fills.callable, fills.tools.placed)) if fills.callable else (),
+        sources=proposal.sources,
+        budget=terms.budget,
+        warnings=fills.warnings,
+        degraded=proposal.degraded,
+        view=fills.view,
+        costs=fills.costs,
+    )

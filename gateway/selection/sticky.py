@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from gateway.domain.candidate import Candidate
+from gateway.domain.collector import Category, FoundItem
 from gateway.domain.resource import Mode
 from gateway.domain.selection import NOT_IN_SCOPE, Omission, PlacedResource, Selection, StickySelection
 from gateway.domain.session import MAX_STICKY, StickyPick
-from gateway.selection.select import Pricing
+from gateway.selection.pricing import Pricing
 
 # Measured with `gateway cache-report`: docs/decisions/037-sticky-picks.md.
 KEEP_MESSAGES = 4  # user messages for which a pick counts as relevant
@@ -23,32 +24,42 @@ class PickRoom:
     total: int
     left: int
     pricing: Pricing
+    frame: int = 0  # tokens around the picks of one message, if these have a block of their own
 
 
 def keep_picks(
-    plain: Selection, former: Sequence[StickyPick], digests: Sequence[str], room: int, pricing: Pricing
+    plain: Selection,
+    former: Sequence[StickyPick],
+    digests: Sequence[str],
+    room: int,
+    pricing: Pricing,
+    *,
+    apart: bool = False,
 ) -> StickySelection:
     """The selection for a question with the picks of earlier requests that stay: these first, then the new ones.
 
-    What the question itself needs is paid first. `digests` are those of all user messages, `room` is what the picks
-    of a search may cost.
+    What the question itself needs is paid first. `digests` are those of all user messages, `room` is what all that
+    depends on the question may cost. With `apart`, the picks of each message have a block of their own.
     """
-    last = len(digests) - 1
-    named = [one for one in plain.volatile if not is_pick(one.candidate)]
+    last, prices = len(digests) - 1, pricing.prices
+    unsearched = [one for one in plain.volatile if not is_pick(one.candidate)]
     new = {one.candidate.resource.id: one for one in plain.volatile if is_pick(one.candidate)}
     left_out = (one for one in (*plain.catalogue, *plain.dropped) if is_pick(one.candidate))
     others = {one.candidate.resource.id: one for one in left_out if one.reason not in NOT_IN_SCOPE}
     here = [one for one in former if one.message <= last and one.digest == digests[one.message]]
-    spent = sum(one.tokens for one in (*plain.stable, *plain.volatile, *plain.tools))
-    found = (*new.values(), *(one for one in plain.tools if is_pick(one.candidate)))
-    unspent = min(room - sum(one.tokens for one in found), plain.budget - spent)
+    found = [one.tokens for one in plain.volatile if one.category is not Category.NAMED]
+    found += [one.tokens for one in plain.tools if is_pick(one.candidate)]
+    unspent = min(room - sum(found), plain.budget - sum(plain.tokens.values()))
+    if not any(not isinstance(one.candidate.resource.data, FoundItem) for one in plain.volatile):
+        unspent -= prices.frame(resources=True, anything=True)
     left = 0 if is_scarce(new.values(), others.values()) else unspent
-    stays = choose_stays(here, new, others, last, PickRoom(room, left, pricing))
+    frame = prices.frame(resources=True, anything=True) if apart else 0
+    stays = choose_stays(here, new, others, last, PickRoom(room, left, pricing, frame))
     placed = {one.id: new.get(one.id) or place_again(others[one.id].candidate, one, last, pricing) for one in stays}
     placed |= {identity: one for identity, one in new.items() if identity not in placed}
     selection = replace(
         plain,
-        volatile=(*named, *placed.values()),
+        volatile=(*unsearched, *placed.values()),
         catalogue=tuple(clear_reason(one, placed.keys()) for one in plain.catalogue),
         dropped=tuple(one for one in plain.dropped if one.candidate.resource.id not in placed),
     )
@@ -62,8 +73,9 @@ def keep_picks(
 
 
 def is_pick(candidate: Candidate) -> bool:
-    """Whether only a search may have brought it."""
-    return candidate.resource.mode is Mode.SEMANTIC and not candidate.named
+    """Whether only a search among resources may have brought it."""
+    resource = candidate.resource
+    return resource.mode is Mode.SEMANTIC and not candidate.named and not isinstance(resource.data, FoundItem)
 
 
 def is_scarce(new: Iterable[PlacedResource], others: Iterable[Omission]) -> bool:
@@ -86,14 +98,18 @@ def choose_stays(
     prices = {one.id: room.pricing.price(others[one.id].candidate) for one in here if one.id in others}
     waiting = [one for one in here if one.id in prices and one.id not in new]
     stale = [one for one in waiting if not is_relevant(one, others[one.id], last)]
-    is_full = sum(prices[one.id] for one in waiting) > room.left
+    framed = {one.message for one in here if one.id in new}  # messages whose block there is anyway
+    blocks = {one.message for one in waiting} - framed
+    is_full = sum(prices[one.id] for one in waiting) + room.frame * len(blocks) > room.left
     if is_full or sum(prices[one.id] for one in stale) > STALE_SHARE * room.total:
         waiting = [one for one in waiting if one not in stale]
     stays, left = {one.id for one in here if one.id in new}, room.left
     for one in sorted(waiting, key=lambda pick: -(others[pick.id].candidate.score or 0.0)):
-        if prices[one.id] <= left:
-            left -= prices[one.id]
+        price = prices[one.id] + (0 if one.message in framed else room.frame)
+        if price <= left:
+            left -= price
             stays.add(one.id)
+            framed.add(one.message)
     return [one for one in here if one.id in stays]
 
 
@@ -108,7 +124,7 @@ def place_again(candidate: Candidate, pick: StickyPick, last: int, pricing: Pric
     when = "one message ago" if ago == 1 else f"{ago} messages ago" if ago else "for this message"
     now = "" if candidate.score is None else f", relevant with probability {candidate.score:.2f} now"
     kept = replace(candidate, via="sticky", why=f"stays in the session: picked {when}{now}")
-    return PlacedResource(kept, candidate.resource.text or "", pricing.price(candidate))
+    return PlacedResource(kept, candidate.resource.text or "", pricing.price(candidate), category=Category.SEMANTIC)
 
 
 def clear_reason(omission: Omission, placed: Iterable[str]) -> Omission:

@@ -1,23 +1,32 @@
 """Truncating a text to a number of tokens."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
+from math import log
 
 Count = Callable[[str], int]
 
 MARK = "[…]"  # marks where text was removed
+LONGEST_QUESTION = 4000  # characters of a question that are compared
+STEM = 7  # letters of a word that count: most endings are gone then
+FIRST_UNSPACED = "\u3040"  # from here on, scripts do not separate words
+_WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n")
 
 
-def truncate(text: str, limit: int, count: Count, how: str) -> str:
-    """The part of `text` that fits, "" if nothing useful does; never longer than `limit` tokens."""
+def truncate(text: str, limit: int, count: Count, how: str, question: str = "") -> str:
+    """The part of `text` that fits, "" if nothing useful does; never longer than `limit` tokens.
+
+    Extraction keeps the sentences that answer a question, or without one those that say most of the text.
+    """
     if count(text) <= limit:
         return text
     if how == "keep_start":
         return keep_start(text, limit, count)
     if how == "keep_end":
         return keep_end(text, limit, count)
-    return extract(text, limit, count)
+    return extract(text, limit, count, question)
 
 
 def keep_start(text: str, limit: int, count: Count) -> str:
@@ -34,16 +43,48 @@ def keep_end(text: str, limit: int, count: Count) -> str:
     return f"{MARK} {rest.lstrip()}" if rest.strip() else ""
 
 
-def extract(text: str, limit: int, count: Count) -> str:
-    """Whole sentences in their order: the first of every paragraph, then the second of each, and so on."""
+def extract(text: str, limit: int, count: Count, question: str = "") -> str:
+    """The best whole sentences, in their order."""
     paragraphs = [
         [sentence for sentence in _SENTENCE_END.split(paragraph) if sentence.strip()]
         for paragraph in re.split(r"\n\s*\n", text)
     ]
-    places = ((row, column) for row, paragraph in enumerate(paragraphs) for column in range(len(paragraph)))
-    order = sorted(places, key=lambda place: place[1])  # stable: in each round the paragraphs keep their order
+    places = [(row, column) for row, paragraph in enumerate(paragraphs) for column in range(len(paragraph))]
+    scores = rate_sentences([paragraphs[row][column] for row, column in places], question)
+    best = sorted(range(len(places)), key=lambda place: -scores[place])  # stable: of equal ones the first
+    order = [places[place] for place in best]
     fits = find_longest(len(order), lambda size: count(assemble(paragraphs, order[:size])) <= limit)
     return assemble(paragraphs, order[:fits]) if fits else keep_start(text, limit, count)
+
+
+def rate_sentences(sentences: list[str], question: str = "") -> list[float]:
+    """How much each sentence says about a question, or about the text if there is none or nothing answers it.
+
+    A word says the more about a question the fewer sentences have it, and about the text the more have it.
+    """
+    terms = [find_terms(sentence) for sentence in sentences]
+    frequency = Counter(term for found in terms for term in found)
+    central = [sum(frequency[term] for term in found) / (len(found) + 4) for found in terms]
+    peak = max(central, default=0.0) or 1.0
+    wanted = find_terms(question[:LONGEST_QUESTION])
+    if wanted.isdisjoint(frequency):
+        return central
+    rare = {term: log(1 + len(sentences) / frequency[term]) for term in wanted if term in frequency}
+    return [
+        sum(rare[term] for term in found & rare.keys()) + middle / peak / 10
+        for found, middle in zip(terms, central, strict=True)
+    ]
+
+
+def find_terms(text: str) -> set[str]:
+    """Words without their endings; of scripts that do not separate words, pairs of characters."""
+    terms: set[str] = set()
+    for word in _WORD.findall(text.lower()):
+        if word[0] >= FIRST_UNSPACED:
+            terms.update(word[at : at + 2] for at in range(max(1, len(word) - 1)))
+        elif len(word) > 2 or word.isdigit():
+            terms.add(word[:STEM])
+    return terms
 
 
 def assemble(paragraphs: list[list[str]], places: list[tuple[int, int]]) -> str:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 
 import uvloop
 
-from gateway.builder.context_builder import ContextBuilder, ContextOrder
+from gateway.builder.context_builder import ContextBuilder, ContextOrder, Inquiry
 from gateway.collectors.contexts import build_merge
+from gateway.collectors.registry import CollectorRegistry
 from gateway.collectors.semantic import SemanticCollector
 from gateway.domain.agent import SelectionSettings
+from gateway.domain.collector import CollectorOutcome, Findings
 from gateway.domain.context import Context
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
@@ -130,7 +132,8 @@ def build_snapshot(view: IndexView) -> Snapshot:
 async def measure_builder(view: IndexView, model: OnnxModel, rounds: int) -> tuple[float, float, float]:
     """Median milliseconds of CPU of the process: placing what was found, a new question, one that was asked before."""
     collector = SemanticCollector(PreparedSearch(view, model))
-    builder = ContextBuilder(BpeCounter(), build_merge(load_registry()), b"s", 4000, collector)
+    collectors = CollectorRegistry((collector,))
+    builder = ContextBuilder(BpeCounter(), build_merge(load_registry()), b"s", 4000, collectors)
     snapshot = build_snapshot(view)
     scope = build_scope(ContextRequest(), None, ANONYMOUS, snapshot)
     fresh: list[float] = []
@@ -146,9 +149,10 @@ async def measure_builder(view: IndexView, model: OnnxModel, rounds: int) -> tup
             samples.append((time.process_time() - began) * 1000)
         found = await collector.searcher.find("", split_query(text), (), SelectionSettings())
         partition = builder.open_partition(order.snapshot, order.workspace)
-        shared = (await builder._learn_scope(order, partition, builder._make_key(order))).shared
+        context = (await builder._learn_scope(order, partition, builder._make_key(order))).context
+        outcome = CollectorOutcome(collector.name, collector.category, Findings(search=found))
         began = time.process_time()
-        await builder._place(order, partition, shared, ("bench", number), found)
+        await builder._place(order, context, (outcome,), Inquiry(None, Query(()), ()))
         placed.append((time.process_time() - began) * 1000)
     return statistics.median(placed[1:]), statistics.median(fresh[1:]), statistics.median(known[1:])
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
 from gateway.collectors.contexts import build_merge
+from gateway.collectors.registry import CollectorRegistry
 from gateway.collectors.semantic import SemanticCollector
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.exchange import Exchange
@@ -16,6 +17,7 @@ from gateway.domain.snapshot import Snapshot
 from gateway.resources.registry import load_registry
 from gateway.scopes.chat_body import decode_chat
 from gateway.scopes.scope import build_scope
+from gateway.selection.allotment import ShareSettings
 
 QUESTIONS = ["How long is the warranty of a lamp?", "What does shipping to Denmark cost?", "Hello there, my friend!"]
 # Agents and nodes are filled in.
@@ -28,6 +30,9 @@ contexts:
 agents: {%s}
 content: {site: {contexts: [house], children: {%s}}}
 """
+
+
+SHARES = ShareSettings(150, {"always": 60, "semantic": 50}, {"search": {"always": 20, "semantic": 100}})
 
 
 class WordCounter:
@@ -65,8 +70,10 @@ class FakeSearcher:
 
 
 def make_builder(memory: MemoryBudget, searcher: FakeSearcher | None = None) -> ContextBuilder:
-    collector = SemanticCollector(searcher or FakeSearcher())
-    return ContextBuilder(WordCounter(), build_merge(load_registry()), b"s", 150, collector, memory)
+    collectors = CollectorRegistry((SemanticCollector(searcher or FakeSearcher()),))
+    return ContextBuilder(
+        WordCounter(), build_merge(load_registry()), b"s", 150, collectors, memory, shares=SHARES, clock=lambda: 0.0
+    )
 
 
 async def build(

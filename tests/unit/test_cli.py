@@ -175,8 +175,8 @@ def test_resolve_shows_the_request_that_would_go_out(config: str, capsys: pytest
 
 def test_every_header_is_a_flag(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     texts = [("session", "s"), ("content", "site/caf/é"), ("task", "t"), ("user", "ann"), ("language", "de")]
-    more = [("type", "x"), ("budget", "90"), ("include", "house/hr"), ("exclude", "corporate/tone"), ("inject", "on")]
-    flags = [part for name, value in (*texts, *more) for part in (f"--{name}", value)]
+    more = [("type", "chat"), ("budget", "90"), ("include", "house/hr"), ("exclude", "corporate/tone")]
+    flags = [part for name, value in (*texts, *more, ("inject", "on")) for part in (f"--{name}", value)]
     shown = resolve(config, capsys, *flags, "Hi")
     assert [one["id"] for one in shown["selection"]["injected"]] == ["house/hr"]
     assert [one["id"] for one in shown["selection"]["dropped"]] == ["corporate/tone"]

@@ -81,7 +81,7 @@ def test_it_has_exactly_the_documented_keys(shown: dict[str, Any]) -> None:
     assert sorted(shown) == sorted(
         [
             *("snapshot", "upstream", "model", "request", "block", "tools", "selection"),
-            *("sources", "tokens", "suggested_content", "warnings", "degraded"),
+            *("sources", "focus", "collectors", "tokens", "suggested_content", "warnings", "degraded"),
         ]
     )
     assert sorted(shown["tokens"]) == ["budget", "by_category", "remaining", "total"]
@@ -126,10 +126,13 @@ def test_sources_name_the_contexts_that_apply(shown: dict[str, Any]) -> None:
 
 def test_tokens_add_up(shown: dict[str, Any]) -> None:
     tokens = shown["tokens"]
-    spent = sum(one["tokens"] for one in shown["selection"]["injected"])
-    assert tokens["budget"] == 1000
-    assert tokens["remaining"] == 1000 - spent
-    assert sum(tokens["by_category"].values()) == tokens["total"]
+    injected = shown["selection"]["injected"]
+    spent = tokens["by_category"]
+    assert (tokens["budget"], tokens["remaining"]) == (1000, 1000 - tokens["total"])
+    assert sum(spent.values()) == tokens["total"]
+    assert spent["always"] == sum(one["tokens"] for one in injected if one["mode"] == "always")
+    assert spent["named"] == sum(one["tokens"] for one in injected if one["via"] == "include")
+    assert spent.keys() == {"always", "named", "tools", "catalogue", "frame"}
 
 
 def test_what_is_degraded_is_told(shown: dict[str, Any]) -> None:

@@ -214,12 +214,18 @@ def list_key_paths(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> set[
     return paths
 
 
+BY_NAME = (
+    *(("upstreams",), ("prices",), ("tool_servers",), ("defaults", "types")),
+    *(("collectors",), ("collectors", "*", "workspaces")),
+)
+
+
 def list_given_paths(data: object, prefix: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
     if isinstance(data, list):
         return {path for value in data for path in list_given_paths(value, (*prefix, "*"))}
     if not isinstance(data, dict):
         return set()
-    step = "*" if prefix in (("upstreams",), ("prices",), ("tool_servers",)) else None
+    step = "*" if prefix in BY_NAME else None
     return {(*prefix, step or key) for key in data}.union(
         *(list_given_paths(value, (*prefix, step or key)) for key, value in data.items())
     )

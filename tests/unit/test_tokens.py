@@ -42,7 +42,11 @@ def test_counts_are_those_of_openai(counter: BpeCounter, text: str, model: str, 
         ("gpt-4", "cl100k"),
         ("gpt-4-turbo", "cl100k"),
         ("openai/gpt-3.5-turbo", "cl100k"),
-        ("meta-llama/Llama-3-8b", "cl100k"),
+        ("meta-llama/Llama-3-8b", "llama"),
+        ("groq/llama-3.3-70b-versatile", "llama"),
+        ("gemini/gemini-2.5-pro", "gemini"),
+        ("mistral/open-mixtral-8x22b", "mistral"),
+        ("openrouter/qwen/Qwen3-32B", "qwen"),
         ("claude-sonnet-4", "claude"),
         ("anthropic/Claude-3", "claude"),
         ("anything", "o200k"),
@@ -97,7 +101,7 @@ def test_what_would_take_long_is_left_to_tiktoken(text: str) -> None:
     assert counter.count("hello world", "gpt-4o") == 2
 
 
-@pytest.mark.parametrize("model", ["gpt-4o", "gpt-4", "claude-3", "llama-2"])
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-4", "claude-3", "llama-3", "gemini-2", "mistral-large", "qwen-max"])
 def test_the_name_of_a_family_counts_like_its_models(counter: BpeCounter, model: str) -> None:
     family = counter.family(model)
     assert counter.family(family) == family

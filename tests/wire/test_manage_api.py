@@ -72,6 +72,22 @@ async def test_what_is_saved_reaches_the_next_chat(kept: Client, upstream: Upstr
     assert (await call(kept, "DELETE", "/contexts/brand")).status == 204
 
 
+async def test_whoever_saves_a_context_that_is_larger_than_a_budget_is_told(kept: Client) -> None:
+    await call(kept, "POST", "/contexts", {"alias": "sized", "resources": {"a": TONE}})
+    made = await call(kept, "POST", "/agents", {"alias": "tight", "contexts": ["sized"], "budget": 50})
+    assert (made.status, "x-context-warning" in made.headers) == (201, False)
+    long = {**TONE, "data": {"content": "Never say synergy. " * 40}}
+    saved = await call(kept, "PUT", "/contexts/sized/resources/a", long)
+    told = saved.headers["x-context-warning"]
+    assert (saved.status, told) == (
+        200,
+        "agent tight: its contexts always place 161 tokens (sized 161), its budget is 50",
+    )
+    whole = await call(kept, "PUT", "/contexts/sized", {"resources": {"a": long}})
+    raised = await call(kept, "PUT", "/agents/tight", {"contexts": ["sized"], "budget": 500})
+    assert ("x-context-warning" in whole.headers, "x-context-warning" in raised.headers) == (True, False)
+
+
 async def test_another_workspace_sees_and_gets_nothing_of_it(kept: Client, upstream: Upstream) -> None:
     made = await call(kept, "POST", "/agents", {"alias": "secret", "instructions": "Hush."})
     for name in ("secret", made.json["id"]):

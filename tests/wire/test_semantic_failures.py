@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gateway.collectors.semantic import SemanticCollector
-from gateway.domain.search import SearchResult
+from gateway.domain.collector import Findings
 from gateway.semantic.factory import SemanticFactory, open_embedder
 from gateway.semantic.index.indexer import IndexerOptions
 from gateway.semantic.model.embedder import Embedder
@@ -370,8 +370,9 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: a search that could not be made looks like one that found nothing."""
     collect = SemanticCollector.collect
 
-    async def collect_without_reason(self: SemanticCollector, *asked: Any) -> SearchResult:
-        return replace(await collect(self, *asked), reason=None)
+    async def collect_without_reason(self: SemanticCollector, *asked: Any) -> Findings:
+        found = await collect(self, *asked)
+        return replace(found, search=found.search and replace(found.search, reason=None))
 
     monkeypatch.setattr(SemanticCollector, "collect", collect_without_reason)
 

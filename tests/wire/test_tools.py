@@ -40,7 +40,7 @@ POLICIES: dict[str, Any] = {
         "picky": {"contexts": ["ops"], "tools": {"allow": ["ops/files.e*", "ops/files.fail"], "deny": ["*.fail"]}},
         "daring": {"contexts": ["risky"]},
         "writer": {"contexts": ["texts"]},
-        "poor": {"contexts": ["ops"], "budget": 60},
+        "poor": {"contexts": ["ops"], "budget": 260},
     },
 }
 OWN = ["get_context_resource", "list_context_resources"]
@@ -236,7 +236,7 @@ async def test_schemas_are_paid_from_the_budget(gateway: Client, upstream: Upstr
     assert {one["id"]: one["reason"] for one in receipt["selection"]["dropped"]} == {
         f"ops/files.{name}": "over_budget" for name in ("big", "fail", "whoami")
     }
-    assert 0 < receipt["tokens"]["by_category"]["tools"] <= 60
+    assert 0 < receipt["tokens"]["by_category"]["tools"] < receipt["tokens"]["total"] <= 260
 
 
 async def test_a_long_result_is_cut_with_a_line_that_says_so(gateway: Client, upstream: Upstream) -> None:

@@ -12,6 +12,7 @@ from gateway.control.keys import Keys
 from gateway.control.links import Links
 from gateway.control.services import ControlServices
 from gateway.control.sessions import SessionManager
+from gateway.control.sizes import SizeCheck
 from gateway.control.tool_servers import ToolServerViews
 from gateway.edge.limits import RateLimiter
 from gateway.edge.manage.app import build_api_app
@@ -73,7 +74,14 @@ class ManagementParts:
 
 def build_management_app(parts: ManagementParts) -> Starlette:
     """The app below `/api/v1`."""
-    services = ControlServices.build(parts.policies, parts.records, parts.store)
+    defaults = parts.settings.defaults
+    sizes = SizeCheck(
+        parts.policies,
+        parts.threads,
+        lambda text: parts.pipeline.builder.counter.count(text, defaults.model or ""),
+        defaults.budget,
+    )
+    services = ControlServices.build(parts.policies, parts.records, parts.store, sizes)
     limits = parts.settings.documents
     files = DocumentCache(limits)
     overlays = OverlayBuilder(parts.policies, services.objects, parts.records, parts.settings.versions.audit_days)
@@ -81,7 +89,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
     groups: tuple[RouteGroup, ...] = (
         ResourceTypeRoutes(parts.types),
         *build_context_routes(services),
-        ResourceRoutes(services.objects, services.contexts, parts.links),
+        ResourceRoutes(services.objects, services.contexts, parts.links, sizes),
         LinkRoutes(Links(parts.policies, parts.links, services.contexts)),
         ToolServerRoutes(ToolServerViews(parts.policies, lambda: parts.pipeline.tools.servers)),
         *build_object_routes("profiles", PROFILE_MODELS, services),

@@ -8,6 +8,7 @@ from typing import Any
 from gateway.control.object_bodies import kind_name
 from gateway.control.objects import Objects, ObjectsOfKind
 from gateway.control.services import ControlServices
+from gateway.control.sizes import SizeCheck
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty, reply_if_changed
 from gateway.edge.manage.drafts import DraftRoutes
@@ -97,6 +98,7 @@ class ObjectRoutes:
     kind: str
     models: ObjectModels
     objects: Objects
+    sizes: SizeCheck | None = None
 
     def list_routes(self) -> Iterator[ApiRoute]:
         one, models = kind_name(self.kind), self.models
@@ -155,11 +157,13 @@ class ObjectRoutes:
 
     async def create(self, call: ApiCall[None, Any]) -> ApiReply:
         one = await self.objects.create(call.principal, self.kind, call.body)
-        return reply_created(f"/{self.kind}/{one.alias}", render_object(one), one.tag)
+        reply = reply_created(f"/{self.kind}/{one.alias}", render_object(one), one.tag)
+        return await add_size_warning(reply, self.sizes, call.workspace, self.kind, one.alias)
 
     async def update(self, call: ApiCall[None, Any]) -> ApiReply:
         one = await self.objects.update(call.principal, self.kind, self._get_name(call), call.body, call.if_match)
-        return ApiReply(render_object(one), etag=one.tag)
+        reply = ApiReply(render_object(one), etag=one.tag)
+        return await add_size_warning(reply, self.sizes, call.workspace, self.kind, one.alias)
 
     async def delete(self, call: ApiCall[None, None]) -> ApiReply:
         await self.objects.delete(call.principal, self.kind, self._get_name(call), call.if_match)
@@ -169,11 +173,18 @@ class ObjectRoutes:
         return call.path[kind_name(self.kind)]
 
 
+async def add_size_warning(reply: ApiReply, sizes: SizeCheck | None, workspace: str, kind: str, alias: str) -> ApiReply:
+    """The reply to a save, with a header if it makes a context larger than the budget of an agent."""
+    if sizes is not None:
+        reply.headers.update(await sizes.warn(workspace, kind, alias))
+    return reply
+
+
 def build_object_routes(kind: str, models: ObjectModels, services: ControlServices) -> tuple[RouteGroup, ...]:
     """The objects of a kind, their versions and their drafts."""
     path, versions = f"/{kind}/{{{kind_name(kind)}}}", services.versions(ObjectsOfKind(kind, services.objects))
     return (
-        ObjectRoutes(kind, models, services.objects),
+        ObjectRoutes(kind, models, services.objects, services.sizes),
         VersionRoutes(kind, path, models.view, versions),
         DraftRoutes(kind, models, services.drafts),
     )

@@ -125,6 +125,19 @@ class NoticeView(BaseModel):
     message: str
 
 
+class CollectorView(BaseModel):
+    """A collector that ran: what it looked at, and how much of it is in the request."""
+
+    name: str
+    category: str
+    considered: int
+    included: int
+    failure: str | None
+    total_available: int | None
+    truncated: bool
+    counts: dict[str, int]
+
+
 class ResolveResult(BaseModel):
     """The exact outgoing request, and why each part of it is there."""
 
@@ -136,6 +149,8 @@ class ResolveResult(BaseModel):
     tools: list[dict[str, Any]]
     selection: SelectionView
     sources: list[ContextSource]
+    focus: str | None
+    collectors: list[CollectorView]
     tokens: TokenUsage
     suggested_content: str | None
     warnings: list[NoticeView]

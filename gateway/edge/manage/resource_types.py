@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from gateway.domain.principal import Role
+from gateway.domain.resource import Mode
 from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.paging import ListQuery, Page, paginate
 from gateway.edge.manage.routes import ApiRoute
@@ -22,6 +23,8 @@ class ResourceTypeView(BaseModel):
     name: str
     description: str
     key: str | None = Field(description="Resources with the same type and key exclude each other.")
+    icon: str = Field(description="The name of an icon.")
+    recommended_mode: Mode = Field(description="What suits most resources of this type; a hint for editors.")
     data: dict[str, Any] = Field(description="JSON Schema of a resource's data.")
 
 
@@ -75,5 +78,7 @@ def _build_view(kind: ResourceType) -> ResourceTypeView:
         name=kind.name,
         description=kind.description,
         key=kind.conflict_key,
+        icon=kind.icon,
+        recommended_mode=kind.recommended_mode,
         data=kind.data.model_json_schema(),
     )

@@ -10,9 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from gateway.control.contexts import Contexts, copy_resources
 from gateway.control.object_bodies import format_resource_in_full
 from gateway.control.objects import Objects
+from gateway.control.sizes import SizeCheck
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty
 from gateway.edge.manage.links import LinkState, render_link_state
+from gateway.edge.manage.objects import add_size_warning
 from gateway.edge.manage.paging import Page, Paging, build_page, paginate
 from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute
 from gateway.errors import NotFound
@@ -76,6 +78,7 @@ class ResourceRoutes:
     objects: Objects
     contexts: Contexts
     link_cache: LinkCache | None = None
+    sizes: SizeCheck | None = None
 
     def list_routes(self) -> Iterator[ApiRoute]:
         route = partial(ApiRoute, role=Role.EDITOR, tag="resources")
@@ -138,12 +141,14 @@ class ResourceRoutes:
     async def add(self, call: ApiCall[None, Any]) -> ApiReply:
         context, id = await self.contexts.add(call.principal, call.path["context"], call.body, call.if_match)
         location = f"/contexts/{context.alias}/resources/{id}"
-        return reply_created(location, self._render(context.alias, id, copy_resources(context)[id]), context.tag)
+        reply = reply_created(location, self._render(context.alias, id, copy_resources(context)[id]), context.tag)
+        return await add_size_warning(reply, self.sizes, call.workspace, "contexts", context.alias)
 
     async def replace(self, call: ApiCall[None, Any]) -> ApiReply:
         where = call.path["context"], call.path["resource"]
         context = await self.contexts.replace(call.principal, where, call.body, call.if_match)
-        return ApiReply(self._render(context.alias, where[1], copy_resources(context)[where[1]]), etag=context.tag)
+        reply = ApiReply(self._render(context.alias, where[1], copy_resources(context)[where[1]]), etag=context.tag)
+        return await add_size_warning(reply, self.sizes, call.workspace, "contexts", context.alias)
 
     async def remove(self, call: ApiCall[None, None]) -> ApiReply:
         where = call.path["context"], call.path["resource"]

@@ -7,6 +7,7 @@ from types import FunctionType
 
 import pytest
 
+from gateway.domain.hints import ContextHints
 from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.principal import Principal
 from gateway.domain.scope import ContextRequest
@@ -53,7 +54,7 @@ async def test_nothing_of_a_user_a_session_or_a_client_is_kept_in_what_callers_s
                 exclude=frozenset({"SECRET"}),
                 vars={"SECRET": "SECRET"},
                 refs={"SECRET": "SECRET"},
-                hints={"SECRET": "SECRET"},
+                hints=ContextHints(include=frozenset({"SECRET"})),
             )
             await build(builder, snapshot, asked, who, PLAIN_TOOLS, "mSECRET", "SECRET")
     partition = snapshot.partitions["default"]

@@ -10,6 +10,7 @@ from msgspec import Raw
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
 from gateway.builder.result_expansion import ResultExpansion
 from gateway.collectors.contexts import build_merge
+from gateway.collectors.registry import CollectorRegistry
 from gateway.collectors.semantic import SemanticCollector
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.candidate import Candidate, Level
@@ -71,9 +72,9 @@ def make_expansion(
         Selection(catalogue=tuple(left[:2]), waiting=tuple(left[2:]), budget=1000),
         searchable=tuple(one.id for one in found),
     )
-    collector = SemanticCollector(EverySearcher())
+    collectors = CollectorRegistry((SemanticCollector(EverySearcher()),))
     threads = FairThreads("expansion", bounds)
-    builder = ContextBuilder(SlowCounter(), build_merge(load_registry()), b"s", 150, collector, threads=threads)
+    builder = ContextBuilder(SlowCounter(), build_merge(load_registry()), b"s", 150, collectors, threads=threads)
     snapshot = make_snapshot(*found)
     exchange = Exchange("x", WHO, snapshot)
     order = ContextOrder(exchange, build_scope(ContextRequest(), None, WHO, snapshot), "m", PLAIN_TOOLS, ())

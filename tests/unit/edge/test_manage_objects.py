@@ -30,7 +30,7 @@ async def test_what_is_created_can_be_read_by_alias_and_id(house: ManagedPolicie
 async def test_an_object_of_a_file_is_shown_in_full_and_cannot_be_changed(house: ManagedPolicies) -> None:
     profile = (await house.ask("GET", "/profiles/writing")).json
     assert (profile["source"], profile["file"], profile["id"]) == ("file", "all.yaml:9", "writing")
-    assert (profile["contexts"], profile["budget"]) == (["house"], {"total": 4000, "max": None})
+    assert (profile["contexts"], profile["budget"]) == (["house"], {"total": 4000, "max": None, "shares": None})
     for method, body in (("PUT", {}), ("DELETE", None)):
         refused = await house.ask(method, "/profiles/writing", body)
         assert (refused.status, "the file all.yaml:9" in refused.json["detail"]) == (409, True)
@@ -42,7 +42,7 @@ async def test_lists_are_sorted_paged_and_filtered(house: ManagedPolicies) -> No
     for alias, name in (("zoo", "Animals"), ("ant", "Zealous"), ("mid", None)):
         await house.made("agents", alias, **({"name": name} if name else {"description": "About ZOOs"}))
     every = (await house.ask("GET", "/agents")).json
-    assert ([one["alias"] for one in every["items"]], every["total"]) == (["ant", "mid", "zoo"], 3)
+    assert ([one["alias"] for one in every["items"]], every["total"]) == (["zoo", "mid", "ant"], 3)
     part = (await house.ask("GET", "/agents?skip=1&take=1")).json
     assert ([one["alias"] for one in part["items"]], part["total"]) == (["mid"], 3)
     assert (await house.ask("GET", "/agents?filter=zoo")).json["total"] == 2

@@ -178,7 +178,7 @@ async def test_an_injection_is_stored_once_from_its_second_use_on() -> None:
     assert written[1].shared is written[2].shared
     whole = [orjson.loads(one.details) for one in (await store.list_page("default", ANY, None, 10, True)).receipts]
     assert [list(one) for one in whole] == [
-        ["selection", "sources", "tokens", "warnings", "scope", "turns", "tools", "timings"],
+        ["selection", "sources", "collectors", "tokens", "warnings", "scope", "turns", "tools", "timings"],
     ] * 3
 
 

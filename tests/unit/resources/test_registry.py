@@ -80,7 +80,8 @@ def test_an_unknown_alias_gives_nothing():
 
 def test_pyproject_lists_exactly_the_built_ins():
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    listed = project["entry-points"][registry.GROUP]
+    points = project["entry-points"][registry.GROUP]
+    listed = {name: value for name, value in points.items() if name.startswith(registry.PREFIX)}
     assert listed == {f"resource-{kind.alias}": f"{kind.__module__}:{kind.__name__}" for kind in BUILT_IN}
 
 
@@ -91,3 +92,20 @@ def test_every_built_in_describes_its_data(kind):
     assert all(field["description"] for field in schema["properties"].values())
     assert kind.name
     assert kind.description
+
+
+class UndeclaredType(ResourceType):
+    """Says nothing about itself."""
+
+
+def test_a_plugin_that_declares_nothing_is_named_with_what_it_lacks() -> None:
+    point = EntryPoint("resource-undeclared", f"{__name__}:UndeclaredType", "gateway.plugins")
+    with pytest.raises(ValueError, match=r"'resource-undeclared' .* does not declare alias, name, description, data"):
+        registry._load_plugin(point)
+
+
+def test_every_type_has_an_icon_and_a_recommended_mode() -> None:
+    kinds = [kind for alias in load_registry().list_aliases() if (kind := load_registry().get(alias))]
+    assert all(kind.icon for kind in kinds)
+    modes = {kind.alias: kind.recommended_mode for kind in kinds}
+    assert (modes["brand-voice"], modes["document"]) == ("always", "on_demand")

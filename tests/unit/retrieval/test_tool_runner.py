@@ -18,7 +18,9 @@ from gateway.injection.tools import make_own_tools
 from gateway.resources.registry import load_registry
 from gateway.retrieval.tool_runner import PAGE, ToolRunner, count_shared_words, select_passages
 from gateway.scopes.scope import build_scope, resolve_assignments
-from gateway.selection.select import Pricing, SelectionTerms, propose, select
+from gateway.selection.collected import select
+from gateway.selection.pricing import Pricing
+from gateway.selection.select import SelectionTerms, propose
 
 LONG = "Rule é. " * 2500  # 20,000 characters
 PARAGRAPHS = "\n\n".join(f"Paragraph {number} about nothing. " + "x" * 400 for number in range(40))

@@ -25,13 +25,26 @@ def refused(*headers: tuple[str, str], context: Any = None) -> InvalidRequest:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    "name", ["session", "agent", "profile", "prompt", "content", "task", "user", "language", "type"]
-)
+@pytest.mark.parametrize("name", ["session", "agent", "profile", "prompt", "content", "task", "user", "language"])
 def test_every_header_can_be_said_in_the_body_too_and_the_header_wins(name: str) -> None:
     assert getattr(asked((name, "header")), name) == "header"
     assert getattr(asked(context={name: "body"}), name) == "body"
     assert getattr(asked((name, "header"), context={name: "body"}), name) == "header"
+
+
+def test_a_request_has_one_of_four_types() -> None:
+    assert asked(("type", "assist")).type == "assist"
+    assert asked(context={"type": "chat"}).type == "chat"
+    assert asked(("type", "search"), context={"type": "chat"}).type == "search"
+    assert refused(("type", "poem")).param == "x-context-type"
+    assert refused(context={"type": "poem"}).param == "context.type"
+
+
+def test_hints_say_a_period_in_dates_or_moments_and_without_an_offset_in_utc() -> None:
+    period = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00"}
+    hints = asked(context={"hints": {"time_range": period}}).hints
+    assert (hints.since, hints.until) == (1767225600.0, 1767312000.0)
+    assert refused(context={"hints": {"time_range": {"start": "yesterday"}}}).param == "context.hints.time_range.start"
 
 
 def test_values_are_percent_decoded_once_as_utf_8() -> None:
@@ -130,7 +143,7 @@ def test_the_body_may_say_more_than_headers_can() -> None:
     assert found.selection == SelectionSettings("normal", Thresholds(top_n=3))
     assert found.refs == {"chapter": "12"}
     assert found.vars == {"who": "buyers", "count": "3", "ratio": "0.5", "formal": "true"}
-    assert (found.hints["prioritize_types"], found.hints["max_depth"]) == (["page"], 2)
+    assert (found.hints.prioritize_types, found.hints.max_depth) == (("page",), 2)
     assert found.items == (RequestItem("Draft", "Once upon"),)
 
 

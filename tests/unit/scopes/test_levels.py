@@ -9,13 +9,17 @@ from gateway.domain.scope import ContextRequest
 from gateway.domain.snapshot import Snapshot
 from gateway.scopes.scope import build_scope, resolve_assignments
 
-POLICIES = """
-contexts: {a: {}, b: {}, c: {}, d: {}, e: {}, house: {default: true}}
+RESOURCES = "{resources: {r: {type: text, data: {content: A text}}}}"
+CONTEXTS = ", ".join(f"{alias}: {RESOURCES}" for alias in "abcde")
+POLICIES = (
+    f"contexts: {{{CONTEXTS}, none: {{}}, house: {{default: true}}}}"
+    + """
 profiles: {writing: {contexts: [a]}}
 agents:
   editor: {profile: writing, contexts: [b, a]}
   helper: {}
   willing: {inject: true}
+  hollow: {contexts: [none]}
 prompts: {summary: {contexts: [c]}, bare: {}}
 content:
   site:
@@ -26,7 +30,8 @@ content:
       news: {contexts: [e, c], inherit: merge, children: {item: {inherit: merge}, own: {contexts: [b], inherit: merge}}}
   bare: {}
 """
-WITH_MANDATORY = POLICIES.replace("e: {}, house", "e: {}, legal: {mandatory: true}, house")
+)
+WITH_MANDATORY = POLICIES.replace("none: {}, house", "none: {}, legal: {mandatory: true}, house")
 
 
 @pytest.fixture
@@ -90,3 +95,9 @@ def test_a_mandatory_context_applies_to_every_request_besides_what_else_does(
 
 def test_a_default_that_is_mandatory_applies_once(policies: Callable[[str], Snapshot]) -> None:
     assert found(policies("contexts: {house: {default: true, mandatory: true}}")) == ["global::house"]
+
+
+def test_the_global_default_applies_where_nothing_yields_a_resource(snapshot: Snapshot) -> None:
+    scope = build_scope(ContextRequest(agent="hollow"), None, ANONYMOUS, snapshot)
+    found = [(str(one.level), one.context) for one in resolve_assignments(scope, snapshot)]
+    assert found == [("agent", "none"), ("global", "house")]

@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.candidate import Candidate, Level
+from gateway.domain.collector import Category, CollectorOutcome, Findings
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.search import Pick, SearchResult
 from gateway.domain.selection import Omission, PlacedResource, Selection
-from gateway.selection.select import Pricing, Proposal, SelectionTerms, fill_scope, propose, select
+from gateway.selection.collected import select
+from gateway.selection.pricing import Pricing
+from gateway.selection.select import Proposal, SelectionTerms, fill_scope, propose
 
 
-def word_cost(name: str, text: str) -> int:
+def word_cost(resource: Resource, text: str) -> int:
     return len(text.split())
 
 
@@ -57,8 +60,12 @@ def reasons(lefts: Sequence[Omission]) -> list[tuple[str, str | None]]:
     return [(left.candidate.resource.name, left.reason) for left in lefts]
 
 
+def search_outcome(found: SearchResult | None) -> CollectorOutcome:
+    return CollectorOutcome("semantic", Category.SEMANTIC, Findings(search=found))
+
+
 def after(before: Situation, found: SearchResult | None) -> Selection:
-    return select(before.proposal, before.terms, found)
+    return select(before.proposal, before.terms, [search_outcome(found)])
 
 
 def test_a_pick_is_placed_with_its_score_and_why_and_stays_in_the_catalogue() -> None:
@@ -171,15 +178,16 @@ def test_what_a_scope_places_is_truncated_once_however_many_questions_come() -> 
     before = situation(candidate("always", 500, Mode.ALWAYS, truncate="keep_start"), candidate("a"), budget=100)
     calls: list[str] = []
 
-    def counted(name: str, text: str) -> int:
-        calls.append(name)
+    def counted(resource: Resource, text: str) -> int:
+        calls.append(resource.name)
         return len(text.split())
 
     terms = SelectionTerms(100, True, Pricing(counted))
     fills = fill_scope(before.proposal, terms)
     spent = len(calls)
     for found in (picked("a"), picked(), None):
-        assert select(before.proposal, terms, found, fills) == select(before.proposal, before.terms, found)
+        outcomes = [search_outcome(found)]
+        assert select(before.proposal, terms, outcomes, fills) == select(before.proposal, before.terms, outcomes)
     assert spent > 5
     assert calls[spent:] in ([], ["a"])
 

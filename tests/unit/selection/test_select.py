@@ -12,10 +12,12 @@ from gateway.domain.candidate import Candidate, Level
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.selection import PlacedResource, Selection
-from gateway.selection.select import Pricing, SelectionTerms, choose_budget, propose, select
+from gateway.selection.collected import select
+from gateway.selection.pricing import Pricing
+from gateway.selection.select import SelectionTerms, choose_budget, propose
 
 
-def word_cost(name: str, text: str) -> int:
+def word_cost(resource: Resource, text: str) -> int:
     return len(text.split())
 
 
@@ -103,8 +105,10 @@ def test_required_and_mandatory_resources_are_never_degraded() -> None:
     selection = chosen(candidate("x", 20), *fixed, budget=50)
     assert names(selection.stable) == ["a", "b"]
     assert offered(selection) == [("x", "over_budget")]
-    (warning,) = selection.warnings
-    assert (warning.code, warning.category) == ("over_budget", "always")
+    overdrawn, left = selection.warnings
+    assert {(one.code, one.category) for one in selection.warnings} == {("over_budget", "always")}
+    assert overdrawn.message == "Required resources need 60 tokens, 10 more than the budget."
+    assert left.message == "Cut or left out of `always`: c/x, 20 tokens in full; 50 were available."
 
 
 def test_a_budget_that_suffices_warns_of_nothing() -> None:

@@ -9,12 +9,12 @@ from gateway.domain.candidate import Candidate, Level
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.selection import Omission, PlacedResource, Selection, StickySelection
 from gateway.domain.session import MAX_STICKY, StickyPick
-from gateway.selection.select import Pricing
+from gateway.selection.pricing import Pricing
 from gateway.selection.sticky import KEEP_MESSAGES, KEEP_SCORE, digest_texts, keep_picks
 
 DIGESTS = digest_texts((f"Question {number}" for number in range(40)), b"secret")
 PRICE = 10
-PRICING = Pricing(lambda name, text: PRICE)
+PRICING = Pricing(lambda resource, text: PRICE)
 ROOM = 1000
 
 

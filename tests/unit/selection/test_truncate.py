@@ -28,14 +28,39 @@ def test_the_end_is_kept_from_a_whole_word() -> None:
     assert truncate("alpha beta gamma delta", 3, words, "keep_end") == f"{MARK} gamma delta"
 
 
-def test_extraction_takes_the_first_sentences_of_all_paragraphs_before_the_second_ones() -> None:
-    assert (
-        truncate(TEXT, 11, words, "extractive") == f"One is first. {MARK}\n\nThree stands apart. {MARK}\n\nFive ends."
-    )
+CAPITALS = "\n\n".join(
+    f"Paragraph {n} begins here. The capital of country {n} is City{n}. It is old." for n in range(60)
+)
+
+
+def test_extraction_finds_what_answers_the_question() -> None:
+    found = truncate(CAPITALS, 30, words, "extractive", "What is the capital of country 37?")
+    assert "The capital of country 37 is City37." in found
+    assert found.endswith(MARK)
+    assert words(found) <= 30
+
+
+def test_extraction_keeps_the_order_of_the_text() -> None:
+    found = truncate(CAPITALS, 60, words, "extractive", "Countries 41 and 7?")
+    assert found.index("country 7 ") < found.index("country 41 ")
+
+
+def test_without_a_question_the_sentences_that_say_most_of_the_text_are_kept() -> None:
+    text = "Weather was fine. Pumps move water. Old pumps leak water. Nobody sang. Water pumps need oil. Tea was hot."
+    assert truncate(text, 10, words, "extractive") == f"Pumps move water. Old pumps leak water. {MARK}"
+
+
+def test_a_question_that_nothing_answers_changes_nothing() -> None:
+    assert truncate(CAPITALS, 30, words, "extractive", "xylophone") == truncate(CAPITALS, 30, words, "extractive")
+
+
+def test_texts_without_spaces_are_compared_by_pairs_of_characters() -> None:
+    text = "猫喜欢睡觉。\n狗喜欢跑步。\n北京是中国的首都。\n" * 3
+    assert "北京是中国的首都" in truncate(text, 20, len, "extractive", "中国的首都是哪里？")
 
 
 def test_extraction_says_where_paragraphs_are_missing() -> None:
-    assert truncate(TEXT, 6, words, "extractive") == f"One is first. {MARK}\n\n{MARK}"
+    assert truncate(TEXT, 6, words, "extractive", "Which one stands apart?") == f"Three stands apart. {MARK}\n\n{MARK}"
 
 
 def test_a_single_long_sentence_is_kept_from_its_start() -> None:

@@ -1,0 +1,211 @@
+"""The known collectors and who uses which. Built-ins and plugins share one entry-point group."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, NamedTuple, Protocol, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gateway.collector_settings import CollectorSection
+from gateway.domain.agent import CollectorSettings
+from gateway.domain.collector import Category, Collector, CollectorScope
+from gateway.domain.scope import Scope
+from gateway.domain.snapshot import Snapshot
+from gateway.errors import Fault, Faults
+from gateway.resources.registry import GROUP, PLUGIN_ERRORS
+from gateway.semantic.searcher import SemanticSearcher
+from gateway.validation import format_suggestion
+
+SEMANTIC = "semantic"  # the collector that searches among the resources of a scope
+PREFIX = "collector-"  # the group contains other extension points too
+# As in pyproject; a source tree that was never installed has no entry points of its own.
+BUILT_IN: Mapping[str, str] = {"collector-semantic": "gateway.collectors.semantic:SemanticCollector"}
+FACTS = ("name", "category", "priority", "degraded", "shared", "options")
+DEGRADED_WORDS = frozenset({"content", "graph", "links", "mcp", "models", "receipt", "semantic", "session", "store"})
+UNSET = CollectorSettings()
+
+
+class NoOptions(BaseModel):
+    """The options of a collector that has none; the base of those that have some."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorParts:
+    """What a collector may be made of; a part that is None is not configured."""
+
+    searcher: SemanticSearcher | None = None
+
+
+class CollectorPlugin(Collector, Protocol):
+    """What an entry point names: a class of collectors."""
+
+    @classmethod
+    def open(cls, parts: CollectorParts) -> Self | None:
+        """A collector of this class; None if what it needs is not configured."""
+        ...
+
+
+class OptionFault(NamedTuple):
+    """Where the configuration of a collector is wrong, and how."""
+
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedCollector:
+    """A collector that has something to do for a scope."""
+
+    collector: Collector
+    options: Any
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeCollectors:
+    """The collectors of a scope, by priority."""
+
+    applied: tuple[AppliedCollector, ...] = ()
+    shared: bool = True  # all of them find the same for everyone
+    key: Hashable = ()  # tells apart scopes whose shared collectors are set differently
+
+    @property
+    def categories(self) -> frozenset[Category]:
+        return frozenset(one.collector.category for one in self.applied)
+
+    @property
+    def searches(self) -> bool:
+        """Whether resources of the scope are searched."""
+        return any(one.collector.name == SEMANTIC for one in self.applied)
+
+    def drop_shared(self) -> "ScopeCollectors":
+        """Without those that only look for resources of the scope: there are none."""
+        return make_scope_collectors([one for one in self.applied if not one.collector.shared])
+
+
+NO_COLLECTORS = ScopeCollectors()
+
+
+def make_scope_collectors(applied: Sequence[AppliedCollector]) -> ScopeCollectors:
+    if not applied:
+        return NO_COLLECTORS
+    key = tuple((one.collector.name, repr(one.options)) for one in applied)
+    return ScopeCollectors(tuple(applied), all(one.collector.shared for one in applied), key)
+
+
+Levels = Mapping[str, CollectorSettings]  # by the collector's name
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorRegistry:
+    """Every collector that is configured, and what the configuration says about it."""
+
+    collectors: tuple[Collector, ...] = ()
+    configured: Levels = field(default_factory=dict)
+    workspaces: Mapping[str, Levels] = field(default_factory=dict)
+
+    def choose(self, workspace: str, scope: Scope, snapshot: Snapshot, contexts: Iterable[str] = ()) -> ScopeCollectors:
+        """The collectors that have something to do for a scope to which these contexts apply."""
+        if not (self.collectors and scope.request.inject):
+            return NO_COLLECTORS
+        traits = [snapshot.get_traits(alias) for alias in dict.fromkeys(contexts)]
+        modes = frozenset(mode for one in traits for mode in one.modes)
+        types = frozenset(kind for one in traits for kind in one.types)
+        applied = []
+        for collector in self.collectors:
+            settings = self.resolve(collector.name, workspace, scope)
+            # Whoever does not take part gets what is mandatory, and nothing that others find.
+            if settings.enabled is False or not (scope.takes_part or collector.shared):
+                continue
+            options = collector.options(**settings.options)
+            if collector.applies(CollectorScope(workspace, scope, snapshot, modes, types, options)):
+                priority = collector.priority if settings.priority is None else settings.priority
+                applied.append(AppliedCollector(collector, options, priority))
+        return make_scope_collectors(sorted(applied, key=lambda one: one.priority))  # stable
+
+    def resolve(self, name: str, workspace: str, scope: Scope) -> CollectorSettings:
+        """What agent, workspace and configuration say about a collector, the narrowest first."""
+        own = scope.agent.collectors.get(name, UNSET) if scope.agent is not None else UNSET
+        here = self.workspaces.get(workspace, {}).get(name, UNSET)
+        return own.override(here).override(self.configured.get(name, UNSET))
+
+
+def load_collector_classes() -> dict[str, type[CollectorPlugin]]:
+    """The classes of the built-ins, then of plugins by name; raises ValueError for one that cannot be used."""
+    points = {name: EntryPoint(name, value, GROUP) for name, value in BUILT_IN.items()}
+    plugins = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    points |= {one.name: one for one in plugins if one.name.startswith(PREFIX) and one.name not in BUILT_IN}
+    classes: dict[str, type[CollectorPlugin]] = {}
+    for point in points.values():
+        found = load_collector_class(point)
+        if found.name in classes:
+            raise ValueError(f"two collectors have the name {found.name!r}; the second is {point.value}")
+        classes[found.name] = found
+    return classes
+
+
+def load_collectors(configured: Mapping[str, CollectorSection]) -> dict[str, type[CollectorPlugin]]:
+    """The classes of collectors by name; raises Faults if one cannot be used or is configured wrongly."""
+    try:
+        classes = load_collector_classes()
+    except ValueError as error:
+        raise Faults([Fault("config", 1, "collectors", str(error))]) from error
+    wrong = [Fault("config", 1, path, message) for path, message in find_option_faults(classes, configured)]
+    if wrong:
+        raise Faults(wrong)
+    return classes
+
+
+def load_collector_class(point: EntryPoint) -> type[CollectorPlugin]:
+    where = f"plugin {point.name!r} ({point.value})"
+    try:
+        found: Any = point.load()
+    except PLUGIN_ERRORS as error:
+        raise ValueError(f"{where} cannot be loaded: {error}") from error
+    missing = [name for name in (*FACTS, "open", "applies", "collect") if not hasattr(found, name)]
+    if not isinstance(found, type) or missing:
+        lacks = f", it lacks {', '.join(missing)}" if missing else ""
+        raise ValueError(f"{where} is not a collector{lacks}")
+    plugin: type[CollectorPlugin] = found
+    if not isinstance(plugin.category, Category) or plugin.degraded not in DEGRADED_WORDS:
+        raise ValueError(f"{where} needs a `category` and one of {', '.join(sorted(DEGRADED_WORDS))} as `degraded`")
+    return plugin
+
+
+def open_collectors(
+    classes: Iterable[type[CollectorPlugin]], parts: CollectorParts, configured: Mapping[str, CollectorSection]
+) -> CollectorRegistry:
+    """The collectors whose parts are there."""
+    opened = (one.open(parts) for one in classes)
+    workspaces: dict[str, dict[str, CollectorSettings]] = {}
+    for name, section in configured.items():
+        for workspace, own in section.workspaces.items():
+            workspaces.setdefault(workspace, {})[name] = own.to_settings()
+    everywhere = {name: section.to_settings() for name, section in configured.items()}
+    return CollectorRegistry(tuple(one for one in opened if one is not None), everywhere, workspaces)
+
+
+def get_option_models(classes: Mapping[str, type[CollectorPlugin]]) -> dict[str, type[BaseModel]]:
+    """What the options of each collector are checked against."""
+    return {name: one.options for name, one in classes.items()}
+
+
+def find_option_faults(
+    classes: Mapping[str, type[CollectorPlugin]], configured: Mapping[str, CollectorSection]
+) -> Iterator[OptionFault]:
+    """What is wrong with the configured options."""
+    for name, section in configured.items():
+        if name not in classes:
+            yield OptionFault(f"collectors.{name}", f"no collector has this name{format_suggestion(name, classes)}")
+            continue
+        levels = {f"collectors.{name}": section.to_settings()}
+        levels |= {f"collectors.{name}.workspaces.{one}": own.to_settings() for one, own in section.workspaces.items()}
+        for path, settings in levels.items():
+            try:
+                classes[name].options.model_validate(settings.options)
+            except ValidationError as error:
+                for detail in error.errors(include_url=False, include_input=False):
+                    yield OptionFault(".".join([path, *map(str, detail["loc"])]), detail["msg"])

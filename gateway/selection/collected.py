@@ -1,0 +1,190 @@
+"""What collectors found competes for what a scope leaves of its budget, category by category."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from gateway.domain.candidate import Candidate
+from gateway.domain.collector import Category, CollectorOutcome, CollectorReport, FoundItem
+from gateway.domain.selection import CategoryCost, Notice, Omission, PlacedResource, SectionNote, Selection
+from gateway.selection.allotment import VOLATILE_ORDER
+from gateway.selection.fill import CategoryFill, Cut, fill
+from gateway.selection.found import make_found_candidate
+from gateway.selection.picks import NO_PICKS, RankedPicks, rank_picks
+from gateway.selection.pricing import BlockPrices, Pricing
+from gateway.selection.rank import Ranker
+from gateway.selection.select import Proposal, ScopeFills, SelectionTerms, fill_scope, select_stable
+from gateway.selection.tool_rules import is_tool, list_waiting
+from gateway.selection.truncate import truncate
+
+NOTHING_RELEVANT = "_No relevant content found._"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedFills:
+    """What the volatile categories got."""
+
+    placed: tuple[PlacedResource, ...] = ()
+    dropped: tuple[Omission, ...] = ()
+    costs: tuple[CategoryCost, ...] = ()
+    notes: tuple[SectionNote, ...] = ()
+    warnings: tuple[Notice, ...] = ()
+
+    @property
+    def texts(self) -> tuple[PlacedResource, ...]:
+        return tuple(one for one in self.placed if not is_tool(one.candidate))
+
+    @property
+    def tools(self) -> tuple[PlacedResource, ...]:
+        return tuple(one for one in self.placed if is_tool(one.candidate))
+
+
+def select(
+    proposal: Proposal,
+    terms: SelectionTerms,
+    outcomes: Sequence[CollectorOutcome] = (),
+    fills: ScopeFills | None = None,
+    ranker: Ranker | None = None,
+    cut: Cut = truncate,
+) -> Selection:
+    """Always resources first, then what the caller named, then what collectors found; the rest is offered.
+
+    Semantic resources stay in the catalogue whether they are picked or not, so that it is the same from turn to turn.
+    """
+    fills = fills if fills is not None else fill_scope(proposal, terms)
+    selection = select_stable(proposal, terms, fills)
+    if not outcomes:
+        return finish_block(selection, (), terms.pricing.prices)
+    found = next((one.findings.search for one in outcomes if one.findings.search is not None), None)
+    picks = NO_PICKS
+    if found is not None:
+        part = fills.allotment.measure_part(fills.carry)
+        taken = frozenset(one.candidate.resource.id for one in fills.tools.placed)
+        picks = rank_picks(proposal.candidates, found, part, taken, callable_=terms.offers)
+    filled = fill_collected(fills, terms.pricing, outcomes, picks, ranker or Ranker(), cut)
+    placed = frozenset(one.candidate.resource.id for one in filled.placed)
+    left = {one.candidate.resource.id: one.reason for one in filled.dropped}
+    offered = fills.offered
+    gone = [
+        one for one in filled.dropped if not (one.candidate.resource.id in picks.searchable or is_tool(one.candidate))
+    ]
+    kept = (one for one in offered.dropped if one.candidate.resource.id not in placed)
+    tools = (*fills.tools.placed, *(replace(one, category=Category.TOOLS) for one in filled.tools))
+    waiting = list_waiting(fills.callable, tools) if fills.callable else ()
+    chosen = replace(
+        selection,
+        volatile=(*selection.volatile, *filled.texts),
+        tools=tools,
+        waiting=tuple(picks.explain(one, placed, left) for one in waiting),
+        catalogue=tuple(picks.explain(one, placed, left) for one in offered.catalogue),
+        dropped=(*(picks.explain(one, placed, left) for one in kept), *fills.tools.left, *gone),
+        warnings=(*selection.warnings, *filled.warnings),
+        degraded=selection.degraded | picks.degraded | find_degraded(outcomes),
+        collectors=tuple(make_report(one, filled.placed) for one in outcomes),
+        costs=(*selection.costs, *filled.costs),
+    )
+    return finish_block(chosen, filled.notes, terms.pricing.prices)
+
+
+def fill_collected(
+    fills: ScopeFills,
+    pricing: Pricing,
+    outcomes: Sequence[CollectorOutcome],
+    picks: RankedPicks,
+    ranker: Ranker,
+    cut: Cut,
+) -> CollectedFills:
+    """The volatile categories in their order; each passes on what it does not need."""
+    allotment, carry, prices = fills.allotment, fills.carry, pricing.prices
+    once = pricing.forget()  # items of one request: nothing of them is kept
+    result = CollectedFills()
+    seen: set[str] = set()
+    for category in VOLATILE_ORDER:
+        mine = [one for one in outcomes if one.category is category]
+        ranked = ranker.rank(list(_list_new(mine, seen)))
+        room = allotment.measure_room(category, carry)
+        heading = prices.section(category) if ranked.candidates else 0
+        searched = category is Category.SEMANTIC
+        sure = fill(picks.sure if searched else (), room, category, pricing, cut)
+        items = fill(ranked.candidates, _deduct(room, heading, sure), category, once, cut)
+        likely = fill(picks.likely if searched else (), _deduct(room, heading, sure, items), category, pricing, cut)
+        overhead = heading if items.placed else 0
+        spent = sure.spent + items.spent + likely.spent + overhead
+        finished = sure.exhausted and items.exhausted and likely.exhausted and not (searched and picks.reasons)
+        carry = allotment.pass_on(category, carry, spent, finished)
+        result = CollectedFills(
+            (*result.placed, *sure.placed, *likely.placed, *items.placed),
+            (*result.dropped, *sure.left, *likely.left, *_list_unplaced(items), *ranked.excluded),
+            (*result.costs, *((CategoryCost(category, overhead),) if overhead else ())),
+            (*result.notes, *_list_notes(mine, category, items.placed)),
+            (*result.warnings, *sure.warnings, *items.warnings, *likely.warnings),
+        )
+    return result
+
+
+def _deduct(room: int, heading: int, *before: CategoryFill) -> int:
+    """What is left for those who come after some others; nothing if one of these is not finished."""
+    if not all(one.exhausted for one in before):
+        return 0
+    return max(0, room - heading - sum(one.spent for one in before))
+
+
+def _list_new(outcomes: Sequence[CollectorOutcome], seen: set[str]) -> Iterator[Candidate]:
+    """Each item once: what a category before has found, or a collector before, is not repeated."""
+    for outcome in outcomes:
+        for item in outcome.findings.items:
+            if item.id not in seen:
+                seen.add(item.id)
+                yield make_found_candidate(item, outcome.name)
+
+
+def _list_unplaced(items: CategoryFill) -> Iterator[Omission]:
+    """What was cut is placed: it is not dropped too."""
+    ids = {one.candidate.resource.id for one in items.placed}
+    return (one for one in items.left if one.candidate.resource.id not in ids)
+
+
+def _list_notes(
+    outcomes: Sequence[CollectorOutcome], category: Category, placed: Sequence[PlacedResource]
+) -> Iterator[SectionNote]:
+    """A section in which nothing was found says so; a collector that only searches resources has no section."""
+    asked = [one for one in outcomes if one.findings.search is None and one.failure is None]
+    if asked and not placed:
+        yield SectionNote(category, next((one.findings.note for one in asked if one.findings.note), NOTHING_RELEVANT))
+
+
+def finish_block(selection: Selection, notes: Sequence[SectionNote], prices: BlockPrices) -> Selection:
+    """The selection with the markers of its volatile block, and with notes as far as anything is left for them."""
+    resources = any(not isinstance(one.candidate.resource.data, FoundItem) for one in selection.volatile)
+    remaining = selection.budget - sum(selection.tokens.values())
+    remaining -= prices.frame(resources=resources, anything=bool(selection.volatile or notes))
+    costs, kept = list(selection.costs), []
+    for note in notes:
+        cost = prices.section(note.category) + prices.note(note.text)
+        if cost <= remaining:
+            kept.append(note)
+            costs.append(CategoryCost(note.category, cost))
+            remaining -= cost
+    frame = prices.frame(resources=resources, anything=bool(selection.volatile or kept))
+    costs += [CategoryCost(Category.FRAME, frame)] if frame else []
+    return replace(selection, costs=tuple(costs), notes=tuple(kept))
+
+
+def find_degraded(outcomes: Sequence[CollectorOutcome]) -> frozenset[str]:
+    return frozenset(one.findings.degraded for one in outcomes if one.findings.degraded is not None)
+
+
+def make_report(outcome: CollectorOutcome, placed: Sequence[PlacedResource]) -> CollectorReport:
+    """What is told about a collector."""
+    findings = outcome.findings
+    names = {outcome.name, *(["expansion"] if findings.search is not None else [])}
+    return CollectorReport(
+        outcome.name,
+        outcome.category,
+        findings.considered,
+        sum(one.candidate.via in names for one in placed if one.category is outcome.category),
+        outcome.failure,
+        findings.total_available,
+        findings.truncated,
+        findings.note,
+        findings.counts,
+    )

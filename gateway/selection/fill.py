@@ -1,0 +1,96 @@
+"""One category takes what fits: a strict prefix by rank."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gateway.domain.candidate import Candidate
+from gateway.domain.collector import Category
+from gateway.domain.selection import Notice, Omission, PlacedResource
+from gateway.selection.pricing import Pricing
+from gateway.selection.truncate import truncate
+
+WORTH_CUTTING = 50  # tokens that must remain for a truncated text to be of use
+
+Cut = Callable[[str, int, Callable[[str], int], str], str]  # text, limit, count, strategy → what fits
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryFill:
+    """What one category got for its tokens."""
+
+    placed: tuple[PlacedResource, ...]
+    left: tuple[Omission, ...]
+    spent: int
+    warnings: tuple[Notice, ...] = ()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether it has nothing left to place."""
+        return not self.left
+
+
+NOTHING_FILLED = CategoryFill((), (), 0)
+
+
+def fill(
+    candidates: Sequence[Candidate], room: int, category: Category, pricing: Pricing, cut: Cut = truncate
+) -> CategoryFill:
+    """A strict prefix by rank: after the first resource that does not fit completely, nothing more is placed.
+
+    Required and mandatory resources are paid first and never left out, so that they can only overdraw the budget.
+    """
+    if not candidates:
+        return NOTHING_FILLED
+    priced = [(candidate, pricing.price(candidate)) for candidate in candidates]
+    owed = sum(tokens for candidate, tokens in priced if is_fixed(candidate))
+    remaining = room - owed
+    placed: list[PlacedResource] = []
+    left: list[Omission] = []
+    for candidate, tokens in priced:
+        text = candidate.resource.text or ""
+        if is_fixed(candidate):
+            placed.append(PlacedResource(candidate, text, tokens, category=category))
+        elif not left and tokens <= remaining:
+            placed.append(PlacedResource(candidate, text, tokens, category=category))
+            remaining -= tokens
+        else:
+            part = None if left else truncate_candidate(candidate, remaining, category, pricing, cut)
+            if part is not None:
+                placed.append(part)
+                remaining -= part.tokens
+            left.append(Omission(candidate, "over_budget"))
+    warnings = [warn_overdrawn(category, owed, room)] if owed > room else []
+    if left:
+        tokens = sum(pricing.price(one.candidate) for one in left)
+        warnings.append(warn_left(category, left, tokens, room))
+    return CategoryFill(tuple(placed), tuple(left), room - remaining, tuple(warnings))
+
+
+def is_fixed(candidate: Candidate) -> bool:
+    return candidate.resource.required or candidate.mandatory
+
+
+def truncate_candidate(
+    candidate: Candidate, remaining: int, category: Category, pricing: Pricing, cut: Cut
+) -> PlacedResource | None:
+    """The part of a resource that fits, if enough room is left to be worth it."""
+    resource = candidate.resource
+    if remaining < WORTH_CUTTING or resource.truncate == "none":
+        return None
+    text = cut(resource.text or "", remaining, lambda part: pricing.cost(resource, part), resource.truncate)
+    if not text:
+        return None
+    return PlacedResource(candidate, text, pricing.cost(resource, text), truncated=True, category=category)
+
+
+def warn_overdrawn(category: Category, owed: int, room: int) -> Notice:
+    message = f"Required resources need {owed} tokens, {owed - room} more than the budget."
+    return Notice("over_budget", category, message)
+
+
+def warn_left(category: Category, left: Sequence[Omission], tokens: int, room: int) -> Notice:
+    """That something did not fit, whether it was cut or left out."""
+    first = left[0].candidate.resource.id
+    which = f"{first} and {len(left) - 1} more" if len(left) > 1 else first
+    message = f"Cut or left out of `{category}`: {which}, {tokens} tokens in full; {room} were available."
+    return Notice("over_budget", category, message)

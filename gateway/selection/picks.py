@@ -1,0 +1,84 @@
+"""What a search found among the resources of a scope, placed within its room or omitted with a reason and a score."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gateway.domain.candidate import Candidate
+from gateway.domain.resource import Mode
+from gateway.domain.search import SearchResult
+from gateway.domain.selection import Omission
+from gateway.selection.tool_rules import add_brought, is_tool
+
+NOTHING_FOUND = SearchResult()
+
+
+def is_searchable(candidate: Candidate) -> bool:
+    return candidate.resource.mode is Mode.SEMANTIC and not candidate.named
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPicks:
+    """The picks that compete for the budget, and what is known about the other searchable resources."""
+
+    sure: tuple[Candidate, ...] = ()  # placed before anything else of their category
+    likely: tuple[Candidate, ...] = ()  # placed after it, since how many of them come in depends on the room
+    searchable: frozenset[str] = frozenset()
+    reasons: Mapping[str, str | None] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
+    found: SearchResult = NOTHING_FOUND
+
+    @property
+    def degraded(self) -> frozenset[str]:
+        return frozenset({"semantic"} if self.found.reason in ("late", "unavailable") else ())
+
+    def explain(self, omission: Omission, placed: frozenset[str], left: Mapping[str, str | None]) -> Omission:
+        """The omission with its score, and the reason why it was not picked."""
+        identity = omission.candidate.resource.id
+        if identity not in self.searchable or identity in placed:
+            return omission
+        found = self.found
+        missed = "late" if found.reason == "late" or identity in found.pending else "below_threshold"
+        searched = found.reason in (None, "late")
+        reason = left.get(identity) or self.reasons.get(identity) or omission.reason or (missed if searched else None)
+        score = self.scores.get(identity)
+        candidate = omission.candidate if score is None else replace(omission.candidate, score=score)
+        return Omission(candidate, reason)
+
+
+NO_PICKS = RankedPicks()
+
+
+def rank_picks(
+    candidates: Sequence[Candidate],
+    found: SearchResult,
+    share: float,
+    taken: frozenset[str] = frozenset(),
+    *,
+    callable_: bool = True,
+) -> RankedPicks:
+    """The picks in the order in which they are placed, where `share` of the budget is left for what depends on it.
+
+    The scarcer the room, the fewer come in: a good one whole says more than several cut short. What is `taken` is there
+    anyway; tools come with those that they bring, if any can be registered (`callable_`).
+    """
+    searchable = {one.resource.id: one for one in candidates if is_searchable(one)}
+    sure: list[Candidate] = []
+    likely: list[Candidate] = []
+    reasons: dict[str, str | None] = {}
+    for pick in found.picks:
+        candidate = searchable.get(pick.resource)
+        if candidate is None or pick.resource in taken or (is_tool(candidate) and not callable_):
+            continue
+        fixed = candidate.resource.required or candidate.mandatory
+        if pick.needs and pick.needs >= share and not fixed:
+            reasons[pick.resource] = "over_budget"
+        else:
+            group = likely if pick.needs and not fixed else sure
+            group.append(replace(candidate, score=pick.score, via=pick.via, why=pick.why))
+    if any(map(is_tool, (*sure, *likely))):
+        sure = add_brought(sure, [one for one in candidates if one.resource.id not in taken])
+        taken |= {one.resource.id for one in sure}
+        free = [one for one in candidates if one.resource.id not in taken]
+        likely = add_brought([one for one in likely if one.resource.id not in taken], free)
+    scores = {**dict(found.scores), **{pick.resource: pick.score for pick in found.picks}}
+    return RankedPicks(tuple(sure), tuple(likely), frozenset(searchable), reasons, scores, found)

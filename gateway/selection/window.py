@@ -1,0 +1,78 @@
+"""How much fits into a model's context window beside what the client sends and wants to get back."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from gateway.domain.chat import ChatRequest
+from gateway.domain.scope import Scope
+
+# Tokens of models by how their names begin; the configuration may say otherwise. Other models have no bound.
+WINDOWS: Mapping[str, int] = MappingProxyType(
+    {
+        "gpt-3.5-turbo": 16_385,
+        "gpt-4": 8_192,
+        "gpt-4-32k": 32_768,
+        "gpt-4-turbo": 128_000,
+        "gpt-4o": 128_000,
+        "gpt-4.1": 1_047_576,
+        "gpt-5": 400_000,
+        "o1": 200_000,
+        "o3": 200_000,
+        "o4": 200_000,
+        "claude": 200_000,
+        "gemini": 1_048_576,
+        "llama-3.1": 128_000,
+        "llama-3.2": 128_000,
+        "llama-3.3": 128_000,
+        "mistral-large": 128_000,
+    }
+)
+STEP = 256  # tokens: budgets that differ by less share what is cached
+OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens")
+REMEMBERED = 1024  # names of models
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTable:
+    """Windows by model; a name that ends in `*` stands for all that begin so, and the longest that fits wins."""
+
+    configured: Mapping[str, int] = field(default_factory=dict)
+    _known: dict[str, int | None] = field(default_factory=dict)
+
+    def find(self, model: str) -> int | None:
+        """The window of a model in tokens; None if it is not known."""
+        name = model.rsplit("/", 1)[-1].lower()[:100]
+        if name not in self._known:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            self._known[name] = self._look_up(name)
+        return self._known[name]
+
+    def _look_up(self, name: str) -> int | None:
+        if name in self.configured:
+            return self.configured[name]
+        own = {key[:-1]: size for key, size in self.configured.items() if key.endswith("*")}
+        for table in (own, WINDOWS):
+            prefixes = [prefix for prefix in table if name.startswith(prefix)]
+            if prefixes:
+                return table[max(prefixes, key=len)]
+        return None
+
+
+def fit_window(request: ChatRequest, scope: Scope, window: int, budget: int, count: Callable[[str], int]) -> int:
+    """The budget, or less if the window has no room for all of it."""
+    output = read_output_limit(request, scope)
+    if len(request.raw) + output + budget <= window:
+        return budget  # a token has at least one byte
+    room = window - output - count(request.raw.decode("utf-8", "replace"))
+    return budget if room >= budget else max(0, room // STEP * STEP)
+
+
+def read_output_limit(request: ChatRequest, scope: Scope) -> int:
+    """The tokens that the answer may take, by the request or what is sent where it says nothing."""
+    for name in OUTPUT_FIELDS:
+        value = request.get(name)
+        if type(value) is int and value > 0:
+            return value
+    return next((one.max_tokens for one in scope.model_defaults if one.max_tokens is not None), 0)

@@ -1,0 +1,112 @@
+"""Sections of the configuration: what the others are made of, the budget, and what requests may bring."""
+
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+OptionalText = Annotated[str | None, BeforeValidator(lambda value: None if value == "" else value)]
+
+
+# Unknown keys are errors, values never change.
+STRICT = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Subsection(BaseModel):
+    """A section within another, or in a list."""
+
+    model_config = STRICT
+
+
+Tokens = Annotated[int, Field(ge=0)]
+
+
+class ShareTable(Subsection):
+    """Tokens that are reserved for a category; absent: what the next broader setting says."""
+
+    always: Tokens | None = None
+    named: Tokens | None = None
+    tools: Tokens | None = None
+    catalogue: Tokens | None = None
+    focus: Tokens | None = None
+    semantic: Tokens | None = None
+    relations: Tokens | None = None
+    activity: Tokens | None = None
+    knowledge: Tokens | None = None
+
+    def to_shares(self) -> dict[str, int]:
+        return self.model_dump(exclude_none=True)
+
+
+RequestType = Literal["assist", "chat", "search", "automate"]
+WHOLE = 4000  # tokens that these shares are parts of; another default budget scales them
+SHARES = ShareTable(
+    always=1600,
+    named=400,
+    tools=500,
+    catalogue=500,
+    focus=1500,
+    semantic=1200,
+    relations=800,
+    activity=300,
+    knowledge=800,
+)
+TYPE_SHARES: dict[RequestType, ShareTable] = {
+    "assist": ShareTable(focus=2500, semantic=400, relations=300, activity=50),
+    "chat": ShareTable(focus=400, semantic=2500, relations=500, activity=500),
+    "search": ShareTable(focus=200, semantic=3000, relations=400, activity=100),
+    "automate": ShareTable(focus=1500, semantic=600, relations=1200, activity=50),
+}
+
+
+class RankingSettings(Subsection):
+    """What counts how much in the order of what collectors find."""
+
+    semantic: float = Field(0.35, ge=0, le=1)
+    structural: float = Field(0.25, ge=0, le=1)
+    recency: float = Field(0.15, ge=0, le=1)
+    type: float = Field(0.15, ge=0, le=1)
+    affinity: float = Field(0.10, ge=0, le=1)
+
+
+class PassthroughSettings(Subsection):
+    """A further path to pass through."""
+
+    path: str
+    upstream: str | None = None  # absent: the one that serves the model in the body
+    keys: list[str] | None = None  # names of the keys that may use it; absent: all
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_path(cls, given: object) -> object:
+        return {"path": given} if isinstance(given, str) else given
+
+
+class CorsSettings(Subsection):
+    origins: list[str] = []  # such as https://app.example.com
+
+    @field_validator("origins")
+    @classmethod
+    def _check_origins(cls, value: list[str]) -> list[str]:
+        for origin in value:
+            parts = urlsplit(origin)
+            if parts.scheme not in ("http", "https") or f"{parts.scheme}://{parts.netloc}" != origin or "*" in origin:
+                raise ValueError("each origin must have the form https://app.example.com, without a path or a star")
+        return value
+
+
+class BackgroundRuleSettings(Subsection):
+    """What tells a request of an interface's background work: one of `prefix`, `contains` and `header`."""
+
+    prefix: OptionalText = None  # that the last user text begins with
+    contains: OptionalText = None
+    header: OptionalText = None
+    value: OptionalText = None  # of that header; absent: any
+
+    @model_validator(mode="after")
+    def _check_one(self) -> "BackgroundRuleSettings":
+        if sum(one is not None for one in (self.prefix, self.contains, self.header)) != 1:
+            raise ValueError("a rule needs exactly one of prefix, contains and header")
+        if self.value is not None and self.header is None:
+            raise ValueError("value belongs to header")
+        return self
