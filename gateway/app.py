@@ -8,7 +8,7 @@ import logging
 import secrets
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,39 +16,50 @@ from typing import TYPE_CHECKING, Any
 from gateway.background import BackgroundJobs
 from gateway.builder.factory import make_context_builder
 from gateway.collectors.contexts import build_merge
+from gateway.collectors.nodes import render_content
 from gateway.collectors.registry import CollectorParts, get_option_models, load_collectors, open_collectors
+from gateway.content.activity import ActivityLog
+from gateway.content.indexing import index_periodically
+from gateway.content.library import NodeLibrary
+from gateway.content.reader import WorkspaceContent
 from gateway.control.key_history import CLOSER, has_had_keys, remember_keys
 from gateway.control.key_shape import KIND as KEYS
 from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
+from gateway.conversation.dialects.registry import DIALECTS
 from gateway.conversation.hidden_turns import HiddenTurns
+from gateway.conversation.stored_responses import StoredResponses
 from gateway.domain.upstream import Upstream
 from gateway.edge.access import AccessControl
 from gateway.edge.app import EdgeApp
 from gateway.edge.auth import Authenticator, Freshness
 from gateway.edge.background_rules import BodyRules
 from gateway.edge.chat import ChatEndpoint
+from gateway.edge.console import ConsoleEndpoint
 from gateway.edge.cors import AllowedOrigins, CorsEndpoint, CorsMiddleware
-from gateway.edge.health import HealthEndpoint
+from gateway.edge.count_tokens import CountTokensEndpoint
+from gateway.edge.health import HealthEndpoint, describe_parts
+from gateway.edge.lazy_app import LazyApp
 from gateway.edge.limits import RateLimiter
 from gateway.edge.logs import RequestLog
-from gateway.edge.manage.lazy_app import LazyManagementApp
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
 from gateway.edge.passthrough_rights import PassthroughRights
 from gateway.edge.recorder import RequestRecorder
 from gateway.edge.request import DirectEndpoint
-from gateway.edge.site import build_site
+from gateway.edge.site import SiteApps, build_site
+from gateway.edge.stored_responses import StoredResponsesEndpoint
 from gateway.errors import StoreError
 from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
 from gateway.fair_queue import CORE_BOUNDS, FairQueue, FairThreads
+from gateway.knowledge.service import KnowledgeService, open_knowledge
 from gateway.links.cache import LinkCache, make_guarded_fetch
 from gateway.links.guard import LinkGuard
 from gateway.pipeline import Pipeline
 from gateway.policies.context_compiler import PolicySource
+from gateway.policies.loading import load_policies_and_links
 from gateway.policies.materials import PolicyMaterials
-from gateway.policies.quotas import Quotas
 from gateway.policies.repository import PolicyRepository
 from gateway.policies.watch import Fingerprint, compute_fingerprint, watch
 from gateway.policy_check import load_type_registry
@@ -57,8 +68,9 @@ from gateway.recording import build_counter, build_recorder
 from gateway.resources.registry import ResourceRegistry
 from gateway.scopes.content_suggestion import ContentSuggester
 from gateway.semantic.factory import open_vectors
+from gateway.semantic.node_search import NodeSearch
 from gateway.semantic.service import SemanticService
-from gateway.sessions.sessions import Sessions
+from gateway.sessions.sessions import open_sessions
 from gateway.settings import Settings, is_loopback
 from gateway.stores.monitored import MonitoredStore
 from gateway.stores.open import Stores, open_receipts, open_statistics, open_stores
@@ -68,9 +80,8 @@ from gateway.stores.statistics import StatisticsStore
 from gateway.tokens import BpeCounter
 from gateway.tools.caller import ToolCaller
 from gateway.tools.servers import ToolServers
-from gateway.upstreams.demo.upstream import DemoUpstream
+from gateway.upstreams.factory import build_upstreams
 from gateway.upstreams.litellm.upstream import LitellmUpstream
-from gateway.upstreams.openai import OpenAIUpstream
 from gateway.upstreams.routes import Routes
 from gateway.watchdog import LoopWatchdog
 
@@ -84,7 +95,6 @@ SECRET = "secret:blocks"
 # While a thread compiles policies, the loop waits at most this long for the interpreter; Python's default of 5 ms
 # would slow down every chat.
 SWITCH_SECONDS = 0.0005
-DAY_SECONDS = 86_400.0
 
 
 @dataclass
@@ -113,13 +123,15 @@ class Gateway:
     limiter: RateLimiter = field(init=False)
     recorder: RequestRecorder = field(init=False)
     threads: FairThreads = field(init=False)
+    content: WorkspaceContent = field(init=False)
     extractor: Extractor = field(init=False)
+    knowledge: KnowledgeService = field(init=False)
     loaded_files: Fingerprint | None = field(init=False, default=None)  # the state of the policy files in use
 
     def __post_init__(self) -> None:
         fresh = Freshness(self.settings.auth.stale_seconds, lambda: self.policies.contact)
         self.auth = Authenticator(self.settings.auth, loopback=is_loopback(self.settings.listen.host), fresh=fresh)
-        self.access = AccessControl.from_settings(self.settings, self.auth)
+        self.access = AccessControl.from_settings(self.settings, self.auth, self.store)
         self.limiter = RateLimiter(self.store)
         self.recorder = RequestRecorder(self.metrics, self.log if self.settings.log.exchanges else None)
 
@@ -160,26 +172,30 @@ class Gateway:
             semantic = SemanticService(
                 settings.semantic, lambda: open_vectors(settings.store), settings.store, threads=threads, cores=cores
             )
-        collectors = open_collectors(classes.values(), CollectorParts(semantic), settings.collectors)
+        content = WorkspaceContent(policies, stores.content, ActivityLog(stores.content))
+        node_search = NodeSearch(content, threads)
+        policies.watch_nodes(node_search.note_change)
+        knowledge = await open_knowledge(settings, stores, threads, policies)
+        parts = CollectorParts(semantic, content, node_search, knowledge)
+        collectors = open_collectors(classes.values(), parts, settings.collectors)
         builder = make_context_builder(settings, counter, build_merge(registry), secret, collectors, threads)
-        hidden_turns = HiddenTurns(store, timings.hidden_turns)
         receipts = await open_receipts(settings.store)
         counts = settings.analytics.enabled and settings.receipts.enabled
         statistics = await open_statistics(settings.store, receipts, enabled=counts)
         recorder = build_recorder(settings, receipts) if settings.receipts.enabled else None
-        limit = settings.limits.reply_bytes
-        sessions = build_sessions(settings, stores)
-        suggester = ContentSuggester(threads)
-        tools = ToolCaller(servers)
+        sessions = open_sessions(settings, stores.sessions)
         pipeline = Pipeline(
-            *(routes, builder, hidden_turns, settings.defaults, semantic, timings),
-            *(limit, recorder, sessions, suggester, tools),
+            *(routes, builder, HiddenTurns(store, timings.hidden_turns), settings.defaults, semantic, timings),
+            *(settings.limits.reply_bytes, recorder, sessions, ContentSuggester(threads), ToolCaller(servers), content),
+            NodeLibrary(content, render_content, node_search),
+            responses=StoredResponses(store, settings.responses.seconds),
         )
         gateway = cls(
             *(settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline),
             *(receipts, statistics),
         )
         gateway.threads, gateway.extractor, gateway.loaded_files = threads, extractor, loaded
+        gateway.content, gateway.knowledge = content, knowledge
         policies.watch(gateway._follow_policies)
         policies.watch_records(gateway._follow_records)
         gateway._follow_records()
@@ -213,7 +229,6 @@ class Gateway:
         return self.pipeline.tools.servers
 
     def build_app(self, draining: Callable[[], bool]) -> EdgeApp:
-        """The ASGI app."""
         limits, metrics, semantic = self.settings.limits, self.metrics, self.semantic
         self.auth.require_keys()
         metrics.watch_counts("limited", lambda: self.limiter.refused)
@@ -233,6 +248,7 @@ class Gateway:
             metrics.watch_counts("selection_cache", lambda: self.pipeline.builder.lookups.by_outcome)
             metrics.watch_counts("vector_cache", lambda: semantic.cache_counts)
             metrics.watch_counts("lookups", lambda: semantic.lookup_counts)
+        paths = PassthroughPaths(self.settings.passthrough)
         site = build_site(
             access=self.access,
             health=HealthEndpoint(
@@ -240,23 +256,24 @@ class Gateway:
             ),
             metrics=metrics,
             models=ModelsEndpoint(self._list_enabled(), self.policies, default=self.settings.defaults.model),
-            passthrough=PassthroughEndpoint(
-                self.routes,
-                PassthroughPaths(self.settings.passthrough),
-                self.limiter,
-                limits,
-                PassthroughRights(self.policies),
+            apps=SiteApps(
+                PassthroughEndpoint(self.routes, paths, self.limiter, limits, PassthroughRights(self.policies)),
+                LazyApp(self.build_management),
+                ConsoleEndpoint() if self.settings.console else None,
+                LazyApp(self.build_mcp) if self.settings.mcp else None,
+                StoredResponsesEndpoint(self.pipeline.responses, self.routes, self.limiter),
             ),
-            management=LazyManagementApp(self.build_management),
         )
-        bodies, limiter = BodyRules.from_settings(self.settings), self.limiter
-        chat: DirectEndpoint
-        chat = ChatEndpoint(self.access, self.pipeline, self.policies, limiter, metrics, self.recorder, bodies)
+        rules = (BodyRules.from_settings(self.settings, dialect) for dialect in DIALECTS.values())
+        parts = (self.access, self.pipeline, self.policies, self.limiter, metrics, self.recorder)
+        direct: list[DirectEndpoint] = [ChatEndpoint(*parts, bodies) for bodies in rules]
+        direct.append(CountTokensEndpoint(*parts[:4], self.recorder, self.counter, limits.body_bytes))
         served: ASGIApp = site
         if names := self.settings.cors.origins:
             origins = AllowedOrigins(names)
-            chat, served = CorsEndpoint(chat, origins, self.access), CorsMiddleware(site, origins, self.access)
-        return EdgeApp(chat, served, metrics, self.recorder)
+            direct = [CorsEndpoint(endpoint, origins, self.access) for endpoint in direct]
+            served = CorsMiddleware(site, origins, self.access)
+        return EdgeApp(direct, served, metrics, self.recorder)
 
     def _count_shed(self) -> dict[tuple[str, ...], float]:
         queues = {"requests": self.threads, "policies": self.policies.threads, "documents": self.extractor.threads}
@@ -280,8 +297,17 @@ class Gateway:
             receipts=self.receipts,
             statistics=self.statistics,
             limiter=self.limiter,
+            sign_ins=self.access.sign_ins,
+            content=self.content,
+            health=lambda: describe_parts(self.policies, self.jobs.describe(), store_ok=self.store.ok),
+            knowledge=self.knowledge.repository,
         )
         return build_management_app(parts)
+
+    def build_mcp(self) -> ASGIApp:
+        from gateway.edge.mcp.endpoint import McpEndpoint
+
+        return McpEndpoint(self.pipeline, self.policies, self.limiter, self.metrics)
 
     def _list_enabled(self) -> dict[str, Upstream]:
         return {name: up for name, up in self.upstreams.items() if self.settings.upstreams[name].enabled}
@@ -328,16 +354,19 @@ class Gateway:
 
         jobs.add("policy files", watch_files)
         jobs.add("stored policies", self.policies.follow)
+        jobs.add("knowledge graph", self.knowledge.repository.run)
         jobs.add("retention", lambda: prune_periodically(self.stores.records, self.store, settings.versions))
         if self.pipeline.receipts is not None:
             jobs.add("receipts", self.pipeline.receipts.run)
         jobs.add("receipt retention", lambda: keep_receipts_tidy(self.receipts, self.store, settings.receipts))
         if self.pipeline.receipts is not None and settings.analytics.enabled:
             jobs.add("statistics", lambda: build_counter(settings, self.statistics, self.semantic).run(self.store))
-        jobs.add("links", lambda: self.links.run(self._use_new_pages))
+        jobs.add("links", lambda: self.links.run(self.policies.update_links))
         jobs.add("tool servers", lambda: self.tool_servers.run(self.policies.update_tools))
         jobs.add("request log", self.recorder.run)
         jobs.add("limits", self.limiter.run)
+        jobs.add("content activity", self.content.activity.run)
+        jobs.add("content index", lambda: index_periodically(self.policies, self.stores.content))
         if self.semantic is not None:
             jobs.add("semantic search", self.semantic.run)
         jobs.add_once(
@@ -346,10 +375,6 @@ class Gateway:
         for name, upstream in self._list_enabled().items():
             if isinstance(upstream, LitellmUpstream):
                 jobs.add_once(f"upstream {name}", upstream.prepare)
-
-    async def _use_new_pages(self, urls: Collection[str]) -> None:
-        """Links have another text: whoever uses them follows."""
-        await self.policies.update_links(urls)
 
     async def close(self) -> None:
         await self.policies.close()
@@ -365,35 +390,3 @@ class Gateway:
         await self.pipeline.sessions.late.close()
         await self.receipts.close()
         await self.stores.close()
-
-
-async def load_policies_and_links(policies: PolicyRepository, links: LinkCache) -> None:
-    """Load the policies; once more if an earlier run left copies of the links they name."""
-    await policies.start()
-    urls = set(policies.links())
-    if urls:
-        await links.load(urls)
-        if any(links.find_copy(url) is not None for url in urls):
-            await policies.reload()
-
-
-def build_sessions(settings: Settings, stores: Stores) -> Sessions:
-    quotas = Quotas(settings.quotas)
-    return Sessions(
-        stores.sessions,
-        settings.sessions.days * DAY_SECONDS,
-        get_quota=lambda workspace: quotas.get_limits(workspace).sessions,
-    )
-
-
-def build_upstreams(settings: Settings) -> dict[str, Upstream]:
-    built: dict[str, Upstream] = {}
-    for name, upstream in settings.upstreams.items():
-        match upstream.kind:
-            case "openai":
-                built[name] = OpenAIUpstream(name, upstream, settings.limits)
-            case "litellm":
-                built[name] = LitellmUpstream(name, upstream)
-            case "demo":
-                built[name] = DemoUpstream(name)
-    return built

@@ -5,14 +5,18 @@ import sys
 from collections.abc import Sequence
 
 from gateway.commands import (
+    adopt,
     cache_report,
     check,
     diff,
     evaluate,
     export,
     import_,
+    import_content,
+    import_knowledge,
     index,
     keys,
+    mcp,
     receipts,
     resolve,
     serve,
@@ -21,7 +25,10 @@ from gateway.commands import (
 from gateway.commands.common import FAULT, OK, print_faults
 from gateway.errors import Faults, GatewayError, StoreError
 
-COMMANDS = (serve, check, resolve, diff, index, evaluate, export, import_, keys, receipts, stats, cache_report)
+COMMANDS = (
+    *(serve, check, resolve, diff, index, evaluate, export, import_, import_content, import_knowledge, adopt),
+    *(keys, receipts, stats, cache_report, mcp),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,9 +2,9 @@
 
 GatewayError
 ├── InvalidRequest 400 ── InvalidJson, UnknownAlias, AgentConflict, AgentRequired, ModelRequired, MissingVariable,
-│                         SessionRequired
-├── InvalidApiKey 401      ├── Forbidden 403 ── UserNotAllowed, ForbiddenHost, ModelNotAllowed, ContextRequired,
-│                                            QuotaExceeded
+│                         SessionRequired, PreviousResponseNotFound
+├── InvalidApiKey 401 ── MissingApiKey
+├── Forbidden 403 ── UserNotAllowed, ForbiddenHost, InvalidCsrfToken, ModelNotAllowed, ContextRequired, QuotaExceeded
 ├── UnknownEndpoint 404    ├── NotFound 404    ├── ModelNotFound 404    ├── MethodNotAllowed 405
 ├── RequestTimeout 408     ├── Conflict 409           ├── PreconditionFailed 412
 ├── BodyTooLarge 413       ├── UnsupportedMediaType 415   ├── InvalidObject 422
@@ -102,8 +102,20 @@ class AgentRequired(InvalidRequest):
     code = "agent_required"
 
 
+class ContentRequired(InvalidRequest):
+    code = "content_required"
+
+
+class ReferenceRequired(InvalidRequest):
+    code = "reference_required"
+
+
 class SessionRequired(InvalidRequest):
     code = "session_required"
+
+
+class PreviousResponseNotFound(InvalidRequest):
+    code = "previous_response_not_found"
 
 
 class UnknownAlias(InvalidRequest):
@@ -118,6 +130,10 @@ class InvalidApiKey(GatewayError):
     status, code, kind = 401, "invalid_api_key", "authentication_error"
 
 
+class MissingApiKey(InvalidApiKey):
+    """The request carries none; a browser may have signed in instead."""
+
+
 class Forbidden(GatewayError):
     status, code, kind = 403, "forbidden", "permission_error"
 
@@ -128,6 +144,10 @@ class UserNotAllowed(Forbidden):
 
 class ForbiddenHost(Forbidden):
     code = "forbidden_host"
+
+
+class InvalidCsrfToken(Forbidden):
+    code = "invalid_csrf_token"
 
 
 class ModelNotAllowed(Forbidden):

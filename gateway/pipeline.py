@@ -7,30 +7,37 @@ from time import perf_counter
 from gateway.builder.context_builder import ContextBuilder, ContextOrder, ScopeKeys
 from gateway.builder.narrowing import narrow_client_tools
 from gateway.builder.result_expansion import ResultExpansion
-from gateway.conversation.calls import FunctionCall
+from gateway.content.library import PREFIX, NodeLibrary
+from gateway.content.reader import WorkspaceContent
 from gateway.conversation.conversation import DEFAULT_TIMINGS, Conversation, ConversationTimings
+from gateway.conversation.dialect import Dialect
+from gateway.conversation.dialects.chat.dialect import CHAT
+from gateway.conversation.dialects.responses.continuation import ResponseKeeper, check_account, is_native, resume
 from gateway.conversation.hidden_turn import HiddenTurn
 from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
-from gateway.conversation.loop import REPLY_BYTES, LoopPlan, TurnLimits, plan_turns
+from gateway.conversation.loop import LoopTerms, TurnLoop, plan_turns
 from gateway.conversation.reply_loop import ReplyLoop
+from gateway.conversation.stored_responses import StoredResponses
 from gateway.conversation.stream_loop import StreamLoop
+from gateway.conversation.turn import REPLY_BYTES, FunctionCall, LoopPlan, TurnLimits
 from gateway.domain.agent import ClientToolLimit, TextJoin
 from gateway.domain.chat import ChatRequest, OutgoingBody
+from gateway.domain.content import NO_CONTENT
 from gateway.domain.exchange import Exchange, Reply
-from gateway.domain.injection import ClientTools, Injection
+from gateway.domain.injection import ClientTools, Injection, PlacementTarget
 from gateway.domain.principal import Principal
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.session import StickyPick
 from gateway.domain.tool import CallableTool, ToolEndpoint, ToolOutcome
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import Capabilities, Upstream, intersect_capabilities
+from gateway.errors import StoreError
 from gateway.injection.called_tools import IsAvailable, settle_called_tools
-from gateway.injection.compose import PlacementTarget, choose_target, compose, encode_body
+from gateway.injection.compose import choose_target, compose, encode_body
 from gateway.injection.neutral import neutralize
-from gateway.injection.tools import choose_own_tools, read_client_tools
+from gateway.injection.tools import choose_own_tools
 from gateway.receipts.recorder import ReceiptRecorder
 from gateway.retrieval.tool_runner import ToolRunner
-from gateway.scopes.chat_body import check_messages, decode_chat
 from gateway.scopes.content_suggestion import ContentSuggester
 from gateway.scopes.context_request import read_context_request
 from gateway.scopes.model_rights import require_model, require_one_model
@@ -40,9 +47,10 @@ from gateway.semantic.searcher import SemanticSearcher, WorkspaceSearcher
 from gateway.sessions.changes import SessionChange, StickyChange
 from gateway.sessions.sessions import Sessions, SessionUse
 from gateway.settings import DefaultSettings
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.tools.caller import ToolCaller
 from gateway.tools.servers import ToolServers
-from gateway.upstreams.routes import ChatSender, Routes
+from gateway.upstreams.routes import Routes, TurnSender
 
 REMEMBERED_BYTES = 512  # of a request's names; more of them are looked up each time
 RESOLVED_BYTES = 2_600  # of a resolved scope without its names
@@ -67,6 +75,7 @@ class ResolvedScope:
 class PreparedRequest:
     """A request that only has to be sent."""
 
+    dialect: Dialect
     request: ChatRequest
     owner: ConversationOwner
     scope: Scope
@@ -76,6 +85,7 @@ class PreparedRequest:
     outgoing: OutgoingBody
     plan: LoopPlan | None  # None: no tools of ours, so the reply is relayed
     session: SessionUse | None = None
+    asked: ChatRequest | None = None  # as the client sent it, without what it continues
 
     @property
     def body(self) -> bytes:
@@ -98,45 +108,63 @@ class Pipeline:
     sessions: Sessions = field(default_factory=Sessions)
     suggester: ContentSuggester | None = None
     tools: ToolCaller = field(default_factory=lambda: ToolCaller(ToolServers()))
+    content: WorkspaceContent | None = None
+    library: NodeLibrary | None = None
+    responses: StoredResponses = field(default_factory=lambda: StoredResponses(MemoryEphemeralStore()))
 
-    async def prepare(self, exchange: Exchange, body: bytes) -> PreparedRequest:
+    async def prepare(self, exchange: Exchange, body: bytes, dialect: Dialect = CHAT) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
         times = exchange.times
-        request = decode_chat(body)
+        request = dialect.decode(body)
         times["decode"] = perf_counter()
         resolved = self._recall(exchange, request) or await self._resolve(exchange, request)
+        asked = request
+        if dialect.keeps_replies:
+            check_account(request, resolved.upstreams)
+            if request.previous is not None:
+                request = await resume(self.responses, resolved.owner, request, resolved.upstreams)
         scope, model, session = resolved.scope, resolved.model, resolved.session
         exchange.note_scope(scope, model, request.model)
         if scope.node is not None or session is not None:
             exchange.suggested = await self._suggest_content(exchange, scope, request)
         times["scope"] = perf_counter()
         upstreams, can, target = resolved.upstreams, resolved.can, resolved.target
-        client = read_client_tools(request)
+        client = dialect.read_client_tools(request)
         if client.tools and scope.agent is not None and scope.agent.client_tools.is_exceeded(len(client.tools)):
             client = await self._narrow(exchange, request, client, scope.agent.client_tools)
         tools = choose_own_tools(request, client) if can.tools else None
-        order = ContextOrder(exchange, scope, model, tools, request.messages, target.placement, resolved.keys, request)
+        order = ContextOrder(exchange, scope, model, tools, request, target.placement, resolved.keys)
         injection = await self.builder.build(order)
         if injection.tools is not None and injection.tools.called:
             injection = self._settle_tools(exchange, injection, client)
         exchange.note_injection(injection)
         times["build"] = perf_counter()
         if injection.texts or injection.tools is not None:
-            check_messages(request)
-        history = await self.hidden_turns.restore(resolved.owner, request, injection.selection, exchange.degraded)
-        outgoing = compose(request, history, scope, injection, target)
+            dialect.check_messages(request)
+        restore = self.hidden_turns.restore
+        history = request.messages  # what is continued has its hidden turns
+        if not request.replaced:
+            history = await restore(dialect, resolved.owner, request, injection.selection, exchange.degraded)
+        body_text = "" if scope.prompt is None or scope.node is None else await self.read_content(exchange, scope)
+        outgoing = compose(request, history, scope, injection, target, body_text)
         if exchange.omitted_tools:
             outgoing = replace(outgoing, fields={**outgoing.fields, "tools": client.tools}, unchanged=False)
-        max_turns = scope.max_turns or self.defaults.max_turns
-        limits = TurnLimits(max_turns, self.reply_bytes)
-        join = scope.agent.join if scope.agent is not None else TextJoin.ALL
-        plan = plan_turns(request, outgoing, client, injection.tools, can, limits, join)
+        plan = None
+        if injection.tools is not None:
+            limits = TurnLimits(scope.max_turns or self.defaults.max_turns, self.reply_bytes)
+            terms = LoopTerms(can, limits, scope.agent.join if scope.agent is not None else TextJoin.ALL)
+            plan = plan_turns(dialect, request, outgoing, client, injection.tools, terms)
         times["compose"] = perf_counter()
-        return PreparedRequest(request, resolved.owner, scope, model, upstreams, injection, outgoing, plan, session)
+        return PreparedRequest(
+            dialect, request, resolved.owner, scope, model, upstreams, injection, outgoing, plan, session, asked
+        )
 
     async def converse(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         """Record it, send it, run our tools in between, and return the client's reply."""
-        receipts = self.receipts
+        receipts, node = self.receipts, prepared.scope.node
+        if node is not None and self.content is not None:
+            user = prepared.scope.request.user or exchange.principal.name
+            self.content.note_view(exchange.principal.workspace, user, node.id)
         if prepared.session is not None:
             await self.save_session(exchange, prepared)
         if receipts is None:
@@ -153,10 +181,13 @@ class Pipeline:
             await self.sessions.save(session, lambda state: change.apply(state, exchange.snapshot), exchange.degraded)
 
     async def _send(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
-        session, stream = prepared.session, prepared.request.stream
-        sender = ChatSender(self.routes, prepared.upstreams, prepared.model, stream, exchange.forwarded)
+        dialect, session, stream = prepared.dialect, prepared.session, prepared.request.stream
+        names = (prepared.model, dialect.name, dialect.upstream_path)
+        sender = TurnSender(self.routes, prepared.upstreams, *names, stream, exchange.forwarded)
         if prepared.plan is None:
-            return await Conversation(exchange, sender.send, timings=self.timings).relay(prepared.body)
+            relaying = Conversation(exchange, dialect, sender.send, timings=self.timings)
+            reply = await relaying.relay(prepared.body, prepared.request, prepared.outgoing)
+            return reply if not dialect.keeps_replies else await self._keep_reply(exchange, prepared, reply, None)
         runner = self._make_runner(exchange, prepared)
         expansion = self._make_expansion(exchange, prepared)
 
@@ -168,16 +199,30 @@ class Pipeline:
                 result = await expansion.expand(call.name, result)
                 runner.tools = expansion.tools
             if session is not None and call.name == runner.tools.get and prepared.scope.retains:
-                await self.sessions.retain(session, result.resources, exchange.degraded)
+                fetched = [id for id in result.resources if not id.startswith(PREFIX)]
+                await self.sessions.retain(session, fetched, exchange.degraded)
             return result
 
         async def keep(turn: HiddenTurn) -> None:
-            await self.hidden_turns.keep(prepared.owner, prepared.request, turn, exchange.degraded)
+            await self.hidden_turns.keep(dialect, prepared.owner, prepared.request, turn, exchange.degraded)
 
-        conversation = Conversation(exchange, sender.send, run, keep, self.timings)
-        if stream:
-            return await conversation.stream(StreamLoop(prepared.plan))
-        return await conversation.answer(ReplyLoop(prepared.plan))
+        conversation = Conversation(exchange, dialect, sender.send, run, keep, self.timings)
+        loop = StreamLoop(prepared.plan) if stream else ReplyLoop(prepared.plan)
+        sending = conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop)
+        return (
+            await sending
+            if not dialect.keeps_replies
+            else await self._keep_reply(exchange, prepared, await sending, loop)
+        )
+
+    async def _keep_reply(
+        self, exchange: Exchange, prepared: PreparedRequest, reply: Reply, loop: TurnLoop | None
+    ) -> Reply:
+        """The reply, kept so that the client can come back to it, if it wants that."""
+        asked, native = prepared.asked or prepared.request, is_native(prepared.upstreams)
+        sent = (prepared.request, prepared.outgoing, prepared.model)
+        keeper = ResponseKeeper(self.responses, prepared.owner, asked, *sent, native, exchange.degraded)
+        return await keeper.watch(reply, loop) if keeper.wanted else reply
 
     def _recall(self, exchange: Exchange, request: ChatRequest) -> ResolvedScope | None:
         """What another request of the same caller with the same headers and model came to, if that is known."""
@@ -212,7 +257,7 @@ class Pipeline:
         return resolved
 
     def _make_key(self, exchange: Exchange, request: ChatRequest) -> Hashable:
-        return (self.routes, id(exchange.principal), tuple(exchange.context_headers), request.model)
+        return (self.routes, id(exchange.principal), tuple(exchange.context_headers), request.model, request.dialect)
 
     async def _open_session(self, exchange: Exchange, asked: ContextRequest) -> SessionUse:
         """The session as this request leaves it; nothing is stored before the request is sent."""
@@ -240,7 +285,18 @@ class Pipeline:
         """Other content that the user named, where the request is about content at all."""
         if self.suggester is None or not (scope.takes_part and scope.request.inject):
             return None
-        return await self.suggester.suggest(exchange, scope, request.messages)
+        return await self.suggester.suggest(exchange, scope, request)
+
+    async def read_content(self, exchange: Exchange, scope: Scope) -> str:
+        """The text of the node for a template that asks for it; "" if the store does not answer."""
+        if self.content is None or scope.node is None or scope.prompt is None or not scope.prompt.uses_content:
+            return ""
+        try:
+            found = await self.content.read(exchange.principal.workspace, [scope.node.id])
+        except StoreError:
+            exchange.degraded.add("content")
+            return ""
+        return found.get(scope.node.id, NO_CONTENT).body
 
     async def _narrow(
         self, exchange: Exchange, request: ChatRequest, client: ClientTools, limit: ClientToolLimit
@@ -263,8 +319,8 @@ class Pipeline:
         agent, tools = prepared.scope.agent, prepared.injection.tools
         if agent is None or not agent.tool_expansion or tools is None or not tools.called:
             return None
-        order = ContextOrder(exchange, prepared.scope, prepared.model, tools, prepared.request.messages)
-        client, is_available = read_client_tools(prepared.request), self._find_availability(exchange)
+        order = ContextOrder(exchange, prepared.scope, prepared.model, tools, prepared.request)
+        client, is_available = prepared.dialect.read_client_tools(prepared.request), self._find_availability(exchange)
         return ResultExpansion(
             self.builder, order, prepared.injection, tools, client, is_available, agent.tool_expansion
         )
@@ -280,7 +336,10 @@ class Pipeline:
                 exchange.degraded.add("mcp")
             return outcome
 
-        return ToolRunner(injection.selection, injection.tools, neutralize, finder, call)
+        scope, nodes = prepared.scope, None
+        if self.library is not None and scope.takes_part and scope.request.inject:
+            nodes = self.library.open(workspace, exchange.snapshot, scope.node, scope.readers, exchange.degraded.add)
+        return ToolRunner(injection.selection, injection.tools, neutralize, finder, call, nodes)
 
 
 def find_session_change(

@@ -6,8 +6,12 @@ import msgspec
 import orjson
 
 from gateway.domain.agent import Placement
+from gateway.domain.collector import Category
 from gateway.domain.exchange import Exchange
+from gateway.domain.scope import Scope
+from gateway.domain.selection import Selection
 from gateway.domain.upstream import intersect_capabilities
+from gateway.injection.blocks import SECTIONS, is_found
 from gateway.injection.compose import choose_target
 from gateway.pipeline import Pipeline, PreparedRequest
 from gateway.receipts.items import (
@@ -20,6 +24,7 @@ from gateway.receipts.items import (
     describe_warnings,
     summarize_tokens,
 )
+from gateway.selection.requirements import find_shortfalls, is_truncated
 
 
 async def preview_request(pipeline: Pipeline, exchange: Exchange, body: bytes) -> dict[str, Any]:
@@ -45,12 +50,57 @@ def describe_request(exchange: Exchange, prepared: PreparedRequest) -> dict[str,
         },
         "sources": describe_sources(injection.selection),
         "focus": prepared.scope.node.path if prepared.scope.node is not None else None,
+        "sections": describe_sections(injection.selection),
+        "recipe": describe_recipe(prepared.scope, injection.selection),
+        "validation": describe_validation(prepared.scope, injection.selection),
         "collectors": describe_collectors(injection.selection),
         "tokens": summarize_tokens(injection),
         "suggested_content": exchange.suggested,
         "warnings": describe_warnings(injection.selection),
         "degraded": sorted(exchange.degraded),
     }
+
+
+def describe_sections(selection: Selection) -> list[dict[str, Any]]:
+    """The sections of what collectors found, in their order; one without items says so in the request."""
+    sections = []
+    for category, title in SECTIONS.items():
+        items = [one for one in selection.volatile if one.category is category and is_found(one.candidate.resource)]
+        costs = [one.tokens for one in selection.costs if one.category is category]
+        if items or any(note.category is category for note in selection.notes):
+            ids = [one.candidate.resource.id for one in items]
+            sections.append(
+                {
+                    "category": category,
+                    "title": title,
+                    "items": ids,
+                    "tokens": sum(costs, sum(one.tokens for one in items)),
+                }
+            )
+    return sections
+
+
+def describe_recipe(scope: Scope, selection: Selection) -> dict[str, Any] | None:
+    """What a recipe came to: its items in their order, what they cost, and whether anything of them is missing."""
+    if scope.recipe is None:
+        return None
+    placed = [one for one in selection.volatile if one.category is Category.TASK]
+    items = [
+        {"id": one.candidate.resource.id, "layer": one.candidate.resource.data.layer, "tokens": one.tokens}
+        for one in placed
+    ]
+    return {
+        "task": scope.recipe.alias,
+        "items": items,
+        "tokens": selection.tokens.get(Category.TASK, 0),
+        "truncated": is_truncated(Category.TASK, selection),
+    }
+
+
+def describe_validation(scope: Scope, selection: Selection) -> dict[str, Any]:
+    """Whether a context has all that its recipe, its agent and its resources require."""
+    missing = [{"code": one.code, "message": one.message} for one in find_shortfalls(scope, selection)]
+    return {"valid": not missing, "missing": missing}
 
 
 def find_placement(pipeline: Pipeline, prepared: PreparedRequest) -> Placement:
@@ -68,6 +118,7 @@ def format_preview(shown: dict[str, Any]) -> str:
     spent = shown["tokens"]
     lines.append(f"Tokens: {spent['total']} in all; {spent['remaining']} of the budget of {spent['budget']} remain.")
     lines += [f"Warning: {warned['message']}" for warned in shown["warnings"]]
+    lines += [f"Missing: {missed['message']}" for missed in shown["validation"]["missing"]]
     if shown["suggested_content"]:
         lines.append(f"Suggested content: {shown['suggested_content']}")
     if shown["degraded"]:

@@ -23,16 +23,17 @@ from gateway.settings_sections import (
     WHOLE,
     BackgroundRuleSettings,
     CorsSettings,
+    KnowledgeSettings,
     OptionalText,
     PassthroughSettings,
     RankingSettings,
     RequestType,
+    ResourceSettings,
+    SessionStoreSettings,
     ShareTable,
 )
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-# `${NAME:-}` with an unset variable counts as absent.
-
 
 # Headers that are never the client's to send upstream: keys, framing, and what others write.
 NEVER_FORWARDED = frozenset(
@@ -71,8 +72,8 @@ class TimeoutSettings(Section):
 
 
 class UpstreamSettings(Section):
-    kind: Literal["openai", "litellm", "demo"]
-    base_url: OptionalText = None  # openai kind; optional for litellm
+    kind: Literal["openai", "anthropic", "litellm", "demo"]
+    base_url: OptionalText = None  # openai kind; optional for anthropic and litellm
     api_key: str | None = None  # given but empty: the upstream is disabled
     # litellm kind: "anthropic/*", the star is the client's model. demo kind: the models it answers to; absent: demo*
     model: OptionalText = None
@@ -85,6 +86,9 @@ class UpstreamSettings(Section):
     system_anywhere: bool | None = None
     developer: bool | None = None
     stream_usage: bool | None = None
+    version: str = Field("2023-06-01", pattern=r"^[0-9A-Za-z.-]{1,40}$")  # anthropic kind: where a client names none
+    max_tokens: int = Field(8192, ge=1)  # anthropic kind: of an answer, where a request sets no limit
+    responses: bool = False  # openai kind: it has /responses; others are spoken to in chat completions
 
     @field_validator("base_url")
     @classmethod
@@ -140,6 +144,7 @@ class KeySettings(Section):
 class AuthSettings(Section):
     keys: list[KeySettings] = []
     stale_seconds: Seconds = 300  # how long stored keys stay valid without contact to the store
+    sign_in_hours: float = Field(12, gt=0, le=720)  # how long a browser stays signed in
 
 
 class DefaultSettings(Section):
@@ -176,6 +181,14 @@ class LimitSettings(Section):
     body_seconds: Seconds = 30  # to receive a whole request body
     write_seconds: Seconds = 30  # a client that reads nothing for so long is dropped
     drain_seconds: Seconds = 30  # what running streams get to finish after SIGTERM
+
+
+class ResponseSettings(Section):
+    hours: float = Field(24, gt=0, allow_inf_nan=False)  # that responses can be continued, read and deleted
+
+    @property
+    def seconds(self) -> float:
+        return self.hours * 3600
 
 
 class LinkSettings(Section):
@@ -275,7 +288,8 @@ class VersionSettings(Section):
 
 
 QuotaName = Literal[
-    "contexts", "profiles", "agents", "prompts", "content", "documents", "drafts", "keys", "links", "sessions",
+    "contexts", "profiles", "agents", "prompts", "recipes", "content", "documents", "drafts", "keys", "links",
+    "sessions", "entities", "relationships", "axioms", "knowledge_bytes",
     "record_bytes", "document_bytes", "object_bytes", "list_items",
 ]  # fmt: skip
 
@@ -287,12 +301,17 @@ class QuotaLimits(Section):
     profiles: int = Field(5_000, ge=0)
     agents: int = Field(5_000, ge=0)
     prompts: int = Field(10_000, ge=0)
+    recipes: int = Field(5_000, ge=0)
     content: int = Field(200_000, ge=0)  # nodes
     documents: int = Field(10_000, ge=0)
     drafts: int = Field(5_000, ge=0)
     keys: int = Field(5_000, ge=0)
     links: int = Field(2_000, ge=0)  # URLs
     sessions: int = Field(100_000, ge=0)
+    entities: int = Field(100_000, ge=0)
+    relationships: int = Field(400_000, ge=0)
+    axioms: int = Field(2_000, ge=0)
+    knowledge_bytes: int = Field(128 * 1024 * 1024, ge=0)  # of all three; every replica keeps them in memory
     record_bytes: int = Field(512 * 1024 * 1024, ge=0)  # of all objects; every replica keeps them in memory
     document_bytes: int = Field(2 * 1024 * 1024 * 1024, ge=0)  # of uploads as they were sent
     object_bytes: int = Field(8 * 1024 * 1024, ge=0)  # of one object
@@ -329,19 +348,12 @@ class PriceSettings(Section):
     cached_input: float | None = Field(None, ge=0, allow_inf_nan=False)  # absent: as any other input
 
 
-class SessionStoreSettings(Section):
-    days: float = Field(30, gt=0, le=3650)  # without any use, after which a session ends
-
-
-class ResourceSettings(Section):
-    exclude: list[str] = []  # resource types that policies may not use
-
-
 class Settings(Section):
     """Everything that an operator can configure."""
 
     listen: ListenSettings = ListenSettings()
     policies: str = "./policies"
+    adopt: bool = True  # admins of a workspace may adopt what policy files define
     store: str = Field("sqlite:///./data/gateway.db", repr=False)  # the URL of a server may hold a password
     secret: OptionalText = None  # keys the block tags; absent: created once in the store
     upstreams: dict[str, UpstreamSettings]
@@ -354,6 +366,7 @@ class Settings(Section):
     forward_headers: list[HeaderName] = []  # of clients, that go upstream in addition to the usual ones
     cors: CorsSettings = CorsSettings()
     background: list[BackgroundRuleSettings] = []  # requests that go without context
+    responses: ResponseSettings = ResponseSettings()
     links: LinkSettings = LinkSettings()
     documents: DocumentSettings = DocumentSettings()
     resources: ResourceSettings = ResourceSettings()
@@ -366,7 +379,10 @@ class Settings(Section):
     windows: dict[str, Annotated[int, Field(ge=8192)]] = {}  # tokens by model; "gpt-4o*" stands for all that begin so
     sessions: SessionStoreSettings = SessionStoreSettings()
     semantic: SemanticSettings = SemanticSettings()
+    mcp: bool = True  # serve contexts to MCP clients at /mcp
+    knowledge: KnowledgeSettings = KnowledgeSettings()
     tool_servers: dict[str, ToolServerSettings] = {}  # MCP servers by the names that policies use
+    console: bool = True  # serve the console at /console
     log: LogSettings = LogSettings()
 
 

@@ -1,6 +1,6 @@
 """Sections of the configuration: what the others are made of, the budget, and what requests may bring."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -21,18 +21,29 @@ class Subsection(BaseModel):
 Tokens = Annotated[int, Field(ge=0)]
 
 
-class ShareTable(Subsection):
-    """Tokens that are reserved for a category; absent: what the next broader setting says."""
+Amount = TypeVar("Amount", bound=int)
 
-    always: Tokens | None = None
-    named: Tokens | None = None
-    tools: Tokens | None = None
-    catalogue: Tokens | None = None
-    focus: Tokens | None = None
-    semantic: Tokens | None = None
-    relations: Tokens | None = None
-    activity: Tokens | None = None
-    knowledge: Tokens | None = None
+
+class CategoryShares(BaseModel, Generic[Amount]):
+    """Tokens that are reserved for a category; absent: what the next broader setting says.
+
+    Policies take whole numbers only; the configuration also takes text, which `${NAME}` gives.
+    """
+
+    always: Amount | None = None
+    named: Amount | None = None
+    tools: Amount | None = None
+    catalogue: Amount | None = None
+    focus: Amount | None = None
+    semantic: Amount | None = None
+    relations: Amount | None = None
+    activity: Amount | None = None
+    knowledge: Amount | None = None
+    task: Amount | None = None
+
+
+class ShareTable(Subsection, CategoryShares[Tokens]):
+    """The shares of a budget in the configuration."""
 
     def to_shares(self) -> dict[str, int]:
         return self.model_dump(exclude_none=True)
@@ -50,6 +61,7 @@ SHARES = ShareTable(
     relations=800,
     activity=300,
     knowledge=800,
+    task=3000,
 )
 TYPE_SHARES: dict[RequestType, ShareTable] = {
     "assist": ShareTable(focus=2500, semantic=400, relations=300, activity=50),
@@ -95,6 +107,12 @@ class CorsSettings(Subsection):
         return value
 
 
+class KnowledgeSettings(Subsection):
+    """The knowledge graph."""
+
+    default_tier: Literal["core", "pro", "teams", "enterprise"] = "core"  # of keys that have none
+
+
 class BackgroundRuleSettings(Subsection):
     """What tells a request of an interface's background work: one of `prefix`, `contains` and `header`."""
 
@@ -110,3 +128,11 @@ class BackgroundRuleSettings(Subsection):
         if self.value is not None and self.header is None:
             raise ValueError("value belongs to header")
         return self
+
+
+class SessionStoreSettings(Subsection):
+    days: float = Field(30, gt=0, le=3650)  # without any use, after which a session ends
+
+
+class ResourceSettings(Subsection):
+    exclude: list[str] = []  # resource types that policies may not use

@@ -24,7 +24,8 @@ ROWS = (
     {"tools"},
     {"resources"},
     {"policies"},
-    {"semantic"},
+    {"content", "semantic"},
+    {"knowledge"},
     {
         "scopes",
         "collectors",
@@ -38,7 +39,7 @@ ROWS = (
     },
     {"analytics", "builder"},
     {"pipeline", "policy_check", "recording"},
-    {"evaluation", "preview"},
+    {"evaluation", "preview", "scope_view"},
     {"control"},
     {"replay"},
     {"edge"},
@@ -58,7 +59,10 @@ READS_ENVIRONMENT = {
     "gateway.upstreams.litellm.upstream",
 }  # litellm is configured through it on import
 NAMES_LITELLM = {"gateway.upstreams.litellm.upstream"}
-CATCHES_EVERYTHING = ("gateway.background", "gateway.edge", "gateway.receipts", "gateway.collectors.guard")
+CATCHES_EVERYTHING = (
+    *("gateway.background", "gateway.edge", "gateway.receipts", "gateway.collectors.guard"),
+    "gateway.analytics.counting",
+)
 PRINTS = ("gateway.cli", "gateway.commands")
 CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft"}
 CHANGES |= {"remove", "reverse", "setdefault", "sort", "update"}

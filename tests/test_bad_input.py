@@ -18,9 +18,10 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from gateway.app import Gateway
+from gateway.conversation.dialects.chat import request as chat_request
 from gateway.domain.chat import ChatRequest
 from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
-from gateway.scopes import chat_body, context_request
+from gateway.scopes import context_request
 from gateway.settings import Settings
 from gateway.upstreams.routes import Routes
 from tests.support.client_requests import MemoryRequest
@@ -74,7 +75,7 @@ class App:
 
     def __init__(self, runner: asyncio.Runner, gateway: Gateway) -> None:
         self._runner = runner
-        self._chat = gateway.build_app(draining=lambda: False).chat
+        self._chat = gateway.build_app(draining=lambda: False).direct[0]
 
     def send(self, body: bytes, headers: list[tuple[bytes, bytes]]) -> Answer:
         began = time.process_time()
@@ -325,7 +326,7 @@ def lax_context(raw: msgspec.Raw) -> context_request.ContextObject:
 
 
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
-    "faults of the body pass": (chat_body, "decode_fields", lax_fields),
+    "faults of the body pass": (chat_request, "decode_fields", lax_fields),
     "faults of the context object pass": (context_request, "read_context", lax_context),
     "a defect is hit by valid requests": (ChatRequest, "has", lambda self, name: 1 // 0),
 }

@@ -207,6 +207,16 @@ def test_a_leak_is_found_and_a_late_jump_is_none(leak: int, growth: float) -> No
     assert soak.compute_growth(requests, held) == pytest.approx(growth, abs=0.5)
 
 
+def test_requests_about_content_are_measured_too(tmp_path: Path) -> None:
+    file = tmp_path / "context.json"
+    done = bench("--context", "--quick", "--scale", "0.005", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    figures = {figure["name"]: figure["ours"] for figure in json.loads(file.read_text())}
+    for nodes in (50, 500):
+        # Far from the target of 15 ms: other tests run at the same time.
+        assert 0.5 < figures[f"context for one of {nodes} nodes, CPU, p50"] < 150
+
+
 def test_changes_of_the_policies_are_measured_too(tmp_path: Path) -> None:
     file = tmp_path / "control.json"
     done = bench("--control", "--quick", "--scale", "0.02", "--json", str(file))

@@ -35,14 +35,12 @@ def test_the_resource_type_renders(examples: dict[str, Any]) -> None:
     assert kind.render(data, None) == "- [ ] Units are metric\n- [ ] Dates are ISO"
 
 
-LINKED = """
+NESTED = """
 contexts:
   open: {resources: {one: {type: text, data: {content: One}}}}
   closed: {resources: {two: {type: text, data: {content: Two}}}}
 content:
-  start: {links: [news, board/minutes]}
-  news: {contexts: [open]}
-  board: {readers: [group:board], children: {minutes: {contexts: [closed]}}}
+  start: {children: {news: {contexts: [open]}, board: {readers: [group:board], contexts: [closed]}}}
 """
 
 
@@ -53,11 +51,11 @@ content:
 def test_the_collector_proposes_what_the_caller_may_read(
     examples: dict[str, Any], policies: Callable[[str], Snapshot], caller: Principal, expected: list[str]
 ) -> None:
-    snapshot = policies(LINKED)
+    snapshot = policies(NESTED)
     scope = build_scope(ContextRequest(content="start"), None, caller, snapshot)
-    proposed = list(examples["propose_linked"](scope, snapshot))
+    proposed = list(examples["propose_below"](scope, snapshot))
     assert [candidate.resource.id for candidate in proposed] == expected
-    assert proposed[0].why == "assigned to news, a linked node"
+    assert proposed[0].why == "assigned to start/news, below"
 
 
 async def test_the_upstream_answers(examples: dict[str, Any]) -> None:

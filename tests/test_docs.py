@@ -53,15 +53,27 @@ from gateway.settings import Settings
 from gateway.settings_loader import SettingsOverrides, load_settings
 from gateway.strict_yaml import parse_yaml
 from gateway.upstreams.breaker import CircuitBreaker
+from gateway.upstreams.translation.uncarried import ROUTES
 
 ROOT = Path(__file__).resolve().parent.parent
 README, POLICIES, API = "README.md", "docs/POLICIES.md", "docs/API.md"
 OPERATIONS, ARCHITECTURE, EXAMPLE = "docs/OPERATIONS.md", "docs/ARCHITECTURE.md", "config.example.yaml"
 SEMANTIC, MANAGEMENT, RECEIPTS = "docs/SEMANTIC.md", "docs/MANAGEMENT.md", "docs/RECEIPTS.md"
 CONTRIBUTING, SECURITY, GLOSSARY = "CONTRIBUTING.md", "SECURITY.md", "docs/GLOSSARY.md"
+TRANSLATIONS = "docs/TRANSLATIONS.md"
 DECISIONS = sorted(f"docs/decisions/{path.name}" for path in (ROOT / "docs/decisions").glob("*.md"))
 PAGES = [README, POLICIES, API, OPERATIONS, SEMANTIC, MANAGEMENT, ARCHITECTURE, CONTRIBUTING, SECURITY, GLOSSARY]
-PAGES += ["docs/BENCHMARK.md", "CHANGELOG.md", RECEIPTS, "docs/ANALYTICS.md"]
+PAGES += [
+    "docs/BENCHMARK.md",
+    "CHANGELOG.md",
+    RECEIPTS,
+    "docs/ANALYTICS.md",
+    "docs/CONSOLE.md",
+    "docs/MCP.md",
+    "docs/CLIENTS.md",
+    TRANSLATIONS,
+]
+PAGES += ["docs/KNOWLEDGE.md"]
 PAGES += DECISIONS
 ADDRESS = "http://127.0.0.1:8080"
 START_SECONDS = 30
@@ -373,6 +385,16 @@ def cases_fit_the_example_policies(semantic: Page) -> list[str]:
     return []
 
 
+def uncarried_fields_are_the_real_ones(translations: Page) -> list[str]:
+    rows = re.findall(r"^\| (\w+ → \w+) \| `([^`]+)` \| ([^|]+) \|$", translations.text, re.MULTILINE)
+    real = [
+        (f"{route.source} → {route.target}", name, reason)
+        for route in ROUTES
+        for name, reason in (*route.refused.items(), *route.ignored.items())
+    ]
+    return [f"differs from the code in {' '.join(row)}" for row in sorted(set(rows) ^ set(real))]
+
+
 Rule = Callable[[Page], list[str]]
 RULES: tuple[tuple[Rule, list[str]], ...] = (
     (example_has_every_setting, [EXAMPLE]),
@@ -392,6 +414,7 @@ RULES: tuple[tuple[Rule, list[str]], ...] = (
     (presets_are_the_real_ones, [SEMANTIC]),
     (case_keys_are_described, [SEMANTIC]),
     (cases_fit_the_example_policies, [SEMANTIC]),
+    (uncarried_fields_are_the_real_ones, [TRANSLATIONS]),
     (links_lead_somewhere, PAGES),
     (files_exist, [ARCHITECTURE, CONTRIBUTING, *DECISIONS]),
     (names_are_where_it_says, [ARCHITECTURE, CONTRIBUTING, *DECISIONS]),
@@ -430,6 +453,7 @@ DOCTORED: tuple[tuple[Rule, str, str, str], ...] = (
     (presets_are_the_real_ones, SEMANTIC, "| `normal` | 0.7 | 0.5 |", "| `normal` | 0.7 | 0.4 |"),
     (case_keys_are_described, SEMANTIC, "`language` and `user`", "`language`"),
     (cases_fit_the_example_policies, SEMANTIC, "expect: [lumo-support/delivery]", "expect: [lumo-support/dilivery]"),
+    (uncarried_fields_are_the_real_ones, TRANSLATIONS, "| `logit_bias` |", "| `logit_bia` |"),
     (links_lead_somewhere, README, "(docs/API.md)", "(docs/APIS.md)"),
     (links_lead_somewhere, API, "(POLICIES.md#agents)", "(POLICIES.md#agent)"),
     (files_exist, ARCHITECTURE, "`gateway/scopes/scope.py`", "`gateway/scopes/level.py`"),

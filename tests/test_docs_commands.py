@@ -1,5 +1,6 @@
 """Every command for a shell that the documents show about managing policies is run against a real gateway."""
 
+import json
 import os
 import re
 import shutil
@@ -89,6 +90,37 @@ def test_every_block_about_the_management_api_works_in_its_turn(tmp_path: Path) 
             # The guard refuses this address before anybody dials it.
             done = shell.run(block.replace("https://status.example.com/", "https://127.0.0.1:9/"))
             assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
+
+
+def test_mcp_clients_read_contexts_as_the_page_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs/MCP.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    by_url, by_process = (
+        json.loads(one) for one in re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    )
+    (tmp_path / "key").write_text("unused")
+    arguments = by_process["mcpServers"]["context-gateway"]["args"]
+    with serving(tmp_path) as shell:
+        assert by_url["mcpServers"]["context-gateway"]["url"] == f"{ADDRESS}/mcp"
+        adapted = program.replace(ADDRESS, shell.address)
+        done = run_python(tmp_path, "-c", adapted)
+        adapted_arguments = [one.replace(ADDRESS, shell.address) for one in arguments]
+        adapted_arguments[arguments.index("--key-file") + 1] = str(tmp_path / "key")
+        hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+        answered = run_python(tmp_path, "-m", "gateway", *adapted_arguments, given=json.dumps(hello) + "\n")
+    assert "context://lumo-support/pairing - Pairing guide" in done.stdout, done.stderr
+    assert "Write a reply to Ada" in done.stdout
+    assert json.loads(answered.stdout)["result"]["serverInfo"]["name"] == "context-gateway", answered.stderr
+
+
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+def run_python(directory: Path, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(
+        command, cwd=directory, env=environment(), input=given, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def test_a_command_that_is_refused_is_noticed(tmp_path: Path) -> None:

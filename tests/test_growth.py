@@ -20,14 +20,19 @@ from gateway.collectors.contexts import build_merge, settle_conflicts
 from gateway.control.diff import list_differences
 from gateway.control.search import search
 from gateway.control.yaml_writer import format_yaml
-from gateway.conversation.calls import MAX_TURN_CALLS, CallTracker
+from gateway.conversation.dialects.chat.calls import MAX_TURN_CALLS, CallTracker
+from gateway.conversation.dialects.chat.dialect import CHAT
+from gateway.conversation.dialects.chat.request import find_question
+from gateway.conversation.dialects.chat.user_text import replace_user_text
 from gateway.conversation.history_hash import find_keys
-from gateway.conversation.loop import LoopPlan
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
+from gateway.conversation.turn import LoopPlan
 from gateway.domain.candidate import Candidate, Level
+from gateway.domain.json_text import escape_json
 from gateway.domain.name_pattern import matches_pattern
 from gateway.domain.node import Node
+from gateway.domain.node_tree import NodeTree
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.scope import RequestItem
 from gateway.domain.search import Question
@@ -49,8 +54,6 @@ from gateway.extraction.extract import extract_content
 from gateway.extraction.formats import DocumentFormat, decode_html
 from gateway.extraction.html import html_to_text
 from gateway.injection.blocks import build_volatile_block, flatten
-from gateway.injection.compose import replace_user_text
-from gateway.injection.place import escape_json
 from gateway.interpolation import interpolate
 from gateway.links.guard import LinkError, parse_url
 from gateway.policies.content_tree import ContentTree, add_stored_nodes
@@ -62,7 +65,6 @@ from gateway.resources.brand_voice import BrandVoiceData
 from gateway.resources.registry import load_registry
 from gateway.retrieval.tool_runner import GetArguments as ToolArguments
 from gateway.retrieval.tool_runner import ToolCallError, decode_arguments, rank_by_words, select_passages
-from gateway.scopes.chat_body import decode_chat, find_question
 from gateway.scopes.context_request import read_context_request
 from gateway.scopes.scope import find_node
 from gateway.selection.truncate import truncate
@@ -148,7 +150,7 @@ def resource(number: int = 0, **changes: Any) -> Resource:
 def read_message(text: str) -> object:
     parts = [{"type": "text", "text": text[at : at + 8]} for at in range(0, len(text), 8)]
     messages = [{"role": "user", "content": content} for content in (text, parts, text)]
-    chat = decode_chat(orjson.dumps({"model": text, "messages": messages}))
+    chat = CHAT.decode(orjson.dumps({"model": text, "messages": messages}))
     return find_question(chat.messages), replace_user_text(chat.messages, text)
 
 
@@ -250,11 +252,8 @@ def read_context_headers(text: str) -> object:
 
 
 def find_unknown_node(text: str) -> object:
-    nodes = {
-        path: Node(path, path, path.rpartition("/")[0] or None, "page", "", "", (), False, ())
-        for path in ("a", "a/a", "a/a/a")
-    }
-    return find_node(text, frozenset(), replace(EMPTY_SNAPSHOT, nodes=nodes), "content")
+    nodes = {path: Node(path, path, path.rpartition("/")[0] or None, "page", "") for path in ("a", "a/a", "a/a/a")}
+    return find_node(text, frozenset(), replace(EMPTY_SNAPSHOT, tree=NodeTree(nodes)), "content")
 
 
 def load_policy(data: dict[str, Any], tmp_path: Path) -> object:
@@ -271,7 +270,7 @@ def in_resource(kind: str, build: Callable[[str], Any], **fields: Any) -> Callab
 
 
 def stream(events: list[bytes], size: int) -> object:
-    loop = StreamLoop(LoopPlan({}, [], (), frozenset({OWN})))
+    loop = StreamLoop(LoopPlan(CHAT, {}, [], (), frozenset({OWN})))
     loop.build_request()
     whole = b"".join(events)
     return [loop.feed(whole[at : at + size]) for at in range(0, len(whole), size)]
@@ -304,7 +303,7 @@ def make_calls(text: str) -> object:
     calls = [{"function": {"name": OWN, "arguments": piece}} for piece in pieces]
     tracker = CallTracker(frozenset({OWN}))
     tracker.take([{**call, "id": f"c{number}"} for number, call in enumerate(calls)])
-    loop = ReplyLoop(LoopPlan({}, [], (), frozenset({OWN})))
+    loop = ReplyLoop(LoopPlan(CHAT, {}, [], (), frozenset({OWN})))
     loop.build_request()
     message = {"role": "assistant", "content": text, "tool_calls": calls}
     loop.take(orjson.dumps({"choices": [{"message": message, "finish_reason": "tool_calls"}]}))
@@ -324,7 +323,7 @@ def hash_history(text: str) -> object:
         {"role": "tool", "tool_call_id": text, "content": text},
         *({"role": "assistant", "content": piece} for piece in text.split(" ")),
     ]
-    return find_keys(text.encode(), [Raw(orjson.dumps(message)) for message in messages])
+    return find_keys(CHAT, text.encode(), [Raw(orjson.dumps(message)) for message in messages])
 
 
 def cut_events(text: str, buffer: Any = None) -> object:
@@ -355,10 +354,10 @@ def search_text(text: str) -> object:
 def chain_nodes(text: str) -> object:
     """A node below another, as many as there are characters."""
     place = EntryLocation(YamlDocument("f", None, {}), ())
-    nodes = [
-        PolicyEntry(f"n{number}", place, {"key": f"n{number}", "parent": f"n{number + 1}"})
+    nodes = {
+        f"n{number}": PolicyEntry(f"n{number}", place, {"key": f"n{number}", "parent": f"n{number + 1}"})
         for number in range(len(text))
-    ]
+    }
     return add_stored_nodes(ContentTree(), nodes)
 
 

@@ -4,12 +4,13 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.analytics.facts import FactReader
 from gateway.analytics.tallies import FindPrice, TallySheet
 from gateway.domain.lru import HitCounter
+from gateway.domain.receipt import Receipt
 from gateway.domain.statistics import CACHES, Bucket, Span, StatisticsLimits, Tallies, Tally, UncountedBatch
 from gateway.errors import StoreError
 from gateway.settings import AnalyticsSettings
@@ -60,7 +61,14 @@ class StatisticsCounter:
         total = 0
         while batch := await self.store.read_uncounted(BATCH):
             tallies = await asyncio.to_thread(self._tally, batch)
-            if not await self.store.add(tallies, batch, time.time()):
+            try:
+                done = await self.store.add(tallies, batch, time.time())
+            except StoreError:
+                raise
+            except Exception as error:  # without an end, the same batch would be read again for ever
+                log.error("%d receipts are not counted: %r", len(batch.receipts), error)
+                done = await self.store.add({}, batch, time.time())
+            if not done:
                 break  # another process counts
             total += len(batch.receipts)
         return total
@@ -89,7 +97,21 @@ class StatisticsCounter:
             self._told |= told
 
     def _tally(self, batch: UncountedBatch) -> Tallies:
+        try:
+            return self._tally_all(batch.receipts)
+        except Exception:  # one by one, to lose none but those that cannot be counted
+            return self._tally_all([receipt for receipt in batch.receipts if self._is_countable(receipt)])
+
+    def _tally_all(self, receipts: Sequence[Receipt]) -> Tallies:
         sheet = TallySheet(self.find_price)
-        for receipt in batch.receipts:
+        for receipt in receipts:
             sheet.add(self._reader.read(receipt))
         return sheet.finish()
+
+    def _is_countable(self, receipt: Receipt) -> bool:
+        try:
+            self._tally_all([receipt])
+        except Exception as error:
+            log.error("the receipt %s is not counted: %r", receipt.id, error)
+            return False
+        return True

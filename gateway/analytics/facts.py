@@ -15,7 +15,7 @@ from gateway.receipts.overlap import SHOWN_PHRASES
 KEPT_SELECTIONS = 512  # most exchanges of a scope have the same
 KEPT_BYTES = 8_000_000
 BROKEN = (msgspec.MsgspecError, UnicodeError, RecursionError)
-PICKED = frozenset({"semantic", "expansion"})  # how semantic search says that it chose something
+PICKED = frozenset({"semantic", "expansion", "prefetch"})  # how semantic search says that it chose something
 BY_HAND = frozenset({"session", "include"})
 
 

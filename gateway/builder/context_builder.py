@@ -3,12 +3,10 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
-
-from msgspec import Raw
 
 from gateway.builder.prices import make_pricing
 from gateway.builder.scope_context import (
@@ -33,6 +31,7 @@ from gateway.domain.collector import Category, CollectorOrder, CollectorOutcome,
 from gateway.domain.effective_scope import EffectiveScope
 from gateway.domain.exchange import Exchange
 from gateway.domain.injection import Injection, OwnTools
+from gateway.domain.json_text import escape_json
 from gateway.domain.lru import HitCounter
 from gateway.domain.memory_budget import CachePartition, MemoryBudget, SharedValue
 from gateway.domain.scope import Scope
@@ -42,9 +41,7 @@ from gateway.domain.snapshot import Snapshot
 from gateway.fair_queue import FairThreads
 from gateway.injection.anchors import render_sticky
 from gateway.injection.blocks import add_items, compute_block_tag, render, render_stable
-from gateway.injection.place import escape_json
 from gateway.injection.tools import PLAIN_TOOLS
-from gateway.scopes.chat_body import find_question, read_user_texts
 from gateway.scopes.scope import resolve_assignments
 from gateway.selection.allotment import NO_SHARES, NOTHING_RESERVED, BudgetShares, ShareSettings
 from gateway.selection.collected import select
@@ -52,12 +49,13 @@ from gateway.selection.rank import Ranker
 from gateway.selection.select import SelectionTerms, choose_budget, fill_scope, propose
 from gateway.selection.sticky import digest_texts, keep_picks
 from gateway.selection.truncate import truncate
-from gateway.selection.window import WindowTable, fit_window
+from gateway.selection.window import OUTPUT_FIELDS, WindowTable, fit_window
 from gateway.semantic.search.sentences import split_question
 from gateway.semantic.searcher import SemanticSearcher
 from gateway.tokens import TokenCounter
 
 ISOLATED_BYTES = 16 * 2**20  # that a builder for one preview may cache
+LIMITS = frozenset(OUTPUT_FIELDS)
 SMALL_REQUEST = 8_192  # bytes and tokens that fit into the smallest window
 
 Result = TypeVar("Result")
@@ -82,10 +80,9 @@ class ContextOrder:
     scope: Scope
     model: str
     tools: OwnTools | None  # None: ours cannot be registered
-    messages: Sequence[Raw]
+    request: ChatRequest
     placement: Placement = Placement.SYSTEM
     keys: ScopeKeys = field(default_factory=dict)  # of the scope, made before for a request of the same one
-    request: ChatRequest | None = None  # whose size counts against the model's window; None: it has room enough
 
     @property
     def snapshot(self) -> Snapshot:
@@ -110,10 +107,12 @@ class ContextTerms:
     scope: EffectiveScope
     shares: BudgetShares = NO_SHARES
     categories: frozenset[Category] = frozenset()  # that collectors may need
+    nodes: bool = False  # the tools reach nodes, too
 
     @property
     def key(self) -> CacheKey:
-        return (self.tokenizer, self.tools and self.tools.names, self.budget, self.scope, self.shares, self.categories)
+        names = self.tools and self.tools.names
+        return (self.tokenizer, names, self.budget, self.scope, self.shares, self.categories, self.nodes)
 
 
 class Inquiry(NamedTuple):
@@ -154,11 +153,8 @@ class ContextBuilder:
         partition = self.open_partition(order.snapshot, order.workspace)
         own = order.keys.get(order.tool_names) or self._make_key(order)
         key, budget = own, own.budget
-        if (request := order.request) is not None and (
-            len(request.raw) + budget > SMALL_REQUEST
-            or "max_tokens" in request.fields
-            or "max_completion_tokens" in request.fields
-        ):
+        request = order.request
+        if len(request.raw) + budget > SMALL_REQUEST or not LIMITS.isdisjoint(request.fields):
             key = await self._fit_window(order, request, own)
         known: KnownScope = partition.get(key.parts) or await self._learn_scope(order, partition, key)
         asked = order.scope.request
@@ -208,9 +204,11 @@ class ContextBuilder:
         sources = resolve_assignments(scope, snapshot)
         effective = reduce_scope(scope, sources, snapshot)
         contexts = (*(one.alias for one in effective.contexts), *list_named_contexts(effective, snapshot))
-        collectors = self.collectors.choose(order.workspace, scope, snapshot, contexts)
+        fetchable = tools is not None
+        collectors = self.collectors.choose(order.workspace, scope, snapshot, contexts, fetchable=fetchable)
         shares = self.shares.resolve(scope)
-        terms = ContextTerms(tokenizer, tools, budget, effective, shares, collectors.categories)
+        nodes = scope.takes_part and scope.request.inject and scope.node is not None and snapshot.has_texts
+        terms = ContextTerms(tokenizer, tools, budget, effective, shares, collectors.categories, nodes)
         shared = await self._open_context(order, partition, terms)
         context: ScopeContext = shared.value
         instructions = escape_json(scope.agent.instructions) if scope.agent is not None else b""
@@ -239,17 +237,19 @@ class ContextBuilder:
         tag, count = self._tag(workspace), self._counting(asked.tokenizer)
         tools = asked.tools or PLAIN_TOOLS
         pricing = make_pricing(tools, tag, count)
-        terms = SelectionTerms(asked.budget, asked.tools is not None, pricing, asked.shares, asked.categories)
+        terms = SelectionTerms(
+            asked.budget, asked.tools is not None, pricing, asked.shares, asked.categories, asked.nodes
+        )
         fills = fill_scope(proposal, terms)
         selection = select(proposal, terms, (), fills)
         stable = render_stable(selection, tools, tag)
-        searchable = proposal.searchable
+        searchable = proposal.list_searchable(fetchable=asked.tools is not None)
         injection = render(selection, stable, searchable, tag)
         return ScopeContext(proposal, terms, searchable, fills, stable, injection)
 
     async def _collect(self, order: ContextOrder, partition: CachePartition, known: KnownScope) -> Injection:
         """The injection with what collectors find for this request."""
-        question = find_question(order.messages)
+        question = order.request.dialect.find_question(order.request.messages)
         query = split_question(question) if question is not None else NO_QUERY
         asked = Inquiry(question, query, make_query_key(known, query, order.scope))
         if not known.collectors.shared:
@@ -315,6 +315,7 @@ class ContextBuilder:
             options=applied.options,
             room=known.context.fills.room,
             seconds=self.seconds,
+            read_messages=partial(order.request.dialect.read_user_texts, order.request.messages),
         )
 
     async def _place(
@@ -343,8 +344,10 @@ class ContextBuilder:
         # A template rewrites the user's text: the message that a block was placed with does not come again.
         apart = order.placement is not Placement.SYSTEM and (scope.prompt is None or scope.prompt.template is None)
 
+        request = order.request
+
         def make() -> Injection:
-            digests = digest_texts(read_user_texts(order.messages), self.secret)
+            digests = digest_texts(request.dialect.read_user_texts(request.messages), self.secret)
             kept = keep_picks(plain.selection, sticky, digests, context.fills.room, context.terms.pricing, apart=apart)
             return render_sticky(plain, kept, scope.request.items, apart, tag, count)
 

@@ -4,8 +4,7 @@ from gateway.domain.agent import ClientToolLimit
 from gateway.domain.chat import ChatRequest
 from gateway.domain.exchange import Exchange
 from gateway.domain.injection import ClientTools
-from gateway.injection.client_tools import MOST_SCORED, find_required, list_client_tools, narrow_tools
-from gateway.scopes.chat_body import find_question
+from gateway.injection.narrowed_tools import MOST_SCORED, find_required, list_client_tools, narrow_tools
 from gateway.semantic.search.sentences import split_question
 from gateway.semantic.searcher import SemanticSearcher
 
@@ -14,10 +13,10 @@ async def narrow_client_tools(
     exchange: Exchange, request: ChatRequest, client: ClientTools, limit: ClientToolLimit, searcher: SemanticSearcher
 ) -> ClientTools:
     """The tools to send; the exchange notes which were left out, or that they could not be compared."""
-    question = find_question(request.messages)
+    question = request.dialect.find_question(request.messages)
     if limit.narrow is None or question is None or len(client.tools) > MOST_SCORED:
         return client
-    tools = list_client_tools(client)
+    tools = list_client_tools(request.dialect, client)
     query, texts = split_question(question), [tool.text for tool in tools]
     scores = await searcher.score_texts(exchange.principal.workspace, query, texts)
     if scores is None:

@@ -16,6 +16,7 @@ from gateway.collectors.registry import NO_COLLECTORS, ScopeCollectors
 from gateway.domain.agent import ToolPermission
 from gateway.domain.candidate import Assignment
 from gateway.domain.collector import Findings
+from gateway.domain.hints import NO_HINTS
 from gateway.domain.injection import Injection, OwnTools
 from gateway.domain.memory_budget import SharedValue
 from gateway.domain.scope import REQUEST_TYPES, Scope
@@ -93,6 +94,8 @@ def make_scope_key(scope: Scope, snapshot: Snapshot, tools: OwnTools | None, tok
         find_excluded(scope, snapshot) if asked.exclude or scope.session is not None else NOTHING,
         find_session_items(scope, snapshot) if scope.session is not None else NO_ITEMS,
         (scope.tool_permission is ToolPermission.DENY, scope.tools) if snapshot.tools else None,
+        asked.hints is NO_HINTS,
+        scope.recipe and scope.recipe.alias,
     )
 
 

@@ -10,17 +10,32 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from gateway.collector_settings import CollectorSection
 from gateway.domain.agent import CollectorSettings
 from gateway.domain.collector import Category, Collector, CollectorScope
+from gateway.domain.content import ContentReader
+from gateway.domain.resource import Mode
 from gateway.domain.scope import Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults
+from gateway.knowledge.service import KnowledgeService
 from gateway.resources.registry import GROUP, PLUGIN_ERRORS
+from gateway.semantic.node_search import NodeSearch
 from gateway.semantic.searcher import SemanticSearcher
 from gateway.validation import format_suggestion
 
 SEMANTIC = "semantic"  # the collector that searches among the resources of a scope
 PREFIX = "collector-"  # the group contains other extension points too
 # As in pyproject; a source tree that was never installed has no entry points of its own.
-BUILT_IN: Mapping[str, str] = {"collector-semantic": "gateway.collectors.semantic:SemanticCollector"}
+BUILT_IN: Mapping[str, str] = {
+    "collector-semantic": "gateway.collectors.semantic:SemanticCollector",
+    "collector-recipe": "gateway.collectors.recipe:RecipeCollector",
+    "collector-world": "gateway.collectors.world:WorldCollector",
+    "collector-focus": "gateway.collectors.focus:FocusCollector",
+    "collector-included": "gateway.collectors.included:IncludedCollector",
+    "collector-preferences": "gateway.collectors.preferences:PreferenceCollector",
+    "collector-nodes": "gateway.collectors.node_search:NodeCollector",
+    "collector-relations": "gateway.collectors.relations:RelationCollector",
+    "collector-activity": "gateway.collectors.activity:ActivityCollector",
+    "collector-knowledge": "gateway.collectors.knowledge:KnowledgeCollector",
+}
 FACTS = ("name", "category", "priority", "degraded", "shared", "options")
 DEGRADED_WORDS = frozenset({"content", "graph", "links", "mcp", "models", "receipt", "semantic", "session", "store"})
 UNSET = CollectorSettings()
@@ -37,6 +52,9 @@ class CollectorParts:
     """What a collector may be made of; a part that is None is not configured."""
 
     searcher: SemanticSearcher | None = None
+    content: ContentReader | None = None
+    nodes: NodeSearch | None = None
+    knowledge: KnowledgeService | None = None
 
 
 class CollectorPlugin(Collector, Protocol):
@@ -107,12 +125,24 @@ class CollectorRegistry:
     configured: Levels = field(default_factory=dict)
     workspaces: Mapping[str, Levels] = field(default_factory=dict)
 
-    def choose(self, workspace: str, scope: Scope, snapshot: Snapshot, contexts: Iterable[str] = ()) -> ScopeCollectors:
-        """The collectors that have something to do for a scope to which these contexts apply."""
+    def choose(
+        self,
+        workspace: str,
+        scope: Scope,
+        snapshot: Snapshot,
+        contexts: Iterable[str] = (),
+        *,
+        fetchable: bool = True,
+    ) -> ScopeCollectors:
+        """The collectors that have something to do for a scope to which these contexts apply.
+
+        Without `fetchable` the tools cannot be called: what is on demand is then searched for like what is semantic.
+        """
         if not (self.collectors and scope.request.inject):
             return NO_COLLECTORS
         traits = [snapshot.get_traits(alias) for alias in dict.fromkeys(contexts)]
         modes = frozenset(mode for one in traits for mode in one.modes)
+        modes |= {Mode.SEMANTIC} if Mode.ON_DEMAND in modes and not fetchable else set()
         types = frozenset(kind for one in traits for kind in one.types)
         applied = []
         for collector in self.collectors:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gateway.strict_yaml import YamlDocument
 
 VALUE_LENGTH = 70  # code points of a value in the list of changes
-OUTCOMES = {"create": "created", "update": "updated", "delete": "deleted", "unchanged": "unchanged"}
+OUTCOMES = {"create": "created", "update": "updated", "adopt": "adopted", "delete": "deleted", "unchanged": "unchanged"}
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -113,7 +113,8 @@ def format_changes(changes: Sequence[PlannedChange], *, dry_run: bool) -> str:
                 f"  {one['pointer']}: {format_value(one['from'])} → {format_value(one['to'])}" for one in change.changes
             ]
     counts: Counter[str] = Counter(change.action for change in changes)
-    total = ", ".join(f"{counts[action]} {outcome}" for action, outcome in OUTCOMES.items())
+    shown = [action for action in OUTCOMES if counts[action] or action != "adopt"]
+    total = ", ".join(f"{counts[action]} {OUTCOMES[action]}" for action in shown)
     return "\n".join([*lines, f"{total}{' (dry run: nothing was changed)' if dry_run else ''}"])
 
 

@@ -14,6 +14,7 @@ from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
 from gateway.policy_check import load_type_registry
 from gateway.settings import Settings
+from gateway.stores.knowledge_records import KnowledgeRecords
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.open import open_stores
 from gateway.stores.protocols import EphemeralStore
@@ -26,6 +27,7 @@ class OfflinePolicies:
     policies: PolicyRepository
     documents: DocumentCache
     store: EphemeralStore
+    knowledge: KnowledgeRecords
 
 
 @asynccontextmanager
@@ -49,6 +51,6 @@ async def open_policies(settings: Settings) -> AsyncGenerator[OfflinePolicies]:
         await policies.start()
         if not policies.loaded:
             raise StoreError(policies.store_error or "The store does not answer.")
-        yield OfflinePolicies(policies, documents, stores.ephemeral)
+        yield OfflinePolicies(policies, documents, stores.ephemeral, stores.knowledge)
     finally:
         await stores.close()

@@ -82,6 +82,8 @@ def announce(settings: Settings, host: str, port: int) -> None:
     print(f"Context Gateway listens on {address}", flush=True)
     if not settings.auth.keys and is_loopback(settings.listen.host):
         print("No API keys are configured: only this machine can connect. Keys in the store apply too.", flush=True)
+    if settings.console:
+        print(f"Console: {address}/console", flush=True)
     print(f"Try it:\n\n{format_example(address, choose_example_model(settings))}\n", flush=True)
 
 

@@ -7,22 +7,27 @@ from typing import Any, Literal
 import orjson
 from pydantic import ValidationError
 
+from gateway.control.adoption import Adoption
 from gateway.control.bundle_export import BundleExporter, BundleObjects
 from gateway.control.bundle_reader import Bundle, read_bundle
 from gateway.control.diff import list_differences
 from gateway.control.object_bodies import is_same_object, make_stored_body
 from gateway.control.writer import Change, PolicyWriter
-from gateway.domain.principal import Principal
+from gateway.domain.principal import Principal, Role
 from gateway.domain.record import Record
-from gateway.errors import Conflict, Fault, Faults, FieldError, InvalidObject
+from gateway.errors import Conflict, Fault, Faults, FieldError, Forbidden, InvalidObject
 from gateway.extraction.extract import DocumentCache
 from gateway.policies.files import SECTIONS, PolicyEntry
 from gateway.policies.repository import PolicyRepository
+from gateway.policies.whole_entries import read_whole_entries
+from gateway.policies.workspace import ADOPTED_KINDS, AdoptedName, is_mandatory
 from gateway.strict_yaml import YamlDocument
 from gateway.validation import format_pointer
 
+MOST_NAMES = 5  # that a message names
+
 Entries = Mapping[str, Mapping[str, PolicyEntry]]
-Action = Literal["create", "update", "unchanged", "delete"]
+Action = Literal["create", "update", "adopt", "unchanged", "delete"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +44,17 @@ class PlannedChange:
     @property
     def changes(self) -> list[dict[str, Any]]:
         """Field by field; empty for an object that is created or deleted."""
-        if self.action != "update":
+        if self.action not in ("update", "adopt"):
             return []
         return list_differences(*(_make_comparable(self.kind, self.alias, data) for data in (self.former, self.data)))
 
     def to_change(self) -> Change:
         body = None if self.action == "delete" else make_stored_body(self.kind, self.alias, self.data)
         return Change(self.kind, self.alias, body, self.record)
+
+    @property
+    def name(self) -> AdoptedName:
+        return self.kind, self.alias
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,28 +68,56 @@ class ImportOptions:
 class BundleImporter:
     """Imports into the workspaces of one gateway."""
 
-    def __init__(self, policies: PolicyRepository, writer: PolicyWriter, files: DocumentCache) -> None:
+    def __init__(
+        self, policies: PolicyRepository, writer: PolicyWriter, files: DocumentCache, adoption: Adoption | None = None
+    ) -> None:
         self._policies = policies
         self._writer = writer
         self._files = files
+        self._adoption = adoption or Adoption(policies, writer, files)
 
     async def run(self, caller: Principal, document: YamlDocument, options: ImportOptions) -> list[PlannedChange]:
         """Import a bundle and return what was, or would be, done.
 
-        Raises InvalidObject for an invalid bundle, and Conflict for objects that policy files define differently.
+        What policy files define differently is adopted. Raises InvalidObject for an invalid bundle, Conflict for
+        what cannot be adopted, and Forbidden where the caller may not adopt.
         """
         workspace = caller.workspace
         async with self._writer.lock(workspace):
-            known = {path: node.id for path, node in self._policies.get_snapshot(workspace).nodes.items()}
-            entries = self._policies.entries(workspace)
+            known = {path: node.id for path, node in self._policies.get_snapshot(workspace).tree.nodes.items()}
+            entries = await read_whole_entries(self._policies, workspace)
             bundle = await self._policies.threads.run(workspace, _read, document, known)
             plan = await self._policies.threads.run(workspace, self._plan, bundle, entries, options.replace)
+            self._require_adoptable(caller, plan, entries)
             changed = [one for one in plan if one.action != "unchanged"]
             changes = {(one.kind, one.alias): one.data for one in changed}
             await self._writer.check(workspace, changes, lambda fault: _make_error(bundle.relocate(fault), document))
             if changed and not options.dry_run:
-                await self._writer.commit(caller, "import", [one.to_change() for one in changed])
+                await self._writer.commit(caller, "import", list(self._list_changes(workspace, changed)))
         return plan
+
+    def _require_adoptable(self, caller: Principal, plan: Sequence[PlannedChange], entries: Entries) -> None:
+        """Raise Forbidden if the caller may not take over what the plan takes over from policy files."""
+        taken = [one for one in plan if one.action == "adopt"]
+        if not taken:
+            return
+        self._adoption.require_allowed()
+        if not caller.role.covers(Role.ADMIN):
+            raise Forbidden(
+                f"Policy files define {_name_places(taken, entries)} differently; only admins can adopt them."
+            )
+
+    def _list_changes(self, workspace: str, changed: Sequence[PlannedChange]) -> Iterator[Change]:
+        adopted = self._policies.list_adopted(workspace)
+        for one in changed:
+            if one.action == "adopt":
+                hidden = self._adoption.find_hidden(workspace, one.kind, one.alias)
+                yield replace(one, record=hidden).to_change()
+                yield self._adoption.make_mark(workspace, one.kind, one.alias)
+            else:
+                yield one.to_change()
+                if one.action == "delete" and one.name in adopted:
+                    yield replace(self._adoption.make_mark(workspace, one.kind, one.alias), body=None)
 
     def _plan(self, bundle: Bundle, entries: Entries, replace_all: bool) -> list[PlannedChange]:
         current = BundleExporter(self._files).objects(entries)
@@ -112,6 +149,8 @@ def _plan_object(kind: str, alias: str, data: Any, current: BundleObjects, entri
     former = current[kind, alias]
     if is_same_object(kind, alias, former, data):
         return PlannedChange(kind, alias, "unchanged")
+    if entry.record is None and kind in ADOPTED_KINDS and not is_mandatory(entry):
+        return PlannedChange(kind, alias, "adopt", former, data)
     return PlannedChange(kind, alias, "update", former, data, entry.record)
 
 
@@ -119,15 +158,22 @@ def _is_needed(change: PlannedChange, plan: Sequence[PlannedChange], current: Bu
     """Whether a document has to be stored: not if only policy files use it, as they have it beside them."""
     if change.kind != "documents" or change.action != "create" or (change.kind, change.alias) not in current:
         return True
-    changed = [one.data for one in plan if one.kind == "contexts" and one.action in ("create", "update")]
+    changed = [one.data for one in plan if one.kind == "contexts" and one.action in ("create", "update", "adopt")]
     return change.alias in orjson.dumps(changed).decode()
 
 
 def _require_stored(plan: Sequence[PlannedChange], entries: Entries) -> None:
     in_files = [one for one in plan if one.action == "update" and one.record is None]
     if in_files:
-        names = ", ".join(f"{one.kind}/{one.alias} ({entries[one.kind][one.alias].location})" for one in in_files)
-        raise Conflict(f"Policy files define these objects differently: {names}. Change the files instead.")
+        message = f"Policy files define {_name_places(in_files, entries)} differently"
+        raise Conflict(f"{message}, and these cannot be adopted. Change the files instead.")
+
+
+def _name_places(changes: Sequence[PlannedChange], entries: Entries) -> str:
+    """The objects with their places in policy files, some of them if there are many."""
+    names = [f"{one.kind}/{one.alias} ({entries[one.kind][one.alias].location})" for one in changes[:MOST_NAMES]]
+    more = f" and {len(changes) - MOST_NAMES} more" if len(changes) > MOST_NAMES else ""
+    return ", ".join(names) + more
 
 
 def _plan_deletions(entries: Entries, kept: BundleObjects) -> Iterator[PlannedChange]:

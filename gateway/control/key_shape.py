@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Annotated, Any, overload
 
 import orjson
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
@@ -167,6 +167,14 @@ def make_configured_id(key: KeySettings) -> str:
     """An id that survives a new secret for a named key, and that reveals nothing of the secret's hash."""
     source = f"name:{key.name}" if key.name is not None else f"sha256:{key.sha256.lower()}"
     return f"config-{sha256(source.encode()).hexdigest()[:12]}"
+
+
+@overload
+def to_datetime(seconds: float) -> datetime: ...
+
+
+@overload
+def to_datetime(seconds: None) -> None: ...
 
 
 def to_datetime(seconds: float | None) -> datetime | None:

@@ -6,8 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from gateway.domain.content import LINK
 from gateway.errors import ALIAS_FAULT, Fault, FieldError, InvalidObject
 from gateway.policies.context_compiler import title_from_alias
+from gateway.policies.node_records import SAID
+from gateway.policies.recipe_shapes import RecipeShape
 from gateway.policies.shapes import (
     AgentShape,
     ContextShape,
@@ -25,18 +28,24 @@ SHAPES: Mapping[str, type[BaseModel]] = {  # of the kinds that are managed in th
     "profiles": ProfileShape,
     "agents": AgentShape,
     "prompts": PromptShape,
+    "recipes": RecipeShape,
 }
 # Shown to readers in addition to the shape; callers may send these fields back, and they are ignored.
-SHOWN_FIELDS = frozenset({"id", "source", "file", "version", "created_at", "updated_at", "updated_by", "draft"})
+SHOWN_FIELDS = frozenset(
+    {"id", "source", "file", "shadows", "version", "created_at", "updated_at", "updated_by", "draft"}
+)
 SHOWN_RESOURCE_FIELDS = frozenset({"id", "alias", "ref", "link"})
 NODE_DEFAULTS: Mapping[str, Any] = {
     "type": "page",
+    "order": 0,
     "body": "",
+    "properties": {},
     "contexts": [],
     "inherit": "nearest",
     "readers": [],
     "links": [],
 }
+NODE_OUTLINE_DEFAULTS = {name: value for name, value in NODE_DEFAULTS.items() if name not in SAID}
 
 
 def kind_name(kind: str) -> str:
@@ -64,7 +73,15 @@ def make_node_body(data: Mapping[str, Any]) -> dict[str, Any]:
     body: dict[str, Any] = {"key": data["key"], "parent": data["parent"]}
     if data.get("title") and data["title"] != title_from_alias(data["key"]):
         body["title"] = data["title"]
-    return body | {name: data[name] for name, usual in NODE_DEFAULTS.items() if data.get(name, usual) != usual}
+    body |= {name: data[name] for name, usual in NODE_DEFAULTS.items() if data.get(name, usual) != usual}
+    if "links" in body:
+        body["links"] = [_shorten_link(link) for link in body["links"]]
+    return body
+
+
+def _shorten_link(link: Any) -> Any:
+    """A link as people write it: without the type that links have if they name none."""
+    return link["to"] if isinstance(link, dict) and "to" in link and link.get("type", LINK) == LINK else link
 
 
 def is_same_object(kind: str, alias: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -1,6 +1,5 @@
-"""Contexts, profiles, agents and prompts: one service to find, create, replace and delete them."""
+"""Contexts, profiles, agents, prompts and recipes: one service to find, create, replace and delete them."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -25,16 +24,13 @@ from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
 from gateway.domain.record import Record
 from gateway.errors import Conflict, FieldError, InvalidObject, NotFound, PreconditionFailed
-from gateway.ids import read_id_time
 from gateway.policies.context_compiler import title_from_alias
 from gateway.policies.files import PolicyEntry
-from gateway.policies.repository import ID_TIME_DIGITS, PolicyRepository
+from gateway.policies.record_ids import read_creation_time
+from gateway.policies.repository import PolicyRepository
 
-CLOCK_SKEW = 60.0  # seconds that the clocks of two replicas may differ
 DRAFT_SUFFIX = "-d"  # of the tag of an object that has a draft
 MOST_REFERRERS = 5  # that a message names
-
-_TIMED_ID = re.compile(r"[0-9a-f]{19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +43,7 @@ class PolicyObject:
     record: Record | None  # None: it is defined in a file
     file: str | None = None  # "brand.yaml:12"
     draft: bool = False  # whether it has a draft
+    shadows: str | None = None  # the place in a file from which it was adopted
 
     @property
     def id(self) -> str:
@@ -59,10 +56,7 @@ class PolicyObject:
     @property
     def created(self) -> float | None:
         """When it was created, in seconds since 1970, if its id tells."""
-        if self.record is None or not _TIMED_ID.match(self.record.id):
-            return None
-        created = read_id_time(self.record.id, ID_TIME_DIGITS)
-        return created if created < self.record.at + CLOCK_SKEW else None
+        return None if self.record is None else read_creation_time(self.record)
 
     @property
     def tag(self) -> str:
@@ -81,7 +75,8 @@ class PolicyObject:
     def get_record(self) -> Record:
         """Its record; raises Conflict for an object that is defined in a file."""
         if self.record is None:
-            raise Conflict(f"{self.kind}/{self.alias} is defined in the file {self.file}; change it there.")
+            where = f"{self.kind}/{self.alias} is defined in the file {self.file}"
+            raise Conflict(f"{where}; change it there, or adopt it first.")
         return self.record
 
     def require_writable(self, tags: Tags) -> Record:
@@ -101,7 +96,7 @@ class Objects:
         """Every object of a kind whose alias, name or description contains the word, by name."""
         drafts = self.drafts(workspace, kind)
         entries = self._policies.entries(workspace)[kind].values()
-        found = [_make_object(kind, entry, drafts) for entry in entries if _matches(entry, word.casefold())]
+        found = [self._make_object(kind, entry, drafts) for entry in entries if _matches(entry, word.casefold())]
         return sorted(found, key=lambda one: (_get_name(one).casefold(), one.alias))
 
     def get(self, workspace: str, kind: str, name: str) -> PolicyObject:
@@ -115,7 +110,7 @@ class Objects:
         """One object by its alias or id, if it exists."""
         known = self._policies.entries(workspace)[kind]
         entry = known.get(name) or next((one for one in known.values() if one.record and one.record.id == name), None)
-        return None if entry is None else _make_object(kind, entry, self.drafts(workspace, kind))
+        return None if entry is None else self._make_object(kind, entry, self.drafts(workspace, kind))
 
     def find_default(self, workspace: str) -> PolicyObject | None:
         """The global default context, if there is one."""
@@ -167,6 +162,9 @@ class Objects:
         async with self._writer.lock(caller.workspace):
             current = self.get(caller.workspace, kind, name)
             changes = [Change(kind, current.alias, None, current.require_writable(tags))]
+            if current.shadows is not None:
+                message = f"{kind}/{current.alias} was adopted from the file {current.shadows}"
+                raise Conflict(f"{message}; release it instead, and the file's entry is used again.")
             self._require_unused(caller.workspace, current)
             await self._writer.check(caller.workspace, {(kind, current.alias): None})
             draft = self.drafts(caller.workspace, kind).get(current.alias)
@@ -188,6 +186,14 @@ class Objects:
         if errors:
             raise InvalidObject("Validation failed; nothing was changed.", errors)
 
+    def _make_object(self, kind: str, entry: PolicyEntry, drafts: Mapping[str, Record]) -> PolicyObject:
+        data, drafted = entry.data if isinstance(entry.data, dict) else {}, entry.alias in drafts
+        if entry.record is None:
+            return PolicyObject(kind, entry.alias, data, None, str(entry.location), drafted)
+        shadowed = self._policies.find_file_entry(kind, entry.alias)
+        shadows = None if shadowed is None else str(shadowed.location)
+        return PolicyObject(kind, entry.alias, data, entry.record, None, drafted, shadows)
+
     def _require_unused(self, workspace: str, current: PolicyObject) -> None:
         users = list(list_referrers(self._policies.entries(workspace), current.kind, current.alias))
         if users:
@@ -207,12 +213,6 @@ class ObjectsOfKind:
 
     async def check(self, workspace: str, alias: str, body: dict[str, Any]) -> None:
         await self.objects.check(workspace, self.kind, alias, parse_body(self.kind, body))
-
-
-def _make_object(kind: str, entry: PolicyEntry, drafts: Mapping[str, Record]) -> PolicyObject:
-    file = str(entry.location) if entry.record is None else None
-    data = entry.data if isinstance(entry.data, dict) else {}
-    return PolicyObject(kind, entry.alias, data, entry.record, file, entry.alias in drafts)
 
 
 def _get_name(found: PolicyObject) -> str:

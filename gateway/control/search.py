@@ -2,12 +2,12 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gateway.domain.snapshot import Snapshot
 
-KINDS = ("contexts", "resources", "profiles", "agents", "prompts", "content")
+KINDS = ("contexts", "resources", "profiles", "agents", "prompts", "recipes", "content")
 SNIPPET = 160  # code points around the first matching word
 FOLDED_AT_ONCE = 1000  # code points
 WORD = re.compile(r"\w+")
@@ -47,14 +47,18 @@ class _Searchable:
 
 
 def search(
-    query: str, snapshot: Snapshot, kinds: Iterable[str] = KINDS, part: PageSlice = FIRST
+    query: str,
+    snapshot: Snapshot,
+    kinds: Iterable[str] = KINDS,
+    part: PageSlice = FIRST,
+    texts: Mapping[str, str] | None = None,
 ) -> tuple[list[SearchHit], int]:
-    """What contains all words of the query, best first, and how many hits there are in total."""
+    """What contains all words of the query, best first, and how many hits there are; `texts`: of stored nodes."""
     words = list(dict.fromkeys(WORD.findall(fold_text(query))))
     if not words:
         return [], 0
     wanted = frozenset(kinds)
-    scored = [(_score(words, one), one) for one in _list_searchable(snapshot) if one.kind in wanted]
+    scored = [(_score(words, one), one) for one in _list_searchable(snapshot, texts or {}) if one.kind in wanted]
     found = [(score, one) for score, one in scored if score]
     found.sort(key=lambda pair: (-pair[0], KINDS.index(pair[1].kind), pair[1].id))
     return [_make_hit(words, score, one) for score, one in found[part.skip :][: part.take]], len(found)
@@ -119,7 +123,7 @@ def _cut_around(text: str, at: int) -> str:
     return f"{'…' if start else ''}{cut}{'…' if start + SNIPPET < len(text) else ''}"
 
 
-def _list_searchable(snapshot: Snapshot) -> Iterator[_Searchable]:
+def _list_searchable(snapshot: Snapshot, node_texts: Mapping[str, str]) -> Iterator[_Searchable]:
     for context in snapshot.contexts.values():
         yield _make_searchable("contexts", context.alias, context.name)
     for resource in snapshot.resources.values():
@@ -132,10 +136,12 @@ def _list_searchable(snapshot: Snapshot) -> Iterator[_Searchable]:
         yield _make_searchable("agents", agent.alias, agent.name, *texts)
     for prompt in snapshot.prompts.values():
         yield _make_searchable("prompts", prompt.alias, prompt.name, (TEXT, prompt.template or ""))
-    for path, node in snapshot.nodes.items():
-        yield _Searchable(
-            "content", node.id, node.title, ((ALIAS, path), (ALIAS, node.id), (NAME, node.title), (TEXT, node.body))
-        )
+    for recipe in snapshot.recipes.values():
+        yield _make_searchable("recipes", recipe.alias, recipe.name, (DESCRIPTION, recipe.description))
+    for path, node in snapshot.tree.nodes.items():
+        text = snapshot.contents[node.id].body if node.id in snapshot.contents else node_texts.get(node.id, "")
+        fields = (ALIAS, path), (ALIAS, node.id), (NAME, node.title), (TEXT, text)
+        yield _Searchable("content", node.id, node.title, fields)
 
 
 def _make_searchable(kind: str, id: str, name: str, *texts: tuple[float, str]) -> _Searchable:

@@ -1,12 +1,12 @@
 """The content tree of a workspace at one moment, for reading."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gateway.control.objects import PolicyObject
 from gateway.domain.candidate import Assignment
 from gateway.domain.node import Node
+from gateway.domain.node_tree import NodeTree
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import NotFound
 from gateway.policies.context_compiler import title_from_alias
@@ -48,51 +48,38 @@ class TreeView:
     snapshot: Snapshot
     entries: Mapping[str, PolicyEntry]  # by id
 
+    @property
+    def nodes(self) -> NodeTree:
+        return self.snapshot.tree
+
     def list_all(self) -> list[TreeNode]:
         """All nodes, ordered by path."""
-        nodes = self.snapshot.nodes
-        counts = Counter(node.parent for node in nodes.values())
-        ordered = sorted(nodes.values(), key=lambda node: node.path.split("/"))
-        return [TreeNode(node, self.entries[node.id], counts[node.path]) for node in ordered]
+        ordered = sorted(self.nodes.nodes.values(), key=lambda node: node.path.split("/"))
+        return [self._make_tree_node(node) for node in ordered]
 
     def find(self, name: str) -> TreeNode:
         """A node by id or path; raises NotFound."""
-        path = self._find_path(name)
-        if path is None:
+        node = self.nodes.find(name)
+        if node is None:
             raise NotFound(f"There is no node {name!r}.")
-        node = self.snapshot.nodes[path]
-        children = sum(other.parent == path for other in self.snapshot.nodes.values())
-        return TreeNode(node, self.entries[node.id], children)
+        return self._make_tree_node(node)
 
     def find_id(self, name: str) -> str | None:
         """The id of a node that is named by id or path; None if there is no such node."""
-        path = self._find_path(name)
-        return None if path is None else self.snapshot.nodes[path].id
+        node = self.nodes.find(name)
+        return None if node is None else node.id
 
-    def list_branch(self, path: str) -> list[PolicyObject]:
+    def list_branch(self, node: Node) -> list[PolicyObject]:
         """The node and everything below it."""
-        nodes = (node for node in self.snapshot.nodes.values() if f"{node.path}/".startswith(f"{path}/"))
-        return [TreeNode(node, self.entries[node.id], 0).object for node in nodes]
+        return [self._make_tree_node(one).object for one in self.nodes.list_branch(node)]
 
     def list_effective_contexts(self, node: Node) -> list[Assignment]:
         """The contexts that apply to a node, and the nodes that they come from."""
         assignments = list_content_assignments(node, self.snapshot)
         return [one for one in assignments if one.context in self.snapshot.contexts]
 
-    def list_links(self, node: Node) -> Iterator[tuple[str, Node | None]]:
-        """The links of a node as written, each with the node that it leads to, if there is one."""
-        for written in node.links:
-            path = self._find_path(written)
-            yield written, None if path is None else self.snapshot.nodes[path]
-
-    def list_backlinks(self, node: Node) -> list[Node]:
-        """The nodes that link to it, by its id or its path."""
-        others = self.snapshot.nodes.values()
-        return [other for other in others if any(self._find_path(to) == node.path for to in other.links)]
-
-    def _find_path(self, name: str) -> str | None:
-        bare = name.strip("/")
-        return self.snapshot.node_ids.get(name) or (bare if bare in self.snapshot.nodes else None)
+    def _make_tree_node(self, node: Node) -> TreeNode:
+        return TreeNode(node, self.entries[node.id], self.nodes.count_children(node))
 
 
 def build_unserved_view(served: Snapshot, entries: Mapping[str, PolicyEntry]) -> TreeView:
@@ -114,7 +101,7 @@ def build_unserved_view(served: Snapshot, entries: Mapping[str, PolicyEntry]) ->
     for path, node in nodes.items():
         if node.parent not in nodes:
             nodes[path] = replace(node, parent=None)
-    return TreeView(replace(served, nodes=nodes, node_ids=ids), entries)
+    return TreeView(replace(served, tree=NodeTree(nodes, ids)), entries)
 
 
 def _list_lineage(id: str, entries: Mapping[str, PolicyEntry]) -> list[str]:
@@ -133,9 +120,8 @@ def _make_node(path: str, entry: PolicyEntry, parent: str | None) -> Node:
         parent=parent,
         type=data["type"],
         title=data.get("title") or title_from_alias(data["key"]),
-        body=data["body"],
         contexts=tuple(data["contexts"]),
         merge=data["inherit"] == "merge",
         readers=tuple(data["readers"]),
-        links=tuple(data["links"]),
+        order=data["order"],
     )

@@ -74,10 +74,10 @@ def _list_alias_uses(context: str, snapshot: Snapshot) -> Iterator[ContextUse]:
 def _list_node_uses(context: str, snapshot: Snapshot) -> Iterator[ContextUse]:
     heirs = Counter(
         assigned.entity
-        for node in snapshot.nodes.values()
+        for node in snapshot.tree.nodes.values()
         for assigned in list_content_assignments(node, snapshot)
         if assigned.context == context and assigned.entity != node.path
     )
-    for path, node in sorted(snapshot.nodes.items()):
+    for path, node in sorted(snapshot.tree.nodes.items()):
         if context in node.contexts:
             yield ContextUse(Level.CONTENT, path, node.title, path=path, inherited=heirs[path])

@@ -76,10 +76,14 @@ class Versions:
                 )
             alias = record.key.alias
             await self._objects.check(caller.workspace, alias, body)
-            former = current.record if current is not None else None
+            former = await self._find_whole(current.record) if current is not None and current.record else None
             change = Change(kind, alias, body, former, record.id if former is None else None)
             await self._writer.commit(caller, "rollback", [change], tags)
         return self._get_current(caller.workspace, alias)
+
+    async def _find_whole(self, record: Record) -> Record:
+        """The record with its whole body."""
+        return (await self._records.read([record.key])).get(record.key, record)
 
     async def _get_version(self, workspace: str, name: str, number: int, current: PolicyObject | None) -> Record:
         kind = self._objects.kind

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -63,12 +63,17 @@ class PolicyWriter:
         self._locks: dict[str, asyncio.Lock] = {}
 
     @asynccontextmanager
-    async def lock(self, workspace: str) -> AsyncIterator[None]:
-        """Read, check and commit inside: the changes of others are known, and no replica makes any meanwhile."""
+    async def lock(self, workspace: str, *, renew: bool = False) -> AsyncIterator[None]:
+        """Read, check and commit inside: the changes of others are known, and no replica makes any meanwhile.
+
+        With `renew` that may take longer than LOCK_SECONDS.
+        """
         name = f"{LOCK_NAME}:{sha256(workspace.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        lease = Lease(self._store, name, self._owner, LOCK_SECONDS)
         async with (
             self._locks.setdefault(workspace, asyncio.Lock()),
-            Lease(self._store, name, self._owner, LOCK_SECONDS).hold(self._patience),
+            lease.hold(self._patience),
+            lease.keep_renewed() if renew else nullcontext(),
         ):
             await self._policies.refresh(workspace)
             yield

@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from gateway import sse
-from gateway.conversation.calls import FunctionCall
+from gateway.conversation.dialect import Dialect
 from gateway.conversation.hidden_turn import HiddenTurn
 from gateway.conversation.hidden_turns import HIDDEN_TURN_SECONDS
 from gateway.conversation.loop import FinishStep, RunToolsStep, Step, TurnLoop
@@ -23,12 +22,12 @@ from gateway.conversation.relay import (
 )
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
+from gateway.conversation.turn import FunctionCall
+from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import ClientWriter, Exchange, ExchangeStatus, Reply, TurnReply
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import SendTurn, UpstreamReply, is_event_stream, is_json_reply
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamRateLimited, UpstreamTruncated
-
-KEEPALIVE_COMMENT = b": working\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +60,15 @@ class SilenceTimer:
         return max(0.0, self._last + self._limit - time.monotonic())
 
 
-async def send_comments_until(task: asyncio.Future[Any], silence: SilenceTimer, writer: ClientWriter) -> None:
+async def send_comments_until(
+    task: asyncio.Future[Any], silence: SilenceTimer, writer: ClientWriter, comment: bytes
+) -> None:
     """Keep-alive comments while a task runs; it is cancelled if nobody waits for it any more."""
     try:
         while not task.done():
             done, _ = await asyncio.wait({task}, timeout=silence.remaining)
             if not done:
-                await send_bytes(writer, KEEPALIVE_COMMENT)
+                await send_bytes(writer, comment)
                 silence.restart()
     finally:
         if not task.done():
@@ -83,23 +84,29 @@ class Conversation:
     """One exchange with what it needs: the upstream, our tools, the store of hidden turns."""
 
     exchange: Exchange
+    dialect: Dialect
     send: SendTurn
     run: Callable[[FunctionCall], Awaitable[ToolResult]] = refuse_call
     keep: Callable[[HiddenTurn], Awaitable[None]] = refuse_call
     timings: ConversationTimings = DEFAULT_TIMINGS
 
-    async def relay(self, body: bytes) -> Reply:
+    async def relay(self, body: bytes, request: ChatRequest, outgoing: OutgoingBody) -> Reply:
         """One call whose reply passes as it comes."""
         reply = await self._call_upstream(body)
-        if reply.status >= 400 or not is_event_stream(reply):
+        if reply.status >= 400:
             return await read_whole_reply(reply)
+        if not is_event_stream(reply):
+            whole = await read_whole_reply(reply)
+            whole.body = self.dialect.show_relayed(request, outgoing, whole.body)
+            return whole
         try:
             first = await read_first_bytes(reply)
         except BaseException:
             await reply.close()
             raise
-        stream = partial(relay_events, reply, first, self.exchange, self.timings.after_error)
-        return Reply(reply.status, reply.headers, stream=stream, close=reply.close)
+        relay = self.dialect.open_relay(request, outgoing)
+        stream = partial(relay_events, reply, first, relay, self.exchange, self.timings.after_error)
+        return Reply(reply.status, reply.headers, stream=stream, close=reply.close, render_failure=relay.render_error)
 
     async def answer(self, loop: ReplyLoop) -> Reply:
         """Turns until there is one whole answer."""
@@ -127,7 +134,7 @@ class Conversation:
             await reply.close()
             raise
         stream = partial(self._stream_turns, loop, reply, shown)
-        return Reply(reply.status, reply.headers, stream=stream, close=reply.close)
+        return Reply(reply.status, reply.headers, stream=stream, close=reply.close, render_failure=loop.render_error)
 
     async def _stream_turns(self, loop: StreamLoop, reply: UpstreamReply, shown: bytes, writer: ClientWriter) -> None:
         silence = SilenceTimer(self.timings.keepalive)
@@ -137,7 +144,7 @@ class Conversation:
                 pending = await self._pass_turn(loop, reply, writer, silence)
                 step = await self._go_on(loop, pending, writer, silence)
                 if isinstance(step, FinishStep):
-                    self.exchange.complete = step.data.endswith(sse.DONE_EVENT)
+                    self.exchange.complete = not loop.failed
                     writer.end(step.data)
                     await reply.finish()
                     return
@@ -174,7 +181,7 @@ class Conversation:
         if not loop.may_be_silent:
             return await reply.read()
         task = asyncio.ensure_future(reply.read())
-        await send_comments_until(task, silence, writer)
+        await send_comments_until(task, silence, writer, self.dialect.keepalive)
         return task.result()
 
     async def _go_on(
@@ -192,7 +199,7 @@ class Conversation:
         await send_bytes(writer, shown)
         task = asyncio.ensure_future(self._start_next_turn(loop, step))
         try:
-            await send_comments_until(task, silence, writer)
+            await send_comments_until(task, silence, writer, self.dialect.keepalive)
         except BaseException:
             await close_unclaimed(task)
             raise

@@ -2,12 +2,16 @@
 
 import hashlib
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.calls import FunctionCall
-from gateway.conversation.history import CallMark, frame, mark_call, read_mark
+from gateway.conversation.history import CallMark, frame, mark_call
+from gateway.conversation.turn import FunctionCall
+
+if TYPE_CHECKING:
+    from gateway.conversation.dialect import Dialect
 
 
 class OwnResult(msgspec.Struct, frozen=True, array_like=True):
@@ -64,44 +68,34 @@ class HiddenTurn(msgspec.Struct, frozen=True, array_like=True):
     def marks(self) -> list[CallMark]:
         return [mark_call(call.id, call.name, call.arguments) for call in self.calls]
 
-    def hash_meaning(self) -> str:
+    def hash_meaning(self, dialect: "Dialect") -> str:
         """A hash of what it puts back in: two turns with the same one may stand for each other."""
         made = hashlib.sha256(frame(b"c", sorted(mark.meaning for mark in self.marks)))
         for message in self.messages:
-            calls = decode_calls(message.message)
+            calls = dialect.decode_calls(message.message)
             for result in message.reachable_results:
                 text = (result.text or "").encode()
-                made.update(frame(b"r", (read_mark(calls[result.position]).meaning, text)))
+                made.update(frame(b"r", (dialect.read_mark(calls[result.position]).meaning, text)))
         return made.hexdigest()
 
 
-class _CallingMessage(msgspec.Struct):
-    tool_calls: list[Raw]
-
-
 _decode_turn = msgspec.json.Decoder(HiddenTurn).decode
-_decode_message = msgspec.json.Decoder(_CallingMessage).decode
 
 
-def decode_calls(message: Raw) -> list[Raw]:
-    """The calls of a hidden message; each has some."""
-    return _decode_message(message).tool_calls
-
-
-def decode_turn(data: bytes) -> HiddenTurn | None:
+def decode_turn(data: bytes, dialect: "Dialect") -> HiddenTurn | None:
     """A turn as it was stored; None if that was something else."""
     try:
         turn = _decode_turn(data)
-        return turn if is_consistent(turn) else None
+        return turn if is_consistent(turn, dialect) else None
     except (msgspec.MsgspecError, RecursionError):
         return None
 
 
-def is_consistent(turn: HiddenTurn) -> bool:
+def is_consistent(turn: HiddenTurn, dialect: "Dialect") -> bool:
     """Whether every result has a call, and the last message has the client's calls besides."""
     free = 0  # calls of a message that no result answers
     for message in turn.messages:
-        count = len(decode_calls(message.message))
+        count = len(dialect.decode_calls(message.message))
         own = message.own_positions
         if len(own) < len(message.results) or not own <= set(range(count)):
             return False

@@ -9,10 +9,11 @@ import msgspec
 import orjson
 from msgspec import Raw
 
+from gateway.conversation.call_groups import find_groups
+from gateway.conversation.dialect import Dialect
 from gateway.conversation.hidden_turn import HiddenTurn, decode_turn
 from gateway.conversation.history import UNREADABLE
 from gateway.conversation.history_hash import HistoryKeys, find_keys, make_turn_keys
-from gateway.conversation.replay import Replay, find_groups
 from gateway.domain.chat import ChatRequest
 from gateway.domain.principal import Principal
 from gateway.domain.selection import Selection
@@ -60,14 +61,19 @@ class HiddenTurns:
     ttl: float = HIDDEN_TURN_SECONDS
 
     async def keep(
-        self, owner: ConversationOwner, request: ChatRequest, turn: HiddenTurn, degraded: MutableSet[str]
+        self,
+        dialect: Dialect,
+        owner: ConversationOwner,
+        request: ChatRequest,
+        turn: HiddenTurn,
+        degraded: MutableSet[str],
     ) -> None:
         """Store a hidden turn; if that fails, the next request has the client's own history, complete by itself."""
         try:
             keys = await run_beside(
-                request, lambda: make_turn_keys(owner.encode(), request.messages, turn.text, turn.marks)
+                request, lambda: make_turn_keys(dialect, owner.encode(), request.messages, turn.text, turn.marks)
             )
-            pointer = TurnPointer(keys.exact, turn.hash_meaning()) if keys is not None else None
+            pointer = TurnPointer(keys.exact, turn.hash_meaning(dialect)) if keys is not None else None
         except UNREADABLE:
             return  # no shape that could be put back in
         if keys is None or pointer is None:
@@ -82,32 +88,37 @@ class HiddenTurns:
             degraded.add("store")
 
     async def restore(
-        self, owner: ConversationOwner, request: ChatRequest, selection: Selection, degraded: MutableSet[str]
+        self,
+        dialect: Dialect,
+        owner: ConversationOwner,
+        request: ChatRequest,
+        selection: Selection,
+        degraded: MutableSet[str],
     ) -> list[Raw]:
         """The client's messages with what was hidden put back in, as far as the caller can reach it now."""
-        if not request.may_answer_calls:
+        if not dialect.may_answer_calls(request):
             return request.messages
-        keys = await run_beside(request, lambda: find_keys(owner.encode(), request.messages))
+        keys = await run_beside(request, lambda: find_keys(dialect, owner.encode(), request.messages))
         if keys is None:
             return request.messages
         try:
-            turns = await self._load(keys)
+            turns = await self._load(dialect, keys)
         except StoreError:
             degraded.add("store")
             return request.messages
-        return (replay_turns(keys, turns, selection) if turns else None) or request.messages
+        return (replay_turns(dialect, keys, turns, selection) if turns else None) or request.messages
 
-    async def _load(self, keys: HistoryKeys) -> dict[int, HiddenTurn]:
+    async def _load(self, dialect: Dialect, keys: HistoryKeys) -> dict[int, HiddenTurn]:
         """The hidden turns by the number of the call that they begin with."""
         found = await self.store.get_many([*keys.exact.values(), *keys.lenient.values()])
-        turns = decode_turns(keys.exact, found)
+        turns = decode_turns(dialect, keys.exact, found)
         wanted: dict[int, str] = {}
         for call in keys.calls:
             pointer = read_pointer(found.get(keys.lenient[call.number]))
             if pointer is not None and pointer.key is not None and call.message.calls[0].number not in turns:
                 wanted[call.number] = pointer.key
         if wanted:
-            turns |= decode_turns(wanted, await self.store.get_many(list(wanted.values())))
+            turns |= decode_turns(dialect, wanted, await self.store.get_many(list(wanted.values())))
         return turns
 
 
@@ -116,17 +127,19 @@ async def run_beside(request: ChatRequest, work: Callable[[], R]) -> R:
     return await asyncio.to_thread(work) if len(request.raw) > LARGE_BODY else work()
 
 
-def replay_turns(keys: HistoryKeys, turns: Mapping[int, HiddenTurn], selection: Selection) -> list[Raw] | None:
+def replay_turns(
+    dialect: Dialect, keys: HistoryKeys, turns: Mapping[int, HiddenTurn], selection: Selection
+) -> list[Raw] | None:
     """The history with these turns; None if none of them can be put back in."""
     try:
         groups = find_groups(keys.calls, turns, selection.list_reachable())
-        return Replay(keys.messages, groups).build() if groups else None
+        return dialect.replay(keys.messages, groups) if groups else None
     except UNREADABLE:
         return None
 
 
-def decode_turns(keys: Mapping[int, str], found: Mapping[str, bytes]) -> dict[int, HiddenTurn]:
-    decoded = {number: decode_turn(found[key]) for number, key in keys.items() if key in found}
+def decode_turns(dialect: Dialect, keys: Mapping[int, str], found: Mapping[str, bytes]) -> dict[int, HiddenTurn]:
+    decoded = {number: decode_turn(found[key], dialect) for number, key in keys.items() if key in found}
     return {number: turn for number, turn in decoded.items() if turn is not None}
 
 

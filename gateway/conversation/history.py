@@ -7,10 +7,8 @@ the texts of its messages and its calls, each with its result, in the order of t
 
 import hashlib
 import json
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 import orjson
@@ -22,6 +20,7 @@ LONGEST_JSON = 1024 * 1024  # characters up to which JSON is compared as a value
 
 ASSISTANT, RESULT, INSTRUCTIONS = "assistant", "tool", ("system", "developer")
 
+TEXT_PARTS = ("text", "input_text", "output_text")  # of all dialects
 NULL = Raw(b"null")
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
@@ -62,87 +61,18 @@ class HistoryMessage:
         return strip_spaces(join_texts(self.content)) if self.content else ""
 
 
-class _ReadFunction(msgspec.Struct):
-    name: Any = None
-    arguments: Raw = NULL
+@dataclass(frozen=True, slots=True)
+class History:
+    """A conversation as it was read."""
 
-
-class _ReadCall(msgspec.Struct):
-    id: Any = None
-    function: _ReadFunction | None = None
-
-
-class _ReadMessage(msgspec.Struct):
-    role: str | None = None
-    content: Raw = NULL
-    tool_calls: list[Raw] | None = None
-    tool_call_id: str | None = None
+    messages: list[HistoryMessage]
+    calls: list[HistoryCall]
 
 
 _decode_json = json.JSONDecoder(parse_int=float).decode
-_decode_call = msgspec.json.Decoder(_ReadCall).decode
-_decode_message = msgspec.json.Decoder(_ReadMessage).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_fields: Callable[[bytes], dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_raws: Callable[[bytes], list[Raw]] = msgspec.json.Decoder(list[Raw]).decode
-
-
-class HistoryReader:
-    """Reads messages one after the other and finds out which result belongs to which call."""
-
-    def __init__(self) -> None:
-        self.messages: list[HistoryMessage] = []
-        self.calls: list[HistoryCall] = []
-        self._run = 0
-        self._waiting: dict[str, deque[HistoryCall]] = {}  # calls without a result, by id
-
-    def read(self, raws: Sequence[Raw]) -> bool:
-        """Whether the history was read; very long ones are not."""
-        if len(raws) > MAX_HISTORY_MESSAGES:
-            return False
-        for raw in raws:
-            self._read_message(raw)
-            if len(self.calls) > MAX_HISTORY_CALLS:
-                return False
-        return True
-
-    def _read_message(self, raw: Raw) -> None:
-        try:
-            seen = _decode_message(raw)
-            marks = [read_mark(call) for call in seen.tool_calls or ()]
-        except UNREADABLE:
-            seen, marks = _ReadMessage("", raw), []  # nothing that we ever sent: it counts as it is
-        role = seen.role or ""
-        if role not in (ASSISTANT, RESULT, *INSTRUCTIONS):
-            self._run += 1
-            self._waiting.clear()
-        message = HistoryMessage(raw, role, self._run, read_content(seen.content))
-        self.messages.append(message)
-        if role == ASSISTANT:
-            for mark, call in zip(marks, seen.tool_calls or (), strict=True):
-                self._add_call(message, mark, call)
-        elif role == RESULT:
-            self._add_result(message, seen.tool_call_id or "")
-
-    def _add_call(self, message: HistoryMessage, mark: CallMark, raw: Raw) -> None:
-        call = HistoryCall(mark, raw, len(self.calls), message)
-        message.calls.append(call)
-        self.calls.append(call)
-        self._waiting.setdefault(mark.id, deque()).append(call)
-
-    def _add_result(self, message: HistoryMessage, identity: str) -> None:
-        """Of several calls with one id the first is answered first."""
-        waiting = self._waiting.get(identity)
-        if waiting:
-            message.answered = waiting.popleft()
-            message.answered.result = message.content
-
-
-def read_mark(raw: Raw) -> CallMark:
-    """The mark of a call as a message carries it; raises UNREADABLE if it is none."""
-    seen = _decode_call(raw)
-    function = seen.function or _ReadFunction()
-    return mark_call(str(seen.id or ""), str(function.name or ""), read_arguments(function.arguments))
 
 
 def mark_call(identity: str, name: str, arguments: str) -> CallMark:
@@ -216,7 +146,7 @@ def read_part(raw: Raw) -> bytes:
         part = _decode_part(raw)
     except UNREADABLE:
         part = _ReadPart()
-    if part.type == "text" and part.text is not None:
+    if part.type in TEXT_PARTS and part.text is not None:
         return b"t" + part.text.encode()
     data = bytes(raw)
     if data[:1] == b"{" and b'"cache_control"' in data:
@@ -233,14 +163,6 @@ def read_text(content: Raw) -> str:
 
 def join_texts(pieces: Sequence[bytes]) -> str:
     return b"".join([piece[1:] for piece in pieces if piece[:1] == b"t"]).decode()
-
-
-def read_spoken_text(message: bytes) -> str:
-    """What an assistant's message says, as texts are compared."""
-    try:
-        return strip_spaces(read_text(_decode_message(message).content))
-    except UNREADABLE:
-        return ""
 
 
 def strip_spaces(text: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
+from gateway.conversation.dialect import Dialect
 from gateway.conversation.history import (
     ASSISTANT,
     INSTRUCTIONS,
@@ -13,7 +14,6 @@ from gateway.conversation.history import (
     CallMark,
     HistoryCall,
     HistoryMessage,
-    HistoryReader,
     frame,
 )
 
@@ -97,16 +97,18 @@ class TurnKeys:
     lenient: str  # for one that renamed ids, changed texts, or split or joined messages
 
 
-def make_turn_keys(owner: bytes, messages: Sequence[Raw], text: str, calls: Sequence[CallMark]) -> TurnKeys | None:
+def make_turn_keys(
+    dialect: Dialect, owner: bytes, messages: Sequence[Raw], text: str, calls: Sequence[CallMark]
+) -> TurnKeys | None:
     """The keys of a turn in which the client saw this text and these calls after its messages.
 
     None if the messages are more than is ever read.
     """
-    reader = HistoryReader()
-    if not reader.read(messages):
+    history = dialect.read_history(messages)
+    if history is None:
         return None
     hashes = HistoryHash(owner)
-    for message in reader.messages:
+    for message in history.messages:
         add_whole_message(hashes, message)
     hashes.add_text(text)
     return TurnKeys(hashes.make_exact_key(calls), hashes.make_lenient_key(calls[0]))
@@ -122,14 +124,14 @@ class HistoryKeys:
     lenient: dict[int, str]
 
 
-def find_keys(owner: bytes, messages: Sequence[Raw]) -> HistoryKeys | None:
+def find_keys(dialect: Dialect, owner: bytes, messages: Sequence[Raw]) -> HistoryKeys | None:
     """The keys of every call in a history; None if there are no calls, or more than are ever looked up."""
-    reader = HistoryReader()
-    if not reader.read(messages) or not reader.calls:
+    history = dialect.read_history(messages)
+    if history is None or not history.calls:
         return None
     hashes = HistoryHash(owner)
-    keys = HistoryKeys(reader.messages, reader.calls, {}, {})
-    for message in reader.messages:
+    keys = HistoryKeys(history.messages, history.calls, {}, {})
+    for message in history.messages:
         hashes.add_message(message)
         if message.calls:
             keys.exact[message.calls[0].number] = hashes.make_exact_key([call.mark for call in message.calls])

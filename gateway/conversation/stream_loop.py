@@ -1,103 +1,85 @@
 """The turn loop for streams: what the client may see of each event, and when."""
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import msgspec
-from msgspec import Raw
 
 from gateway import sse
-from gateway.conversation.calls import CallTracker
-from gateway.conversation.loop import (
-    JOINED_FIELDS,
-    TEXT_SEPARATOR,
-    FinishStep,
-    Step,
-    Turn,
-    TurnLoop,
-    add_usage,
-    has_value,
-)
-from gateway.conversation.stream_turn import UNREADABLE, StreamTurn, build_chunk_error, find_plain_events
+from gateway.conversation.dialect import StreamView
+from gateway.conversation.loop import FinishStep, NextTurnStep, Step, TurnLoop
+from gateway.conversation.turn import Turn
 from gateway.domain.tool_result import ToolResult
-from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTruncated
-
-MAX_UNREAD_BYTES = 256 * 1024  # raw events are assembled into the message beyond so many bytes
-
-_encode = msgspec.json.Encoder().encode
-_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_objects = msgspec.json.Decoder(list[dict[str, Raw]]).decode
-_decode = msgspec.json.decode
+from gateway.errors import GatewayError, UpstreamError, UpstreamInvalid
 
 
 @dataclass
 class StreamLoop(TurnLoop):
     """One exchange answered with a stream of events."""
 
-    failed: bool = False  # the upstream itself sent an error event, which was passed on
-    _now: StreamTurn = field(default_factory=lambda: StreamTurn(CallTracker(frozenset())))
-    _head: dict[str, Any] = field(default_factory=dict)  # id, created and model of turn 1
-    _spoken: set[str] = field(default_factory=set)  # fields in which earlier turns showed text
-    _role_shown: bool = False
+    _view: StreamView = field(init=False)
+    _events: sse.EventBuffer = field(default_factory=sse.EventBuffer)  # of the turn at hand
     _fault: UpstreamError | None = None  # found behind events that the client sees first
 
+    def __post_init__(self) -> None:
+        self._view = self.plan.dialect.open_stream(self.plan)
+
     def build_request(self) -> bytes:
-        self._now = StreamTurn(CallTracker(self.plan.own_names))
-        return super().build_request()
+        body = super().build_request()
+        self._events = sse.EventBuffer()
+        self._view.begin_turn(self._start_turn())
+        return body
+
+    @property
+    def failed(self) -> bool:
+        """Whether the upstream itself sent an error event, which was passed on."""
+        return self._view.failed
 
     @property
     def turn_done(self) -> bool:
         """Whether nothing more of this turn's stream matters."""
-        return self._now.done or self.failed
+        return self._view.done or self._view.failed
 
     @property
     def may_be_silent(self) -> bool:
         """Whether the client may have to wait for bytes although the upstream is talking."""
-        return self.turns > 1 or self.plan.last_text_only or bool(self._now.tracker.calls)
+        return self._view.may_be_silent
 
     @property
     def needs_driver(self) -> bool:
         """Whether there is more to do than to pass bytes on."""
-        return self._now.done or self.failed or self._fault is not None or self.may_be_silent
+        view = self._view
+        return view.done or view.failed or self._fault is not None or view.may_be_silent
 
     def raise_fault(self) -> None:
         """Raise what is wrong with the stream, once everything before it was shown."""
         if self._fault is not None:
             raise self._fault
 
+    def render_error(self, error: GatewayError) -> bytes:
+        """An error as the client's last event."""
+        return self._view.render_error(error)
+
     def feed(self, chunk: bytes) -> bytes:
         """Take bytes of the upstream's stream; return what the client may see of them now."""
         self._count(chunk)
-        events = self._now.events
+        events, view = self._events, self._view
         data = events.take(chunk)
         if len(events) > sse.MAX_EVENT_BYTES:
             raise UpstreamInvalid("The upstream sent an event that never ends.")
         if not data:
             return b""
-        passed = self._pass_unread(data)
+        passed = view.pass_unread(data)
         if len(passed) == len(data):
             return data
         rest = sse.split_events(data[len(passed) :])
         if len(rest) == 1 and not passed:
-            return self._take_event(data)
+            return view.take_event(data)
         return self._take_events(rest, passed)
-
-    def _pass_unread(self, data: bytes) -> bytes:
-        """The leading events that may pass unread."""
-        if self.turns > 1 or self.plan.last_text_only or self.turn_done:
-            return b""
-        end = find_plain_events(data)
-        passed = data if end == len(data) else data[:end]
-        if passed:
-            self._remember(passed)
-        return passed
 
     def _take_events(self, events: list[bytes], passed: bytes) -> bytes:
         """What the client sees of events behind those that passed unread."""
         shown = [passed]
         try:
             for event in events:
-                shown.append(self._pass_unread(event) or self._take_event(event))
+                shown.append(self._view.pass_unread(event) or self._view.take_event(event))
         except UpstreamError as fault:
             if not any(shown):
                 raise
@@ -107,173 +89,15 @@ class StreamLoop(TurnLoop):
     def end(self) -> Step:
         """The upstream closed its stream cleanly: decide what comes next."""
         self.raise_fault()
-        now = self._now
-        if self.failed:
+        if self._view.failed:
             return FinishStep(b"")
-        if now.events.tail.strip() == b"data: [DONE]":
-            now.done = True
-        if not now.done and now.finish_reason is None:
-            raise UpstreamTruncated("The upstream's stream ended before it was complete.")
-        self._settle_open_calls()
-        if self._hides_calls:
-            self._assemble()
-        return self._decide(
-            Turn(
-                message=now.encode_message(self.turns),
-                calls=now.tracker.calls,
-                text=str(now.message.get("content") or ""),
-                finish_reason=now.finish_reason,
-                usage=now.usage,
-            )
-        )
+        return self._decide(self._view.end_turn(self._events.tail))
 
     def resume(self, results: list[ToolResult]) -> Step:
-        shown = (name for name in JOINED_FIELDS if name != "content" or not self.plan.last_text_only)
-        self._spoken |= {name for name in shown if self._now.message.get(name)}
-        if self._now.held:
-            self._role_shown = self._now.role_shown
-        return super().resume(results)
-
-    def _take_event(self, event: bytes) -> bytes:
-        """Take one whole event; return what the client may see of it."""
-        if self._now.done or self.failed:
-            return b""
-        data = sse.read_payload(event)
-        if not data:
-            return event if data is None else b""
-        if data == sse.DONE:
-            self._now.done = True
-            return b""
-        role_shown = self._role_shown
-        try:
-            shown = self._show(event, _decode_object(data))
-        except UNREADABLE as fault:
-            raise build_chunk_error() from fault
-        if self._holds_text and self._now.has_text and not self.failed:
-            self._now.role_shown = self._now.role_shown if self._now.held else role_shown
-            self._now.held.append(shown)
-            return b""
-        return self._release_text() + shown if self._now.held and not self.failed else shown
-
-    def _release_text(self) -> bytes:
-        """The text that waited, once it is known to be the answer."""
-        held, self._now.held = self._now.held, []
-        return b"".join(held)
-
-    @property
-    def _holds_text(self) -> bool:
-        """Whether text waits: only the last turn's may be shown, and this one may still call our tools."""
-        if not self.plan.last_text_only or self._is_last:
-            return False
-        return self._now.finish_reason is None or self._now.tracker.has_own_calls
-
-    def _show(self, event: bytes, top: dict[str, Any]) -> bytes:
-        if has_value(top, "error"):
-            self.failed = True
-            return event
-        choices = _decode_objects(top["choices"]) if has_value(top, "choices") else []
-        if has_value(top, "usage"):
-            self._now.usage = _decode(top["usage"], type=dict)
-        if not choices:
-            return self._show_without_choice(event, top)
-        self._remember(event)
-        choice = choices[0]
-        delta = _decode(choice["delta"], type=dict) if has_value(choice, "delta") else {}
-        self._now.has_text = self._now.has_text or bool(delta.get("content"))
-        self._role_shown = self._role_shown or (self.turns == 1 and bool(delta.get("role")))
-        deltas = msgspec.convert(delta.get("tool_calls") or [], list[dict[str, Any]])
-        calls = self._now.tracker.take(deltas)
-        if has_value(choice, "finish_reason"):
-            calls += self._now.tracker.settle()
-            self._now.finish_reason = _decode(choice["finish_reason"], type=str)
-        if self.turns == 1 and calls == deltas and not self._finish_waits:
-            return event
-        return self._rewrite(top, choice, delta, calls)
-
-    def _show_without_choice(self, event: bytes, top: dict[str, Any]) -> bytes:
-        """A usage chunk, or something that a provider sends before it begins."""
-        if has_value(top, "usage"):
-            if not self.plan.forces_usage:
-                self._now.usage_event = top
-            return b""
-        return event if self.turns == 1 else b""
-
-    @property
-    def _finish_waits(self) -> bool:
-        """Whether the finish has to wait until our calls have run and the hidden turns are stored."""
-        return self._now.finish_reason is not None and self._hides_calls
-
-    @property
-    def _hides_calls(self) -> bool:
-        """Whether this turn's message has calls that the client does not see, or follows one that has."""
-        tracker = self._now.tracker
-        return tracker.has_own_calls or (bool(self._added) and tracker.has_client_calls)
-
-    def _rewrite(self, top: dict[str, Any], choice: dict[str, Any], delta: dict[str, Any], calls: list[Any]) -> bytes:
-        shown = {key: value for key, value in delta.items() if key != "tool_calls"}
-        if self.turns > 1:
-            self._continue_message(shown)
-        if calls:
-            shown["tool_calls"] = calls
-        top = {**top, **self._head}
-        self._set_usage(top)
-        finishes = has_value(choice, "finish_reason")
-        if finishes and self._finish_waits:
-            self._now.finish_event = {**top, "choices": [{**choice, "delta": {}}]}
-            choice = {**choice, "finish_reason": None}
-            finishes = False
-        if not finishes and not any(shown.values()):
-            return b""
-        return sse.encode_event(_encode({**top, "choices": [{**choice, "delta": shown}]}))
-
-    def _continue_message(self, delta: dict[str, Any]) -> None:
-        """Make a delta of a later turn continue the one message that the client sees."""
-        delta.pop("role", None)
-        if not self._role_shown:
-            delta["role"] = "assistant"
-            self._role_shown = True
-        for name in JOINED_FIELDS:
-            text = delta.get(name)
-            if text and name in self._spoken and name not in self._now.rejoined:
-                # Some providers send parts instead of text.
-                parted = [{"type": "text", "text": TEXT_SEPARATOR}, *text] if isinstance(text, list) else None
-                delta[name] = parted or TEXT_SEPARATOR + str(text)
-                self._now.rejoined.add(name)
-
-    def _set_usage(self, top: dict[str, Any]) -> None:
-        """A chunk with choices may carry usage too, which nobody had to ask for: show the sum."""
-        if has_value(top, "usage"):
-            top["usage"] = add_usage(self.usage, self._now.usage) if self.usage else self._now.usage
-
-    def _settle_open_calls(self) -> None:
-        """A stream may end with [DONE] and no finish_reason: show the calls that waited for one."""
-        calls = self._now.tracker.settle()
-        if calls:
-            self._now.held.append(
-                sse.encode_event(_encode({**self._head, "choices": [{"index": 0, "delta": {"tool_calls": calls}}]}))
-            )
+        step = super().resume(results)
+        if isinstance(step, NextTurnStep):
+            self._view.hide_turn()
+        return step
 
     def _build_last_bytes(self, turn: Turn) -> bytes:
-        now = self._now
-        last = list(now.held)
-        if now.finish_event is not None:
-            now.finish_event["choices"][0]["finish_reason"] = turn.finish_reason
-            last.append(sse.encode_event(_encode(now.finish_event)))
-        if now.usage_event is not None:
-            last.append(sse.encode_event(_encode({**now.usage_event, **self._head, "usage": self.usage})))
-        last.append(sse.DONE_EVENT)
-        return b"".join(last)
-
-    def _remember(self, data: bytes) -> None:
-        now = self._now
-        now.unread.append(data)
-        now.unread_size += len(data)
-        if now.unread_size > MAX_UNREAD_BYTES:
-            self._assemble()
-
-    def _assemble(self) -> None:
-        """Add the raw events of this turn to its message."""
-        now = self._now
-        now.assemble()
-        self._head = self._head or now.head
-        self._role_shown = self._role_shown or now.has_role
+        return self._view.finish(turn, self.usage)

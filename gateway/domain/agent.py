@@ -241,6 +241,7 @@ class Agent:
     tool_expansion: int = 0  # further searches with results of tools in one exchange
     collectors: Mapping[str, CollectorSettings] = field(default_factory=dict)  # by name
     ranking: RankingWeights | None = None
+    requires: tuple[str, ...] = ()  # categories in which a valid context has something
     join: TextJoin = TextJoin.ALL
 
 
@@ -252,3 +253,8 @@ class Prompt:
     name: str
     template: str | None = None
     contexts: tuple[str, ...] = ()
+
+    @property
+    def uses_content(self) -> bool:
+        """Whether its template may need the text of a node."""
+        return self.template is not None and "{content}" in self.template

@@ -1,11 +1,14 @@
-"""A chat request, decoded only as far as somebody has to look."""
+"""A chat request in any dialect, decoded only as far as somebody has to look."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import msgspec
 from msgspec import Raw
+
+from gateway.domain.dialect import RequestDialect
 
 
 class MessageStyle(IntEnum):
@@ -21,34 +24,21 @@ class MessageStyle(IntEnum):
 class ChatRequest:
     """The client's body: top-level fields and messages stay raw, so that they keep their bytes."""
 
+    dialect: RequestDialect
     raw: bytes
     fields: dict[str, Raw]  # without messages
     messages: list[Raw]
     model: str | None
     stream: bool
     style: MessageStyle = MessageStyle.UNUSUAL
-
-    @property
-    def may_answer_calls(self) -> bool:
-        """Whether results of tools may be among the messages; False is certain."""
-        return self.style is not MessageStyle.SPOKEN and b'"tool_calls"' in self.raw
+    previous: str | None = None  # id of the response that it continues
+    replaced: Mapping[str, Raw | None] | None = None  # fields that go upstream like this; None: not at all
+    earlier: tuple[str, ...] = ()  # ids of all responses whose items are among the messages
 
     def has(self, name: str) -> bool:
         """Whether a field is given and not null."""
         value = self.fields.get(name)
         return value is not None and bytes(value) != b"null"
-
-    @property
-    def wants_usage(self) -> bool:
-        """Whether a stream should end with its usage."""
-        options = self.get("stream_options")
-        return self.stream and isinstance(options, dict) and options.get("include_usage") is True
-
-    @property
-    def wants_json(self) -> bool:
-        """Whether the answer has to be one JSON document."""
-        wanted = self.get("response_format")
-        return isinstance(wanted, dict) and wanted.get("type") in ("json_object", "json_schema")
 
     def get(self, name: str) -> Any:
         """A field's value, None where it is absent."""

@@ -1,6 +1,6 @@
 """What a collector is asked and what it finds: texts for one request, which nobody else's request shares."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol
@@ -24,6 +24,7 @@ class Category(StrEnum):
     RELATIONS = "relations"
     ACTIVITY = "activity"
     KNOWLEDGE = "knowledge"
+    TASK = "task"  # what a recipe asks for
     ITEMS = "items"
     FRAME = "frame"  # markers around blocks
 
@@ -39,7 +40,9 @@ class CollectorScope:
     workspace: str
     scope: Scope
     snapshot: Snapshot
-    modes: frozenset[Mode]  # of the resources in the contexts that apply, whoever may read them
+    # Of the resources in the contexts that apply, whoever may read them; where the tools cannot be called, what is on
+    # demand counts as semantic.
+    modes: frozenset[Mode]
     types: frozenset[str]  # the same for resource types
     options: Any  # the collector's checked options
 
@@ -59,11 +62,30 @@ class CollectorOrder:
     options: Any
     room: int  # tokens that its category can spend at most
     seconds: float  # after which it is left out
+    read_messages: Callable[[], Sequence[str]] = list  # the texts of the user's messages
 
     @property
     def user(self) -> str:
         """Whose activity and preferences count: the user that the key acts for, else the key itself."""
         return self.scope.request.user or self.principal.name
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPart:
+    """One of the things that the text of an item is about."""
+
+    id: str
+    type: str
+    title: str
+    score: float
+
+
+class ShrinkableText(Protocol):
+    """A text that is not cut at its sentences: it knows itself what to leave out."""
+
+    def shrink(self, fits: Callable[[str], bool]) -> "FoundItem | None":
+        """The longest form whose text fits, a part of every longer one; None if there is none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +107,12 @@ class FoundItem:
     source: str = ""  # where a passage is from
     truncate: str = "extractive"  # "keep_start", "keep_end", "summarize" or "none" too
     required: bool = False  # never left out by the budget
+    layer: int | None = None  # its place in a recipe: lower ones come first, whatever their score
+    stated: bool = False  # the request itself contains it, so that it is left out
+    max_tokens: int | None = None  # that it may take however much room there is
+    shrinkable: ShrinkableText | None = field(default=None, compare=False)  # in place of `truncate`
+    parts: tuple[FoundPart, ...] = ()  # the best first
+    counts: Mapping[str, int] = field(default_factory=dict)  # of what is in it, for receipts
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +130,7 @@ class Findings:
     complete: bool = True  # False: the same question may find more later, so that nobody keeps it
 
 
-NO_FINDINGS = Findings()
+NO_FINDINGS = Findings()  # of a collector that had nothing to look for: its section does not speak of it
 
 
 @dataclass(frozen=True, slots=True)

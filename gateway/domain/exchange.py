@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from gateway.domain.dialect import DialectName
 from gateway.domain.injection import Injection
 from gateway.domain.principal import Principal
 from gateway.domain.resource import Resource
@@ -72,6 +73,7 @@ class Exchange:
     snapshot: Snapshot
     context_headers: HeaderBytes = ()  # the request's `x-context-*`
     forwarded: ForwardedHeaders = NOTHING_FORWARDED
+    dialect: DialectName = "chat"
     agent: str | None = None
     model: str | None = None
     upstream: str | None = None
@@ -171,3 +173,4 @@ class Reply:
     body: bytes = b""
     stream: ReplyStream | None = None
     close: Callable[[], Awaitable[None]] | None = None  # lets go of the upstream, even if `stream` was never begun
+    render_failure: Callable[[Any], bytes] | None = None  # a GatewayError as the last event of the stream

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec import Raw
 
+from gateway.domain.agent import Placement
 from gateway.domain.selection import PlacedResource, Selection
 from gateway.domain.session import StickyPick
 
@@ -19,12 +21,32 @@ class ClientTools:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientTool:
+    """One tool of a client, as far as it can be compared."""
+
+    raw: Raw
+    name: str  # "" if it is no function with a name: such a tool always stays
+    text: str
+
+
+@dataclass(slots=True)
+class PlacementTarget:
+    """Where a body goes, and which adaptations the upstream needs."""
+
+    model: str
+    placement: Placement = Placement.SYSTEM
+    marks_cache: bool = False  # supports Anthropic's cache marker
+    developer: bool = True  # supports the developer role
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of the fields that a request may leave out
+
+
+@dataclass(frozen=True, slots=True)
 class OwnTools:
     """Our two tools under the names that are free, and those of servers and endpoints."""
 
     get: str
     list: str
-    schemas: tuple[Raw, ...]  # of all that are registered
+    schemas: tuple[Raw, ...]  # of all that are registered, as chat completions have them
     called: Mapping[str, PlacedResource] = field(default_factory=dict)  # those of servers, by the names models use
     fetches: bool = True  # our two are registered
     names: frozenset[str] = field(init=False)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gateway.domain.content import NodeLink
+
 
 class RecordKey(NamedTuple):
     """Which object, in words that a person chose."""
@@ -23,6 +25,13 @@ class Record:
     at: float  # seconds since 1970
     by: str
     action: str  # "create", "update", "delete", "rollback", "publish", "import" …
+    whole_bytes: int | None = None  # of the whole body, where `body` is only its outline
+    created_by: str | None = None  # who made the object; None: nobody asked, or an earlier release did not note it
+
+    @property
+    def size(self) -> int:
+        """The bytes of its whole body."""
+        return len(self.body or b"") if self.whole_bytes is None else self.whole_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +43,16 @@ class RecordWrite:
     expected: int | None = None  # the version that it replaces; 0: there is none; None: whatever is there
     id: str | None = None  # for an object that does not exist yet; a new one is made when absent
     changes: bytes = b"[]"  # JSON for the audit: what differs from the former version
+    outline: bytes | None = None  # JSON that everybody loads in place of the body; None: the body itself
+    links: tuple[NodeLink, ...] = ()  # to other objects of the workspace, for the index of backlinks
+
+
+class RecordIndex(NamedTuple):
+    """The outline and links of a record that was written without them."""
+
+    record: Record
+    outline: bytes
+    links: tuple[NodeLink, ...]
 
 
 @dataclass(frozen=True, slots=True)

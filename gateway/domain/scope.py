@@ -1,5 +1,6 @@
 """What a request is about."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from gateway.domain.agent import (
 )
 from gateway.domain.hints import NO_HINTS, ContextHints
 from gateway.domain.node import Node
+from gateway.domain.recipe import Recipe
 from gateway.domain.session import Session
 
 REQUEST_TYPES = ("assist", "chat", "search", "automate")
@@ -76,6 +78,8 @@ class Scope:
     contexts: tuple[str, ...] = ()  # that the request names, for the level `request`
     session: Session | None = None
     tools: frozenset[str] | None = None  # patterns of the tools that the key may use; None: any
+    recipe: Recipe | None = None  # of the task that the request names
+    refs: Mapping[str, tuple[Node, ...]] = field(default_factory=dict)  # inputs of the task by role
 
     @property
     def selection(self) -> SelectionSettings:

@@ -38,3 +38,30 @@ class SearchResult:
     reason: str | None = None
     pending: frozenset[str] = frozenset()  # resources without a vector yet
     scores: tuple[tuple[str, float], ...] = ()  # of what was looked at and not picked, best first
+
+
+@dataclass(frozen=True, slots=True)
+class NodeQuery:
+    """What is searched for among nodes: texts, of which one has to match, and types that do by themselves."""
+
+    texts: tuple[str, ...]
+    types: tuple[str, ...] = ()
+    type_score: float = 0.6  # of a node that only has one of the types
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMatch:
+    """A node that a search found."""
+
+    id: str
+    score: float  # 0..1
+    by_type: bool = False  # and by none of its words
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMatches:
+    """What a search found among nodes, best first."""
+
+    matches: tuple[NodeMatch, ...] = ()
+    total: int = 0  # nodes that were searched and the caller may read
+    complete: bool = True  # False: not all of them are indexed yet

@@ -78,6 +78,7 @@ class Selection:
     tools: tuple[PlacedResource, ...] = ()  # tools of servers and endpoints that are registered
     waiting: tuple[Omission, ...] = ()  # tools that another question, the caller or another tool may bring
     catalogue: tuple[Omission, ...] = ()  # reachable through the tools
+    fetches: bool = False  # the two tools are registered: for the catalogue, or for nodes
     dropped: tuple[Omission, ...] = ()
     sources: tuple[Assignment, ...] = ()
     budget: int = 0

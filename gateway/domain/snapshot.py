@@ -6,11 +6,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gateway.domain.agent import Agent, Profile, Prompt
-from gateway.domain.content_names import ContentNames
+from gateway.domain.content import Backlink, NodeContent
 from gateway.domain.context import Context
 from gateway.domain.memory_budget import CachePartition
-from gateway.domain.node import Node
+from gateway.domain.node_tree import EMPTY_TREE, NodeTree
 from gateway.domain.principal import may_read
+from gateway.domain.recipe import Recipe
 from gateway.domain.resource import Mode, Resource
 from gateway.domain.tool import CallableTool
 
@@ -35,14 +36,15 @@ class Snapshot:
     profiles: dict[str, Profile]
     agents: dict[str, Agent]
     prompts: dict[str, Prompt]
-    nodes: dict[str, Node]  # by path
-    node_ids: dict[str, str]  # id → path
     resources: dict[str, Resource]  # by id
+    tree: NodeTree = EMPTY_TREE  # of content
+    # What nodes of policy files say, by id; what stored ones say is looked up.
+    contents: Mapping[str, NodeContent] = field(default_factory=dict, compare=False, repr=False)
+    recipes: dict[str, Recipe] = field(default_factory=dict)
     default: str | None = None  # alias of the global default context
     mandatory: tuple[str, ...] = ()  # aliases of the contexts that always apply
     readers: frozenset[str] = frozenset()  # every identity that a reader list names
     valid_until: float | None = None  # when something begins or ends to be valid; None: never
-    content_names: ContentNames = field(default_factory=ContentNames, compare=False, repr=False)
     # What was made of it for callers, by workspace; lives and dies with it.
     partitions: dict[str, CachePartition] = field(init=False, default_factory=dict, compare=False, repr=False)
     _traits: dict[str, ContextTraits] = field(init=False, default_factory=dict, compare=False, repr=False)
@@ -53,6 +55,12 @@ class Snapshot:
         return collect_languages(self.resources.values())
 
     @cached_property
+    def has_texts(self) -> bool:
+        """Whether a node says anything: many trees only assign contexts."""
+        stored = len(self.tree.ids) > len(self.contents)  # what stored nodes say is not known here
+        return stored or any(one.body or one.properties for one in self.contents.values())
+
+    @cached_property
     def expands(self) -> bool:
         """Whether an agent lets picks lead to further ones."""
         return any(agent.selection.expansion.depth for agent in self.agents.values())
@@ -61,6 +69,16 @@ class Snapshot:
     def tools(self) -> tuple[Resource, ...]:
         """Every resource that stands for one tool."""
         return tuple(one for one in self.resources.values() if isinstance(one.data, CallableTool))
+
+    @cached_property
+    def backlinks(self) -> Mapping[str, tuple[Backlink, ...]]:
+        """The links from nodes of files, by the id of the node that they lead to."""
+        found: dict[str, list[Backlink]] = {}
+        for source, content in self.contents.items():
+            for link in content.links:
+                if (node := self.tree.find(link.target)) is not None:
+                    found.setdefault(node.id, []).append(Backlink(link.type, source))
+        return {id: tuple(links) for id, links in found.items()}
 
     def get_traits(self, context: str) -> ContextTraits:
         """The traits of a context, worked out once."""
@@ -81,13 +99,6 @@ class Snapshot:
         """The ids of all resources that the caller may read."""
         return (one.id for one in self.resources.values() if may_read(readers, one.readers))
 
-    def ancestry(self, node: Node) -> list[Node]:
-        """The node and its ancestors, nearest first."""
-        line = [node]
-        while line[-1].parent is not None:
-            line.append(self.nodes[line[-1].parent])
-        return line
-
 
 def collect_languages(resources: Iterable[Resource]) -> frozenset[str]:
     return frozenset(language.lower() for resource in resources for language in resource.languages)
@@ -99,5 +110,13 @@ class ServedSnapshots(NamedTuple):
     base: Snapshot
     workspaces: Mapping[str, Snapshot]
 
+    def forget_injections(self, workspace: str | None) -> None:
+        """Forget what was built for a workspace, or for all: something that is no policy has changed what applies."""
+        for snapshot in (self.base, *self.workspaces.values()):
+            if workspace is None:
+                snapshot.partitions.clear()
+            else:
+                snapshot.partitions.pop(workspace, None)
 
-EMPTY_SNAPSHOT = Snapshot("0" * 64, 0, {}, {}, {}, {}, {}, {}, {})
+
+EMPTY_SNAPSHOT = Snapshot("0" * 64, 0, {}, {}, {}, {}, {})

@@ -1,4 +1,4 @@
-"""The interface of every upstream: OpenAI's wire format in, OpenAI's wire format out."""
+"""The interface of every upstream: a request in a dialect that it speaks in, a reply in the same dialect out."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -6,6 +6,10 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
+
+from gateway.domain.dialect import DialectName
+
+CHAT_ONLY: frozenset[DialectName] = frozenset({"chat"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,8 @@ class Capabilities:
     developer: bool = True  # knows the developer role
     stream_usage: bool = True  # knows stream_options.include_usage
     cache_marker: bool = False  # accepts Anthropic's cache_control
+    dialects: frozenset[DialectName] = CHAT_ONLY  # that it speaks itself
+    max_tokens: int = 8192  # of an answer, where its dialect needs a limit and a request of another one sets none
 
 
 @lru_cache(maxsize=256)
@@ -29,6 +35,7 @@ def intersect_capabilities(upstreams: "tuple[Upstream, ...]") -> Capabilities:
         developer=all(one.developer for one in every),
         stream_usage=all(one.stream_usage for one in every),
         cache_marker=all(one.cache_marker for one in every),
+        dialects=frozenset.intersection(*(one.dialects for one in every)),
     )
 
 
@@ -43,6 +50,7 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
     method: str = "POST"
     bearer: str | None = None  # the client's own, for upstreams that pass it through
     repeatable: bool = True  # whether the client can repeat what failed: it has nothing of the answer yet
+    dialect: DialectName = "chat"  # of the body and of the reply
 
 
 TakeBytes = Callable[[bytes], bool]  # False: nothing more for now

@@ -12,9 +12,12 @@ from gateway.domain.principal import Principal, Role
 from gateway.edge.auth import Authenticator
 from gateway.edge.outcomes import get_outcome
 from gateway.edge.request import PASSED_UP, RequestHead, read_head
-from gateway.errors import ForbiddenHost, GatewayError, InvalidRequest
+from gateway.edge.sign_ins import SignIn, SignIns, check_page, read_token
+from gateway.errors import ForbiddenHost, GatewayError, InvalidRequest, MissingApiKey
 from gateway.settings import Settings
+from gateway.stores.protocols import EphemeralStore
 
+HOUR_SECONDS = 3600.0
 REMEMBERED = 1024  # verdicts kept; clients could otherwise fill the memory with made-up names
 
 
@@ -40,6 +43,11 @@ class HostCheck:
             raise InvalidRequest("The request has no Host header.")
         if not (keyed and not self._names) and not self._accepts(head.hosts[0]):
             raise ForbiddenHost("This Host is not allowed. Add it to `hosts` in the gateway's configuration.")
+
+    def is_own_origin(self, origin: bytes, host: bytes) -> bool:
+        """Whether a page's origin is the host that it asks, or one of the names that the gateway is known by."""
+        authority = origin.partition(b"://")[2].lower()
+        return authority == host.lower() or authority in self._names or parse_host(authority) in self._names
 
     def _accepts_origin(self, origin: bytes) -> bool:
         return origin in self._origins or self._accepts(origin.partition(b"://")[2])
@@ -88,6 +96,7 @@ class Caller:
     head: RequestHead
     principal: Principal
     bearer: str | None  # the client's own, for upstreams that pass it through
+    sign_in: SignIn | None = None  # what it was admitted with instead of a key
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +106,13 @@ class AccessControl:
     hosts: HostCheck
     auth: Authenticator
     passed_up: Mapping[bytes, str] = field(default_factory=lambda: PASSED_UP)  # headers that go upstream
+    sign_ins: SignIns | None = None  # None: nobody can sign in
 
     @classmethod
-    def from_settings(cls, settings: Settings, auth: Authenticator) -> Self:
+    def from_settings(cls, settings: Settings, auth: Authenticator, store: EphemeralStore) -> Self:
         further = {name.encode(): name for name in settings.forward_headers}
-        return cls(HostCheck(settings.hosts, settings.cors.origins), auth, {**PASSED_UP, **further})
+        sign_ins = SignIns(store, auth, settings.auth.sign_in_hours * HOUR_SECONDS) if settings.console else None
+        return cls(HostCheck(settings.hosts, settings.cors.origins), auth, {**PASSED_UP, **further}, sign_ins)
 
     def check_host(self, head: RequestHead) -> None:
         """Raise unless the request names an accepted Host; whether callers need a key may change at any time."""
@@ -113,12 +124,30 @@ class AccessControl:
         self.check_host(head)
         return Caller(head, self.auth.authenticate(head), self.auth.find_client_bearer(head))
 
-    def is_from_admin(self, request: Request) -> bool:
+    async def admit_browser(self, headers: Sequence[tuple[bytes, bytes]], method: str) -> Caller:
+        """Who is asking with a cookie instead of a key; raises a GatewayError for whoever may not."""
+        token = read_token(headers) if self.sign_ins is not None else None
+        if self.sign_ins is None or token is None:
+            return self.admit(headers)  # which says what is missing
+        head = read_head(headers, self.passed_up)
+        self.check_host(head)
+        sign_in, principal = await self.sign_ins.find(token)
+        check_page(headers, method, sign_in, lambda origin: self.hosts.is_own_origin(origin, head.hosts[0]))
+        return Caller(head, principal, None, sign_in)
+
+    async def is_from_admin(self, request: Request) -> bool:
         """Whether a request, to an endpoint that needs no key, comes from somebody who may manage the gateway."""
+        headers = request.scope["headers"]
         try:
-            return self.admit(request.scope["headers"]).principal.role.covers(Role.ADMIN)
+            caller = self.admit(headers)
+        except MissingApiKey:
+            try:
+                caller = await self.admit_browser(headers, request.method)
+            except GatewayError:
+                return False
         except GatewayError:
             return False
+        return caller.principal.role.covers(Role.ADMIN)
 
 
 class AccessMiddleware:
@@ -129,7 +158,10 @@ class AccessMiddleware:
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        caller = self._access.admit(scope["headers"])
+        try:
+            caller = self._access.admit(scope["headers"])
+        except MissingApiKey:
+            caller = await self._access.admit_browser(scope["headers"], scope["method"])
         get_outcome(scope).principal = caller.principal
         state = {**scope.get("state", {}), "caller": caller}
         await self._app({**scope, "state": state}, receive, send)

@@ -1,6 +1,6 @@
 """Which endpoint answers which path: chat by itself, everything else through starlette."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -14,10 +14,12 @@ from gateway.errors import GatewayError
 
 
 class EdgeApp:
-    """The chat endpoint, which the connections call, and the ASGI app for all other paths."""
+    """The chat endpoints, which the connections call, and the ASGI app for all other paths."""
 
-    def __init__(self, chat: DirectEndpoint, site: ASGIApp, metrics: Metrics, recorder: RequestRecorder) -> None:
-        self.chat = chat
+    def __init__(
+        self, direct: Sequence[DirectEndpoint], site: ASGIApp, metrics: Metrics, recorder: RequestRecorder
+    ) -> None:
+        self.direct = direct
         self._site = site
         self._metrics = metrics
         self._recorder = recorder

@@ -12,7 +12,7 @@ from gateway.control.keys import KEY_PREFIX
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.record import Record, RecordKey
 from gateway.edge.request import RequestHead
-from gateway.errors import Fault, Faults, InvalidApiKey, ServiceUnavailable
+from gateway.errors import Fault, Faults, InvalidApiKey, MissingApiKey, ServiceUnavailable
 from gateway.settings import AuthSettings
 
 Principals = dict[bytes, Principal]  # by the SHA-256 of the key
@@ -67,6 +67,7 @@ class Authenticator:
         self._had_stored = False
         self._closed = False  # the store remembers that there was a key
         self._until = inf  # when the next key expires
+        self._by_fingerprint: dict[str, bytes] | None = None  # made when somebody signs in
         self._rebuild()
 
     @property
@@ -107,8 +108,8 @@ class Authenticator:
         if not given:
             if not self._principals:
                 self._require_contact()
-                raise InvalidApiKey(NO_KEY_LEFT)
-            raise InvalidApiKey("The API key is missing. Send it as 'Authorization: Bearer <key>'.")
+                raise MissingApiKey(NO_KEY_LEFT)
+            raise MissingApiKey("The API key is missing. Send it as 'Authorization: Bearer <key>'.")
         digest = sha256(given).digest()
         principal = self._principals.get(digest)
         if (self._had_stored or principal is None) and digest not in self._configured:
@@ -117,9 +118,25 @@ class Authenticator:
             raise InvalidApiKey("The API key is invalid.")
         return principal
 
+    def find_fingerprint(self, principal: Principal) -> str | None:
+        """What stands for the key of a principal; None: it has none. Its secret cannot be guessed from that."""
+        digest = next((digest for digest, one in self._principals.items() if one is principal), None)
+        return None if digest is None else sha256(digest).hexdigest()
+
+    def find_by_fingerprint(self, fingerprint: str) -> Principal | None:
+        """The principal of a key that is valid now; raises ServiceUnavailable while that cannot be said."""
+        if self._until is not inf and self._fresh.clock() >= self._until:
+            self._rebuild()
+        if self._by_fingerprint is None:
+            self._by_fingerprint = {sha256(digest).hexdigest(): digest for digest in self._principals}
+        digest = self._by_fingerprint.get(fingerprint)
+        if digest not in self._configured:
+            self._require_contact()
+        return None if digest is None else self._principals.get(digest)
+
     def find_client_bearer(self, head: RequestHead) -> str | None:
         """The client's own bearer token, for upstreams with `pass_bearer`; never a key of the gateway."""
-        bearer = head.bearer
+        bearer = head.bearer if head.bearer is not None else head.api_key
         if bearer is None or bearer.startswith(KEY_PREFIX.encode()):
             return None
         if self._principals and (head.gateway_key is None or sha256(bearer).digest() in self._principals):
@@ -139,6 +156,7 @@ class Authenticator:
         stored = {entry.digest: entry.principal for entry in self._compiled.values() if entry is not None}
         every = stored | self._configured
         self._principals = {digest: one for digest, one in every.items() if one.expires is None or one.expires > now}
+        self._by_fingerprint = None
         self._until = min((one.expires for one in self._principals.values() if one.expires is not None), default=inf)
 
     def _compile(self, record: Record) -> CompiledKey | None:

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
+from gateway.conversation.dialect import Dialect
 from gateway.edge.request import HeaderLines
+from gateway.errors import GatewayError
 from gateway.settings import Settings
 from gateway.settings_sections import BackgroundRuleSettings
 
@@ -14,28 +16,12 @@ INJECT = b"x-context-inject"
 OFF = (INJECT, b"off")
 
 
-class _AskedMessage(msgspec.Struct):
-    role: Any = None
-    content: Any = None
-
-
-class _AskedContext(msgspec.Struct):
-    inject: Any = None
-
-
-class _AskedChat(msgspec.Struct):
-    messages: list[_AskedMessage] = []
-    context: _AskedContext | None = None
-
-
-_decode = msgspec.json.Decoder(_AskedChat).decode
-
-
 @dataclass(frozen=True, slots=True)
 class BackgroundRules:
     """Plain comparisons, linear in what is sent; the first rule that matches is enough."""
 
     rules: Sequence[BackgroundRuleSettings]
+    dialect: Dialect
 
     def add_inject(self, headers: HeaderLines, context: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
         """Whether `x-context-inject: off` is to be added: a rule matches, and the request itself says nothing."""
@@ -46,28 +32,30 @@ class BackgroundRules:
         if not by_text and not any(matches_header(rule, headers) for rule in by_header):
             return False
         try:
-            asked = _decode(body)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            asked = self.dialect.decode(body)
+            context = asked.get("context")
+            text = self.dialect.read_last_user_text(asked.messages).lstrip() if by_text else ""
+        except (GatewayError, msgspec.MsgspecError, UnicodeError, RecursionError):
             return False  # whoever reads the body next says what is wrong with it
-        if asked.context is not None and asked.context.inject is not None:
+        if isinstance(context, dict) and context.get("inject") is not None:
             return False
         if any(matches_header(rule, headers) for rule in by_header):
             return True
-        text = read_last_user_text(asked.messages)
         return any(matches_text(rule, text) for rule in by_text)
 
 
 @dataclass(frozen=True, slots=True)
 class BodyRules:
-    """What holds for the bodies of chat requests."""
+    """What the bodies of an endpoint are, and what holds for them."""
 
+    dialect: Dialect
     max_bytes: int
     background: BackgroundRules | None = None
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Self:
-        rules = BackgroundRules(settings.background) if settings.background else None
-        return cls(settings.limits.body_bytes, rules)
+    def from_settings(cls, settings: Settings, dialect: Dialect) -> Self:
+        rules = BackgroundRules(settings.background, dialect) if settings.background else None
+        return cls(dialect, settings.limits.body_bytes, rules)
 
 
 def matches_header(rule: BackgroundRuleSettings, headers: HeaderLines) -> bool:
@@ -81,13 +69,3 @@ def matches_text(rule: BackgroundRuleSettings, text: str) -> bool:
     if rule.prefix is not None:
         return text.startswith(rule.prefix)
     return rule.contains is not None and rule.contains in text
-
-
-def read_last_user_text(messages: Sequence[_AskedMessage]) -> str:
-    """The text of the last user message, without leading space; of parts, all text parts."""
-    last = next((one for one in reversed(messages) if one.role == "user"), None)
-    content = None if last is None else last.content
-    if isinstance(content, list):
-        texts = (part.get("text") for part in content if isinstance(part, dict))
-        content = "\n".join(text for text in texts if isinstance(text, str))
-    return content.lstrip() if isinstance(content, str) else ""

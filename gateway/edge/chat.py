@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions` from socket to socket.
+"""A chat request from socket to socket: `POST /v1/chat/completions`, and its like in other dialects.
 
 `serve` is called by the client's connection (`gateway/edge/connection.py`) as soon as a head is there, and tells the
 walk of a request: admission, body, `prepare`, `converse`, response, account. What the upstream sends of a stream goes
@@ -8,29 +8,27 @@ from its connection through a filter (`pass_stream` in `gateway/conversation/rel
 import time
 from urllib.parse import quote
 
-from gateway.domain.exchange import Exchange, ExchangeStatus, Reply, ReplyStream
+from gateway.domain.exchange import Exchange, ExchangeStatus, Reply
 from gateway.domain.principal import UNLIMITED
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.edge.access import AccessControl, Caller
 from gateway.edge.background_rules import OFF, BodyRules
-from gateway.edge.errors import BrokenResponse, log_internal_error, render_error_event, respond_with_error
+from gateway.edge.errors import BrokenResponse, log_internal_error, respond_with_error
 from gateway.edge.health import SnapshotSource
 from gateway.edge.limits import RateLimiter
 from gateway.edge.meter import Meter
 from gateway.edge.metrics import Metrics
-from gateway.edge.recorder import CHAT, RequestOutcome, RequestRecorder
+from gateway.edge.recorder import RequestOutcome, RequestRecorder
 from gateway.edge.request import ClientRequest, require_json
 from gateway.edge.response import select_client_headers
 from gateway.edge.routed_model import set_model
-from gateway.errors import GatewayError, LoopLimit, MethodNotAllowed, UpstreamTruncated
+from gateway.errors import GatewayError, LoopLimit, MethodNotAllowed, MissingApiKey, UpstreamTruncated
 from gateway.ids import IdSource
 from gateway.pipeline import Pipeline
 
 
 class ChatEndpoint:
     """Reads a request, runs it through the pipeline, sends the reply, and logs and counts it."""
-
-    path = "/v1/chat/completions"
 
     def __init__(
         self,
@@ -48,6 +46,7 @@ class ChatEndpoint:
         self._limiter = limiter
         self._metrics = metrics
         self._recorder = recorder
+        self.path, self._dialect = bodies.dialect.path, bodies.dialect
         self._max_body_bytes = bodies.max_bytes
         self._background = bodies.background
         self._ids = IdSource()
@@ -56,18 +55,24 @@ class ChatEndpoint:
         """Answer one request; of a caller who is not admitted only the outcome is recorded."""
         began = time.perf_counter()
         try:
-            caller = self._access.admit(request.headers)
+            try:
+                caller = self._access.admit(request.headers)
+            except MissingApiKey:
+                caller = await self._access.admit_browser(request.headers, request.method)
             if request.method != "POST":
                 raise MethodNotAllowed(f"{self.path} only accepts POST.")
         except Exception as error:
             failure = error if isinstance(error, GatewayError) else log_internal_error(error)
             seconds = time.perf_counter() - began
-            self._recorder.record_outcome(RequestOutcome(CHAT, failure.status, failure.code, seconds=seconds))
-            return await respond_with_error(request, failure)
+            self._recorder.record_outcome(
+                RequestOutcome(self._dialect.name, failure.status, failure.code, seconds=seconds)
+            )
+            return await respond_with_error(request, failure, (), self._dialect.render_error)
         principal, head = caller.principal, caller.head
         exchange = Exchange(
             self._ids.make(), principal, EMPTY_SNAPSHOT, head.context, head.forward(caller.bearer, request.target.query)
         )
+        exchange.dialect = self._dialect.name
         meter = None if principal.limits.tokens is None else Meter(exchange)
         status = 0
         self._metrics.in_flight += 1
@@ -94,12 +99,12 @@ class ChatEndpoint:
             reply = await self._reply(request, exchange, caller, meter)
         except GatewayError as error:
             exchange.status, exchange.failure = classify_failure(error), error.code
-            await respond_with_error(request, error, build_context_headers(exchange))
+            await respond_with_error(request, error, build_context_headers(exchange), self._dialect.render_error)
             return error.status
         except Exception as error:
             failure = log_internal_error(error)
             exchange.status, exchange.failure = ExchangeStatus.ERROR, failure.code
-            await respond_with_error(request, failure, build_context_headers(exchange))
+            await respond_with_error(request, failure, build_context_headers(exchange), self._dialect.render_error)
             return failure.status
         headers = build_reply_headers(reply, exchange)
         if reply.stream is None:
@@ -109,7 +114,7 @@ class ChatEndpoint:
             return reply.status
         try:
             request.start_stream(reply.status, headers)
-            request.end(await self._stream(request, exchange, reply.stream))
+            request.end(await self._stream(request, exchange, reply))
         except Exception as error:  # only closing the connection can still tell the client
             exchange.status, exchange.failure = ExchangeStatus.ERROR, log_internal_error(error).code
             exchange.http_status = reply.status
@@ -132,17 +137,19 @@ class ChatEndpoint:
             exchange.context_headers = (*exchange.context_headers, OFF)
         if meter is not None:
             meter.asked = len(body)
-        prepared = await self._pipeline.prepare(exchange, body)
+        prepared = await self._pipeline.prepare(exchange, body, self._dialect)
         reply = await self._pipeline.converse(exchange, prepared)
         return reply if meter is None else meter.watch(reply)
 
-    async def _stream(self, request: ClientRequest, exchange: Exchange, stream: ReplyStream) -> bytes:
+    async def _stream(self, request: ClientRequest, exchange: Exchange, reply: Reply) -> bytes:
         """Pass a stream on to the client; returns its last event if that is an error."""
+        assert reply.stream is not None
+        assert reply.render_failure is not None
         try:
-            await stream(request)
+            await reply.stream(request)
         except GatewayError as error:
             exchange.status, exchange.failure = classify_failure(error), error.code
-            return render_error_event(error)
+            return reply.render_failure(error)
         return b""
 
 

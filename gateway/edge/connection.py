@@ -1,7 +1,7 @@
 """One connection, with the limits that uvicorn lacks: header size, deadlines in both directions, disconnects.
 
 ASGI starts after the headers and ends before the socket, so these live in the protocol. In the ordinary case (a request
-that arrives in one piece, a client that reads) none of them costs a timer or a task. Requests for the direct endpoint
+that arrives in one piece, a client that reads) none of them costs a timer or a task. Requests for a direct endpoint
 (chat) are answered without ASGI, all others by uvicorn's cycle and the app. Both kinds wait for each other in one
 queue, and every limit holds for both.
 """
@@ -20,8 +20,7 @@ from gateway.edge.client_socket import ObservedFlow, WriteDeadline
 from gateway.edge.direct_request import DirectRequest
 from gateway.edge.errors import BrokenResponse, log_internal_error, render_refusal
 from gateway.edge.head_bytes import measure_head, write_plain_head
-from gateway.edge.paths import PLAIN_TARGET, DirectTarget, find_target
-from gateway.edge.request import DirectEndpoint
+from gateway.edge.request import DirectEndpoint, DirectEndpoints, FoundEndpoint
 from gateway.edge.response import Headers
 from gateway.errors import GatewayError, HeadersTooLarge, InvalidRequest, RequestTimeout
 from gateway.settings import LimitSettings
@@ -37,7 +36,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     limits: ClassVar[LimitSettings]
     idle: ClassVar[Deadlines]  # for connections that are kept open
-    endpoint: ClassVar[DirectEndpoint | None] = None
+    direct: ClassVar[DirectEndpoints] = DirectEndpoints()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -158,18 +157,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_arrival()
         if self.expect_100_continue:
             self.flow.pause_reading()  # until somebody asks for the body; the client is not late before that
-        target = self._find_target()
+        found = self.direct.find(self.url)
         if self.pipeline and len(self.pipeline) >= MAX_QUEUED:
             self._stop_taking()
-        elif self.endpoint is None or target is None:
+        elif found is None:
             self._make_scope()
             super().on_headers_complete()
         elif not self.parser.should_upgrade():
-            self._accept(self.endpoint, target)
-
-    def _find_target(self) -> DirectTarget | None:
-        path = "" if self.endpoint is None else self.endpoint.path
-        return PLAIN_TARGET if self.url == path.encode() else find_target(self.url, path)
+            self._accept(found)
 
     def _stop_taking(self) -> None:
         """Answer what is queued and close: the client sends more requests ahead than anybody needs."""
@@ -183,8 +178,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self.url, self.expect_100_continue = url, expects_continue
         self.headers += headers
 
-    def _accept(self, endpoint: DirectEndpoint, target: DirectTarget) -> None:
-        """Take a request for the direct endpoint: now, or after those that are still being answered."""
+    def _accept(self, found: FoundEndpoint) -> None:
+        """Take a request for a direct endpoint: now, or after those that are still being answered."""
+        endpoint, target = found
         parser, former = self.parser, self.cycle
         request = DirectRequest(self, parser.get_method().decode("ascii"), self.headers, target)
         request.configure(

@@ -10,6 +10,7 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.edge.access import AccessControl
+from gateway.edge.console_files import is_console_path
 from gateway.edge.errors import respond_with_error, send_error
 from gateway.edge.request import ClientRequest, DirectEndpoint, HeaderLines, RequestHead, read_head
 from gateway.edge.response import send_body
@@ -17,7 +18,7 @@ from gateway.errors import GatewayError
 
 METHODS: Final = b"GET, HEAD, POST, PUT, PATCH, DELETE"
 PREFLIGHT_SECONDS: Final = b"600"
-EXPOSED: Final = b"*"  # no cookies are ever accepted, so that the star stands for every header
+EXPOSED: Final = b"*"  # pages elsewhere never send cookies here, so that the star stands for every header
 MAX_ASKED: Final = 4096  # bytes of the header names that a preflight asks for
 _NAMES: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~, \t-]*")
 
@@ -113,7 +114,8 @@ class CorsMiddleware:
         self._app, self._origins, self._access = app, origins, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        allowed = self._origins.build_headers(scope["headers"]) if scope["type"] == "http" else []
+        shared = scope["type"] == "http" and not is_console_path(scope["path"])
+        allowed = self._origins.build_headers(scope["headers"]) if shared else []
         if not allowed:
             return await self._app(scope, receive, send)
 

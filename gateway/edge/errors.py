@@ -1,18 +1,19 @@
-"""The one place where errors become bytes, in OpenAI's format: as a body or as an event of a stream."""
+"""Errors become responses: in OpenAI's format, or in that of the dialect that a client speaks."""
 
 import logging
 import math
 from collections.abc import Awaitable, Callable
 
-import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.conversation.dialects.openai_errors import render_openai_error
 from gateway.edge.outcomes import get_outcome
 from gateway.edge.request import ClientDisconnected, ClientRequest
 from gateway.edge.response import JSON, Headers, encode_head, send_json
 from gateway.errors import GatewayError, InvalidApiKey
 
 ErrorResponder = Callable[[Send, GatewayError], Awaitable[None]]
+RenderError = Callable[[GatewayError], bytes]
 
 logger = logging.getLogger(__name__)
 
@@ -21,23 +22,11 @@ class BrokenResponse(Exception):
     """A response failed after it had begun: only closing the connection can still tell the client."""
 
 
-def render_error(error: GatewayError) -> bytes:
-    """`{"error": {"message", "type", "param", "code"}}`."""
-    param = None if error.param is None else _utf8(error.param)
-    detail = {"message": _utf8(error.message), "type": error.kind, "param": param, "code": error.code}
-    return orjson.dumps({"error": detail})
-
-
 def render_refusal(error: GatewayError) -> bytes:
     """A whole response, which is the last one of its connection."""
-    body = render_error(error)
+    body = render_openai_error(error)
     length = (b"content-length", b"%d" % len(body))
     return encode_head(error.status, (), (JSON, length), b"", closes=True) + body
-
-
-def render_error_event(error: GatewayError) -> bytes:
-    """The same as one server-sent event; no `[DONE]` may follow it."""
-    return b"data: " + render_error(error) + b"\n\n"
 
 
 def build_error_headers(error: GatewayError) -> list[tuple[bytes, bytes]]:
@@ -54,12 +43,14 @@ def build_error_headers(error: GatewayError) -> list[tuple[bytes, bytes]]:
 
 async def send_error(send: Send, error: GatewayError, headers: Headers = ()) -> None:
     """Answer with an error; `headers` come in addition to the error's own."""
-    await send_json(send, error.status, render_error(error), (*build_error_headers(error), *headers))
+    await send_json(send, error.status, render_openai_error(error), (*build_error_headers(error), *headers))
 
 
-async def respond_with_error(request: ClientRequest, error: GatewayError, headers: Headers = ()) -> None:
-    """The same for a request that is not ASGI's."""
-    await request.respond(error.status, (JSON, *build_error_headers(error), *headers), render_error(error))
+async def respond_with_error(
+    request: ClientRequest, error: GatewayError, headers: Headers = (), render: RenderError = render_openai_error
+) -> None:
+    """The same for a request that is not ASGI's, in the format of its dialect."""
+    await request.respond(error.status, (JSON, *build_error_headers(error), *headers), render(error))
 
 
 def log_internal_error(error: Exception) -> GatewayError:
@@ -103,8 +94,3 @@ class _Outbox:
     def __call__(self, message: Message) -> Awaitable[None]:
         self.started = True
         return self._send(message)
-
-
-def _utf8(text: str) -> str:
-    # Lone surrogates from a client's JSON may be quoted in a message, and they have no encoding.
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,6 +1,6 @@
 """Liveness and readiness, for supervisors and load balancers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from starlette.requests import Request
@@ -37,7 +37,7 @@ class SnapshotSource(Protocol):
 
 
 class HealthEndpoint:
-    """`/livez` and `/readyz`; neither waits for anything."""
+    """`/livez` and `/readyz`; neither waits for anything but a browser's sign-in."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class HealthEndpoint:
         store_ok: Callable[[], bool],
         draining: Callable[[], bool],
         describe_jobs: Callable[[], Mapping[str, Any]],
-        may_see_details: Callable[[Request], bool],
+        may_see_details: Callable[[Request], Awaitable[bool]],
     ) -> None:
         self._policies = policies
         self._may_see_details = may_see_details
@@ -64,8 +64,9 @@ class HealthEndpoint:
         """
         ready = self._policies.loaded and not self._draining()
         answer: dict[str, Any] = {"status": "ready" if ready else "not ready", "not_ready": self._list_faulty_parts()}
-        if self._may_see_details(request):
-            answer |= self._describe()
+        if await self._may_see_details(request):
+            answer["draining"] = self._draining()
+            answer |= describe_parts(self._policies, self._describe_jobs(), store_ok=self._store_ok())
         return JSONResponse(answer, 200 if ready else 503)
 
     def _list_faulty_parts(self) -> list[str]:
@@ -78,19 +79,17 @@ class HealthEndpoint:
         }
         return [name for name, faulty in parts.items() if faulty]
 
-    def _describe(self) -> dict[str, Any]:
-        return {
-            "draining": self._draining(),
-            "policies": {
-                "loaded": self._policies.loaded,
-                "generation": self._policies.generation,
-                "snapshot": self._snapshot().hash[:12],
-                "error": self._policies.error,
-            },
-            "store": {"ok": self._store_ok()},
-            "jobs": self._describe_jobs(),
-        }
 
-    def _snapshot(self) -> Snapshot:
-        served = self._policies.snapshots()
-        return served.workspaces.get("default", served.base)
+def describe_parts(policies: SnapshotSource, jobs: Mapping[str, Any], *, store_ok: bool) -> dict[str, Any]:
+    """Every part in detail, for admins."""
+    served = policies.snapshots()
+    return {
+        "policies": {
+            "loaded": policies.loaded,
+            "generation": policies.generation,
+            "snapshot": served.workspaces.get("default", served.base).hash[:12],
+            "error": policies.error,
+        },
+        "store": {"ok": store_ok},
+        "jobs": jobs,
+    }

@@ -21,8 +21,13 @@ ReadPiece = Callable[[], Awaitable[bytes]]
 _BRACE = re.compile(rb"[{}]")
 
 
+class _EndedResponse(msgspec.Struct):
+    usage: dict[str, Any] | None = None
+
+
 class _Usage(msgspec.Struct):
     usage: dict[str, Any] | None = None
+    response: _EndedResponse | None = None  # that an event carries
 
 
 _decode = msgspec.json.Decoder(_Usage).decode
@@ -66,7 +71,8 @@ class Meter:
 
     def _look(self, document: bytes) -> None:
         try:
-            usage = _decode(document).usage
+            told = _decode(document)
+            usage = told.usage or (told.response.usage if told.response is not None else None)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return
         self.reported = usage or self.reported
@@ -133,11 +139,17 @@ def estimate_tokens(size: int, media_type: str) -> int:
     return max(1, size // (BYTES_PER_TOKEN if text else BYTES_PER_MEDIA_TOKEN))
 
 
+# Of a usage object without a total, in the words of OpenAI and Anthropic.
+PARTS = (
+    "prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)  # fmt: skip
+
+
 def count_total(usage: dict[str, Any] | None) -> int:
     """Tokens of a usage object; 0 where it has none."""
     said = usage or {}
-    whole = _number(said.get("total_tokens"))
-    return whole or _number(said.get("prompt_tokens")) + _number(said.get("completion_tokens"))
+    return _number(said.get("total_tokens")) or sum(_number(said.get(name)) for name in PARTS)
 
 
 def _number(value: Any) -> int:

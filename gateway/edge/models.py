@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from gateway.conversation.dialects.registry import DIALECTS
 from gateway.domain.principal import Principal
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Upstream
@@ -120,17 +121,21 @@ async def _fetch_cards(upstream: Upstream, deadline: float, bearer: str | None) 
             given = await upstream.list_models(bearer)
     except (UpstreamError, TimeoutError):
         return None
+    native = {"native_dialects": [name for name in DIALECTS if name in upstream.capabilities.dialects]}
     # An upstream's model must not pose as an agent.
-    return [card | _make_card(card["id"], upstream.name, card) for card in given if not card["id"].startswith(AGENT)]
+    own = (card for card in given if not card["id"].startswith(AGENT))
+    return [card | _make_card(card["id"], upstream.name, card) | native for card in own]
 
 
 def _make_card(id: str, owner: str, given: Mapping[str, Any] = {}) -> Card:
+    """A model with the dialects that clients may use for it: what its upstream does not speak is translated."""
     created = given.get("created")
     return {
         "id": id,
         "object": "model",
         "created": created if isinstance(created, int) else 0,
         "owned_by": str(given.get("owned_by") or owner),
+        "dialects": list(DIALECTS),
     }
 
 

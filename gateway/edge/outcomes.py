@@ -11,10 +11,12 @@ ROUTES = {
     "/livez": "health",
     "/readyz": "health",
     "/metrics": "metrics",
+    "/mcp": "mcp",
     "/v1/models": "models",
     "/api/v1": "management",
+    "/console": "console",
 }
-BRANCHES = (("/v1/models/", "models"), ("/api/v1/", "management"))
+BRANCHES = (("/v1/models/", "models"), ("/api/v1/", "management"), ("/console/", "console"))
 OTHER = "other"  # unknown paths; the pass-through names its own
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from starlette.types import Receive, Scope, Send
 
+from gateway.conversation.dialects.openai_errors import render_openai_error_event
 from gateway.domain.principal import UNLIMITED
 from gateway.domain.upstream import (
     UpstreamAnswer,
@@ -14,7 +15,7 @@ from gateway.domain.upstream import (
     refuses_key,
 )
 from gateway.edge.access import Caller
-from gateway.edge.errors import BrokenResponse, render_error_event
+from gateway.edge.errors import BrokenResponse
 from gateway.edge.limits import RateLimiter
 from gateway.edge.meter import PassthroughMeter, ReadPiece
 from gateway.edge.outcomes import get_outcome
@@ -40,7 +41,7 @@ from gateway.upstreams.routes import Routes
 ROUTE = "passthrough"
 PREFIX = "/v1"
 OPEN = ("/v1/embeddings", "/v1/completions", "/v1/moderations", "/v1/images/*", "/v1/audio/*")
-NOT_BUILT = ("/v1/responses", "/v1/messages")
+NOT_BUILT = ("/v1/conversations", "/v1/realtime")
 
 OPEN_METHODS = ("GET", "HEAD", "POST")
 METHODS = (*OPEN_METHODS, "DELETE", "PATCH", "PUT")
@@ -58,7 +59,7 @@ class PassthroughPaths:
         is_open = self._open.matches(path)
         if not is_open and self.find_configured(path) is None:
             if path in NOT_BUILT or path.startswith(tuple(known + "/" for known in NOT_BUILT)):
-                raise EndpointUnavailable(f"{path} is not implemented yet. Use /v1/chat/completions.")
+                raise EndpointUnavailable(f"{path} is not implemented. Use /v1/responses or /v1/chat/completions.")
             raise UnknownEndpoint(f"There is no endpoint {path}.")
         if is_open and method not in OPEN_METHODS:
             raise MethodNotAllowed(f"{path} only accepts GET and POST.")
@@ -147,7 +148,7 @@ class PassthroughEndpoint:
             if last.strip() not in (b"", b"data: [DONE]"):
                 raise UpstreamTruncated("The upstream's reply ended in the middle of an event.")
         except UpstreamError as error:
-            last = render_error_event(error)
+            last = render_openai_error_event(error)
         await send({"type": "http.response.body", "body": last})
 
 

@@ -1,6 +1,7 @@
 """One spelling per path, so that an allow-list cannot be bypassed."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -11,6 +12,7 @@ from gateway.errors import InvalidRequest
 MODELS = b"/v1/models/"
 MANAGEMENT = b"/api/v1/"
 
+CHAT = "/v1/chat/completions"
 AZURE_CHAT = re.compile(r"/openai/deployments/([^/]+)/chat/completions")
 AZURE_VERSION = "api-version="  # of Azure's own API: the base_url of an upstream names the one that it speaks
 
@@ -55,27 +57,25 @@ def _resolve(path: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class DirectTarget:
-    """What a request target says besides the path of its endpoint."""
+    """What a request target says: the path of a direct endpoint, and more."""
 
+    path: str
     query: str = ""
     model: str | None = None  # the deployment in a path of Azure's
 
 
-PLAIN_TARGET = DirectTarget()
-
-
-def find_target(url: bytes, path: str) -> DirectTarget | None:
-    """What a request target says if it means `path`, however it is written; None if it means something else."""
+def find_target(url: bytes, paths: Collection[str]) -> DirectTarget | None:
+    """What a request target says if it means one of `paths`, however it is written; None if it means something else."""
     try:
         parsed = parse_url(url)
         found = normalize_path(parsed.path or b"")
     except (HttpParserInvalidURLError, InvalidRequest, UnicodeDecodeError):
         return None  # the app says what is wrong with it
     query = (parsed.query or b"").decode("latin-1")
-    if found == path:
-        return DirectTarget(query)
-    azure = AZURE_CHAT.fullmatch(found) if path.endswith("/chat/completions") else None
+    if found in paths:
+        return DirectTarget(found, query)
+    azure = AZURE_CHAT.fullmatch(found) if CHAT in paths else None
     if azure is None:
         return None
     kept = (one for one in query.split("&") if not one.startswith(AZURE_VERSION))
-    return DirectTarget("&".join(kept), unquote(azure[1]))
+    return DirectTarget(CHAT, "&".join(kept), unquote(azure[1]))

@@ -21,7 +21,6 @@ CAPACITY = 1000  # requests that wait to be counted
 MAX_USAGE_BYTES = 1000  # of an upstream's usage object in a line
 MAX_TOOLS = 20  # names in a line
 
-CHAT = "chat"
 UNLOGGED = ("health", "metrics")  # asked every few seconds by machines
 
 
@@ -36,6 +35,7 @@ class RequestOutcome:
     model: str | None = None
     upstream: str | None = None
     tokens: int | None = None  # that were charged
+    detail: str | None = None  # what an MCP client asked for
     seconds: float = 0.0
     ended: float = 0.0
     recorded: bool = False  # by its endpoint, as an exchange
@@ -104,7 +104,7 @@ class RequestRecorder:
 
     def _count_exchange(self, exchange: Exchange) -> None:
         metrics = self._metrics
-        metrics.count_request(CHAT, exchange.http_status, exchange.seconds)
+        metrics.count_request(exchange.dialect, exchange.http_status, exchange.seconds)
         metrics.count_injection(exchange.injected, exchange.tokens)
         for reply in exchange.replies:
             metrics.count_turn(reply.upstream, reply.status)
@@ -150,6 +150,7 @@ def describe_outcome(outcome: RequestOutcome) -> dict[str, Any]:
         "code": outcome.code,
         "seconds": round(outcome.seconds, 6),
         "charged": outcome.tokens,
+        "detail": cut(outcome.detail),
     }
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from starlette.types import Receive
 
 from gateway.domain.exchange import ClientWriter, ForwardedHeaders
-from gateway.edge.paths import DirectTarget
+from gateway.edge.paths import DirectTarget, find_target
 from gateway.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 
 HeaderLines = Iterable[tuple[bytes, bytes]]  # names in lower case, as ASGI has them
@@ -18,6 +18,7 @@ PASSED_UP: Mapping[bytes, str] = {
     name.encode(): name
     for name in (
         "content-type", "accept", "user-agent", "traceparent", "tracestate", "x-title", "x-client-request-id",
+        "anthropic-version", "anthropic-beta",
     )
 }  # fmt: skip
 UTF8 = (b"utf-8", b"utf8", b"us-ascii")
@@ -137,6 +138,30 @@ class DirectEndpoint(Protocol):
     async def serve(self, request: ClientRequest) -> None:
         """Answer one request; raises BrokenResponse if that fails once it has begun."""
         ...
+
+
+class FoundEndpoint(NamedTuple):
+    """An endpoint, and what a request's target says to it."""
+
+    endpoint: DirectEndpoint
+    target: DirectTarget
+
+
+class DirectEndpoints:
+    """The direct endpoints by their paths."""
+
+    def __init__(self, endpoints: Iterable[DirectEndpoint] = ()) -> None:
+        self._by_path = {endpoint.path: endpoint for endpoint in endpoints}
+        self._plain = {
+            path.encode(): FoundEndpoint(endpoint, DirectTarget(path)) for path, endpoint in self._by_path.items()
+        }
+
+    def find(self, url: bytes) -> FoundEndpoint | None:
+        """The endpoint that a request target means, however it is written."""
+        found = self._plain.get(url)
+        if found is None and (target := find_target(url, self._by_path)) is not None:
+            found = FoundEndpoint(self._by_path[target.path], target)
+        return found
 
 
 class ClientDisconnected(Exception):

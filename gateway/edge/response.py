@@ -9,8 +9,8 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 JSON = (b"content-type", b"application/json")
 RETRY_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
-PASSED_DOWN = {name: name.encode() for name in ("content-type", "x-request-id", *RETRY_HEADERS)}
-FAMILIES = ("x-ratelimit-", "openai-")
+PASSED_DOWN = {name: name.encode() for name in ("content-type", "x-request-id", "request-id", *RETRY_HEADERS)}
+FAMILIES = ("x-ratelimit-", "openai-", "anthropic-")
 
 
 def encode_head(status: int, defaults: Headers, headers: Headers, framing: bytes, *, closes: bool) -> bytes:

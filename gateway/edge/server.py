@@ -1,13 +1,14 @@
 """The uvicorn server, configured for the gateway."""
 
 import math
+from collections.abc import Iterable
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from gateway.edge.app import EdgeApp
 from gateway.edge.connection import BoundedProtocol
-from gateway.edge.request import DirectEndpoint
+from gateway.edge.request import DirectEndpoint, DirectEndpoints
 from gateway.errors import GatewayError
 from gateway.settings import Settings
 from gateway.upstreams.deadlines import Deadlines
@@ -16,19 +17,19 @@ KEEP_ALIVE_SECONDS = 75  # longer than the pools of common clients, so that the 
 
 
 def build_server(
-    app: ASGIApp, settings: Settings, endpoint: DirectEndpoint | None = None, keep_alive: float = KEEP_ALIVE_SECONDS
+    app: ASGIApp, settings: Settings, endpoints: Iterable[DirectEndpoint] = (), keep_alive: float = KEEP_ALIVE_SECONDS
 ) -> uvicorn.Server:
     """The server for `app`; on SIGTERM it stops accepting and drains for up to `limits.drain_seconds`.
 
-    Requests for the path of `endpoint`, by default the app's own chat endpoint, do not go through ASGI.
+    Requests for the paths of `endpoints`, by default those of the app, do not go through ASGI.
     """
-    direct = app.chat if isinstance(app, EdgeApp) else endpoint
+    table = DirectEndpoints(app.direct if isinstance(app, EdgeApp) else endpoints)
     record = app.record_refusal if isinstance(app, EdgeApp) else None
 
     class LimitedProtocol(BoundedProtocol):
         limits = settings.limits
         idle = Deadlines(keep_alive)
-        endpoint = direct
+        direct = table
 
         def refuse(self, error: GatewayError) -> None:
             if record is not None and not self._refused and not self.transport.is_closing():

@@ -1,5 +1,6 @@
-"""Everything but chat as a starlette app: health, metrics, models, the management API, pass-through."""
+"""Everything but chat as a starlette app: health, metrics, models, pass-through, management, console, MCP."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.applications import Starlette
@@ -11,17 +12,33 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp
 
+from gateway.conversation.dialects.openai_errors import render_openai_error
 from gateway.edge.access import AccessControl, AccessMiddleware, HostMiddleware
-from gateway.edge.errors import BrokenResponse, ErrorBoundary, build_error_headers, log_internal_error, render_error
+from gateway.edge.errors import BrokenResponse, ErrorBoundary, build_error_headers, log_internal_error
 from gateway.edge.health import HealthEndpoint
 from gateway.edge.manage.problems import send_problem
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.outcomes import get_outcome
 from gateway.edge.request import ClientDisconnected
+from gateway.edge.sign_ins import SignInGuard
+from gateway.edge.stored_responses import StoredResponsesEndpoint
 from gateway.errors import GatewayError, MethodNotAllowed, UnknownEndpoint
 
 PASSED_ON: dict[Any, Any] = {BrokenResponse: None, ClientDisconnected: None}  # nobody is left to answer
+
+CONSOLE_PATHS = ("/console", "/console/{path:path}")
+
+
+@dataclass(frozen=True, slots=True)
+class SiteApps:
+    """What answers below a path of its own; None: it is switched off."""
+
+    passthrough: ASGIApp  # whatever no other path is
+    management: ASGIApp
+    console: ASGIApp | None = None
+    mcp: ASGIApp | None = None
+    responses: StoredResponsesEndpoint | None = None
 
 
 def build_site(
@@ -29,23 +46,29 @@ def build_site(
     health: HealthEndpoint,
     metrics: Metrics,
     models: ModelsEndpoint,
-    passthrough: ASGIApp,
-    management: ASGIApp,
+    apps: SiteApps,
 ) -> Starlette:
     """The app; paths arrive normalized, those below `/api/v1` and `/v1/models` with their escapes."""
+    known_host = Middleware(HostMiddleware, access=access)
     admitted = Middleware(AccessMiddleware, access=access)
     problems = Middleware(ErrorBoundary, respond=send_problem)
     api = Router(
-        [Route("/v1/models", models.list), Route("/v1/models/{model:path}", models.get)],
+        [
+            Route("/v1/models", models.list),
+            Route("/v1/models/{model:path}", models.get),
+            *(list_response_routes(apps.responses) if apps.responses is not None else ()),
+        ],
         redirect_slashes=False,
-        default=passthrough,  # it refuses what its allow-list does not name
+        default=apps.passthrough,  # it refuses what its allow-list does not name
     )
     site = Starlette(
         routes=[
             Route("/livez", health.livez),
             Route("/readyz", health.readyz),
-            Route("/metrics", metrics.serve, middleware=[Middleware(HostMiddleware, access=access)]),
-            Mount("/api/v1", management, middleware=[problems, admitted]),
+            Route("/metrics", metrics.serve, middleware=[known_host]),
+            Mount("/api/v1", apps.management, middleware=[problems, Middleware(SignInGuard), admitted]),
+            *(Route(path, apps.console, middleware=[known_host]) for path in CONSOLE_PATHS if apps.console is not None),
+            *([Route("/mcp", apps.mcp, middleware=[admitted])] if apps.mcp is not None else []),
         ],
         # Starlette raises again what its own handler for `Exception` has answered; the connection would be lost.
         middleware=[Middleware(ExceptionMiddleware, handlers={**PASSED_ON, Exception: answer_failure})],
@@ -56,11 +79,20 @@ def build_site(
     return site
 
 
+def list_response_routes(responses: StoredResponsesEndpoint) -> list[Route]:
+    path = "/v1/responses/{id}"
+    return [
+        Route(path, responses.serve, methods=["GET", "DELETE"]),
+        Route(f"{path}/input_items", responses.list_input),
+        Route(f"{path}/cancel", responses.cancel, methods=["POST"]),
+    ]
+
+
 def answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, GatewayError)
     get_outcome(request.scope).code = error.code
     headers = {name.decode(): value.decode() for name, value in build_error_headers(error)}
-    return Response(render_error(error), error.status, headers, "application/json")
+    return Response(render_openai_error(error), error.status, headers, "application/json")
 
 
 def answer_http_error(request: Request, error: Exception) -> Response:

@@ -79,9 +79,12 @@ def _is_semantic(id: str, snapshot: Snapshot) -> bool:
 def _read_questions(text: Any) -> Iterator[str]:
     """What the user said, oldest first; nothing if the request was not stored whole."""
     try:
-        messages = orjson.loads(text["request"])["messages"]
+        request = orjson.loads(text["request"])
+        messages = request["messages"] if "messages" in request else request["input"]
     except (KeyError, TypeError, orjson.JSONDecodeError):
         return
+    if isinstance(messages, str):  # as responses may have it
+        messages = [{"role": "user", "content": messages}]
     for message in messages if isinstance(messages, list) else ():
         said = message.get("content") if isinstance(message, dict) and message.get("role") == "user" else None
         parts = said if isinstance(said, list) else [{"text": said}]

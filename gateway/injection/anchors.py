@@ -3,12 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
-from msgspec import Raw
-
-from gateway.domain.agent import Placement
 from gateway.domain.collector import Category
-from gateway.domain.injection import AnchoredBlock, Injection, PlacedTexts
+from gateway.domain.injection import AnchoredBlock, Injection
+from gateway.domain.json_text import escape_json
 from gateway.domain.scope import RequestItem
 from gateway.domain.selection import CategoryCost, PlacedResource, Selection, StickySelection
 from gateway.injection.blocks import (
@@ -20,9 +17,6 @@ from gateway.injection.blocks import (
     format_marker,
     is_found,
 )
-from gateway.injection.place import escape_json, find_leading_message, put_at_head, quote_json, read_role
-
-_encode = msgspec.json.Encoder().encode
 
 
 def render_sticky(
@@ -83,21 +77,3 @@ def build_anchored_blocks(kept: StickySelection, tag: str) -> list[tuple[frozens
         identities = frozenset(one.candidate.resource.id for one in resources)
         blocks.append((identities, AnchoredBlock(message, text, escape_json(text))))
     return blocks
-
-
-def place_anchored(messages: Sequence[Raw], texts: PlacedTexts, placement: Placement) -> list[Raw]:
-    """The messages with each block where it was when its user message was the last one.
-
-    What else the last user message has before it comes after its block: that is gone in the next request.
-    """
-    role = find_leading_message(messages).role
-    users = [position for position, message in enumerate(messages) if read_role(message) == "user"]
-    placed = list(messages)
-    for one in sorted(texts.anchored, key=lambda block: -block.message):
-        position = users[one.message]
-        if placement is Placement.TURN:
-            behind = bool(texts.volatile) and one.message == len(users) - 1
-            placed.insert(position - behind, Raw(_encode({"role": role, "content": quote_json(one.encoded)})))
-        else:
-            put_at_head(placed, position, one.encoded)
-    return placed

@@ -8,17 +8,18 @@ from datetime import UTC, datetime
 
 from gateway.domain.collector import Category, FoundItem
 from gateway.domain.injection import Injection, OwnTools, PlacedTexts
+from gateway.domain.json_text import escape_json
 from gateway.domain.resource import Resource
 from gateway.domain.scope import RequestItem
 from gateway.domain.selection import CatalogueView, CategoryCost, Notice, Omission, PlacedResource, Selection
 from gateway.injection.called_tools import add_called_tools
 from gateway.injection.neutral import neutralize
-from gateway.injection.place import escape_json
 
 BREAK = "\n\n"
 CONTEXT, MATERIALS = "Context", "Available Reference Materials"
 # Sections of what collectors find, in the order in which they stand; `gateway/injection/neutral.py` guards their names.
 SECTIONS = {
+    Category.TASK: "Task Content",
     Category.FOCUS: "Focused Content",
     Category.SEMANTIC: "Related Content",
     Category.RELATIONS: "Connected Items",
@@ -46,7 +47,7 @@ class StableBlock:
 
 def render_stable(selection: Selection, tools: OwnTools, tag: str) -> StableBlock:
     """The stable block; the tools are registered only where there is something to fetch."""
-    registered = tools if selection.catalogue else None
+    registered = tools if selection.catalogue or selection.fetches else None
     text = build_stable_block(selection.stable, selection.catalogue, selection.view, tag, tools)
     return StableBlock(text, registered, PlacedTexts(stable=escape_json(text)))
 

@@ -37,6 +37,7 @@ LONG_DASHES = "—―⸺⸻━─"
 
 LABELS = (
     *("Context", "Available Reference Materials", "End", "Focused Content", "Related Content", "Connected Items"),
+    "Task Content",
     *("Recent Activity", "Knowledge"),
 )
 TEMPLATE_WORDS = frozenset(

@@ -1,4 +1,4 @@
-"""The schemas of the two tools, and when they may be registered."""
+"""The schemas of the two tools, and the names that are free for them."""
 
 from collections.abc import Iterable
 
@@ -7,50 +7,9 @@ from msgspec import Raw
 
 from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTools, OwnTools
-from gateway.errors import InvalidRequest
 
 GET_TOOL = "get_context_resource"
 LIST_TOOL = "list_context_resources"
-EXCLUSIVE = ("functions", "function_call", "prediction", "n")  # fields that may rule out tools of ours
-
-_tools = msgspec.json.Decoder(list[Raw])
-
-
-class _Named(msgspec.Struct):
-    name: str | None = None
-
-
-class _Tool(msgspec.Struct):
-    function: _Named | None = None
-    custom: _Named | None = None
-
-
-_tool = msgspec.json.Decoder(_Tool)
-
-
-def read_client_tools(request: ChatRequest) -> ClientTools:
-    """The client's tools; raises InvalidRequest if they are not a list of objects."""
-    choice = request.fields["tool_choice"] if request.has("tool_choice") else None
-    if not request.has("tools"):
-        return ClientTools(choice=choice)
-    try:
-        tools = tuple(_tools.decode(request.fields["tools"]))
-        read = [_tool.decode(tool) for tool in tools]
-    except msgspec.ValidationError as fault:
-        raise InvalidRequest("`tools` must be an array of tool objects.", param="tools") from fault
-    parts = (part for tool in read for part in (tool.function, tool.custom) if part is not None)
-    return ClientTools(tools, frozenset(part.name for part in parts if part.name), choice)
-
-
-def may_register(request: ChatRequest, client: ClientTools) -> bool:
-    """Whether our tools would change nothing that the client relies on (CONTRACT §3.4)."""
-    if client.choice is not None and (not client.tools or bytes(client.choice) not in (b'"auto"', b'"required"')):
-        return False
-    if request.fields.keys().isdisjoint(EXCLUSIVE):
-        return True
-    if any(request.has(name) for name in ("functions", "function_call", "prediction")):
-        return False
-    return not request.has("n") or request.get("n") == 1
 
 
 def make_own_tools(taken: Iterable[str]) -> OwnTools:
@@ -62,7 +21,7 @@ def make_own_tools(taken: Iterable[str]) -> OwnTools:
 
 def choose_own_tools(request: ChatRequest, client: ClientTools) -> OwnTools | None:
     """Our tools under names that are free; None where they may not be registered."""
-    if not may_register(request, client):
+    if not request.dialect.may_register(request, client):
         return None
     return PLAIN_TOOLS if client.names.isdisjoint(PLAIN_TOOLS.names) else make_own_tools(client.names)
 

@@ -1,4 +1,4 @@
-"""Compiles profiles, agents and prompts one by one; their references are checked when a set is assembled."""
+"""Compiles profiles, agents, prompts and recipes one by one; their references are checked when a set is assembled."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,9 +18,11 @@ from gateway.domain.agent import (
     SelectionSettings,
     ToolFilter,
 )
+from gateway.domain.recipe import Recipe
 from gateway.errors import ALIAS_FAULT, Fault
 from gateway.policies.context_compiler import title_from_alias
 from gateway.policies.files import PolicyEntry
+from gateway.policies.recipe_shapes import RecipeShape, make_recipe
 from gateway.policies.shapes import (
     AgentShape,
     CollectorShape,
@@ -80,6 +82,7 @@ class AgentCompiler:
             client_tools=ClientToolLimit(shape.client_tools.narrow, tuple(shape.client_tools.keep)),
             tool_expansion=shape.tool_expansion,
             ranking=RankingWeights(**shape.ranking.model_dump()) if shape.ranking is not None else None,
+            requires=tuple(shape.requires),
             collectors={name: _make_collector_settings(one) for name, one in shape.collectors.items()},
             join=shape.join,
         )
@@ -89,6 +92,16 @@ class AgentCompiler:
         if shape is None:
             return None
         return Prompt(entry.alias, shape.name or title_from_alias(entry.alias), shape.template, tuple(shape.contexts))
+
+    def compile_recipe(self, entry: PolicyEntry) -> Recipe | None:
+        shape = self._validate(RecipeShape, entry, find_alias_fault(entry.alias, reserved=False))
+        if shape is None:
+            return None
+        for place, name in enumerate(shape.collectors if self.collectors is not None else ()):
+            if name not in (self.collectors or ()):
+                message = f"no collector has this name{format_suggestion(name, self.collectors or ())}"
+                self.faults.append((entry.location / "collectors" / place).fault(message))
+        return make_recipe(entry.alias, shape.name or title_from_alias(entry.alias), shape)
 
     def _find_collector_faults(self, shape: AgentShape, entry: PolicyEntry) -> Iterator[Fault]:
         if self.collectors is None:

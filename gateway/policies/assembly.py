@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
+from gateway.domain.recipe import Recipe
 from gateway.domain.resource import Resource
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults, quote
@@ -25,9 +26,10 @@ class PolicySet:
     compiled: CompiledEntries
     tree: ContentTree
 
-    def entries(self) -> Iterator[PolicyEntry]:
+    def list_referring(self) -> Iterator[PolicyEntry]:
+        """Every entry that may name others."""
         yield from (one.entry for compiled in self.compiled.values() for one in compiled.values())
-        yield from self.tree.entries.values()
+        yield from self.tree.referring
 
 
 def assemble(policies: PolicySet, generation: int, now: float) -> Snapshot:
@@ -44,9 +46,9 @@ def assemble(policies: PolicySet, generation: int, now: float) -> Snapshot:
         profiles=_collect(policies, "profiles", Profile),
         agents=_collect(policies, "agents", Agent),
         prompts=_collect(policies, "prompts", Prompt),
-        nodes=policies.tree.nodes,
-        node_ids=policies.tree.ids,
-        content_names=policies.tree.names,
+        recipes=_collect(policies, "recipes", Recipe),
+        tree=policies.tree.structure,
+        contents=policies.tree.contents,
         resources={resource.id: resource for context in contexts.values() for resource in context.resources},
         default=next((context.alias for context in contexts.values() if context.default), None),
         mandatory=mandatory,
@@ -102,6 +104,8 @@ def _compute_hash(policies: PolicySet, contexts: dict[str, Context], mandatory: 
     """
     total = hashlib.sha256()
     for kind, compiled in policies.compiled.items():
+        if kind == "recipes" and not compiled:
+            continue  # sets without any keep the hash that they had before there were recipes
         total.update(kind.encode())
         for alias in sorted(compiled):
             if kind != "contexts":
@@ -139,7 +143,7 @@ def _list_reference_faults(policies: PolicySet) -> Iterator[Fault]:
 
 def _list_unknown_names(policies: PolicySet) -> Iterator[tuple[str, str, EntryLocation]]:
     contexts, profiles = policies.compiled["contexts"], policies.compiled["profiles"]
-    for entry in policies.entries():
+    for entry in policies.list_referring():
         if not isinstance(entry.data, dict):
             continue
         named, profile = entry.data.get("contexts"), entry.data.get("profile")

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
 from gateway.domain.material import LinkMaterial
+from gateway.domain.recipe import Recipe
 from gateway.domain.resource import Resource
 from gateway.domain.tool import CallableTool, ToolServerAddress
 from gateway.errors import Fault
@@ -18,7 +19,7 @@ from gateway.policies.agent_compiler import AgentCompiler
 from gateway.policies.context_compiler import ContextCompiler, ForeignText, PolicySource, TextFinder, TextMaterial
 from gateway.policies.files import PolicyEntry
 
-COMPILED_KINDS = ("contexts", "profiles", "agents", "prompts")  # the kinds whose entries are compiled one by one
+COMPILED_KINDS = ("contexts", "profiles", "agents", "prompts", "recipes")  # they are compiled entry by entry
 HASHED_NAMES = {"conflict_key": "clash_key"}  # a snapshot's hash must not change when a field is renamed
 HASHED_FIELDS = tuple((HASHED_NAMES.get(field.name, field.name), field.name) for field in fields(Resource))
 
@@ -26,7 +27,7 @@ HASHED_FIELDS = tuple((HASHED_NAMES.get(field.name, field.name), field.name) for
 LATER_FIELDS = frozenset(
     {
         *("tool_permission", "retain", "expansion", "enabled", "sticky", "tools", "client_tools", "tool_expansion"),
-        *("collectors", "ranking", "shares", "join"),
+        *("collectors", "ranking", "shares", "join", "requires"),
     }
 )
 
@@ -36,7 +37,7 @@ class CompiledEntry:
     """The result of compiling an entry; `result` is None if it has too many faults to be used."""
 
     entry: PolicyEntry
-    result: Context | Profile | Agent | Prompt | None
+    result: Context | Profile | Agent | Prompt | Recipe | None
     digest: bytes  # of the content, regardless of spacing, comments and version
     faults: tuple[Fault, ...] = ()
     links: Mapping[str, LinkMaterial] | None = None  # by resource id; contexts only
@@ -87,8 +88,9 @@ def compile_entry(kind: str, entry: PolicyEntry, source: PolicySource, documents
         "profiles": compiler.compile_profile,
         "agents": compiler.compile_agent,
         "prompts": compiler.compile_prompt,
+        "recipes": compiler.compile_recipe,
     }
-    result: Profile | Agent | Prompt | None = compilers[kind](entry)
+    result: Profile | Agent | Prompt | Recipe | None = compilers[kind](entry)
     digest = compute_digest(_omit_later_fields(result))
     return CompiledEntry(entry, result, digest, tuple(compiler.faults), reusable=not compiler.faults)
 

@@ -1,11 +1,13 @@
 """Compiles the content tree: nested in policy files, node by node in a store."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gateway.domain.content_names import ContentNames
+from gateway.domain.content import NodeContent, NodeLink
 from gateway.domain.node import Node
+from gateway.domain.node_tree import NodeTree
 from gateway.errors import Fault, quote
 from gateway.policies.compiled_entry import compute_digest
 from gateway.policies.context_compiler import list_reader_faults, title_from_alias
@@ -23,9 +25,23 @@ class CheckedNode:
     """A stored node that was validated on its own."""
 
     entry: PolicyEntry
-    shape: StoredNodeShape
-    key: str  # the last segment of its path
+    node: Node  # with its key in place of its path
+    parent: str | None  # id
     faults: tuple[Fault, ...]  # a node with faults has no place in the tree
+
+    @property
+    def key(self) -> str:
+        return self.node.path
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFacts:
+    """What is worked out over all nodes of a tree."""
+
+    digest: int  # the sum of those of its nodes
+    below: Mapping[str | None, tuple[str, ...]]  # the children of each node that has some, in order, by path
+    readers: frozenset[str]  # that reader lists name, or have named
+    referring: Mapping[str, PolicyEntry]  # entries that may name contexts, by path
 
 
 @dataclass(frozen=True)
@@ -35,30 +51,72 @@ class ContentTree:
     nodes: dict[str, Node] = field(default_factory=dict)  # by path
     ids: dict[str, str] = field(default_factory=dict)  # id → path
     entries: dict[str, PolicyEntry] = field(default_factory=dict)  # by path
+    contents: dict[str, NodeContent] = field(default_factory=dict)  # what nodes of files say, by id
     faults: list[Fault] = field(default_factory=list)
-    base: "ContentTree | None" = None  # the files' tree, to which stored nodes were added
+    base: "ContentTree | None" = None  # the files' tree, to which stored nodes were added, …
+    stored: Mapping[str, PolicyEntry] = field(default_factory=dict)  # … these, by id
     checked: Mapping[str, CheckedNode] = field(default_factory=dict)  # stored nodes by id
+    adopted: frozenset[str] = frozenset()  # ids of stored nodes that take over from the files'
+
+    given: "TreeFacts | None" = None  # worked out by somebody who made it from another tree
 
     @cached_property
+    def facts(self) -> "TreeFacts":
+        """What is worked out over all nodes."""
+        if self.given is not None:
+            return self.given
+        below: dict[str | None, list[str]] = {}
+        for path, node in self.nodes.items():
+            below.setdefault(node.parent, []).append(path)
+        ordered = {parent: self.sort_children(paths, self.nodes, self.entries) for parent, paths in below.items()}
+        readers = frozenset(name for node in self.nodes.values() for name in node.readers)
+        return TreeFacts(sum(map(digest_node, self.nodes.values())) % 2**256, ordered, readers, self._list_referring())
+
+    @property
     def digest(self) -> bytes:
-        """Of all nodes, regardless of their order."""
-        return compute_digest([self.nodes[path] for path in sorted(self.nodes)])
+        """Of all nodes, regardless of their order; what they say is no part of it."""
+        return self.facts.digest.to_bytes(32) if self.nodes else compute_digest([])
 
     @cached_property
-    def names(self) -> ContentNames:
-        """Of its nodes, for whoever looks for them."""
-        return ContentNames(self.nodes)
+    def structure(self) -> NodeTree:
+        """As requests see it."""
+        return NodeTree(self.nodes, self.ids, self.facts.below)
 
-    @cached_property
+    @property
     def readers(self) -> frozenset[str]:
         """Every identity that a node's reader list names."""
-        return frozenset(name for node in self.nodes.values() for name in node.readers)
+        return self.facts.readers
 
-    def is_built_from(self, base: "ContentTree", stored: Sequence[PolicyEntry]) -> bool:
-        """Whether it consists of exactly these."""
-        if self.base is not base or len(stored) != len(self.checked):
-            return False
-        return all(own.entry is entry for own, entry in zip(self.checked.values(), stored, strict=True))
+    @property
+    def referring(self) -> Iterable[PolicyEntry]:
+        """The entries that may name contexts."""
+        return self.facts.referring.values()
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Of its nodes, in the order of their definition."""
+        return {path: position for position, path in enumerate(self.nodes)}
+
+    def sort_children(
+        self, paths: Iterable[str], nodes: Mapping[str, Node], entries: Mapping[str, PolicyEntry]
+    ) -> tuple[str, ...]:
+        """Siblings by the order that they name; then those of files as written, then stored ones as they were made."""
+        positions = {} if self.base is None else self.base.positions
+
+        def rank(path: str) -> tuple[int, int, str]:
+            position, record = positions.get(path, len(positions)), entries[path].record
+            return nodes[path].order, position, "" if record is None else record.id
+
+        siblings = list(paths)
+        return tuple(sorted(siblings, key=rank) if len(siblings) > 1 else siblings)
+
+    def _list_referring(self) -> dict[str, PolicyEntry]:
+        """Of stored nodes those that name contexts, of the few others all mappings, by path."""
+        return {
+            path: one
+            for path, one in self.entries.items()
+            if self.nodes[path].contexts or (one.record is None and isinstance(one.data, dict))
+        }
 
     def add(self, node: Node, entry: PolicyEntry) -> None:
         """Add a node; of several with the same path the first stays."""
@@ -69,16 +127,26 @@ class ContentTree:
         self.nodes[node.path] = node
         self.entries[node.path] = entry
 
+    def take_over(self, node: Node, entry: PolicyEntry, path: str) -> None:
+        """Put a stored node in the place of a file's with the same id; others of the file may be below it."""
+        if node.path != path:
+            self.faults.append(entry.location.fault(f"the node was adopted from a policy file and stays at {path!r}"))
+            return
+        self.nodes[path] = node  # its position in the order stays
+        self.entries[path] = entry
+
     def index_ids(self) -> None:
         """Record the path of every id; an id must not be the path or the id of another node."""
         for path, node in self.nodes.items():
-            location = self.entries[path].location / "id"
             if node.id != path and node.id in self.nodes:
-                self.faults.append(location.fault(f"{node.id!r} is the path of another node"))
+                self._report_id(path, f"{node.id!r} is the path of another node")
             elif node.id in self.ids:
-                self.faults.append(location.fault(f"{node.id!r} is already the id of {self.ids[node.id]}"))
+                self._report_id(path, f"{node.id!r} is already the id of {self.ids[node.id]}")
             else:
                 self.ids[node.id] = path
+
+    def _report_id(self, path: str, message: str) -> None:
+        self.faults.append((self.entries[path].location / "id").fault(message))
 
 
 def build_file_tree(roots: Iterable[PolicyEntry]) -> ContentTree:
@@ -92,7 +160,10 @@ def build_file_tree(roots: Iterable[PolicyEntry]) -> ContentTree:
         data = {} if entry.data is None else entry.data
         shape, faults = entry.location.validate(NodeShape, data)
         tree.faults.extend([*_list_key_faults(entry.alias, entry.location), *faults, *list_reader_faults(entry)])
-        tree.add(_make_node(shape or NodeShape(), path, parent), entry)
+        shape = shape or NodeShape()
+        node = _make_node(shape, path, parent)
+        tree.add(node, entry)
+        tree.contents.setdefault(node.id, _make_content(shape))
         inner = data.get("children") if isinstance(data, dict) else None
         children, faults = split_entries(inner, entry.location / "children")
         tree.faults.extend(faults)
@@ -102,34 +173,51 @@ def build_file_tree(roots: Iterable[PolicyEntry]) -> ContentTree:
 
 
 def add_stored_nodes(
-    files: ContentTree, stored: Sequence[PolicyEntry], former: ContentTree | None = None
+    files: ContentTree,
+    stored: Mapping[str, PolicyEntry],
+    former: ContentTree | None = None,
+    adopted: frozenset[str] = frozenset(),
 ) -> ContentTree:
     """The files' tree with the nodes of a store added; these name their parents by id."""
-    if former is not None and former.is_built_from(files, stored):
-        return former
     known = former.checked if former is not None else {}
-    checked = {entry.alias: _check_node(entry, known.get(entry.alias)) for entry in stored}
-    tree = ContentTree(dict(files.nodes), {}, dict(files.entries), [], files, checked)
+    # An id that a file defines belongs to the file, even if the store had it first, unless it was adopted.
+    hidden = files.ids.keys() - adopted
+    checked = {id: check_node(one, known.get(id)) for id, one in stored.items() if id not in hidden}
+    taken = adopted & checked.keys()
+    contents = {id: one for id, one in files.contents.items() if id not in taken} if taken else files.contents
+    tree = ContentTree(
+        dict(files.nodes), {}, dict(files.entries), contents, [], files, stored, checked, adopted=adopted
+    )
     for one in checked.values():
         tree.faults.extend(one.faults)
     usable = {identity: one for identity, one in checked.items() if not one.faults}
-    paths = _find_paths(usable, files, tree.faults)
-    for identity in sorted(paths, key=lambda one: paths[one]):
-        node, path = usable[identity], paths[identity]
-        tree.faults.extend(_list_key_faults(node.key, node.entry.location / "key"))
-        tree.add(_make_node(node.shape, path, path.rpartition("/")[0] or None, identity), node.entry)
+    for identity, path in _find_paths(usable, files, tree.faults).items():
+        node = usable[identity]
+        if find_node_key_fault(node.key) is not None:
+            tree.faults.extend(_list_key_faults(node.key, node.entry.location / "key"))
+        if identity in files.ids:
+            tree.take_over(place_node(node.node, path), node.entry, files.ids[identity])
+        else:
+            tree.add(place_node(node.node, path), node.entry)
     tree.index_ids()
     return tree
 
 
-def _check_node(entry: PolicyEntry, known: CheckedNode | None) -> CheckedNode:
+def check_node(entry: PolicyEntry, known: CheckedNode | None) -> CheckedNode:
     if known is not None and known.entry is entry:
         return known
     shape, faults = entry.location.validate(StoredNodeShape, entry.data)
     if entry.record is None:
         faults.extend(list_reader_faults(entry))
     shape = shape or StoredNodeShape()
-    return CheckedNode(entry, shape, shape.key or entry.alias, tuple(faults))
+    return CheckedNode(
+        entry, _make_node(shape, shape.key or entry.alias, None, entry.alias), shape.parent, tuple(faults)
+    )
+
+
+def place_node(node: Node, path: str) -> Node:
+    parent = path.rpartition("/")[0] or None
+    return Node(node.id, path, parent, node.type, node.title, node.contexts, node.merge, node.readers, node.order)
 
 
 def _find_paths(stored: Mapping[str, CheckedNode], files: ContentTree, faults: list[Fault]) -> dict[str, str]:
@@ -141,7 +229,7 @@ def _find_paths(stored: Mapping[str, CheckedNode], files: ContentTree, faults: l
         above: str | None = identity
         while above is not None and above in stored and not (above in paths or above in lost or above in lineage):
             lineage[above] = None
-            above = stored[above].shape.parent
+            above = stored[above].parent
         path = _find_parent_path(above, stored, files, paths)
         for name in reversed(lineage):
             if path is None or path.count("/") + 2 > MAX_DEPTH:
@@ -150,7 +238,7 @@ def _find_paths(stored: Mapping[str, CheckedNode], files: ContentTree, faults: l
         if identity not in paths:
             reason = lost.get(above or "") or (CIRCULAR if above in lineage else MISSING if path is None else TOO_DEEP)
             lost |= {name: reason for name in (*lineage, identity) if name not in paths}
-            faults.append((node.entry.location / "parent").fault(_describe_lost(node.shape.parent, reason)))
+            faults.append((node.entry.location / "parent").fault(_describe_lost(node.parent, reason)))
     return paths
 
 
@@ -179,11 +267,18 @@ def _make_node(shape: NodeShape, path: str, parent: str | None, identity: str | 
         id=identity or shape.id or path,
         path=path,
         parent=parent,
-        type=shape.type,
+        type=sys.intern(shape.type),
         title=shape.title or title_from_alias(path.rpartition("/")[2]),
-        body=shape.body,
         contexts=tuple(shape.contexts),
         merge=shape.inherit == "merge",
         readers=tuple(shape.readers),
-        links=tuple(shape.links),
+        order=shape.order,
     )
+
+
+def digest_node(node: Node) -> int:
+    return int.from_bytes(compute_digest(node))
+
+
+def _make_content(shape: NodeShape) -> NodeContent:
+    return NodeContent(shape.body, shape.properties, tuple(NodeLink(link.type, link.to) for link in shape.links))

@@ -7,13 +7,15 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from gateway.domain.knowledge import NO_KNOWLEDGE, KnowledgeSet
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults
 from gateway.policies.assembly import PolicySet, assemble
 from gateway.policies.compiled_entry import COMPILED_KINDS, CompiledEntries, compile_entries
 from gateway.policies.content_tree import build_file_tree
 from gateway.policies.context_compiler import PolicySource
-from gateway.policies.files import PolicyFiles, Sections
+from gateway.policies.files import PolicyEntry, PolicyFiles, Sections
+from gateway.policies.knowledge_files import KnowledgeReader
 from gateway.policies.materials import NO_TOOL_LISTS, Materials, ToolLists
 from gateway.policies.shapes import DocumentShape
 from gateway.resources.registry import ResourceRegistry
@@ -26,6 +28,14 @@ class FilePolicies:
     sections: Sections
     policies: PolicySet
     documents: dict[str, str]  # SHA-256 → text
+    knowledge: KnowledgeSet = NO_KNOWLEDGE  # the same object until it changes
+
+    def find_entry(self, kind: str, alias: str) -> PolicyEntry | None:
+        """What stands under an alias, or about the node with an id."""
+        if kind != "content":
+            return self.sections[kind].get(alias)
+        path = self.policies.tree.ids.get(alias)
+        return None if path is None else self.policies.tree.entries[path]
 
 
 def load_policies(
@@ -47,13 +57,15 @@ class FilePolicyReader:
     def __init__(self, source: PolicySource) -> None:
         self._source = source
         self._files = PolicyFiles(source.directory)
+        self._knowledge = KnowledgeReader()
         self._former: CompiledEntries = {kind: {} for kind in COMPILED_KINDS}
 
     def read(self) -> FilePolicies:
         """The policies in the files now; raises Faults if one of the files cannot be used."""
         sections, faults = self._files.read()
         documents, document_faults = _read_documents(sections)
-        faults += document_faults
+        knowledge, knowledge_faults = self._knowledge.read(self._files.knowledge)
+        faults += document_faults + knowledge_faults
         compiled = {
             kind: compile_entries(kind, sections[kind], self._source, documents, self._former[kind])
             for kind in COMPILED_KINDS
@@ -63,7 +75,7 @@ class FilePolicyReader:
         if faults:
             # The faults of the other files are reported too, so that a person can fix everything at once.
             raise Faults(sorted([*faults, *_list_faults(policies)], key=lambda one: (one.file, one.line)))
-        return FilePolicies(sections, policies, documents)
+        return FilePolicies(sections, policies, documents, knowledge)
 
 
 def _read_documents(sections: Sections) -> tuple[dict[str, str], list[Fault]]:

@@ -15,7 +15,8 @@ from gateway.strict_yaml import Keys, YamlDocument, parse_yaml, read_file
 from gateway.validation import format_suggestion, validate
 
 SUFFIXES = (".yaml", ".yml")
-SECTIONS = ("contexts", "profiles", "agents", "prompts", "content", "documents")
+SECTIONS = ("contexts", "profiles", "agents", "prompts", "recipes", "content", "documents")
+KNOWLEDGE = "knowledge"  # a section of several kinds, which is no part of a snapshot
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -81,11 +82,13 @@ class PolicyFiles:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._parsed: dict[str, tuple[bytes, YamlDocument]] = {}  # path → hash of its bytes, document
+        self.knowledge: list[PolicyEntry] = []  # that section of each file, as it was read last
 
     def read(self) -> tuple[Sections, list[Fault]]:
         """Every entry of every file by section and alias, and the faults of the files themselves."""
         faults: list[Fault] = []
         sections: Sections = {section: {} for section in SECTIONS}
+        self.knowledge = []
         if not self._directory.is_dir():
             return sections, [Fault(str(self._directory), 1, "(file)", "the policy directory does not exist")]
         try:
@@ -97,7 +100,7 @@ class PolicyFiles:
         self._parsed = {name: known for name, known in self._parsed.items() if name in names}
         for path in paths:
             try:
-                faults += _add_document(sections, self._parse(path))
+                faults += _add_document(sections, self._parse(path), self.knowledge)
             except Faults as error:
                 faults += error.faults
         return sections, faults
@@ -121,11 +124,15 @@ def split_entries(data: Any, location: EntryLocation) -> tuple[list[PolicyEntry]
     return [PolicyEntry(alias, location / alias, value) for alias, value in data.items()], []
 
 
-def _add_document(sections: Sections, document: YamlDocument) -> list[Fault]:
+def _add_document(sections: Sections, document: YamlDocument, knowledge: list[PolicyEntry]) -> list[Fault]:
     tops, faults = split_entries(document.data, EntryLocation(document, ()))
     for top in tops:
+        if top.alias == KNOWLEDGE:
+            knowledge.append(top)
+            continue
         if top.alias not in sections:
-            faults.append(top.location.fault(f"is not a known key{format_suggestion(top.alias, sections)}"))
+            hint = format_suggestion(top.alias, (*sections, KNOWLEDGE))
+            faults.append(top.location.fault(f"is not a known key{hint}"))
             continue
         entries, section_faults = split_entries(top.data, top.location)
         faults += section_faults

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gateway.domain.material import LinkMaterial
+from gateway.domain.record import Record
 from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 from gateway.domain.tool import ToolServerAddress
 from gateway.errors import Faults
@@ -101,6 +102,11 @@ class PolicyGeneration:
         """Whether something in the files has become valid or expired."""
         return _has_passed(self.base, now)
 
+    def count_links(self, workspace: str) -> int:
+        """The URLs that a workspace's own contexts name."""
+        known = self.faulty.get(workspace) or self.workspaces.get(workspace)
+        return 0 if known is None else known.link_count
+
     def list_link_users(self, urls: Collection[str]) -> list[str]:
         """The workspaces that use one of these links; "": the files, which all share."""
         return sorted({use.workspace for url, uses in self.links().items() if url in urls for use in uses})
@@ -174,7 +180,10 @@ class GenerationBuilder:
         entries = generation.stored.preview_entries(name, changes or {})
         former = generation.faulty.get(name) or generation.workspaces.get(name)
         source = replace(self._source, workspace=name)
-        return Workspace.build(entries, generation.loaded_files, source, former)
+        adopted = generation.stored.list_adopted(name)
+        if changes:  # whoever tries another body for an alias wants to see what it does, also in place of a file's
+            adopted |= {key for key, data in changes.items() if data is not None and not isinstance(data, Record)}
+        return Workspace.build(entries, generation.loaded_files, source, former, adopted)
 
 
 def describe_bare_readers(snapshot: Snapshot) -> str | None:
@@ -182,8 +191,10 @@ def describe_bare_readers(snapshot: Snapshot) -> str | None:
     if not any(map(find_reader_fault, snapshot.readers)):
         return None
     lists = [(f"resource {one.id}", one.readers) for one in snapshot.resources.values()]
-    lists += [(f"node {one.path}", one.readers) for one in snapshot.nodes.values()]
+    lists += [(f"node {one.path}", one.readers) for one in snapshot.tree.nodes.values()]
     faults = ((place, find_reader_fault(name)) for place, names in lists for name in names)
     found = [f"{place}: {fault}" for place, fault in faults if fault is not None]
+    if not found:
+        return None  # the tree may still know names that its nodes have no more
     more = f" (and {len(found) - MOST_WARNINGS} more)" if len(found) > MOST_WARNINGS else ""
     return f"bare names in `readers` name nobody: {'; '.join(found[:MOST_WARNINGS])}{more}"

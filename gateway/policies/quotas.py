@@ -55,29 +55,32 @@ class Quotas:
                     _apply(after, write, stored)
             limits = self.get_limits(workspace)
             for name, used in after.items():
-                _require(name, getattr(limits, name), before.get(name, 0), used)
+                require_quota(name, getattr(limits, name), before.get(name, 0), used)
 
     def check_links(self, workspace: str, before: int, after: int) -> None:
         """Raise QuotaExceeded if a workspace would have too many links."""
-        _require("links", self.get_limits(workspace).links, before, after)
+        require_quota("links", self.get_limits(workspace).links, before, after)
 
     def check_document(self, workspace: str, size: int, stored: StoredPolicies) -> None:
         """Raise QuotaExceeded for an upload that could not be stored: its text need not be extracted then."""
         before, limits = measure(workspace, stored), self.get_limits(workspace)
-        _require("documents", limits.documents, before["documents"], before["documents"] + 1)
-        _require("document_bytes", limits.document_bytes, before["document_bytes"], before["document_bytes"] + size)
+        require_quota("documents", limits.documents, before["documents"], before["documents"] + 1)
+        require_quota(
+            "document_bytes", limits.document_bytes, before["document_bytes"], before["document_bytes"] + size
+        )
 
     def _check_body(self, write: RecordWrite) -> None:
         if write.body is None:
             return
         limits = self.get_limits(write.key.workspace)
-        _require("object_bytes", limits.object_bytes, 0, len(write.body))
+        require_quota("object_bytes", limits.object_bytes, 0, len(write.body))
         for length in _list_lengths(orjson.loads(write.body)):
-            _require("list_items", limits.list_items, 0, length)
+            require_quota("list_items", limits.list_items, 0, length)
 
 
-# Sessions are counted where they are stored.
-QUOTA_NAMES = frozenset(QuotaLimits.model_fields) - {"object_bytes", "list_items", "sessions"}
+# Sessions and the knowledge graph are counted where they are stored.
+COUNTED_ELSEWHERE = {"sessions", "entities", "relationships", "axioms", "knowledge_bytes"}
+QUOTA_NAMES = frozenset(QuotaLimits.model_fields) - {"object_bytes", "list_items"} - COUNTED_ELSEWHERE
 
 
 def measure(workspace: str, stored: StoredPolicies) -> dict[str, int]:
@@ -96,14 +99,16 @@ def _apply(used: dict[str, int], write: RecordWrite, stored: StoredPolicies) -> 
     """Count a write."""
     former = stored.by_kind.get(write.key.kind, {}).get(write.key)
     before = former.body if former is not None else None
+    size = former.size if former is not None else 0
     kind = DRAFTS if write.key.kind.startswith(DRAFT_PREFIX) else write.key.kind
     if kind in used:
         used[kind] += (write.body is not None) - (before is not None)
-    used["record_bytes"] += len(write.body or b"") - len(before or b"")
+    used["record_bytes"] += len(write.body or b"") - size
     used["document_bytes"] += read_upload_size(write.key, write.body) - read_upload_size(write.key, before)
 
 
-def _require(name: str, limit: int, before: int, after: int) -> None:
+def require_quota(name: str, limit: int, before: int, after: int) -> None:
+    """Raise QuotaExceeded if what is used grows beyond a limit."""
     if after > limit and after > before:
         raise QuotaExceeded(name, limit, before, after)
 

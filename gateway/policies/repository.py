@@ -2,26 +2,30 @@
 
 import asyncio
 import contextlib
-import gc
 import logging
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
-from gateway.domain.record import Author, FeedPosition, Record, RecordBatch, RecordWrite
+from gateway.domain.knowledge import KnowledgeSet
+from gateway.domain.record import Author, FeedPosition, Record, RecordKey, RecordWrite
 from gateway.domain.snapshot import ServedSnapshots, Snapshot
 from gateway.domain.tool import ToolServerAddress
-from gateway.errors import Faults, ServiceUnavailable, StoreError, VersionConflict, WorkspaceBusy
+from gateway.errors import Faults, ServiceUnavailable, StoreError, WorkspaceBusy
 from gateway.fair_queue import FairThreads, QueueBounds
-from gateway.ids import make_id
 from gateway.policies.assembly import assemble
+from gateway.policies.collection import freeze_gc
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import FilePolicies, FilePolicyReader
-from gateway.policies.files import SECTIONS
+from gateway.policies.files import PolicyEntry
 from gateway.policies.generation import GenerationBuilder, LinkUse, PolicyGeneration, ServerUse, WorkspaceBuild
+from gateway.policies.node_records import CONTENT, group_ids, lacks_outline, outline_write
 from gateway.policies.quotas import Quotas, QuotaUse
-from gateway.policies.workspace import Changes, StoredPolicies, WorkspaceEntries
+from gateway.policies.record_ids import make_id_prefix
+from gateway.policies.restoration import restore_lost_records
+from gateway.policies.workspace import AdoptedName, Changes, StoredPolicies, WorkspaceEntries
 from gateway.policies.workspace_builds import WorkspaceBuilds
 from gateway.settings import QuotaLimits, QuotaSettings
 from gateway.stores.protocols import RecordStore
@@ -35,9 +39,6 @@ DEFAULT_QUOTAS = QuotaSettings()
 COMPILE_BOUNDS = QueueBounds(places=3, each=1, waiting=64)
 FULL_COLLECTION_SWAPS = 2048  # after so many swaps all objects are examined: the event loop stops for about 75 ms
 DEFAULT = "default"
-RESTORE_ATTEMPTS = 5  # to write back what a store has lost while other replicas do the same
-RESTORER = Author("gateway", "restore")
-ID_TIME_DIGITS, ID_RANDOM_BYTES = 13, 3  # of an object's id, which ends with its position in the commit
 
 log = logging.getLogger(__name__)
 
@@ -60,24 +61,23 @@ class PolicyRepository:
     ) -> None:
         self._reader = FilePolicyReader(source)
         self._builder = GenerationBuilder(source, clock)
-        self._store = store
-        self._quotas = Quotas(quotas)
-        self._clock = clock
+        self._store, self._quotas, self._clock = store, Quotas(quotas), clock
         self._full_collection_swaps = full_collection_swaps
         self._now = PolicyGeneration()
         self._position: FeedPosition | None = None
-        self._feed_lock = asyncio.Lock()  # held while the store is read
-        self._files_lock = asyncio.Lock()  # held while the files are read
+        self._feed_lock, self._files_lock = asyncio.Lock(), asyncio.Lock()  # held while the store, the files are read
         self._builds = WorkspaceBuilds(self._build)
         self._entries: dict[str, WorkspaceEntries] = {}  # of this generation, for workspaces that were asked for
         self._watchers: list[Callable[[], None]] = []
         self._record_watchers: list[Callable[[], None]] = []
+        self._node_watchers: list[Callable[[str, Collection[str]], None]] = []
         self._known_generation = 0  # of which the watchers have heard, …
         self._notified_at = -math.inf  # … and when
         self._file_error: str | None = None
         self.threads = FairThreads("policies", COMPILE_BOUNDS)
         self.contact = -math.inf  # when the store answered last, in monotonic seconds; -inf: never
         self.store_error: str | None = None
+        self.unindexed: list[RecordKey] = []  # nodes that an earlier release has stored, for `index_nodes`
 
     @property
     def generation(self) -> int:
@@ -123,12 +123,34 @@ class PolicyRepository:
             if known is None and workspace in self._now.stored.list_users():
                 raise ServiceUnavailable("The policies of this workspace are still being compiled. Retry in a moment.")
             known = known or self._builder.build_workspace(self._now, workspace)
-            found = self._entries[workspace] = known.entries(self._now.loaded_files)
+            find = partial(self.find_record, workspace, CONTENT)
+            found = self._entries[workspace] = known.entries(self._now.loaded_files, find)
         return found
+
+    async def read_nodes(self, workspace: str, ids: Iterable[str]) -> dict[str, Record]:
+        """The whole records of stored nodes by id; raises StoreError."""
+        records = await self._store.read([RecordKey(workspace, CONTENT, id) for id in ids])
+        return {key.alias: record for key, record in records.items()}
 
     def list_records(self, kind: str) -> Iterable[Record]:
         """The stored objects of a kind in all workspaces."""
         return self._now.stored.list_records(kind)
+
+    def find_record(self, workspace: str, kind: str, alias: str) -> Record | None:
+        """The current record of an object, also of one that a file hides; of a node without what it says."""
+        return self._now.stored.by_kind.get(kind, {}).get(RecordKey(workspace, kind, alias))
+
+    def list_adopted(self, workspace: str) -> frozenset[AdoptedName]:
+        """The stored objects of a workspace that take over from a file's."""
+        return self._now.stored.list_adopted(workspace)
+
+    def find_file_entry(self, kind: str, alias: str) -> PolicyEntry | None:
+        """What the policy files say under an alias, or about the node with an id."""
+        return self._now.loaded_files.find_entry(kind, alias)
+
+    def get_knowledge(self) -> KnowledgeSet:
+        """What the files say about the knowledge graph; the same object until that changes."""
+        return self._now.loaded_files.knowledge
 
     def links(self) -> dict[str, list[LinkUse]]:
         """The external links that policies name, by URL, each with the resources that use it."""
@@ -141,6 +163,10 @@ class PolicyRepository:
     def watch(self, notify: Callable[[], None]) -> None:
         """Call `notify` when other policies serve, before the caller that caused it continues."""
         self._watchers.append(notify)
+
+    def watch_nodes(self, notify: Callable[[str, Collection[str]], None]) -> None:
+        """Call `notify` with a workspace and ids when stored nodes are others by now, if only by what they say."""
+        self._node_watchers.append(notify)
 
     def watch_records(self, notify: Callable[[], None]) -> None:
         """Call `notify` when other records are known, of whatever kind, before the caller that caused it continues."""
@@ -157,7 +183,7 @@ class PolicyRepository:
         with contextlib.suppress(StoreError):
             await self._read_feed()
         await self._builds.wait(within=START_PATIENCE)
-        self._freeze_gc()
+        freeze_gc(full=self._now.number % self._full_collection_swaps == 0)
 
     async def close(self) -> None:
         """End what is being built."""
@@ -208,25 +234,25 @@ class PolicyRepository:
         await self._builds.wait(workspaces)
         self._notify()
 
-    async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
-        """Store all changes or none; they are in use on this replica on return.
+    async def commit(self, writes: Sequence[RecordWrite], author: Author, *, refresh: bool = True) -> list[Record]:
+        """Store all changes or none; they are in use on this replica on return, unless it is not to `refresh`.
 
         Raises QuotaExceeded, VersionConflict and StoreError.
         """
-        await self._check_quotas(writes)
-        prefix = make_id(ID_TIME_DIGITS, ID_RANDOM_BYTES)
+        prefix = make_id_prefix()
         identified = [
             write if write.id is not None else replace(write, id=f"{prefix}{position:04x}")
             for position, write in enumerate(writes)
         ]
-        records = await self._store.commit(identified, author)
-        with contextlib.suppress(StoreError):  # the changes are stored; this replica reads them later
-            await self.refresh(*{write.key.workspace for write in writes})
+        records = await self._store.commit(await self._check_writes(identified), author)
+        if refresh:
+            with contextlib.suppress(StoreError):  # the changes are stored; this replica reads them later
+                await self.refresh(*{write.key.workspace for write in writes})
         return records
 
     def list_quotas(self, workspace: str) -> list[QuotaUse]:
         """Every quota of a workspace, with what is used of it."""
-        return self._quotas.list_uses(workspace, self._now.stored, self._count_links(workspace))
+        return self._quotas.list_uses(workspace, self._now.stored, self._now.count_links(workspace))
 
     def get_quota_limits(self, workspace: str) -> QuotaLimits:
         """What a workspace may store."""
@@ -243,19 +269,20 @@ class PolicyRepository:
         """
         current = self._now
         changed = self._builder.build_workspace(current, workspace, changes)
-        self._quotas.check_links(workspace, self._count_links(workspace), changed.link_count)
+        self._quotas.check_links(workspace, self._now.count_links(workspace), changed.link_count)
         return changed.assemble(current.number, self._clock()).snapshot
 
-    async def _check_quotas(self, writes: Sequence[RecordWrite]) -> None:
+    async def _check_writes(self, writes: Sequence[RecordWrite]) -> Sequence[RecordWrite]:
+        """The writes as they are stored; raises QuotaExceeded."""
+
+        def work() -> Sequence[RecordWrite]:
+            self._quotas.check_writes(writes, stored)
+            return [outline_write(write) for write in writes]
+
         stored = self._now.stored
         if sum(len(write.body or b"") for write in writes) < LARGE_BYTES:
-            self._quotas.check_writes(writes, stored)
-        else:
-            await self.threads.run(writes[0].key.workspace, self._quotas.check_writes, writes, stored)
-
-    def _count_links(self, workspace: str) -> int:
-        known = self._now.faulty.get(workspace) or self._now.workspaces.get(workspace)
-        return 0 if known is None else known.link_count
+            return work()
+        return await self.threads.run(writes[0].key.workspace, work)
 
     async def try_changes(self, workspace: str, changes: Changes) -> Snapshot:
         """As `trial`, in a thread; raises WorkspaceBusy if this workspace tries too much at once."""
@@ -307,7 +334,7 @@ class PolicyRepository:
         batch = await self._store.load()
         has_records = any(self._now.stored.by_kind.values())
         if self._position is not None and has_records:
-            batch = await self._restore_lost_records(batch)
+            batch = await restore_lost_records(self._store, batch, self._now.stored)
         if batch.records or has_records:
             await self._apply(batch.records, complete=True)
         self._position = batch.position
@@ -315,11 +342,13 @@ class PolicyRepository:
     async def _apply(self, records: Sequence[Record], *, complete: bool = False) -> None:
         """Know these records from now on, in addition or, if `complete`, in place of all; then build what they touch.
 
-        Only policies are built. A key or a draft changes no snapshot, and no injection that is remembered is lost.
+        Only policies are built. A key, a draft or what a node says changes no snapshot, and no injection that is
+        remembered is lost.
         """
         known = self._now.stored
         stored = await asyncio.to_thread((StoredPolicies() if complete else known).apply, records)
-        touched = {record.key.workspace for record in records if record.key.kind in SECTIONS}
+        self.unindexed += [record.key for record in records if lacks_outline(record)]
+        touched = {name for name in {record.key.workspace for record in records} if stored.differs(known, name)}
         unbuilt = self._now.unbuilt
         if complete:
             touched |= known.list_users() | stored.list_users()
@@ -328,24 +357,9 @@ class PolicyRepository:
         self._builds.request(touched)
         for notify in self._record_watchers:
             notify()
-
-    async def _restore_lost_records(self, batch: RecordBatch) -> RecordBatch:
-        """Write back what a store with another history has lost and this replica has; nobody loses access meanwhile.
-
-        What was deleted stays deleted: a store remembers that for as long as it remembers anything.
-        """
-        for _ in range(RESTORE_ATTEMPTS):
-            everything = await self._store.read_changes(FeedPosition(batch.position.epoch, 0))
-            known = {record.key for record in (batch if everything is None else everything).records}
-            lost = [record for record in self._now.stored.records() if record.key not in known]
-            if not lost:
-                break
-            log.error("the store has lost %d objects; they are restored without their former versions", len(lost))
-            lost.sort(key=lambda record: record.id)  # in the order of creation
-            with contextlib.suppress(VersionConflict):  # another replica was faster
-                await self._store.commit([RecordWrite(one.key, one.body, 0, one.id) for one in lost], RESTORER)
-            batch = await self._store.load()
-        return batch
+        for workspace, ids in group_ids(records).items():
+            for tell in self._node_watchers:
+                tell(workspace, ids)
 
     async def _build(self, workspace: str) -> None:
         """Build a workspace from what is known now and serve it; whatever goes wrong is recorded on that workspace."""
@@ -364,7 +378,7 @@ class PolicyRepository:
             raise built
         self._entries.pop(workspace, None)
         self._now = self._now.replace_workspace(workspace, built)
-        self._freeze_gc()
+        freeze_gc(full=self._now.number % self._full_collection_swaps == 0)
         # After a change of the files all workspaces are built: not each of them is announced by itself.
         if self._builds.is_idle or time.monotonic() - self._notified_at > NOTIFY_SECONDS:
             self._notify()
@@ -374,7 +388,7 @@ class PolicyRepository:
         self._now = replace(self._now, number=self._now.number + 1, files=files, base=base)
         self._entries.clear()
         self._builds.request(self._now.stored.list_users())
-        self._freeze_gc()
+        freeze_gc(full=self._now.number % self._full_collection_swaps == 0)
         self._notify()
 
     def _notify(self) -> None:
@@ -384,16 +398,3 @@ class PolicyRepository:
         self._known_generation, self._notified_at = self._now.number, time.monotonic()
         for notify in self._watchers:
             notify()
-
-    def _freeze_gc(self) -> None:
-        """Exempt everything that is alive now from garbage collection.
-
-        A full collection would walk the whole snapshot and stop the event loop for it (35 ms for a big one). Garbage
-        that is frozen along with it would stay for ever, so now and then everything is collected all the same.
-        """
-        if self._now.number % self._full_collection_swaps == 0:
-            gc.unfreeze()
-            gc.collect()
-        else:
-            gc.collect(1)  # only young objects: well under a millisecond
-        gc.freeze()

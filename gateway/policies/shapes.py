@@ -17,10 +17,12 @@ from pydantic import (
 )
 
 from gateway.domain.agent import MAX_DEPTH, MAX_NEIGHBOURS, Placement, TextJoin, ToolPermission
+from gateway.domain.content import LINK
 from gateway.domain.principal import ANY_GROUP, GROUP, KEY, USER
 from gateway.domain.resource import Mode, ResourceKind
 from gateway.domain.template import parse_template
 from gateway.errors import quote, shorten
+from gateway.settings_sections import CategoryShares
 
 ALIAS = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -95,6 +97,8 @@ Retain = Annotated[StrictBool, BeforeValidator(_to_retain, json_schema_input_typ
 Moment = Annotated[AwareDatetime, BeforeValidator(_to_datetime, json_schema_input_type=AwareDatetime | date)]
 # A single string may stand for a list of one.
 Strings = Annotated[list[Text], BeforeValidator(_to_list, json_schema_input_type=Text | list[Text])]
+MAX_ORDER = 2**53  # JSON readers keep integers up to here
+MAX_PROPERTIES = 256  # of a node
 ModelName = Annotated[Text, AfterValidator(_check_model)]
 # Strict: otherwise false would be read as 0 and "5" as 5.
 Whole = Annotated[int, Strict()]
@@ -111,18 +115,11 @@ class Shape(BaseModel):
 Tokens = Annotated[Whole, Field(ge=0)]
 
 
-class SharesShape(Shape):
-    """Tokens that are reserved for a category."""
+class SharesShape(Shape, CategoryShares[Tokens]):
+    """The shares of a budget in a policy."""
 
-    always: Tokens | None = None
-    named: Tokens | None = None
-    tools: Tokens | None = None
-    catalogue: Tokens | None = None
-    focus: Tokens | None = None
-    semantic: Tokens | None = None
-    relations: Tokens | None = None
-    activity: Tokens | None = None
-    knowledge: Tokens | None = None
+
+CategoryName = Literal["always", "named", "tools", "focus", "semantic", "relations", "activity", "knowledge", "task"]
 
 
 class BudgetShape(Shape):
@@ -249,6 +246,7 @@ class AgentShape(SamplingShape):
     selection: SelectionShape = Field(default_factory=SelectionShape)
     collectors: dict[Text, CollectorShape] = Field(default_factory=dict)
     ranking: RankingShape | None = None
+    requires: list[CategoryName] = Field(default_factory=list)
     max_turns: Whole | None = Field(None, ge=1, le=50)
     tool_permission: ToolPermission | None = None
     retain: Retain | None = None
@@ -264,15 +262,32 @@ class PromptShape(Shape):
     contexts: Strings = Field(default_factory=list)
 
 
+class LinkShape(Shape):
+    """A link of a node; text alone stands for the target."""
+
+    to: Text  # id or path
+    type: Text = LINK
+
+
+def _to_links(value: Any) -> Any:
+    listed = _to_list(value)
+    return [{"to": one} if isinstance(one, str) else one for one in listed] if isinstance(listed, list) else listed
+
+
+Links = Annotated[list[LinkShape], BeforeValidator(_to_links, json_schema_input_type=Text | list[Text | LinkShape])]
+
+
 class NodeShape(Shape):
     id: Text | None = None
     title: Text | None = None
     type: Text = "page"
+    order: Whole = Field(0, ge=-MAX_ORDER, le=MAX_ORDER)
     body: str = ""
+    properties: dict[Text, Any] = Field(default_factory=dict, max_length=MAX_PROPERTIES)
     contexts: Strings = Field(default_factory=list)
     inherit: Literal["merge", "nearest"] = "nearest"
     readers: Strings = Field(default_factory=list)
-    links: Strings = Field(default_factory=list)
+    links: Links = Field(default_factory=list)
     children: Any = Field(default_factory=dict)  # each is validated on its own, so that all faults are found
 
 

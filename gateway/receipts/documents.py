@@ -1,6 +1,5 @@
 """What a receipt is made of: the exchange that waits for it, and the documents that are stored."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -44,7 +43,7 @@ class PendingReceipt:
 class UsageAccount(NamedTuple):
     """What upstreams report about one turn or all of them, and what that costs."""
 
-    usage: Mapping[str, Any] | None
+    usage: msgspec.Raw | None  # encoded once: it is told of the turn and of the exchange
     cached: int
     cost: float | None
 
@@ -74,7 +73,7 @@ class ExchangeSummary(msgspec.Struct):
     turn_count: int
     tools_run: int
     degraded: list[str]
-    usage: Mapping[str, Any] | None
+    usage: msgspec.Raw | None
     cached_tokens: int
     cost: float | None
 
@@ -85,7 +84,7 @@ class TurnDescription(msgspec.Struct):
     upstream: str
     status: int
     first_byte_ms: float
-    usage: Mapping[str, Any] | None
+    usage: msgspec.Raw | None
     cached_tokens: int
     cost: float | None
 
@@ -93,7 +92,7 @@ class TurnDescription(msgspec.Struct):
 class ExchangeDetails(msgspec.Struct):
     """What a receipt says besides its summary and its injection."""
 
-    scope: dict[str, Any] | None
+    scope: msgspec.Raw  # null if the request failed before it was known
     turns: list[TurnDescription]
     tools: list[dict[str, Any]]
     timings: dict[str, float | None]

@@ -1,8 +1,10 @@
 """What was chosen for a request and why, as previews and receipts describe it."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from gateway.domain.candidate import Candidate
+from gateway.domain.collector import FoundItem
 from gateway.domain.injection import Injection
 from gateway.domain.resource import Resource, ResourceKind
 from gateway.domain.selection import Omission, PlacedResource, Selection
@@ -55,15 +57,30 @@ def describe_candidate(candidate: Candidate) -> dict[str, Any]:
         "reason": None,
         "why": candidate.why,
     }
+    if isinstance(resource.data, FoundItem):
+        return described | describe_origin(resource.data)
     return described | {"server": name_server(resource)} if resource.kind is ResourceKind.TOOL else described
 
 
+def describe_origin(item: FoundItem) -> dict[str, Any]:
+    """Where something that a collector found stands, and when it was changed."""
+    modified = None if item.modified is None else datetime.fromtimestamp(item.modified, UTC).isoformat()
+    return {"breadcrumb": list(item.breadcrumb), "modified": modified}
+
+
 def describe_placed(selection: Selection, placed: PlacedResource, position: int) -> dict[str, Any]:
-    return describe_candidate(selection.attribute(placed.candidate)) | {
+    data = placed.candidate.resource.data
+    described = describe_candidate(selection.attribute(placed.candidate)) | {
         "tokens": placed.tokens,
         "position": position,
         "truncated": placed.truncated,
     }
+    return described | {"parts": describe_parts(data)} if isinstance(data, FoundItem) and data.parts else described
+
+
+def describe_parts(item: FoundItem) -> list[dict[str, Any]]:
+    """What a text of several things is about, such as entities."""
+    return [{"id": one.id, "type": one.type, "name": one.title, "score": one.score} for one in item.parts]
 
 
 def describe_omission(selection: Selection, left: Omission) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class SentRequest(msgspec.Struct):
     """The messages of a request."""
 
     messages: list[SentMessage] = []
+    input: Any = None  # of a response: a text or items
 
 
 _decode = msgspec.json.Decoder(SentRequest).decode
@@ -91,7 +92,9 @@ def find_phrases(text: str) -> Phrases:
 
 def read_messages(request: bytes) -> Iterator[str]:
     """The text of all messages that a client sent."""
-    for message in _decode(request).messages:
+    sent = _decode(request)
+    items = msgspec.convert(sent.input, list[SentMessage]) if isinstance(sent.input, list) else []
+    for message in (*sent.messages, *items, SentMessage(sent.input if isinstance(sent.input, str) else None)):
         parts = message.content if isinstance(message.content, list) else [{"text": message.content}]
         yield from (one["text"] for one in parts if isinstance(one, dict) and isinstance(one.get("text"), str))
 

@@ -25,10 +25,18 @@ class PriceTable:
 def count_tokens(usage: Mapping[str, Any] | None) -> TokenCount:
     """The tokens of a usage object in the words of any provider; what it does not say counts as 0."""
     said = usage or {}
-    details = said.get("prompt_tokens_details")
+    details = said.get("prompt_tokens_details") or said.get("input_tokens_details")
     cached = read_count(details, "cached_tokens") or read_count(said, "cache_read_input_tokens")
-    prompt = read_count(said, "prompt_tokens")
-    return TokenCount(prompt, min(cached, prompt), read_count(said, "completion_tokens"))
+    prompt = read_count(said, "prompt_tokens") or count_input(said)
+    return TokenCount(
+        prompt, min(cached, prompt), read_count(said, "completion_tokens") or read_count(said, "output_tokens")
+    )
+
+
+def count_input(usage: Mapping[str, Any]) -> int:
+    """Anthropic leaves out of its input tokens what the cache read or wrote."""
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    return sum(read_count(usage, name) for name in names)
 
 
 def read_count(fields: Any, name: str) -> int:

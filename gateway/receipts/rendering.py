@@ -23,7 +23,6 @@ from gateway.receipts.documents import (
     UsageAccount,
 )
 from gateway.receipts.items import (
-    MAX_NAME,
     describe_collectors,
     describe_dropped,
     describe_injected,
@@ -38,9 +37,8 @@ from gateway.receipts.items import (
 from gateway.receipts.overlap import OverlapMeter, list_texts
 from gateway.receipts.prices import PriceTable, count_tokens, read_count
 from gateway.receipts.reported import read_answer, read_usage
-from gateway.receipts.scopes import describe_scope
+from gateway.receipts.scopes import ScopeDescriber, ScopeDescription, shorten_name
 
-DIALECT = "chat"
 KEPT_INJECTIONS = 256  # whose description is not written again for each request of the same scope
 KEPT_BYTES = 16_000_000
 MAX_BLOCKS = 256 * 1024  # characters of the blocks, and of any other text
@@ -48,7 +46,10 @@ MAX_ARGUMENTS = 8 * 1024  # characters of one tool call's arguments
 MAX_TOOLS = 100  # runs of tools that are described
 MAX_USAGE = 2000  # bytes of what an upstream reports; of more than that, only the usual counts
 LONGEST_SECRET = 4096  # characters; none is longer
+TIMING_NAMES = {room: f"{room}_ms" for room in ("decode", "scope", "build", "compose")}
 QUICK_BYTES = 64 * 1024  # of a reply, which is looked through for its usage
+
+NO_USAGE = UsageAccount(None, 0, None)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -70,7 +71,8 @@ class ReceiptRenderer:
     def __init__(
         self, prices: PriceTable, redact: Callable[[str], str], placement: Placement = Placement.SYSTEM
     ) -> None:
-        self._prices, self._redact, self._placement = prices, redact, placement
+        self._prices, self._redact = prices, redact
+        self._scopes = ScopeDescriber(encode_json, placement)
         self._overlap = OverlapMeter()
         self._descriptions: LruCache[int, InjectionDescription] = LruCache(KEPT_INJECTIONS, KEPT_BYTES)
 
@@ -83,7 +85,8 @@ class ReceiptRenderer:
 
     def render(self, pending: PendingReceipt, finished: bool) -> Receipt:
         """The receipt of an exchange that goes on, or of one that is over."""
-        exchange, scope = pending.exchange, pending.exchange.scope
+        exchange = pending.exchange
+        scope = self._scopes.describe(exchange)
         described = self._describe(exchange.injection) if exchange.injection is not None else None
         account = self._account(exchange.model, find_usage(pending))
         resources = described.placed if described is not None else ()
@@ -95,7 +98,7 @@ class ReceiptRenderer:
             resources = tuple(dict.fromkeys((*resources, *fetched)))
         turns = self._describe_turns(exchange, account)
         timings = describe_timings(exchange, pending.seconds)
-        details = ExchangeDetails(describe_scope(exchange), turns, tools, timings)
+        details = ExchangeDetails(scope.details, turns, tools, timings)
         if exchange.omitted_tools:
             details.client_tools = describe_omitted_tools(exchange.omitted_tools)
         if exchange.expansions and exchange.injection is not None:
@@ -107,11 +110,11 @@ class ReceiptRenderer:
             exchange.id,
             exchange.principal.workspace,
             exchange.status.value if finished else STARTED,
-            shorten_name(scope.request.session) if scope is not None else None,
+            scope.session,
             exchange.agent,
-            scope.node.path if scope is not None and scope.node is not None else None,
+            scope.content,
             resources,
-            encode_json(summarize(pending, account, self._name_placement(exchange))),
+            encode_json(summarize(pending, account, scope)),
             encode_json(details),
         )
         if described is not None:
@@ -147,10 +150,15 @@ class ReceiptRenderer:
         return turns
 
     def _account(self, model: str | None, usage: Mapping[str, Any] | None) -> UsageAccount:
-        tokens, usage = count_tokens(usage), bound_usage(usage)
-        price = self._prices.find(model) if model is not None and usage is not None else None
+        if usage is None:
+            return NO_USAGE
+        tokens, encoded = count_tokens(usage), encode_json(usage)
+        if len(encoded) > MAX_USAGE:
+            counts = ("prompt_tokens", "completion_tokens", "total_tokens")
+            encoded = encode_json({name: read_count(usage, name) for name in counts})
+        price = self._prices.find(model) if model is not None else None
         cost = round(price.compute_cost(tokens), 9) if price is not None else None
-        return UsageAccount(usage, tokens.cached, cost)
+        return UsageAccount(msgspec.Raw(encoded), tokens.cached, cost)
 
     def _describe_tool(
         self, result: ToolRun, described: InjectionDescription | None, with_text: bool
@@ -169,12 +177,6 @@ class ReceiptRenderer:
             "ms": to_ms(result.seconds),
         }
         return entry | ({"arguments": self._redact_whole(result.arguments, MAX_ARGUMENTS)} if with_text else {})
-
-    def _name_placement(self, exchange: Exchange) -> str | None:
-        """Where the context went; None: there was none."""
-        if exchange.injection is None or exchange.scope is None or not exchange.injection.tokens:
-            return None
-        return (exchange.scope.placement or self._placement).value
 
     def _add_text(self, details: ExchangeDetails, text: ExchangeText, exchange: Exchange, finished: bool) -> None:
         if finished and text.sampled and not text.truncated and exchange.status is ExchangeStatus.OK:
@@ -236,9 +238,9 @@ def describe_injection(injection: Injection) -> InjectionDescription:
     return InjectionDescription(injection, body, tuple(dict.fromkeys(placed)), dict.fromkeys(placed) | left_out)
 
 
-def summarize(pending: PendingReceipt, account: UsageAccount, placement: str | None) -> ExchangeSummary:
-    exchange, scope = pending.exchange, pending.exchange.scope
-    principal, asked = exchange.principal, scope.request if scope is not None else None
+def summarize(pending: PendingReceipt, account: UsageAccount, scope: ScopeDescription) -> ExchangeSummary:
+    exchange = pending.exchange
+    principal = exchange.principal
     return ExchangeSummary(
         format_time(read_id_time(exchange.id)),
         None if pending.seconds is None else round(pending.seconds, 6),
@@ -246,22 +248,22 @@ def summarize(pending: PendingReceipt, account: UsageAccount, placement: str | N
         exchange.failure,
         principal.name,
         principal.key,
-        shorten_name(asked.user) if asked is not None else None,
-        scope.profile.alias if scope is not None and scope.profile is not None else None,
-        scope.prompt.alias if scope is not None and scope.prompt is not None else None,
-        shorten_name(asked.task) if asked is not None else None,
+        scope.user,
+        scope.profile,
+        scope.prompt,
+        scope.task,
         exchange.suggested,
         shorten_name(exchange.asked_model),
         shorten_name(exchange.model),
         exchange.upstream,
-        DIALECT,
+        exchange.dialect,
         exchange.snapshot.hash,
-        placement,
+        scope.placement,
         exchange.injected,
         exchange.tokens,
         exchange.turns,
         len(exchange.tools_run),
-        sorted(exchange.degraded),
+        sorted(exchange.degraded) if exchange.degraded else [],
         account.usage,
         account.cached,
         account.cost,
@@ -272,13 +274,16 @@ def describe_timings(exchange: Exchange, seconds: float | None) -> dict[str, flo
     """Milliseconds that each room took, in the order of the walk."""
     timings: dict[str, float | None] = {}
     last = exchange.began
-    for room, at in list(exchange.times.items()):
-        timings[f"{room}_ms"] = to_ms(at - last)
+    for room, at in tuple(exchange.times.items()):
+        timings[TIMING_NAMES.get(room) or f"{room}_ms"] = int((at - last) * 1e6 + 0.5) / 1000
         last = at
-    first = exchange.replies[0].seconds if exchange.replies else None
-    timings["first_byte_ms"] = None if first is None else to_ms(first)
+    timings["first_byte_ms"] = to_ms(exchange.replies[0].seconds) if exchange.replies else None
     timings["total_ms"] = None if seconds is None else to_ms(seconds)
     return timings
+
+
+# What a usage object counts, in the words of chat completions and of responses.
+COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens")
 
 
 def find_usage(pending: PendingReceipt) -> dict[str, Any] | None:
@@ -287,8 +292,8 @@ def find_usage(pending: PendingReceipt) -> dict[str, Any] | None:
     if exchange.usage is not None:
         return exchange.usage
     if exchange.usages:
-        counts = ("prompt_tokens", "completion_tokens", "total_tokens")
-        return {name: sum(read_count(used, name) for used in exchange.usages) for name in counts}
+        sums = {name: sum(read_count(used, name) for used in exchange.usages) for name in COUNTS}
+        return {name: count for name, count in sums.items() if count or name in exchange.usages[0]}
     relayed = exchange.usage_event or pending.body
     return read_usage(relayed) if relayed else None
 
@@ -312,10 +317,6 @@ def format_second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def shorten_name(name: str | None) -> str | None:
-    return name[:MAX_NAME] if name is not None else None
-
-
 def to_ms(seconds: float) -> float:
     """Milliseconds with three digits; `round` would take twice as long."""
     return int(seconds * 1e6 + 0.5) / 1000
@@ -326,7 +327,7 @@ def encode_json(value: Any) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return _encode(_replace_surrogates(msgspec.to_builtins(value)))
+        return _encode(_replace_surrogates(msgspec.to_builtins(value, enc_hook=msgspec.json.decode)))  # of what is Raw
 
 
 def _replace_surrogates(value: Any) -> Any:
@@ -339,10 +340,3 @@ def _replace_surrogates(value: Any) -> Any:
             return [_replace_surrogates(inner) for inner in value]
         case _:
             return value
-
-
-def bound_usage(usage: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What an upstream reports, as far as a receipt keeps it."""
-    if usage is None or len(encode_json(usage)) <= MAX_USAGE:
-        return usage
-    return {name: read_count(usage, name) for name in ("prompt_tokens", "completion_tokens", "total_tokens")}

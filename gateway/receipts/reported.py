@@ -1,10 +1,13 @@
 """What the bytes of a reply say: its usage and its text. Read off the request's path, and never a reason to fail."""
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from gateway import sse
+
+TEXT_DELTA = "response.output_text.delta"
 
 
 class ReplyDelta(msgspec.Struct):
@@ -20,16 +23,40 @@ class ReplyChoice(msgspec.Struct):
     delta: ReplyDelta | None = None
 
 
+class ReportedResponse(msgspec.Struct):
+    """The response that an event carries."""
+
+    usage: dict[str, Any] | None = None
+
+
+class BegunMessage(msgspec.Struct):
+    """What Anthropic's first event says of a message."""
+
+    usage: dict[str, Any] | None = None
+
+
 class ReportedUsage(msgspec.Struct):
     """A reply or an event without its text."""
 
     usage: dict[str, Any] | None = None
+    response: ReportedResponse | None = None
+    message: BegunMessage | None = None
+
+
+class OutputMessage(msgspec.Struct):
+    """An item of a response, as far as it is text."""
+
+    content: Any = None
 
 
 class ReportedText(msgspec.Struct):
     """A reply or an event without anything but its text."""
 
     choices: list[ReplyChoice] = []
+    output: list[OutputMessage] = []  # of a response
+    content: Any = None  # of a whole message of Anthropic's
+    type: str = ""
+    delta: Any = None  # of an event of either
 
 
 Reported = TypeVar("Reported")
@@ -40,21 +67,34 @@ _text = msgspec.json.Decoder(ReportedText)
 
 def read_usage(reply: bytes) -> dict[str, Any] | None:
     """The usage that a reply or the events of a stream report last."""
-    found = None
+    found: dict[str, Any] = {}
     for document in _read_documents(reply, _usage):
-        found = document.usage or found
-    return found
+        begun = document.message.usage if document.message else None
+        ended = document.response.usage if document.response else None
+        found = {**found, **(document.usage or begun or ended or {})}  # counts of a later event are totals
+    return found or None
 
 
 def read_answer(reply: bytes) -> str:
-    """The text of the first choice, joined if it came in pieces."""
-    return "".join(_read_content(one.choices[0]) for one in _read_documents(reply, _text) if one.choices)
+    """The text of the first choice, or of all messages, joined if it came in pieces."""
+    return "".join(map(_read_text, _read_documents(reply, _text)))
+
+
+def _read_text(reported: ReportedText) -> str:
+    if reported.choices:
+        return _read_content(reported.choices[0])
+    if reported.type == TEXT_DELTA:
+        return reported.delta if isinstance(reported.delta, str) else ""
+    if reported.output:
+        return "".join(_join_parts(item.content) for item in reported.output)
+    blocks = reported.content if isinstance(reported.content, list) else [reported.delta]
+    texts = (one.get("text") for one in blocks if isinstance(one, dict) and one.get("type") in ("text", "text_delta"))
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _read_documents(reply: bytes, decoder: msgspec.json.Decoder[Reported]) -> list[Reported]:
-    if reply[:1] == b"{" or reply.lstrip()[:1] == b"{":
-        payloads = [reply]
-    else:
+    payloads: Sequence[bytes] = (reply,)
+    if not (reply.startswith(b"{") or reply.lstrip()[:1] == b"{"):
         payloads = [payload for event in sse.split_events(reply) if (payload := sse.read_payload(event))]
     found = []
     for payload in payloads:
@@ -67,7 +107,10 @@ def _read_documents(reply: bytes, decoder: msgspec.json.Decoder[Reported]) -> li
 
 def _read_content(choice: ReplyChoice) -> str:
     part = choice.message or choice.delta
-    content = part.content if part is not None else None
+    return _join_parts(part.content if part is not None else None)
+
+
+def _join_parts(content: Any) -> str:
     if isinstance(content, list):
         content = "".join(one["text"] for one in content if isinstance(one, dict) and isinstance(one.get("text"), str))
     return content if isinstance(content, str) else ""

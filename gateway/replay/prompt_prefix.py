@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 
+TEXT_PARTS = ("text", "input_text", "output_text")
+
 TokenCount = Callable[[str], int]
 
 
@@ -22,7 +24,15 @@ def list_segments(body: Mapping[str, Any]) -> list[str]:
     """A request in the order in which models read it: the tools, then each message."""
     tools = body.get("tools")
     head = [orjson.dumps(tools).decode()] if tools else []
-    return head + [format_message(message) for message in body.get("messages", ())]
+    return head + [format_message(message) for message in list_entries(body)]
+
+
+def list_entries(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Whatever a request says, in any dialect, as messages: instructions that have a field of their own first."""
+    instructions = body.get("instructions") or body.get("system")
+    head: list[Mapping[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
+    said = body.get("messages") or body.get("input") or ()
+    return [*head, {"role": "user", "content": said}] if isinstance(said, str) else [*head, *said]
 
 
 def format_message(message: Mapping[str, Any]) -> str:
@@ -37,7 +47,7 @@ def format_message(message: Mapping[str, Any]) -> str:
 def format_part(part: Any) -> str:
     if isinstance(part, str):
         return part
-    text = part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None
+    text = part.get("text") if isinstance(part, dict) and part.get("type") in TEXT_PARTS else None
     return text if isinstance(text, str) else orjson.dumps(part).decode()
 
 

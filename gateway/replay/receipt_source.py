@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import orjson
 
+from gateway.conversation.dialects.chat.dialect import CHAT
+from gateway.conversation.dialects.registry import DIALECTS
 from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.domain.principal import GROUP, KEY, Principal
 from gateway.domain.session import Session, SessionKey
@@ -71,6 +73,7 @@ async def build_receipt_source(receipt: ReceiptFields, given: GivenRequest, call
     context = {name: value for name, value in (body.pop("context", None) or {}).items() if name in IN_TEXT}
     context |= describe_context(receipt, scope) | check_overrides(given, caller)
     body["context"] = context
+    continued = body.pop("previous_response_id", None) is not None  # it is the sender's own, and soon gone
     principal = build_principal(receipt, scope, caller.workspace)
     sessions = Sessions()
     if context.get("session") is not None:
@@ -83,7 +86,8 @@ async def build_receipt_source(receipt: ReceiptFields, given: GivenRequest, call
         orjson.dumps(body),
         sessions=sessions,
         hidden_turns=HiddenTurns(MemoryEphemeralStore()),  # they are the sender's own and soon gone
-        omitted=list_omissions(receipt, given),
+        omitted=(*list_omissions(receipt, given), *(("previous_response",) if continued else ())),
+        dialect=CHAT if given.has_text else DIALECTS.get(receipt.get("dialect") or "chat", CHAT),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gateway.control.diff import list_differences
+from gateway.replay.prompt_prefix import list_entries
 from gateway.replay.resolved_request import ResolvedRequest
 from gateway.replay.text_diff import diff_messages
 
@@ -30,7 +31,7 @@ def compare_requests(before: ResolvedRequest, after: ResolvedRequest) -> dict[st
         "warnings": compare_names(list_messages(one["warnings"]), list_messages(other["warnings"])),
         "degraded": compare_names(one["degraded"], other["degraded"]),
         "fields": list_differences(drop_shown(one["request"]), drop_shown(other["request"])),
-        "messages": diff_messages(one["request"]["messages"], other["request"]["messages"]),
+        "messages": diff_messages(list_entries(one["request"]), list_entries(other["request"])),
     }
     # The hash of the policies may differ although this request is the same under both.
     same = not any(map(has_content, found.values())) and all(
@@ -105,7 +106,7 @@ def name_tools(tools: Iterable[Any]) -> dict[str, Any]:
     """Tools by name; what has none is called by its type."""
     named = {}
     for tool in tools:
-        about = tool.get("function") if isinstance(tool, Mapping) else None
+        about = (tool.get("function") or tool) if isinstance(tool, Mapping) else None
         name = about.get("name") if isinstance(about, Mapping) else None
         named[str(name or (tool.get("type") if isinstance(tool, Mapping) else tool))] = tool
     return named
@@ -129,9 +130,12 @@ def has_content(found: Any) -> bool:
     return any(found.values()) if isinstance(found, Mapping) else bool(found)
 
 
+COMPARED_APART = ("messages", "input", "instructions", "system", "tools", "model")
+
+
 def drop_shown(request: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a request that are not compared in another way."""
-    return {name: value for name, value in request.items() if name not in ("messages", "tools", "model")}
+    return {name: value for name, value in request.items() if name not in COMPARED_APART}
 
 
 def list_ids(items: Iterable[Described]) -> list[str]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gateway.conversation.dialect import Dialect
+from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.domain.exchange import Exchange, HeaderBytes
 from gateway.domain.principal import Principal, may_read
@@ -11,7 +13,6 @@ from gateway.domain.snapshot import Snapshot
 from gateway.errors import Forbidden
 from gateway.pipeline import Pipeline, PreparedRequest
 from gateway.preview import describe_request, find_placement
-from gateway.scopes.scope import may_read_node
 from gateway.semantic.service import SemanticService
 from gateway.semantic.snapshot_search import SnapshotSearcher
 from gateway.sessions.sessions import Sessions
@@ -27,6 +28,7 @@ class RequestSource:
     sessions: Sessions | None = None  # None: the stored ones
     hidden_turns: HiddenTurns | None = None  # None: the stored ones
     omitted: tuple[str, ...] = ()  # what of the original is not known
+    dialect: Dialect = CHAT
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class ResolvedRequest:
         placed = [one.candidate for one in (*selection.stable, *selection.volatile, *selection.tools)]
         left = [one.candidate for one in (*selection.catalogue, *selection.dropped, *selection.waiting)]
         readable = all(may_read(readers, one.resource.readers) for one in (*placed, *left))
-        if not readable or (scope.node is not None and not may_read_node(scope.node, readers, snapshot)):
+        if not readable or (scope.node is not None and not snapshot.tree.may_read(readers, scope.node)):
             raise Forbidden("The request of this receipt was about something that your key may not read.")
 
 
@@ -74,7 +76,7 @@ class RequestResolver:
         if source.hidden_turns is not None:
             pipeline = replace(pipeline, hidden_turns=source.hidden_turns)
         exchange = Exchange("preview", source.principal, snapshot, source.headers)
-        prepared = await pipeline.prepare(exchange, source.body)
+        prepared = await pipeline.prepare(exchange, source.body, source.dialect)
         return ResolvedRequest(exchange, prepared, find_placement(pipeline, prepared).value, source)
 
     def _isolate(self, snapshot: Snapshot) -> Pipeline:

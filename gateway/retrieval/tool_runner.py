@@ -8,6 +8,8 @@ from typing import Annotated, Protocol, TypeVar
 
 import msgspec
 
+from gateway.content.library import PREFIX, NodeEntry, NodeText
+from gateway.domain.collector import FoundItem
 from gateway.domain.injection import OwnTools
 from gateway.domain.resource import Resource
 from gateway.domain.selection import Selection
@@ -47,6 +49,18 @@ class ResourceFinder(Protocol):
         ...
 
 
+class NodeSource(Protocol):
+    """The nodes that the caller may read; their ids begin with PREFIX, which no resource's does."""
+
+    async def get(self, id: str) -> NodeText | None:
+        """A node; None if there is none that the caller may read, or nobody can tell now."""
+        ...
+
+    async def list_entries(self, query: str | None) -> list[NodeEntry]:
+        """What a query finds; without one, what is around the node at hand."""
+        ...
+
+
 CallTool = Callable[[CallableTool, str], Awaitable[ToolOutcome]]
 
 
@@ -63,6 +77,7 @@ class ToolRunner:
     clean: Callable[[str], str]  # makes a text inert, as in the blocks
     finder: ResourceFinder | None = None  # None: queries are matched by words
     call: CallTool | None = None  # runs tools of servers and endpoints
+    nodes: NodeSource | None = None  # None: the request is not about content
 
     async def run(self, name: str, arguments: str) -> ToolResult:
         """The result of one call; errors are results too."""
@@ -83,12 +98,23 @@ class ToolRunner:
 
     async def _get(self, arguments: GetArguments) -> ToolResult:
         resource = self._find(arguments.resource_id)
+        if resource is None and self.nodes is not None and arguments.resource_id.startswith(PREFIX):
+            return await self._get_node(arguments, self.nodes)
         if resource is None:
             raise ToolCallError(f"no resource '{shorten(arguments.resource_id)}' is available.")
         text = self.clean(resource.text or "")
         if arguments.query and arguments.offset is None and len(text) > PAGE:
             text = await self._select_passages(resource, text, arguments.query)
         return ToolResult(f"[{self.clean(resource.name)}]\n{cut_page(text, arguments.offset)}", (resource.id,))
+
+    async def _get_node(self, arguments: GetArguments, nodes: NodeSource) -> ToolResult:
+        node = await nodes.get(arguments.resource_id)
+        if node is None:
+            raise ToolCallError(f"no resource '{shorten(arguments.resource_id)}' is available.")
+        text = self.clean(node.text)
+        if arguments.query and arguments.offset is None and len(text) > PAGE:
+            text = select_passages(text, arguments.query, PAGE)
+        return ToolResult(f"[{self.clean(node.title)}]\n{cut_page(text, arguments.offset)}", (node.id,))
 
     async def _select_passages(self, resource: Resource, text: str, query: str) -> str:
         """The parts of a long text that answer a query."""
@@ -106,8 +132,16 @@ class ToolRunner:
             {"id": one.id, "name": one.name, "type": one.type, "description": one.description or f"{one.type} resource"}
             for one in shown
         ]
-        text = msgspec.json.encode({"resources": entries, "total": len(found)}).decode()
-        return ToolResult(text, tuple(one.id for one in shown))
+        total = len(found)
+        if self.nodes is not None:
+            near = await self.nodes.list_entries(arguments.query)
+            total += len(near)
+            entries += [
+                {"id": one.id, "name": self.clean(one.title), "type": one.type, "description": self.clean(one.path)}
+                for one in near[: MAX_LISTED - len(shown)]
+            ]
+        text = msgspec.json.encode({"resources": entries, "total": total}).decode()
+        return ToolResult(text, tuple(one["id"] for one in entries))
 
     async def _rank(self, resources: list[Resource], query: str) -> list[Resource]:
         """The resources that answer a query, best first."""
@@ -122,7 +156,9 @@ class ToolRunner:
         offered = (omission.candidate for omission in selection.catalogue)
         placed = (one.candidate for one in (*selection.stable, *selection.volatile))
         reachable = (candidate.resource for candidate in chain(offered, placed))
-        return next((resource for resource in reachable if resource.id == identity), None)
+        # What collectors found is no resource: its id may be that of one.
+        found = (one for one in reachable if not isinstance(one.data, FoundItem))
+        return next((resource for resource in found if resource.id == identity), None)
 
 
 def decode_arguments(arguments: str, kind: type[A]) -> A:
@@ -133,12 +169,12 @@ def decode_arguments(arguments: str, kind: type[A]) -> A:
         raise ToolCallError(f"the arguments are not usable: {fault}.") from fault
 
 
-def cut_page(text: str, offset: int | None) -> str:
+def cut_page(text: str, offset: int | None, size: int = PAGE) -> str:
     """A page of a text, with a line that gives its position unless it is the whole text."""
     start = offset or 0
     if start and start >= len(text):
         raise ToolCallError(f"offset {start} is beyond the end, {len(text)}.")
-    end = min(start + PAGE, len(text))
+    end = min(start + size, len(text))
     if end < len(text):
         return f"{text[start:end]}\n\n[characters {start}-{end} of {len(text)}; next offset: {end}]"
     if offset is None:

@@ -1,11 +1,9 @@
 """Other content that a request speaks of: suggested to the client, never used by itself."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 
-from msgspec import Raw
-
+from gateway.domain.chat import ChatRequest
 from gateway.domain.content_names import ContentNames, Mention
 from gateway.domain.exchange import Exchange
 from gateway.domain.node import Node
@@ -13,8 +11,6 @@ from gateway.domain.scope import Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import WorkspaceBusy
 from gateway.fair_queue import FairThreads
-from gateway.scopes.chat_body import read_user_text
-from gateway.scopes.scope import may_read_node
 
 PATIENCE = 0.05  # seconds that a request waits for the names of a large tree; the next one finds them
 
@@ -26,13 +22,13 @@ class ContentSuggester:
         self._threads = threads
         self._building: dict[ContentNames, asyncio.Task[None]] = {}
 
-    async def suggest(self, exchange: Exchange, scope: Scope, messages: Sequence[Raw]) -> str | None:
+    async def suggest(self, exchange: Exchange, scope: Scope, request: ChatRequest) -> str | None:
         """The path of the content that the last user text names, if it is not what the request is about."""
-        names = exchange.snapshot.content_names
+        names = exchange.snapshot.tree.names
         if not (names.is_built or await self._build(names, exchange.principal.workspace)):
             return None
-        text = next(filter(None, map(read_user_text, reversed(messages))), "")
-        for mention in names.find(text):
+        question = request.dialect.find_question(request.messages)
+        for mention in names.find(question.text if question is not None else ""):
             path = choose_path(mention, scope, exchange.snapshot)
             if path is not None:
                 return path
@@ -57,8 +53,9 @@ class ContentSuggester:
 def choose_path(mention: Mention, scope: Scope, snapshot: Snapshot) -> str | None:
     """The node that is meant: one that the caller may read; of several, the only one on the site at hand."""
     here = scope.node.path if scope.node is not None else ""
-    known = [snapshot.nodes[path] for path in mention.paths if path in snapshot.nodes]
-    meant = [node for node in known if may_read_node(node, scope.readers, snapshot)]
+    tree = snapshot.tree
+    known = [tree.nodes[path] for path in mention.paths if path in tree.nodes]
+    meant = [node for node in known if tree.may_read(scope.readers, node)]
     if len(meant) > 1:
         meant = [node for node in meant if get_site(node) == here.partition("/")[0]]
     if len(meant) != 1 or f"{here}/".startswith(f"{meant[0].path}/"):

@@ -25,6 +25,8 @@ SENT = ("receipt", "injected", "tokens", "degraded", "snapshot", "suggested-cont
 NOT_READ = frozenset({*SENT, "key"})  # only sent, or read before
 
 MOST_ENTRIES = 1000  # of a list or an object
+SMALL_BYTES = 64 * 1024  # of a whole object, or of what one of its keys has besides `vars` and `items`
+VARIABLE_BYTES = 1024 * 1024  # of `vars`
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 Language = Annotated[str, StringConstraints(max_length=64)]  # compared with that of every resource
@@ -142,14 +144,37 @@ def decode_value(raw: bytes, header: str) -> str:
 
 def read_context(raw: Raw) -> ContextObject:
     try:
-        check_sizes("context", raw)
-        return ContextObject.model_validate(msgspec.json.decode(raw))
+        return ContextObject.model_validate(read_context_data(raw))
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_input=False)[0]
         path = ".".join(str(part)[:QUOTED] for part in ("context", *first["loc"]))
         raise InvalidRequest(f"{path}: {first['msg']}.", param=path) from fault
     except (msgspec.MsgspecError, RecursionError) as fault:
         raise InvalidRequest("`context` could not be parsed.", param="context") from fault
+
+
+def read_context_data(raw: Raw) -> Any:
+    """What the object says; of a large one, nothing is decoded that could not be valid.
+
+    A million small values take seconds to decode, on the loop that all requests share, and no request needs them.
+    """
+    if len(bytes(raw)) <= SMALL_BYTES:
+        check_sizes("context", raw)
+        return msgspec.json.decode(raw)
+    parts: dict[str, Raw] = msgspec.structs.asdict(_decode_parts(raw))
+    said: dict[str, Any] = {}
+    for name, part in parts.items():
+        if name == "items":
+            said[name] = msgspec.to_builtins(_decode_items(part)) if bytes(part) else []
+            if len(said[name]) > MOST_ENTRIES:
+                raise InvalidRequest(f"context.items has more than {MOST_ENTRIES} entries.", param="context.items")
+        elif bytes(part):
+            most = VARIABLE_BYTES if name == "vars" else SMALL_BYTES
+            if len(bytes(part)) > most:
+                raise InvalidRequest(f"context.{name} is larger than {most} bytes.", param=f"context.{name}")
+            check_sizes(f"context.{name}", part, 0 if name == "vars" else 1)
+            said[name] = _decode_variables(part) if name == "vars" else msgspec.json.decode(part)
+    return said
 
 
 def check_sizes(path: str, raw: Raw, levels: int = 2) -> None:
@@ -258,3 +283,19 @@ def format_variable(value: str | int | float | bool) -> str:
 
 EMPTY_REQUEST = ContextRequest()
 EMPTY_OBJECT = ContextObject()
+
+
+class LargeItem(msgspec.Struct, forbid_unknown_fields=True):
+    """One of `items` in a large object."""
+
+    name: str
+    text: str
+
+
+# Every key as it is written; an unknown one ends the decoding.
+_Parts = msgspec.defstruct(
+    "_Parts", [(name, Raw, Raw(b"")) for name in ContextObject.model_fields], forbid_unknown_fields=True
+)
+_decode_parts = msgspec.json.Decoder(_Parts).decode
+_decode_items = msgspec.json.Decoder(list[LargeItem]).decode
+_decode_variables = msgspec.json.Decoder(dict[str, str | int | float | bool]).decode

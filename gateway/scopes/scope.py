@@ -19,6 +19,7 @@ from gateway.errors import (
     UserNotAllowed,
     quote,
 )
+from gateway.scopes.recipe_scope import apply_recipe
 
 AGENT_MODEL = "agent:"
 T = TypeVar("T")
@@ -38,19 +39,22 @@ def build_scope(
     agent = find_agent(asked, model, principal, snapshot)
     bound = agent is not None and agent.alias == principal.agent
     profile = find_profile(asked, agent, bound, snapshot)
-    return Scope(
+    node = find_node(asked.content, readers, snapshot, asked.where("content")) if asked.content else None
+    takes_part = decide_participation(agent, profile)
+    scope = Scope(
         request=asked,
         agent=agent,
         profile=profile,
         prompt=look_up("prompt", asked.prompt, snapshot.prompts, asked.where("prompt")) if asked.prompt else None,
-        node=find_node(asked.content, readers, snapshot, asked.where("content")) if asked.content else None,
-        takes_part=decide_participation(agent, profile),
+        node=node,
+        takes_part=takes_part,
         readers=readers,
         bound=bound,
         contexts=find_contexts(asked, readers, snapshot) if asked.contexts else (),
         session=session,
         tools=principal.tools,
     )
+    return apply_recipe(scope, snapshot) if asked.task and takes_part and snapshot.recipes else scope
 
 
 def require_user_right(asked: ContextRequest, principal: Principal) -> None:
@@ -113,14 +117,14 @@ def may_read_context(context: Context, readers: frozenset[str]) -> bool:
 
 def find_node(content: str, readers: frozenset[str], snapshot: Snapshot, param: str) -> Node:
     """A node by id or path; for a path, the longest known prefix that the caller may read."""
-    if content in snapshot.node_ids:
-        node = snapshot.nodes[snapshot.node_ids[content]]
-        if may_read_node(node, readers, snapshot):
-            return node
+    tree = snapshot.tree
+    node = tree.get(content)
+    if node is not None and tree.may_read(readers, node):
+        return node
     found = find_longest_prefix(content.strip("/"), readers, snapshot)
     if found is not None:
         return found
-    visible = [path for path, node in snapshot.nodes.items() if may_read_node(node, readers, snapshot)]
+    visible = [path for path, node in tree.nodes.items() if tree.may_read(readers, node)]
     raise UnknownAlias("content", content, visible, param=param)
 
 
@@ -130,16 +134,11 @@ def find_longest_prefix(path: str, readers: frozenset[str], snapshot: Snapshot) 
     end = 0
     while end >= 0:
         end = path.find("/", end + 1)
-        node = snapshot.nodes.get(path if end < 0 else path[:end])
+        node = snapshot.tree.nodes.get(path if end < 0 else path[:end])
         if node is None or not may_read(readers, node.readers):
             break
         found = node
     return found
-
-
-def may_read_node(node: Node, readers: frozenset[str], snapshot: Snapshot) -> bool:
-    """Whether the caller may read a node: only a reader of everything above it may."""
-    return all(may_read(readers, above.readers) for above in snapshot.ancestry(node))
 
 
 def look_up(noun: str, alias: str, known: dict[str, T], param: str) -> T:
@@ -215,7 +214,7 @@ def list_own_assignments(scope: Scope, snapshot: Snapshot) -> list[Assignment]:
 def list_content_assignments(node: Node, snapshot: Snapshot) -> list[Assignment]:
     """Assignments of the nearest node that has any; with `inherit: merge`, also of the next one above it."""
     found: list[Assignment] = []
-    for above in snapshot.ancestry(node):
+    for above in snapshot.tree.list_ancestry(node):
         if not any(alias in snapshot.contexts for alias in above.contexts):
             continue
         found = [Assignment(Level.CONTENT, above.path, alias) for alias in above.contexts] + found

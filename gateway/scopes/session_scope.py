@@ -7,7 +7,7 @@ from gateway.domain.scope import ContextRequest, RequestItem
 from gateway.domain.session import LONGEST_ID, MAX_ITEMS, Session, SessionKey
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import InvalidRequest, UnknownAlias
-from gateway.scopes.scope import find_longest_prefix, may_read_node
+from gateway.scopes.scope import find_longest_prefix
 
 
 def make_session_key(asked: ContextRequest, principal: Principal) -> SessionKey:
@@ -54,14 +54,14 @@ def find_content(session: Session, readers: frozenset[str], snapshot: Snapshot) 
     """The path of the session's content, as far down as it exists."""
     if session.content is None:
         return None
-    path = snapshot.node_ids.get(session.content, session.content).strip("/")
+    path = snapshot.tree.ids.get(session.content, session.content).strip("/")
     node = find_longest_prefix(path, readers, snapshot)
-    return node.path if node is not None and may_read_node(node, readers, snapshot) else None
+    return node.path if node is not None and snapshot.tree.may_read(readers, node) else None
 
 
 def announce_content(session: Session, path: str | None, snapshot: Snapshot) -> tuple[RequestItem, ...]:
     """A note to the model when the conversation turns to other content, if the session wants one."""
     if not session.settings.announce or session.content in (None, path) or path is None:
         return ()
-    node = snapshot.nodes[path]
+    node = snapshot.tree.nodes[path]
     return (RequestItem("Change of content", f"The conversation is now about {node.title} ({path})."),)

@@ -8,7 +8,14 @@ from gateway.domain.scope import Scope
 
 # The order in which categories are served: first what is the same for every question, then what depends on it.
 SCOPE_ORDER = (Category.ALWAYS, Category.NAMED, Category.TOOLS, Category.CATALOGUE)
-VOLATILE_ORDER = (Category.FOCUS, Category.SEMANTIC, Category.RELATIONS, Category.ACTIVITY, Category.KNOWLEDGE)
+VOLATILE_ORDER = (
+    Category.TASK,
+    Category.FOCUS,
+    Category.SEMANTIC,
+    Category.RELATIONS,
+    Category.ACTIVITY,
+    Category.KNOWLEDGE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,7 @@ class ShareSettings:
         Each level speaks of its own total; one that has none speaks of the next broader one's.
         """
         merged, whole = {**self.shares, **self.types.get(scope.request.type or "", {})}, max(1, self.whole)
-        for source in (scope.profile, scope.agent):
+        for source in (scope.profile, scope.agent, scope.recipe):
             if source is None:
                 continue
             total = source.budget.total or whole

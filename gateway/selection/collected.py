@@ -1,15 +1,16 @@
 """What collectors found competes for what a scope leaves of its budget, category by category."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.domain.candidate import Candidate
-from gateway.domain.collector import Category, CollectorOutcome, CollectorReport, FoundItem
+from gateway.domain.collector import NO_FINDINGS, Category, CollectorOutcome, CollectorReport, FoundItem
 from gateway.domain.selection import CategoryCost, Notice, Omission, PlacedResource, SectionNote, Selection
 from gateway.selection.allotment import VOLATILE_ORDER
 from gateway.selection.fill import CategoryFill, Cut, fill
 from gateway.selection.found import make_found_candidate
-from gateway.selection.picks import NO_PICKS, RankedPicks, rank_picks
+from gateway.selection.picks import NO_PICKS, PREFETCH, RankedPicks, rank_picks
 from gateway.selection.pricing import BlockPrices, Pricing
 from gateway.selection.rank import Ranker
 from gateway.selection.select import Proposal, ScopeFills, SelectionTerms, fill_scope, select_stable
@@ -98,6 +99,7 @@ def fill_collected(
     once = pricing.forget()  # items of one request: nothing of them is kept
     result = CollectedFills()
     seen: set[str] = set()
+    looked_at = any(one.findings.considered for one in outcomes if one.findings.search is None)
     for category in VOLATILE_ORDER:
         mine = [one for one in outcomes if one.category is category]
         ranked = ranker.rank(list(_list_new(mine, seen)))
@@ -115,7 +117,7 @@ def fill_collected(
             (*result.placed, *sure.placed, *likely.placed, *items.placed),
             (*result.dropped, *sure.left, *likely.left, *_list_unplaced(items), *ranked.excluded),
             (*result.costs, *((CategoryCost(category, overhead),) if overhead else ())),
-            (*result.notes, *_list_notes(mine, category, items.placed)),
+            (*result.notes, *_list_notes(mine, category, items.placed, searched=looked_at)),
             (*result.warnings, *sure.warnings, *items.warnings, *likely.warnings),
         )
     return result
@@ -144,12 +146,18 @@ def _list_unplaced(items: CategoryFill) -> Iterator[Omission]:
 
 
 def _list_notes(
-    outcomes: Sequence[CollectorOutcome], category: Category, placed: Sequence[PlacedResource]
+    outcomes: Sequence[CollectorOutcome], category: Category, placed: Sequence[PlacedResource], *, searched: bool
 ) -> Iterator[SectionNote]:
-    """A section in which nothing was found says so; a collector that only searches resources has no section."""
-    asked = [one for one in outcomes if one.findings.search is None and one.failure is None]
-    if asked and not placed:
-        yield SectionNote(category, next((one.findings.note for one in asked if one.findings.note), NOTHING_RELEVANT))
+    """A section in which nothing was found says so; a collector that only searches resources has no section.
+
+    Where there was nothing to look at in any section (`searched`), only those speak that have something to say.
+    """
+    answers = [one for one in outcomes if one.findings is not NO_FINDINGS]
+    asked = [one for one in answers if one.findings.search is None and one.failure is None]
+    note = next((one.findings.note for one in asked if one.findings.note), NOTHING_RELEVANT if searched else "")
+    # What was found may stand in another section, or not fit.
+    if asked and not placed and note and not any(one.findings.items for one in asked):
+        yield SectionNote(category, note)
 
 
 def finish_block(selection: Selection, notes: Sequence[SectionNote], prices: BlockPrices) -> Selection:
@@ -173,18 +181,29 @@ def find_degraded(outcomes: Sequence[CollectorOutcome]) -> frozenset[str]:
     return frozenset(one.findings.degraded for one in outcomes if one.findings.degraded is not None)
 
 
+def is_composed(placed: PlacedResource) -> bool:
+    """Whether its text is about several things, some of which may be left out."""
+    data = placed.candidate.resource.data
+    return isinstance(data, FoundItem) and bool(data.parts)
+
+
 def make_report(outcome: CollectorOutcome, placed: Sequence[PlacedResource]) -> CollectorReport:
     """What is told about a collector."""
     findings = outcome.findings
-    names = {outcome.name, *(["expansion"] if findings.search is not None else [])}
+    names = {outcome.name, *(["expansion", PREFETCH] if findings.search is not None else [])}
+    mine = [one for one in placed if one.category is outcome.category and one.candidate.via in names]
+    items = [one.candidate.resource.data for one in mine if isinstance(one.candidate.resource.data, FoundItem)]
+    counts = Counter(findings.counts)
+    for item in items:
+        counts.update(item.counts)
     return CollectorReport(
         outcome.name,
         outcome.category,
         findings.considered,
-        sum(one.candidate.via in names for one in placed if one.category is outcome.category),
+        sum(len(one.parts) or 1 for one in items) + len(mine) - len(items),
         outcome.failure,
         findings.total_available,
-        findings.truncated,
+        findings.truncated or any(one.truncated and is_composed(one) for one in mine),
         findings.note,
-        findings.counts,
+        counts,
     )

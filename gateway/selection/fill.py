@@ -1,10 +1,10 @@
 """One category takes what fits: a strict prefix by rank."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.domain.candidate import Candidate
-from gateway.domain.collector import Category
+from gateway.domain.collector import Category, FoundItem
 from gateway.domain.selection import Notice, Omission, PlacedResource
 from gateway.selection.pricing import Pricing
 from gateway.selection.truncate import truncate
@@ -41,33 +41,38 @@ def fill(
     """
     if not candidates:
         return NOTHING_FILLED
-    priced = [(candidate, pricing.price(candidate)) for candidate in candidates]
-    owed = sum(tokens for candidate, tokens in priced if is_fixed(candidate))
+    owed = sum(pricing.price(candidate) for candidate in candidates if is_fixed(candidate))
     remaining = room - owed
     placed: list[PlacedResource] = []
     left: list[Omission] = []
-    for candidate, tokens in priced:
+    for candidate in candidates:
         text = candidate.resource.text or ""
         if is_fixed(candidate):
-            placed.append(PlacedResource(candidate, text, tokens, category=category))
-        elif not left and tokens <= remaining:
+            placed.append(PlacedResource(candidate, text, pricing.price(candidate), category=category))
+        elif not left and (tokens := pricing.price(candidate)) <= limit_room(candidate, remaining):
             placed.append(PlacedResource(candidate, text, tokens, category=category))
             remaining -= tokens
         else:
-            part = None if left else truncate_candidate(candidate, remaining, category, pricing, cut)
+            room_left = limit_room(candidate, remaining)
+            part = None if left else truncate_candidate(candidate, room_left, category, pricing, cut)
             if part is not None:
                 placed.append(part)
                 remaining -= part.tokens
             left.append(Omission(candidate, "over_budget"))
     warnings = [warn_overdrawn(category, owed, room)] if owed > room else []
     if left:
-        tokens = sum(pricing.price(one.candidate) for one in left)
-        warnings.append(warn_left(category, left, tokens, room))
+        warnings.append(warn_left(category, left, room, pricing))
     return CategoryFill(tuple(placed), tuple(left), room - remaining, tuple(warnings))
 
 
 def is_fixed(candidate: Candidate) -> bool:
     return candidate.resource.required or candidate.mandatory
+
+
+def limit_room(candidate: Candidate, remaining: int) -> int:
+    """The tokens that one candidate may take of what is left."""
+    item = candidate.resource.data
+    return min(remaining, item.max_tokens) if isinstance(item, FoundItem) and item.max_tokens is not None else remaining
 
 
 def truncate_candidate(
@@ -77,6 +82,15 @@ def truncate_candidate(
     resource = candidate.resource
     if remaining < WORTH_CUTTING or resource.truncate == "none":
         return None
+    item = resource.data
+    if isinstance(item, FoundItem) and item.shrinkable is not None:
+        short = item.shrinkable.shrink(lambda text: pricing.cost(resource, text) <= remaining)
+        if short is None:
+            return None
+        smaller = replace(candidate, resource=replace(resource, data=short, text=short.text))
+        return PlacedResource(
+            smaller, short.text, pricing.cost(resource, short.text), truncated=True, category=category
+        )
     text = cut(resource.text or "", remaining, lambda part: pricing.cost(resource, part), resource.truncate)
     if not text:
         return None
@@ -88,9 +102,11 @@ def warn_overdrawn(category: Category, owed: int, room: int) -> Notice:
     return Notice("over_budget", category, message)
 
 
-def warn_left(category: Category, left: Sequence[Omission], tokens: int, room: int) -> Notice:
+def warn_left(category: Category, left: Sequence[Omission], room: int, pricing: Pricing) -> Notice:
     """That something did not fit, whether it was cut or left out."""
     first = left[0].candidate.resource.id
     which = f"{first} and {len(left) - 1} more" if len(left) > 1 else first
-    message = f"Cut or left out of `{category}`: {which}, {tokens} tokens in full; {room} were available."
+    about = "" if all(one.candidate.resource.id in pricing.known for one in left) else "about "
+    tokens = sum(pricing.estimate(one.candidate) for one in left)
+    message = f"Cut or left out of `{category}`: {which}, {about}{tokens} tokens in full; {room} were available."
     return Notice("over_budget", category, message)

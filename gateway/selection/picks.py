@@ -5,15 +5,18 @@ from dataclasses import dataclass, field, replace
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.resource import Mode
-from gateway.domain.search import SearchResult
+from gateway.domain.search import Pick, SearchResult
 from gateway.domain.selection import Omission
 from gateway.selection.tool_rules import add_brought, is_tool
 
 NOTHING_FOUND = SearchResult()
+PREFETCH = "prefetch"  # how a receipt says that a search brought what only the tools could have fetched
 
 
-def is_searchable(candidate: Candidate) -> bool:
-    return candidate.resource.mode is Mode.SEMANTIC and not candidate.named
+def is_searchable(candidate: Candidate, *, fetchable: bool = True) -> bool:
+    """Whether a search decides about a resource; where the tools cannot be called, about what is on demand too."""
+    mode = candidate.resource.mode
+    return (mode is Mode.SEMANTIC or (mode is Mode.ON_DEMAND and not fetchable)) and not candidate.named
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +64,33 @@ def rank_picks(
     The scarcer the room, the fewer come in: a good one whole says more than several cut short. What is `taken` is there
     anyway; tools come with those that they bring, if any can be registered (`callable_`).
     """
-    searchable = {one.resource.id: one for one in candidates if is_searchable(one)}
+    searchable = {one.resource.id: one for one in candidates if is_searchable(one, fetchable=callable_)}
     sure: list[Candidate] = []
     likely: list[Candidate] = []
     reasons: dict[str, str | None] = {}
     for pick in found.picks:
         candidate = searchable.get(pick.resource)
-        if candidate is None or pick.resource in taken or (is_tool(candidate) and not callable_):
+        if candidate is None or (is_tool(candidate) and not callable_):
             continue
         fixed = candidate.resource.required or candidate.mandatory
         if pick.needs and pick.needs >= share and not fixed:
             reasons[pick.resource] = "over_budget"
         else:
             group = likely if pick.needs and not fixed else sure
-            group.append(replace(candidate, score=pick.score, via=pick.via, why=pick.why))
+            group.append(take_pick(candidate, pick))
     if any(map(is_tool, (*sure, *likely))):
-        sure = add_brought(sure, [one for one in candidates if one.resource.id not in taken])
-        taken |= {one.resource.id for one in sure}
-        free = [one for one in candidates if one.resource.id not in taken]
-        likely = add_brought([one for one in likely if one.resource.id not in taken], free)
+        # What is there anyway brings others all the same: with less room they would have come with it.
+        sure = add_brought(sure, candidates)
+        known = {one.resource.id for one in sure}
+        free = [one for one in candidates if one.resource.id not in known]
+        likely = add_brought([one for one in likely if one.resource.id not in known], free)
+        sure, likely = ([one for one in group if one.resource.id not in taken] for group in (sure, likely))
     scores = {**dict(found.scores), **{pick.resource: pick.score for pick in found.picks}}
     return RankedPicks(tuple(sure), tuple(likely), frozenset(searchable), reasons, scores, found)
+
+
+def take_pick(candidate: Candidate, pick: Pick) -> Candidate:
+    """The candidate as the search found it."""
+    if candidate.resource.mode is not Mode.ON_DEMAND:
+        return replace(candidate, score=pick.score, via=pick.via, why=pick.why)
+    return replace(candidate, score=pick.score, via=PREFETCH, why=f"{pick.why}; the tools cannot be called")

@@ -1,7 +1,6 @@
 """The order of what collectors found: a composite of relevance, nearness, recency, type and affinity."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -9,18 +8,13 @@ from gateway.domain.agent import DEFAULT_WEIGHTS, RankingWeights
 from gateway.domain.candidate import Candidate
 from gateway.domain.collector import FoundItem
 from gateway.domain.hints import NO_HINTS, ContextHints
+from gateway.domain.intents import find_meant_types
 from gateway.domain.selection import Omission
 
 DAY = 86_400.0
 FADING_DAYS = 30  # after which recency counts nothing
 STEP = 0.1  # that each step in the tree takes from nearness
 UNKNOWN = 0.5
-# Words of a question → the types that it is probably about, and how well they match.
-INTENTS: Mapping[str, tuple[frozenset[str], float]] = {
-    r"\b(?:tasks?|to-?dos?|overdue|deadlines?|aufgaben?)\b": (frozenset({"task", "todo", "kanban_card", "card"}), 0.9),
-    r"\b(?:summar\w+|overview|outline|zusammenfass\w+)\b": (frozenset({"page", "document", "chapter"}), 0.8),
-    r"\b(?:who|person|people|characters?|wer)\b": (frozenset({"person", "character", "contact"}), 0.8),
-}
 
 
 class RankedItems(NamedTuple):
@@ -41,18 +35,19 @@ class Ranker:
     _matches: dict[str, float] = field(default_factory=dict, init=False)  # type → how well it matches the question
 
     def __post_init__(self) -> None:
-        text = self.question[:2000].lower()
-        for pattern, (types, score) in INTENTS.items():
-            if text and re.search(pattern, text):
-                self._matches.update(dict.fromkeys(types, score))
+        self._matches.update(find_meant_types(self.question))
         self._matches.update(dict.fromkeys(self.hints.prioritize_types, 1.0))
 
     def rank(self, candidates: Sequence[Candidate]) -> RankedItems:
-        """The focus itself first, then what the request names, then by score; equal ones keep their order."""
+        """Layers of a recipe in their order; else the focus, then what the request names, then by score."""
         if not candidates:
             return RankedItems((), ())
         kept = [one for one in candidates if not self._is_excluded(one.resource.data)]
-        excluded = [Omission(one, "excluded") for one in candidates if self._is_excluded(one.resource.data)]
+        excluded = [
+            Omission(one, "in_request" if one.resource.data.stated else "excluded")
+            for one in candidates
+            if self._is_excluded(one.resource.data)
+        ]
         scored = [replace(one, score=round(self.score(one.resource.data), 4)) for one in kept]
         scored.sort(key=self._sort_key)
         return RankedItems(scored, excluded)
@@ -68,9 +63,11 @@ class Ranker:
             + (UNKNOWN if item.affinity is None else item.affinity) * weights.affinity
         )
 
-    def _sort_key(self, candidate: Candidate) -> tuple[bool, bool, float]:
+    def _sort_key(self, candidate: Candidate) -> tuple[int, bool, bool, float]:
         item: FoundItem = candidate.resource.data
-        return (item.distance != 0, item.id not in self.hints.include, -(candidate.score or 0.0))
+        if item.layer is not None:
+            return (item.layer, False, False, 0.0)
+        return (0, item.distance != 0, item.id not in self.hints.include, -(candidate.score or 0.0))
 
     def _rate_distance(self, item: FoundItem) -> float:
         return UNKNOWN if item.distance is None else max(0.0, 1 - STEP * item.distance)
@@ -82,7 +79,7 @@ class Ranker:
 
     def _is_excluded(self, item: FoundItem) -> bool:
         hints = self.hints
-        if item.id in hints.exclude:
+        if item.stated or item.id in hints.exclude:
             return True
         if item.modified is None or item.distance == 0 or item.id in hints.include:
             return False

@@ -28,6 +28,7 @@ class SelectionTerms:
     pricing: Pricing
     shares: BudgetShares = NO_SHARES
     categories: frozenset[Category] = NO_CATEGORIES  # that collectors of the scope may need
+    nodes: bool = False  # the tools reach nodes, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,9 @@ class Proposal:
         """The tools of servers and endpoints that are in reach."""
         return [one for one in self.candidates if is_tool(one)]
 
-    @property
-    def searchable(self) -> tuple[str, ...]:
-        """Ids of the resources that semantic search may pick from."""
-        return tuple(one.resource.id for one in self.candidates if is_searchable(one))
+    def list_searchable(self, *, fetchable: bool) -> tuple[str, ...]:
+        """Ids of the resources that semantic search may pick from; `fetchable`: what is on demand is left to tools."""
+        return tuple(one.resource.id for one in self.candidates if is_searchable(one, fetchable=fetchable))
 
 
 def propose(
@@ -67,9 +67,10 @@ def propose(
 
 
 def choose_budget(scope: Scope, default: int) -> int:
-    """The first of request, agent, profile and settings; a request is capped at its agent's maximum."""
+    """The first of request, recipe, agent, profile and settings; a request is capped at its agent's maximum."""
     sources = [source.budget for source in (scope.agent, scope.profile) if source is not None]
-    configured = next((budget.total for budget in sources if budget.total is not None), default)
+    asked = [scope.recipe.budget] if scope.recipe is not None else []
+    configured = next((budget.total for budget in (*asked, *sources) if budget.total is not None), default)
     if scope.request.budget is None:
         return configured
     maxima = [budget.maximum for budget in sources if budget.maximum is not None]
@@ -97,6 +98,7 @@ class ScopeFills:
     warnings: tuple[Notice, ...]
     allotment: Allotment
     carry: int  # that flows on to the volatile categories
+    listed: bool  # the two tools are registered
 
     @property
     def room(self) -> int:
@@ -107,7 +109,7 @@ class ScopeFills:
 def fill_scope(proposal: Proposal, terms: SelectionTerms) -> ScopeFills:
     """What is placed whatever is asked; truncating a long text takes time, so a scope does it once."""
     ranked = proposal.resources
-    waiting = any(one.resource.mode is not Mode.ALWAYS and not one.named for one in ranked)
+    waiting = terms.nodes or any(one.resource.mode is not Mode.ALWAYS and not one.named for one in ranked)
     # Tools are needed if something waits for them, or as soon as something does not fit. Where collectors compete, what
     # tools would need is reserved even so: otherwise they would lose it again as soon as everything else fits.
     if not terms.offers or not (waiting or terms.categories):
@@ -155,7 +157,7 @@ def _finish(proposal: Proposal, terms: SelectionTerms, filled: FirstFills, *, of
     stable, named, allotment, carry = filled
     prices, hidden = terms.pricing.prices, len(proposal.resources)
     offered = offer(proposal, (stable, named), offers, "over_budget" if terms.offers else "no_tools")
-    listed = offers and bool(offered.catalogue)
+    listed = offers and (bool(offered.catalogue) or terms.nodes)
     missed = terms.offers and not listed and (not filled.complete or len(offered.dropped) > len(proposal.dropped))
     called = proposal.tools
     needs = prices.price_offer(hidden) if listed or missed else 0
@@ -168,8 +170,9 @@ def _finish(proposal: Proposal, terms: SelectionTerms, filled: FirstFills, *, of
         carry = allotment.pass_on(Category.TOOLS, carry, prices.schemas + tools.spent, True)
         if not tools.exhausted:
             carry = allotment.reserve(Category.CATALOGUE, carry, needs - prices.schemas)
-        fit = fit_catalogue(offered.catalogue, allotment.measure_room(Category.CATALOGUE, carry), prices)
-        costs.append(CategoryCost(Category.CATALOGUE, fit.spent))
+        if offered.catalogue:
+            fit = fit_catalogue(offered.catalogue, allotment.measure_room(Category.CATALOGUE, carry), prices)
+            costs.append(CategoryCost(Category.CATALOGUE, fit.spent))
         carry = allotment.pass_on(Category.CATALOGUE, carry, fit.spent, fit.whole)
         warnings += fit.warnings
     elif missed:
@@ -183,7 +186,9 @@ def _finish(proposal: Proposal, terms: SelectionTerms, filled: FirstFills, *, of
         carry = allotment.pass_on(Category.CATALOGUE, carry, 0, True)
     frame = prices.frame(resources=bool(stable.placed), anything=bool(fit.spent))
     costs += [CategoryCost(Category.FRAME, frame)] if frame else []
-    return ScopeFills(stable, named, offered, tools, called, fit.view, tuple(costs), tuple(warnings), allotment, carry)
+    return ScopeFills(
+        stable, named, offered, tools, called, fit.view, tuple(costs), tuple(warnings), allotment, carry, listed
+    )
 
 
 def measure_tools(allotment: Allotment, carry: int, prices: BlockPrices, needs: int) -> int:
@@ -227,6 +232,7 @@ def select_stable(proposal: Proposal, terms: SelectionTerms, fills: ScopeFills) 
         stable=fills.stable.placed,
         volatile=fills.named.placed,
         catalogue=tuple(fills.offered.catalogue),
+        fetches=fills.listed,
         dropped=(*fills.offered.dropped, *fills.tools.left),
         tools=fills.tools.placed,
         waiting=tuple(list_waiting(fills.callable, fills.tools.placed)) if fills.callable else (),

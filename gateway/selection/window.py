@@ -29,7 +29,7 @@ WINDOWS: Mapping[str, int] = MappingProxyType(
     }
 )
 STEP = 256  # tokens: budgets that differ by less share what is cached
-OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens")
+OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 REMEMBERED = 1024  # names of models
 
 

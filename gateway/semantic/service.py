@@ -131,6 +131,7 @@ class SemanticService:
         self, workspace: str, query: Query, resources: Sequence[str], settings: SelectionSettings
     ) -> SearchResult:
         if self.engine is None:
+            self.enable()  # somebody searches what is on demand, although nothing is semantic
             return SearchResult(reason="unavailable" if self.error else None, pending=frozenset(resources))
         keys = self._newest.get_keys(workspace, resources)
         edited = self._find_edited(keys)

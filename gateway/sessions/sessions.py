@@ -12,15 +12,18 @@ import msgspec
 from gateway.domain.lru import LruCache
 from gateway.domain.session import MAX_ITEMS, Session, SessionKey, SessionRecord
 from gateway.errors import Conflict, InvalidRequest, QuotaExceeded, StoreError
+from gateway.policies.quotas import Quotas
 from gateway.sessions.changes import retain_items
 from gateway.sessions.late_changes import LateChanges, Write
+from gateway.settings import Settings
 from gateway.stores.memory_sessions import MemorySessionStore
 from gateway.stores.protocols import SessionOwner, SessionStore, StoredSession
 
 ATTEMPTS: Final = 50  # at a change, while others change the same session
 RENEWALS_PER_LIFE: Final = 10  # how often a session is kept alive that is only read
 REMEMBERED: Final = 10_000
-DEFAULT_SECONDS: Final = 30 * 86_400.0
+DAY_SECONDS: Final = 86_400.0
+DEFAULT_SECONDS: Final = 30 * DAY_SECONDS
 UNBOUNDED: Final = 2**63
 
 Apply = Callable[[Session], Session]
@@ -183,3 +186,13 @@ def decode_session(stored: StoredSession) -> SessionRecord:
 def check_size(session: Session) -> None:
     if len(session.added) > MAX_ITEMS or len(session.removed) > MAX_ITEMS:
         raise InvalidRequest(f"A session can have {MAX_ITEMS} items added and as many removed; delete some first.")
+
+
+def open_sessions(settings: Settings, store: SessionStore) -> Sessions:
+    """The sessions as the configuration wants them."""
+    quotas = Quotas(settings.quotas)
+    return Sessions(
+        store,
+        settings.sessions.days * DAY_SECONDS,
+        get_quota=lambda workspace: quotas.get_limits(workspace).sessions,
+    )

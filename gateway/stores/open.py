@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.errors import StoreError
+from gateway.stores.content import ContentStore
+from gateway.stores.knowledge_records import KnowledgeRecords
+from gateway.stores.memory_content import MemoryContentStore
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.memory_receipts import MemoryReceiptStore
 from gateway.stores.memory_records import MemoryRecordStore
 from gateway.stores.memory_sessions import MemorySessionStore
 from gateway.stores.memory_statistics import MemoryStatisticsStore
 from gateway.stores.protocols import EphemeralStore, ReceiptStore, RecordStore, SessionStore
+from gateway.stores.sqlite_content import SqliteContentStore
 from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
 from gateway.stores.sqlite_receipts import SqliteReceiptStore
 from gateway.stores.sqlite_records import SqliteRecordStore
@@ -41,7 +45,9 @@ class Stores:
     ephemeral: EphemeralStore
     records: RecordStore
     sessions: SessionStore
+    content: ContentStore
     connection: ServerConnection | None = None  # None: there is no server
+    knowledge: KnowledgeRecords = field(default_factory=KnowledgeRecords)
 
     @property
     def breaker_open(self) -> bool:
@@ -50,6 +56,7 @@ class Stores:
 
     async def close(self) -> None:
         """Release files, threads and connections; no store is used afterwards."""
+        await self.knowledge.close()
         await self.ephemeral.close()
 
 
@@ -61,14 +68,23 @@ async def open_stores(url: str, redis_timeouts: RedisTimeouts | None = None) -> 
     scheme, _, rest = url.partition(":")
     match scheme.lower():
         case "memory":
-            return Stores(MemoryEphemeralStore(), MemoryRecordStore(), MemorySessionStore())
+            records = MemoryRecordStore()
+            return Stores(MemoryEphemeralStore(), records, MemorySessionStore(), MemoryContentStore(records))
         case "sqlite":
             store = await SqliteEphemeralStore.open(_parse_sqlite_path(rest))
-            return Stores(store, SqliteRecordStore(store.threads), SqliteSessionStore(store.threads))
+            threads, knowledge = store.threads, KnowledgeRecords(_name_file(rest, "knowledge"))
+            stored, sessions = SqliteRecordStore(threads), SqliteSessionStore(threads)
+            return Stores(store, stored, sessions, SqliteContentStore(threads), knowledge=knowledge)
         case known if known in SCHEMES:
             return await _open_redis(url, redis_timeouts)
     # Only the scheme is repeated: the rest of a URL may contain a password.
     raise StoreError(f"Unknown kind of store {scheme!r}; use memory:, sqlite:///./data/gateway.db or redis://host.")
+
+
+def has_store(url: str) -> bool:
+    """Whether there may be something behind a URL: a file that exists, or a server."""
+    scheme, _, rest = url.partition(":")
+    return scheme in SCHEMES or (scheme == "sqlite" and _parse_sqlite_path(rest).is_file())
 
 
 async def open_receipts(url: str) -> ReceiptStore:
@@ -77,7 +93,7 @@ async def open_receipts(url: str) -> ReceiptStore:
     if scheme == "memory":
         return MemoryReceiptStore()
     if scheme == "sqlite":
-        return await SqliteReceiptStore.open(_name_receipts_file(rest))
+        return await SqliteReceiptStore.open(_name_file(rest, "receipts"))
     from gateway.stores.redis_receipts import RedisReceiptStore
 
     return await RedisReceiptStore.open(redis_address(url))
@@ -89,15 +105,16 @@ async def open_statistics(url: str, receipts: ReceiptStore, *, enabled: bool = T
         return MemoryStatisticsStore(receipts, enabled=enabled)
     scheme, _, rest = url.partition(":")
     if scheme == "sqlite":
-        return await SqliteStatisticsStore.open(_name_receipts_file(rest), enabled=enabled)
+        return await SqliteStatisticsStore.open(_name_file(rest, "receipts"), enabled=enabled)
     from gateway.stores.redis_statistics import RedisStatisticsStore
 
     return await RedisStatisticsStore.open(redis_address(url), enabled=enabled)
 
 
-def _name_receipts_file(rest: str) -> Path:
+def _name_file(rest: str, what: str) -> Path:
+    """The file beside that of the store for something that has one of its own."""
     path = _parse_sqlite_path(rest)
-    return path.with_name(f"{path.stem}-receipts.db")
+    return path.with_name(f"{path.stem}-{what}.db")
 
 
 def _parse_sqlite_path(rest: str) -> Path:
@@ -109,6 +126,7 @@ def _parse_sqlite_path(rest: str) -> Path:
 async def _open_redis(url: str, timeouts: RedisTimeouts | None) -> Stores:
     # A gateway without Redis never imports its client.
     from gateway.stores.redis_connection import DEFAULT_TIMEOUTS
+    from gateway.stores.redis_content import RedisContentStore
     from gateway.stores.redis_ephemeral import RedisEphemeralStore
     from gateway.stores.redis_records import RedisRecordStore
     from gateway.stores.redis_sessions import RedisSessionStore
@@ -119,4 +137,6 @@ async def _open_redis(url: str, timeouts: RedisTimeouts | None) -> Stores:
         raise StoreError(f"The address of a Redis store {error}.") from None
     store = await RedisEphemeralStore.open(address, timeouts or DEFAULT_TIMEOUTS)
     connection = store.connection
-    return Stores(store, RedisRecordStore(connection), RedisSessionStore(connection), connection)
+    records, sessions = RedisRecordStore(connection), RedisSessionStore(connection)
+    content, knowledge = RedisContentStore(connection), KnowledgeRecords(connection=connection)
+    return Stores(store, records, sessions, content, connection, knowledge)

@@ -86,7 +86,10 @@ class AuditEntryPage(NamedTuple):
 
 
 class RecordStore(Protocol):
-    """Versioned objects with optimistic concurrency and a change feed. Every method raises StoreError on failure."""
+    """Versioned objects with optimistic concurrency and a change feed. Every method raises StoreError on failure.
+
+    An object that was written with an outline comes with that in place of its body wherever many are read at once.
+    """
 
     async def load(self) -> RecordBatch:
         """The current version of every object in every workspace, without deleted ones, in no particular order."""
@@ -97,6 +100,10 @@ class RecordStore(Protocol):
 
         Cheap when nothing has changed: it is called several times a second.
         """
+        ...
+
+    async def read(self, keys: Sequence[RecordKey]) -> dict[RecordKey, Record]:
+        """The current versions of these objects with their whole bodies; one that does not exist is absent."""
         ...
 
     async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:

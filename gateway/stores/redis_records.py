@@ -8,23 +8,27 @@ one of the `volatile-` policies.
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from secrets import token_hex
 from typing import Any, NamedTuple
-from uuid import uuid4
-
-import msgspec
 
 from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
 from gateway.errors import StoreError, VersionConflict
-from gateway.stores.codec import decode_text, encode_text
+from gateway.stores.codec import decode_text
 from gateway.stores.protocols import PRUNE_LIMIT, AuditEntryPage, AuditFilter, RecordPage
 from gateway.stores.redis_connection import RedisConnection
+from gateway.stores.redis_record_codec import (
+    POLICY_NAMES,
+    RecordNames,
+    decode_audit_entry,
+    decode_id,
+    decode_version,
+    encode_write,
+    hash_key,
+    hash_workspace,
+)
 from gateway.stores.redis_scripts import COMMIT, FETCH_VERSIONS, PRUNE_AUDIT, PRUNE_VERSIONS, READ_AUDIT
-
-PREFIX = "gateway-records:"  # no key of another store starts with it
-HEAD, CHANGED, KEPT, AUDITS = (PREFIX + word for word in ("head", "changed", "kept", "audits"))
 
 BYTES_PER_SECOND = 10_000_000  # the speed of a slow network; a large import gets the time that it needs
 BATCH_BYTES = 500_000  # so that one reply fits its timeout and holds up nobody else's
@@ -38,23 +42,6 @@ RECORD_LOST = "The store {} has lost a record that it lists; its `maxmemory-poli
 KEEPS_RESTARTING = "The store {} was emptied or restarted again and again while it was read."
 
 
-class PackedAuditEntry(msgspec.Struct, array_like=True):
-    """An audit entry on the server; those of earlier releases end before the last field."""
-
-    workspace: bytes
-    kind: bytes
-    alias: bytes
-    at: float
-    by: bytes
-    action: bytes
-    changes: bytes
-    author_key: bytes | None = None
-
-
-_version_decoder = msgspec.msgpack.Decoder(tuple[bytes, bytes, bytes, bytes | None, float, bytes, bytes])
-_audit_decoder = msgspec.msgpack.Decoder(PackedAuditEntry)
-
-
 class ChangeListing(NamedTuple):
     """The head of the history, and some objects that changed after a point in it."""
 
@@ -66,10 +53,16 @@ class ChangeListing(NamedTuple):
 class RedisRecordStore:
     """A RecordStore on the connection of a RedisEphemeralStore, which also closes it."""
 
-    def __init__(self, connection: RedisConnection, *, clock: Callable[[], float] = time.time) -> None:
-        self._connection, self._clock = connection, clock
+    def __init__(
+        self,
+        connection: RedisConnection,
+        *,
+        clock: Callable[[], float] = time.time,
+        names: RecordNames = POLICY_NAMES,
+    ) -> None:
+        self._connection, self._clock, self._names = connection, clock, names
         self._body_seconds = max(connection.timeouts.call, connection.timeouts.body)
-        self._audit = RedisAudit(connection)
+        self._audit = RedisAudit(connection, names)
         register = connection.client.register_script
         self._commit, self._fetch, self._prune = register(COMMIT), register(FETCH_VERSIONS), register(PRUNE_VERSIONS)
 
@@ -89,25 +82,26 @@ class RedisRecordStore:
 
     async def commit(self, writes: Sequence[RecordWrite], author: Author) -> list[Record]:
         at = self._clock()
-        keys = [HEAD, CHANGED, KEPT, AUDITS]
+        names = self._names
+        keys = [names.head, names.changed, names.kept, names.audits]
         arguments: list[str | bytes] = [token_hex(16)]
         for write in writes:
-            workspace = _hash_workspace(write.key.workspace)
-            keys += [_make_object_key(_hash_key(write.key)), _make_audit_key(workspace)]
-            arguments += [*_encode_write(write, author, at), workspace]
+            workspace = hash_workspace(write.key.workspace)
+            keys += [names.make_object_key(hash_key(write.key)), names.make_audit_key(workspace)]
+            arguments += [*encode_write(write, author, at), workspace]
         seconds = self._body_seconds + sum(map(len, arguments)) / BYTES_PER_SECOND
         committed, *results = await self._call(lambda: self._commit(keys=keys, args=arguments), seconds)
         if not committed:
             index, actual = results
             raise VersionConflict(writes[index - 1].key, actual)
         return [
-            Record(write.key, _decode_id(object_id), version, write.body, at, author.by, author.action)
+            Record(write.key, decode_id(object_id), version, write.body, at, author.by, author.action)
             for write, (version, object_id) in zip(writes, results, strict=True)
             if version
         ]
 
     async def list_versions(self, key: RecordKey, skip: int, take: int) -> RecordPage:
-        object_key, client = _make_object_key(_hash_key(key)), self._connection.client
+        object_key, client = self._names.make_object_key(hash_key(key)), self._connection.client
         newest, oldest = await self._call(lambda: client.hmget(object_key, ["version", "oldest"]))
         numbers = range(int(newest or 0), int(oldest or 1) - 1, -1)
         page = numbers[skip : skip + take]
@@ -115,7 +109,24 @@ class RedisRecordStore:
         return RecordPage([record for record in found if record is not None], len(numbers))
 
     async def find_version(self, key: RecordKey, number: int) -> Record | None:
-        return (await self._fetch_versions([_make_object_key(_hash_key(key))], [str(number)]))[0]
+        return (await self._fetch_versions([self._names.make_object_key(hash_key(key))], [str(number)]))[0]
+
+    async def read(self, keys: Sequence[RecordKey]) -> dict[RecordKey, Record]:
+        names = [self._names.make_object_key(hash_key(key)) for key in keys]
+        found = await self._fetch_versions(names, ["whole"] * len(names))
+        live = [(name, record) for name, record in zip(names, found, strict=True) if record and record.body]
+
+        async def work() -> list[Any]:
+            async with self._connection.client.pipeline(transaction=False) as steps:
+                for name, _ in live:
+                    steps.hget(name, "creator")
+                return list(await steps.execute())
+
+        creators = await self._call(work) if live else []
+        return {
+            record.key: record if by is None else replace(record, created_by=decode_text(by))
+            for (_, record), by in zip(live, creators, strict=True)
+        }
 
     async def list_audit(self, workspace: str, criteria: AuditFilter, skip: int, take: int) -> AuditEntryPage:
         return await self._audit.list_entries(workspace, criteria, skip, take)
@@ -123,11 +134,13 @@ class RedisRecordStore:
     async def prune(self, keep: int, before: float) -> int:
         client, deleted, keep = self._connection.client, 0, max(1, keep)
         while deleted < PRUNE_LIMIT:
-            surplus = await self._call(partial(client.zrangebyscore, KEPT, f"({keep}", "+inf", 0, PRUNE_OBJECTS))
+            surplus = await self._call(
+                partial(client.zrangebyscore, self._names.kept, f"({keep}", "+inf", 0, PRUNE_OBJECTS)
+            )
             names = [name.decode() for name in surplus]
             if not names:
                 break
-            keys = [KEPT, *map(_make_object_key, names)]
+            keys = [self._names.kept, *map(self._names.make_object_key, names)]
             arguments = [keep, PRUNE_LIMIT - deleted, *names]
             deleted += await self._call(partial(self._prune, keys=keys, args=arguments))
         return deleted + await self._audit.prune(before, PRUNE_LIMIT - deleted)
@@ -137,7 +150,7 @@ class RedisRecordStore:
         listing = await self._list_changes(0)
         if listing.epoch:
             return listing
-        await self._call(lambda: self._connection.client.hsetnx(HEAD, "epoch", token_hex(16)))
+        await self._call(lambda: self._connection.client.hsetnx(self._names.head, "epoch", token_hex(16)))
         return await self._list_changes(0)
 
     async def _read_since(self, number: int, listing: ChangeListing) -> RecordBatch | None:
@@ -145,7 +158,7 @@ class RedisRecordStore:
         epoch, found = listing.epoch, dict[RecordKey, Record]()
         # What changes meanwhile moves to the end of the feed and is read again, so no commit is seen in half.
         while listing.changed and listing.epoch == epoch:
-            keys = [_make_object_key(name) for name, _ in listing.changed]
+            keys = [self._names.make_object_key(name) for name, _ in listing.changed]
             for record in await self._fetch_versions(keys, [""] * len(keys)):
                 if record is None:
                     raise StoreError(RECORD_LOST.format(self._connection.name))
@@ -157,8 +170,8 @@ class RedisRecordStore:
     async def _list_changes(self, since: int) -> ChangeListing:
         async def work() -> list[Any]:
             async with self._connection.client.pipeline(transaction=True) as steps:
-                steps.hmget(HEAD, ["epoch", "number"])
-                steps.zrangebyscore(CHANGED, f"({since}", "+inf", start=0, num=BATCH_NAMES, withscores=True)
+                steps.hmget(self._names.head, ["epoch", "number"])
+                steps.zrangebyscore(self._names.changed, f"({since}", "+inf", start=0, num=BATCH_NAMES, withscores=True)
                 return list(await steps.execute())
 
         (epoch, number), changed = await self._call(work)
@@ -172,7 +185,7 @@ class RedisRecordStore:
             start = len(found)
             arguments = [str(BATCH_BYTES), *versions[start:]]
             found += await self._call(partial(self._fetch, keys=keys[start:], args=arguments), self._body_seconds)
-        return [_decode_version(number, value) if value else None for number, value in found]
+        return [decode_version(number, value, size) if value else None for number, value, size in found]
 
     async def _call(self, work: Callable[[], Awaitable[Any]], seconds: float | None = None) -> Any:
         return await self._connection.call(work, seconds)
@@ -181,14 +194,14 @@ class RedisRecordStore:
 class RedisAudit:
     """Reads and prunes the audit entries that commits leave behind: one list per workspace, newest first."""
 
-    def __init__(self, connection: RedisConnection) -> None:
-        self._connection = connection
+    def __init__(self, connection: RedisConnection, names: RecordNames) -> None:
+        self._connection, self._names = connection, names
         register = connection.client.register_script
         self._read, self._prune = register(READ_AUDIT), register(PRUNE_AUDIT)
 
     async def list_entries(self, workspace: str, criteria: AuditFilter, skip: int, take: int) -> AuditEntryPage:
         """One page and the total; a filter looks at every entry, a few hundred at a time."""
-        key = _make_audit_key(_hash_workspace(workspace))
+        key = self._names.make_audit_key(hash_workspace(workspace))
         if criteria == AuditFilter():
             total: int = await self._connection.call(lambda: self._connection.client.llen(key))
             start = min(skip, total)
@@ -207,10 +220,13 @@ class RedisAudit:
     async def prune(self, before: float, limit: int) -> int:
         """Delete up to `limit` entries that are older; returns how many."""
         client, deleted = self._connection.client, 0
-        query = partial(client.zrangebyscore, AUDITS, "-inf", f"({before!r}", 0, PRUNE_WORKSPACES)
+        query = partial(client.zrangebyscore, self._names.audits, "-inf", f"({before!r}", 0, PRUNE_WORKSPACES)
         workspaces: Any = await self._connection.call(query)
         for name in (workspace.decode() for workspace in workspaces):
-            keys, arguments = [_make_audit_key(name), AUDITS], [repr(before), limit - deleted, name]
+            keys, arguments = (
+                [self._names.make_audit_key(name), self._names.audits],
+                [repr(before), limit - deleted, name],
+            )
             deleted += await self._connection.call(partial(self._prune, keys=keys, args=arguments))
         return deleted
 
@@ -222,72 +238,5 @@ class RedisAudit:
             if not entries:
                 return
             for entry in entries:
-                yield _decode_audit_entry(entry)
+                yield decode_audit_entry(entry)
             start += len(entries)
-
-
-def _encode_write(write: RecordWrite, author: Author, at: float) -> list[str | bytes]:
-    """The arguments of the commit script for one write, without its workspace."""
-    expected = "" if write.expected is None else str(write.expected)
-    deletes = str(int(write.body is None))
-    object_id = _encode_id(write.id or str(uuid4()))
-    encoded = (_encode_version(write, author, at), _encode_audit_entry(write, author, at))
-    return [_hash_key(write.key), expected, deletes, object_id, *encoded]
-
-
-def _hash_key(key: RecordKey) -> str:
-    """The name of an object, in hexadecimal digits: no name on the server contains text from a user."""
-    return sha256(msgspec.msgpack.encode([encode_text(word) for word in key])).hexdigest()
-
-
-def _hash_workspace(workspace: str) -> str:
-    return sha256(encode_text(workspace)).hexdigest()
-
-
-def _make_object_key(name: str) -> str:
-    return f"{PREFIX}object:{name}"
-
-
-def _make_audit_key(name: str) -> str:
-    return f"{PREFIX}audit:{name}"
-
-
-def _encode_version(write: RecordWrite, author: Author, at: float) -> bytes:
-    """A version without its id and number, which only the server knows."""
-    words = [encode_text(word) for word in write.key]
-    return msgspec.msgpack.encode((*words, write.body, at, encode_text(author.by), encode_text(author.action)))
-
-
-def _decode_version(number: bytes, value: bytes) -> Record:
-    object_id, _, packed = value.partition(b" ")
-    workspace, kind, alias, body, at, by, action = _version_decoder.decode(packed)
-    key = RecordKey(decode_text(workspace), decode_text(kind), decode_text(alias))
-    return Record(key, _decode_id(object_id), int(number), body, at, decode_text(by), decode_text(action))
-
-
-def _encode_audit_entry(write: RecordWrite, author: Author, at: float) -> bytes:
-    """An audit entry without its number and version; its time is readable by the server, which prunes by it."""
-    workspace, kind, alias = (encode_text(word) for word in write.key)
-    by, action = encode_text(author.by), encode_text(author.action)
-    author_key = None if author.key is None else encode_text(author.key)
-    entry = PackedAuditEntry(workspace, kind, alias, at, by, action, write.changes, author_key)
-    packed = msgspec.msgpack.encode(entry)
-    return b"%s %s" % (repr(at).encode(), packed)
-
-
-def _decode_audit_entry(value: bytes) -> AuditEntry:
-    number, version, _, packed = value.split(b" ", 3)
-    entry = _audit_decoder.decode(packed)
-    key = RecordKey(decode_text(entry.workspace), decode_text(entry.kind), decode_text(entry.alias))
-    by, action = decode_text(entry.by), decode_text(entry.action)
-    author_key = None if entry.author_key is None else decode_text(entry.author_key)
-    return AuditEntry(int(number), key, int(version), entry.at, by, action, entry.changes, author_key)
-
-
-def _encode_id(object_id: str) -> str:
-    """An id without spaces, so that the server can put it before a value."""
-    return encode_text(object_id).hex()
-
-
-def _decode_id(digits: bytes) -> str:
-    return decode_text(bytes.fromhex(digits.decode()))

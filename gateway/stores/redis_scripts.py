@@ -45,17 +45,42 @@ if redis.call('PEXPIRE', KEYS[1], ARGV[1]) == 1 then redis.call('ZADD', KEYS[2],
 """
 
 # An object is a hash: `version` and `id` of the current version (empty id: deleted), the `oldest` stored version, and
-# one field per version, named by its number. A server that was restarted may have lost the end of its history, which
-# then continues differently: a new epoch tells every replica to load everything again.
+# one field per version, named by its number. `outline` is a version's number, the bytes of its body and what is loaded
+# in its place, `links` what of the indexes of backlinks it has filled, `creator` who made the object. A server that was
+# restarted may have lost the end of its history, which then continues differently: a new epoch tells every replica to
+# load everything again.
+INDEX = """
+local function index(object, version, id, outline, links)
+  local former = redis.call('HGET', object, 'links')
+  if former and former ~= '' then
+    local pairs = cmsgpack.unpack(former)
+    for j = 1, #pairs, 2 do redis.call('ZREM', pairs[j], pairs[j + 1]) end
+  end
+  if outline == '' then
+    redis.call('HDEL', object, 'outline', 'links')
+  else
+    local size, text = string.match(outline, '^(%d+) (.*)$')
+    redis.call('HSET', object, 'outline', version .. ' ' .. size .. ' ' .. id .. ' ' .. text, 'links', links)
+    if links ~= '' then
+      local pairs = cmsgpack.unpack(links)
+      for j = 1, #pairs, 2 do redis.call('ZADD', pairs[j], 0, pairs[j + 1]) end
+    end
+  end
+end
+"""
+
 # KEYS: head, changed, kept, audits; per write: object, audit of its workspace.
 # ARGV: a new epoch; per write: name of the object, expected version or nothing, 1 if it deletes, id for a new object,
-# the encoded version, the encoded audit entry, name of the workspace.
-COMMIT = """
+# the encoded version, the encoded audit entry, its outline or nothing, its links or nothing, who writes, name of the
+# workspace.
+COMMIT = (
+    INDEX
+    + """
 local writes, before = (#KEYS - 4) / 2, {}
 for i = 1, writes do
   local state = redis.call('HMGET', KEYS[3 + 2 * i], 'version', 'id')
   local live = state[2] and state[2] ~= ''
-  local actual, expected = live and state[1] or '0', ARGV[7 * i - 4]
+  local actual, expected = live and state[1] or '0', ARGV[10 * i - 7]
   if expected ~= '' and expected ~= actual then return {0, i, tonumber(actual)} end
   before[i] = {version = tonumber(state[1] or 0), id = live and state[2]}
 end
@@ -66,7 +91,7 @@ if not head[1] or (head[2] and head[2] ~= run) then redis.call('HSET', KEYS[1], 
 redis.call('HSET', KEYS[1], 'run', run)
 local number, made = tonumber(head[3] or 0), {1}
 for i = 1, writes do
-  local object, at, id = KEYS[3 + 2 * i], 7 * i - 5, before[i].id
+  local object, at, id = KEYS[3 + 2 * i], 10 * i - 8, before[i].id
   local name, deletes = ARGV[at], ARGV[at + 2] == '1'
   if deletes and not id then
     made[i + 1] = {0, ''}
@@ -79,23 +104,47 @@ for i = 1, writes do
     redis.call('ZADD', KEYS[2], number, name)
     redis.call('ZINCRBY', KEYS[3], 1, name)
     redis.call('LPUSH', KEYS[4 + 2 * i], string.format('%d ', number) .. version .. ' ' .. ARGV[at + 5])
-    redis.call('ZADD', KEYS[4], 'NX', string.match(ARGV[at + 5], '^%S+'), ARGV[at + 6])
+    redis.call('ZADD', KEYS[4], 'NX', string.match(ARGV[at + 5], '^%S+'), ARGV[at + 9])
+    if not before[i].id then redis.call('HSET', object, 'creator', ARGV[at + 8]) end
+    index(object, version, id, ARGV[at + 6], ARGV[at + 7])
     made[i + 1] = {tonumber(version), id}
   end
 end
 redis.call('HSET', KEYS[1], 'number', string.format('%d', number))
 return made
 """
+)
 
-# KEYS: objects. ARGV: how many bytes are enough; per object: version, or nothing for the current one.
+# KEYS: objects. ARGV: per object: the version that it must have, its outline, its links.
+INDEX_RECORDS = (
+    INDEX
+    + """
+for i = 1, #KEYS do
+  local state = redis.call('HMGET', KEYS[i], 'version', 'id')
+  if state[1] == ARGV[3 * i - 2] and state[2] ~= '' then
+    index(KEYS[i], state[1], state[2], ARGV[3 * i - 1], ARGV[3 * i])
+  end
+end
+"""
+)
+
+# KEYS: objects. ARGV: how many bytes are enough; per object: version, `whole` for the current one, nothing for its
+# outline, if it has one. Results: version, text, bytes of the whole version if the text is an outline.
 # Fewer results than objects: the bytes were enough; call again for the rest.
 FETCH_VERSIONS = """
 local found, size = {}, 0
 for i = 1, #KEYS do
-  local version = ARGV[i + 1]
-  if version == '' then version = redis.call('HGET', KEYS[i], 'version') or '' end
-  local text = redis.call('HGET', KEYS[i], version) or ''
-  found[i] = {version, text}
+  local version, text, whole = ARGV[i + 1], nil, ''
+  if version == '' then
+    local state = redis.call('HMGET', KEYS[i], 'version', 'outline')
+    version = state[1] or ''
+    local number, size, outline = string.match(state[2] or '', '^(%d+) (%d+) (.*)$')
+    if number == version then text, whole = outline, size end
+  elseif version == 'whole' then
+    version = redis.call('HGET', KEYS[i], 'version') or ''
+  end
+  text = text or redis.call('HGET', KEYS[i], version) or ''
+  found[i] = {version, text, whole}
   size = size + #text
   if size >= tonumber(ARGV[1]) then break end
 end

@@ -43,6 +43,20 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX sessions_updated ON sessions (workspace, updated)",
         "CREATE INDEX sessions_expires ON sessions (expires)",
     ),
+    (
+        # A process of an earlier release changes the version and not the outline, which then counts no more.
+        "ALTER TABLE objects ADD COLUMN outline BLOB",
+        "ALTER TABLE objects ADD COLUMN outlined INTEGER",  # the version that the outline belongs to
+        "ALTER TABLE objects ADD COLUMN creator BLOB",
+        """CREATE TABLE links (
+            workspace BLOB NOT NULL, target BLOB NOT NULL, source BLOB NOT NULL, type BLOB NOT NULL,
+            object INTEGER NOT NULL, PRIMARY KEY (workspace, target, source, type)) WITHOUT ROWID""",
+        "CREATE INDEX links_object ON links (object)",
+        """CREATE TABLE activity (
+            workspace BLOB NOT NULL, user BLOB NOT NULL, kind TEXT NOT NULL, node BLOB NOT NULL, at REAL NOT NULL,
+            PRIMARY KEY (workspace, user, kind, node)) WITHOUT ROWID""",
+        "CREATE INDEX activity_at ON activity (workspace, user, kind, at)",
+    ),
 )
 
 VECTOR_MIGRATIONS: tuple[tuple[str, ...], ...] = (

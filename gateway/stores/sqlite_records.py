@@ -18,13 +18,17 @@ from gateway.errors import VersionConflict
 from gateway.stores.codec import decode_text, encode_text
 from gateway.stores.protocols import PRUNE_LIMIT, AuditEntryPage, AuditFilter, RecordPage
 from gateway.stores.sqlite_connection import OPERATION_SECONDS, SqliteThreads, transaction
+from gateway.stores.sqlite_content import read_whole, replace_links
 
 BATCH_ROWS = 50  # of any size, so that the reads of a chat can run between those of a large load
 BYTES_PER_SECOND = 10_000_000  # the speed of a slow disk; a large import gets the time that it needs
 MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite can bind
 
 SELECT_HEAD = "SELECT epoch, number FROM history"
-SELECT_CHANGES = """SELECT o.number, o.workspace, o.kind, o.alias, v.id, v.version, v.body, v.at, v.author, v.action
+# The body of an object with an outline is not read: it may be large, and there may be many.
+SELECT_CHANGES = """SELECT o.number, o.workspace, o.kind, o.alias, v.id, v.version,
+    CASE WHEN o.outlined = o.version THEN o.outline ELSE v.body END, v.at, v.author, v.action,
+    CASE WHEN o.outlined = o.version THEN length(v.body) END
     FROM objects AS o JOIN versions AS v ON v.object = o.object AND v.version = o.version
     WHERE o.number > ? ORDER BY o.number LIMIT ?"""
 SELECT_OBJECT = "SELECT object, version - oldest + 1 FROM objects WHERE workspace = ? AND kind = ? AND alias = ?"
@@ -34,9 +38,10 @@ SELECT_STATE = "SELECT object, id, live, version FROM objects WHERE workspace = 
 SELECT_SURPLUS = "SELECT object, oldest, version FROM objects WHERE version - oldest >= ? LIMIT ?"
 PAGE = " ORDER BY {order} DESC LIMIT ? OFFSET ?"
 
-INSERT_OBJECT = """INSERT INTO objects (workspace, kind, alias, id, live, version, oldest, number)
-    VALUES (?, ?, ?, ?, 1, 1, 1, ?) RETURNING object"""
-UPDATE_OBJECT = "UPDATE objects SET id = ?, live = ?, version = ?, number = ? WHERE object = ?"
+INSERT_OBJECT = """INSERT INTO objects (workspace, kind, alias, id, live, version, oldest, number, outline,
+    outlined, creator) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?) RETURNING object"""
+UPDATE_OBJECT = """UPDATE objects SET id = ?, live = ?, version = ?, number = ?, outline = ?, outlined = ?,
+    creator = CASE WHEN live THEN creator ELSE ? END WHERE object = ?"""
 INSERT_VERSION = "INSERT INTO versions (object, version, id, body, at, author, action) VALUES (?, ?, ?, ?, ?, ?, ?)"
 INSERT_AUDIT = """INSERT INTO audit (number, workspace, kind, alias, version, at, author, action, changes, author_key)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -71,6 +76,19 @@ class SqliteRecordStore:
 
         size = sum(len(write.body or b"") + len(write.changes) for write in writes)
         return await self.threads.writer.run(work, OPERATION_SECONDS + size / BYTES_PER_SECOND)
+
+    async def read(self, keys: Sequence[RecordKey]) -> dict[RecordKey, Record]:
+        aliases: dict[tuple[str, str], list[str]] = {}
+        for key in keys:
+            aliases.setdefault((key.workspace, key.kind), []).append(key.alias)
+        found: dict[RecordKey, Record] = {}
+        for (workspace, kind), names in aliases.items():
+            for start in range(0, len(names), BATCH_ROWS):
+                part = names[start : start + BATCH_ROWS]
+                found |= await self.threads.reader.run(
+                    partial(read_whole, workspace=workspace, kind=kind, aliases=part)
+                )
+        return found
 
     async def list_versions(self, key: RecordKey, skip: int, take: int) -> RecordPage:
         def work(connection: sqlite3.Connection) -> RecordPage:
@@ -207,7 +225,9 @@ def _insert_version(
 ) -> Record:
     author, version = stamp.author, state.version + 1
     object_id = state.id if state.live else encode_text(write.id or str(uuid4()))
-    row_id = _save_object(connection, write, state._replace(id=object_id), stamp.number)
+    row_id = _save_object(connection, write, state._replace(id=object_id), stamp)
+    if write.outline is not None or write.body is None:
+        replace_links(connection, write.key, row_id, write.links)
     signature = (stamp.at, encode_text(author.by), encode_text(author.action))
     connection.execute(INSERT_VERSION, (row_id, version, object_id, write.body, *signature))
     author_key = None if author.key is None else encode_text(author.key)
@@ -216,12 +236,18 @@ def _insert_version(
     return Record(write.key, decode_text(object_id), version, write.body, stamp.at, author.by, author.action)
 
 
-def _save_object(connection: sqlite3.Connection, write: RecordWrite, state: ObjectState, number: int) -> int:
+def _save_object(connection: sqlite3.Connection, write: RecordWrite, state: ObjectState, stamp: ChangeStamp) -> int:
     """Insert the object's row or move it on to the next version; returns the row's id."""
+    number, author = stamp.number, encode_text(stamp.author.by)
     if state.row_id is None:
-        row_id: int = connection.execute(INSERT_OBJECT, (*_encode_key(write.key), state.id, number)).fetchone()[0]
+        outlined = None if write.outline is None else 1
+        values = (*_encode_key(write.key), state.id, number, write.outline, outlined, author)
+        row_id: int = connection.execute(INSERT_OBJECT, values).fetchone()[0]
         return row_id
-    connection.execute(UPDATE_OBJECT, (state.id, write.body is not None, state.version + 1, number, state.row_id))
+    live, version = write.body is not None, state.version + 1
+    outlined = None if write.outline is None else version
+    changed = (state.id, live, version, number, write.outline, outlined, author, state.row_id)
+    connection.execute(UPDATE_OBJECT, changed)
     return state.row_id
 
 
@@ -231,8 +257,9 @@ def _encode_key(key: RecordKey) -> tuple[bytes, bytes, bytes]:
 
 
 def _decode_record(key: RecordKey, row: Sequence[Any]) -> Record:
-    object_id, version, body, at, author, action = row
-    return Record(key, decode_text(object_id), version, body, at, decode_text(author), decode_text(action))
+    object_id, version, body, at, author, action, *whole = row
+    names = decode_text(author), decode_text(action)
+    return Record(key, decode_text(object_id), version, body, at, *names, *whole)
 
 
 def _decode_audit_entry(row: Sequence[Any]) -> AuditEntry:

@@ -9,7 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from gateway import errors
-from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
+from gateway.domain.dialect import DialectName
+from gateway.domain.upstream import CHAT_ONLY, Capabilities, UpstreamReply, UpstreamRequest
 from gateway.settings import LimitSettings, UpstreamSettings
 from gateway.upstreams.deadlines import Deadlines
 from gateway.upstreams.endpoint import Dialer, Endpoint, parse_endpoint
@@ -19,6 +20,7 @@ from gateway.upstreams.http_pool import ConnectionPool
 from gateway.upstreams.openai_reply import OpenAIReply
 
 MODELS_SECONDS: Final = 5
+WITH_RESPONSES: Final[frozenset[DialectName]] = frozenset({"chat", "responses"})
 LINGER_SECONDS: Final = 1.0  # for a body to end whose rest nobody needs
 MAX_FORWARDED: Final = 64  # sets of forwarded headers that are kept as bytes
 MAX_OPENINGS: Final = 256  # kept in memory; those of further paths are built for each request
@@ -30,7 +32,7 @@ OWN_HEADERS: Final = frozenset(
     | {"transfer-encoding", "upgrade"}
 )
 ACCOUNT_HEADERS: Final = frozenset({"openai-organization", "openai-project"})
-ACCOUNT_LIMITS: Final = "x-ratelimit-"
+ACCOUNT_FAMILIES: Final = ("x-ratelimit-", "anthropic-")
 ACCOUNT_NAME: Final = re.compile(rb"\b(?:sk|org|proj)[-_][A-Za-z0-9_-]{8,}")  # a key, an organization, a project
 
 
@@ -97,6 +99,8 @@ class MaskedRefusal(UpstreamReply):
 class OpenAIUpstream:
     """A pooled HTTP/1.1 client for one endpoint and one account."""
 
+    models_path = "/models"
+
     def __init__(self, name: str, settings: UpstreamSettings, limits: LimitSettings) -> None:
         self.name = name
         self.capabilities = Capabilities(
@@ -104,6 +108,7 @@ class OpenAIUpstream:
             system_anywhere=settings.system_anywhere is not False,
             developer=settings.developer is not False,
             stream_usage=settings.stream_usage is not False,
+            dialects=WITH_RESPONSES if settings.responses else CHAT_ONLY,
         )
         self.passes_bearer = settings.pass_bearer
         self._shows_account = settings.account_headers
@@ -143,7 +148,7 @@ class OpenAIUpstream:
     async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         try:
             async with asyncio.timeout(MODELS_SECONDS):
-                reply = await self.send(UpstreamRequest("/models", b"", method="GET", bearer=bearer))
+                reply = await self.send(UpstreamRequest(self.models_path, b"", method="GET", bearer=bearer))
                 try:
                     body = await reply.read_all()
                 finally:
@@ -201,7 +206,8 @@ def build_fixed_headers(endpoint: Endpoint, settings: UpstreamSettings) -> dict[
     """The headers of every request, by lower-case name; a configured header wins over ours."""
     fixed = {"host": endpoint.authority, "accept-encoding": "identity"}
     if settings.api_key and not settings.pass_bearer:
-        fixed["authorization"] = f"Bearer {settings.api_key}"
+        name, scheme = ("x-api-key", "") if settings.kind == "anthropic" else ("authorization", "Bearer ")
+        fixed[name] = scheme + settings.api_key
     return fixed | {name.lower(): value for name, value in settings.headers.items()}
 
 
@@ -234,7 +240,7 @@ def hide_account(headers: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in headers.items()
-        if name not in ACCOUNT_HEADERS and not name.startswith(ACCOUNT_LIMITS)
+        if name not in ACCOUNT_HEADERS and not name.startswith(ACCOUNT_FAMILIES)
     }
 
 

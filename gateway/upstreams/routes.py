@@ -11,13 +11,14 @@ from functools import lru_cache
 from typing import Final
 
 from gateway import errors
+from gateway.domain.dialect import DialectName
 from gateway.domain.exchange import ForwardedHeaders
 from gateway.domain.name_pattern import matches_pattern
 from gateway.domain.upstream import Upstream, UpstreamAnswer, UpstreamReply, UpstreamRequest
 from gateway.settings import RouteSettings, Settings
 from gateway.upstreams.breaker import CircuitBreaker
+from gateway.upstreams.translation.translated import send_in_dialect
 
-CHAT_PATH: Final = "/chat/completions"
 CACHED_MODELS: Final = 1024
 CACHED_NAME_LENGTH: Final = 256  # a client chooses the name: longer ones are matched but not cached
 
@@ -126,7 +127,7 @@ class Routes:
         breaker.record_start()
         outcome: Outcome
         try:
-            outcome = await upstream.send(request)
+            outcome = await send_in_dialect(upstream, request)
         except errors.UpstreamError as error:
             outcome = error
         if has_failed(outcome):
@@ -154,26 +155,29 @@ class Routes:
 
 
 @dataclass(slots=True)
-class ChatSender:
+class TurnSender:
     """Sends the turns of one exchange: with the same upstreams, model and headers each time."""
 
     routes: Routes
     upstreams: tuple[Upstream, ...]
     model: str
+    dialect: DialectName
+    path: str  # of the dialect, below an upstream's base_url
     stream: bool
     forwarded: ForwardedHeaders
 
     def send(self, body: bytes, first: bool) -> Awaitable[UpstreamAnswer]:
         """One turn; what identifies a single call goes with the first only."""
-        headers = self.forwarded.first if first else self.forwarded.later
+        forwarded = self.forwarded
         request = UpstreamRequest(
-            CHAT_PATH if not self.forwarded.query else f"{CHAT_PATH}?{self.forwarded.query}",
+            self.path if not forwarded.query else f"{self.path}?{forwarded.query}",
             body,
-            headers,
+            forwarded.first if first else forwarded.later,
             self.stream,
             self.model,
-            bearer=self.forwarded.bearer,
+            bearer=forwarded.bearer,
             repeatable=first or not self.stream,
+            dialect=self.dialect,
         )
         return self.routes.send(self.upstreams, request)
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from scripts.benchmark import control, peers_run, semantic, soak, subjects
+from scripts.benchmark import context, control, peers_run, semantic, soak, subjects
 from scripts.benchmark.cells import CELLS
 from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
 from scripts.benchmark.report import build_document, compute_verdicts, render_text
@@ -22,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_semantic(given)
     if given.control:
         return run_control(given)
+    if given.context:
+        return run_context(given)
     if given.soak:
         return run_soak(given)
     if given.peers:
@@ -76,6 +78,16 @@ def run_control(given: argparse.Namespace) -> int:
     return finish(figures, given)
 
 
+def run_context(given: argparse.Namespace) -> int:
+    """The table of requests about content."""
+    figures = []
+    for part, some in context.measure_parts(given.quick, given.scale):
+        print(f"{part} measured", file=sys.stderr, flush=True)
+        figures += some
+    print(context.render_text(figures))
+    return finish(figures, given)
+
+
 def run_soak(given: argparse.Namespace) -> int:
     """The table of a long run."""
     figures = soak.measure(given.scale or (0.1 if given.quick else 1.0))
@@ -93,6 +105,7 @@ def build_parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="scripts/bench", description="CPU per request, next to bare relays.")
     root.add_argument("--quick", action="store_true", help="two short passes, for a first look")
     root.add_argument("--semantic", action="store_true", help="measure semantic search instead")
+    root.add_argument("--context", action="store_true", help="measure requests about content instead")
     root.add_argument("--control", action="store_true", help="measure policy changes instead")
     root.add_argument("--peers", action="store_true", help="beside nginx, TensorZero, Portkey and litellm instead")
     root.add_argument("--soak", action="store_true", help="look for leaks and late loops in 100,000 requests instead")

@@ -16,6 +16,7 @@ from gateway.builder.context_builder import ContextBuilder, ContextOrder, Inquir
 from gateway.collectors.contexts import build_merge
 from gateway.collectors.registry import CollectorRegistry
 from gateway.collectors.semantic import SemanticCollector
+from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.collector import CollectorOutcome, Findings
 from gateway.domain.context import Context
@@ -27,7 +28,6 @@ from gateway.domain.search import Query, SearchResult
 from gateway.domain.snapshot import Snapshot
 from gateway.injection.tools import PLAIN_TOOLS
 from gateway.resources.registry import load_registry
-from gateway.scopes.chat_body import decode_chat
 from gateway.scopes.scope import build_scope
 from gateway.semantic.model.files import locate_model
 from gateway.semantic.model.onnx_model import OnnxModel
@@ -126,7 +126,7 @@ def build_snapshot(view: IndexView) -> Snapshot:
         for name in view.resources
     )
     context = Context("c", "C", True, False, resources)
-    return Snapshot("0" * 64, 1, {"c": context}, {}, {}, {}, {}, {}, {one.id: one for one in resources}, "c")
+    return Snapshot("0" * 64, 1, {"c": context}, {}, {}, {}, {one.id: one for one in resources}, default="c")
 
 
 async def measure_builder(view: IndexView, model: OnnxModel, rounds: int) -> tuple[float, float, float]:
@@ -141,8 +141,8 @@ async def measure_builder(view: IndexView, model: OnnxModel, rounds: int) -> tup
     placed: list[float] = []
     for number in range(rounds + 1):
         text = QUESTION.format(number)
-        messages = decode_chat(b'{"messages":[{"role":"user","content":"%s"}]}' % text.encode()).messages
-        order = ContextOrder(Exchange("x", ANONYMOUS, snapshot), scope, "gpt-4o", PLAIN_TOOLS, messages)
+        request = CHAT.decode(b'{"messages":[{"role":"user","content":"%s"}]}' % text.encode())
+        order = ContextOrder(Exchange("x", ANONYMOUS, snapshot), scope, "gpt-4o", PLAIN_TOOLS, request)
         for samples in (fresh, known):
             began = time.process_time()
             await builder.build(order)

@@ -99,7 +99,7 @@ async def run_endpoint(config: Path) -> AsyncIterator[Any]:
     mark = IN_BACKGROUND.set(True)
     async with gateway.running():
         IN_BACKGROUND.reset(mark)
-        yield gateway.build_app(draining=lambda: False).chat
+        yield gateway.build_app(draining=lambda: False).direct[0]
 
 
 async def wait_for_index(endpoint: Any) -> None:

@@ -36,7 +36,20 @@ class Sample:
     @property
     def writes(self) -> bool:
         """Whether it changes what is stored."""
-        return self.method != "GET" and not self.path.endswith(("/resolve", "/refresh", "/diff", "/replay"))
+        return self.method != "GET" and not self.path.endswith(
+            (
+                "/resolve",
+                "/refresh",
+                "/diff",
+                "/replay",
+                "/sign-in",
+                "/adopt",
+                "/release",
+                "/preview",
+                "/find",
+                "/activity",
+            )
+        )
 
     def named(self, world: World, by_id: bool = False) -> dict[str, str]:
         """What the parameters of its path are in a world."""
@@ -80,6 +93,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "profiles": {"contexts": ["<base>"], "budget": 500},
     "agents": {"contexts": ["<base>"], "profile": "<one>", "instructions": "Be brief."},
     "prompts": {"template": "About {input}", "contexts": ["<base>"]},
+    "recipes": {"content": "required", "layers": ["body", {"take": "nodes", "types": ["rule"]}], "world": "summary"},
 }
 
 
@@ -150,6 +164,9 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("PUT", f"{NODE}/context", {"contexts": ["<base>"], "inherit": "merge"}),
     Sample("DELETE", f"{NODE}/context", status=204),
     Sample("GET", f"{NODE}/links"),
+    Sample("POST", f"{NODE}/move", {"parent": None}),
+    Sample("POST", f"{NODE}/activity", {"kind": "view"}, status=204),
+    Sample("GET", "/activity"),
     *list_version_samples(NODE),
     Sample("POST", "/resolve", RESOLVE),
     Sample("POST", "/contexts/resolve", RESOLVE),
@@ -157,6 +174,28 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("GET", "/search", query="q=<mark>"),
     Sample("GET", "/export"),
     Sample("POST", "/import", BUNDLE),
+    Sample("POST", f"{CONTEXT}/preview", {"resource": TEXT}),
+    Sample("POST", f"{CONTEXT}/find", {"resource": TEXT, "questions": ["Why?"]}),
+    Sample("GET", "/content/children", query="node=<root>"),
+    Sample("GET", "/health"),
+    Sample("GET", "/adopted"),
+    Sample("POST", "/adopt", {"objects": []}),
+    Sample("POST", "/release", {"objects": []}),
+    Sample("GET", "/knowledge/entities"),
+    Sample("POST", "/knowledge/entities", {"id": "<new>", "type": "Term", "name": "Tide"}, status=201),
+    Sample("GET", "/knowledge/entities/{entity}"),
+    Sample("PUT", "/knowledge/entities/{entity}", {"type": "Term", "name": "Tide"}),
+    Sample("DELETE", "/knowledge/entities/{entity}", status=204),
+    Sample("GET", "/knowledge/relationships"),
+    Sample("POST", "/knowledge/relationships", {"from": "<one>", "type": "is", "to": "<one>"}, status=201),
+    Sample("GET", "/knowledge/relationships/{relationship}"),
+    Sample("PUT", "/knowledge/relationships/{relationship}", {"from": "<one>", "type": "was", "to": "<one>"}),
+    Sample("DELETE", "/knowledge/relationships/{relationship}", status=204),
+    Sample("GET", "/knowledge/axioms"),
+    Sample("POST", "/knowledge/axioms", {"id": "<new>", "types": ["Term"], "text": "Always."}, status=201),
+    Sample("GET", "/knowledge/axioms/{axiom}"),
+    Sample("PUT", "/knowledge/axioms/{axiom}", {"types": ["Term"], "text": "Never."}),
+    Sample("DELETE", "/knowledge/axioms/{axiom}", status=204),
     Sample("GET", "/audit"),
     Sample("GET", "/quotas"),
     Sample("GET", "/sessions"),
@@ -181,6 +220,9 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("GET", "/stats/quality"),
     Sample("GET", "/stats/cache"),
     Sample("GET", "/stats/suggestions"),
+    Sample("GET", "/me"),
+    Sample("POST", "/sign-in", status=201),
+    Sample("DELETE", "/sign-in", status=404),
     Sample("GET", "/keys"),
     Sample("POST", "/keys", {"name": "<new>", "agents": ["<one>"]}, status=201),
     Sample("GET", "/keys/{key}"),

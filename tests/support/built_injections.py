@@ -6,6 +6,7 @@ from gateway.builder.context_builder import ContextBuilder, ContextOrder
 from gateway.collectors.contexts import build_merge
 from gateway.collectors.registry import CollectorRegistry
 from gateway.collectors.semantic import SemanticCollector
+from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.exchange import Exchange
 from gateway.domain.injection import Injection, OwnTools
@@ -15,7 +16,6 @@ from gateway.domain.scope import ContextRequest
 from gateway.domain.search import Pick, Query, SearchResult
 from gateway.domain.snapshot import Snapshot
 from gateway.resources.registry import load_registry
-from gateway.scopes.chat_body import decode_chat
 from gateway.scopes.scope import build_scope
 from gateway.selection.allotment import ShareSettings
 
@@ -88,4 +88,4 @@ async def build(
     scope = build_scope(asked, None, who, snapshot)
     body = b'{"messages":[{"role":"user","content":"%s"}]}' % question.encode()
     exchange = Exchange("x", who, snapshot)
-    return await builder.build(ContextOrder(exchange, scope, model, tools, decode_chat(body).messages))
+    return await builder.build(ContextOrder(exchange, scope, model, tools, CHAT.decode(body)))

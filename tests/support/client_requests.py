@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gateway.edge.paths import PLAIN_TARGET
+from gateway.edge.paths import CHAT, DirectTarget
 from gateway.edge.request import HeaderLines, RequestHead, body_too_large, check_body_headers
 
 
@@ -33,7 +33,7 @@ class MemoryRequest(ListWriter):
 
     def __init__(self, headers: Sequence[tuple[bytes, bytes]], body: bytes, method: str = "POST") -> None:
         super().__init__()
-        self.method, self.headers, self.target = method, headers, PLAIN_TARGET
+        self.method, self.headers, self.target = method, headers, DirectTarget(CHAT)
         self._body = body
         self.status = 0
         self.response_headers: dict[bytes, bytes] = {}

@@ -130,5 +130,6 @@ def system_text(request: dict[str, Any]) -> str:
 
 
 def names_in(request: dict[str, Any]) -> list[str]:
-    """The names of the resources whose text was placed in the system message."""
-    return [line[1:-1] for line in system_text(request).split("\n") if line.startswith("[") and line.endswith("]")]
+    """The names of the resources whose text was placed in the system message; nodes have their type behind the name."""
+    lines = system_text(request).split("\n")
+    return [line[1:-1] for line in lines if line.startswith("[") and line.endswith("]") and "] [" not in line]

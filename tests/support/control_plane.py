@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from gateway.content.activity import ActivityLog
+from gateway.content.reader import WorkspaceContent
 from gateway.control.bundle_export import BundleExporter, build_bundle
 from gateway.control.bundle_import import BundleImporter, ImportOptions, PlannedChange
 from gateway.control.content import Content
@@ -18,8 +20,10 @@ from gateway.links.cache import LinkCache
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
+from gateway.policies.whole_entries import read_whole_entries
 from gateway.resources.registry import ResourceRegistry, load_registry
-from gateway.settings import DocumentSettings, LinkSettings
+from gateway.settings import DocumentSettings, LinkSettings, QuotaSettings
+from gateway.stores.memory_content import MemoryContentStore
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.memory_records import MemoryRecordStore
 from gateway.strict_yaml import YamlDocument
@@ -35,13 +39,19 @@ def known_types() -> ResourceRegistry:
 class ControlPlane:
     """Policies, and the services that change them."""
 
-    def __init__(self, directory: Path, records: MemoryRecordStore | None = None) -> None:
+    def __init__(
+        self, directory: Path, records: MemoryRecordStore | None = None, quotas: QuotaSettings | None = None
+    ) -> None:
         self.documents = DocumentCache(DocumentSettings())
         materials = PolicyMaterials(self.documents, LinkCache(MemoryEphemeralStore(), LinkSettings()))
         self.records = records or MemoryRecordStore()
-        self.policies = PolicyRepository(PolicySource(directory, known_types(), materials), self.records)
-        writer = PolicyWriter(self.policies, MemoryEphemeralStore())
-        self.content = Content(self.policies, writer)
+        self.policies = PolicyRepository(
+            PolicySource(directory, known_types(), materials), self.records, quotas=quotas or QuotaSettings()
+        )
+        self.writer = writer = PolicyWriter(self.policies, MemoryEphemeralStore())
+        self.store = MemoryContentStore(self.records)
+        self.contents = WorkspaceContent(self.policies, self.store, ActivityLog(self.store))
+        self.content = Content(self.policies, writer, self.contents)
         self.importer = BundleImporter(self.policies, writer, self.documents)
 
     @classmethod
@@ -55,12 +65,14 @@ class ControlPlane:
     def snapshot(self) -> Snapshot:
         return self.policies.get_snapshot(ANNA.workspace)
 
-    def exported(self, *, stored: bool = False) -> dict[str, Any]:
-        entries = self.policies.entries(ANNA.workspace)
+    async def exported(self, *, stored: bool = False) -> dict[str, Any]:
+        entries = await read_whole_entries(self.policies, ANNA.workspace)
         return build_bundle(BundleExporter(self.documents).objects(entries, stored=stored))
 
-    async def take(self, bundle: Any, *, replace: bool = False, dry_run: bool = False) -> list[PlannedChange]:
-        return await self.importer.run(ANNA, YamlDocument("bundle", bundle, {}), ImportOptions(replace, dry_run))
+    async def take(
+        self, bundle: Any, *, replace: bool = False, dry_run: bool = False, by: Principal = ANNA
+    ) -> list[PlannedChange]:
+        return await self.importer.run(by, YamlDocument("bundle", bundle, {}), ImportOptions(replace, dry_run))
 
     def node(self, name: str) -> PolicyObject:
         return self.content.tree(ANNA.workspace).find(name).object

@@ -20,6 +20,8 @@ from gateway.app import Gateway
 from gateway.conversation.conversation import DEFAULT_TIMINGS
 from gateway.edge.server import build_server
 from gateway.settings import Settings
+from tests.support.anthropic_upstream import respond_with_message
+from tests.support.responses_answers import respond_with_response
 from tests.support.upstream import Upstream, wait_for
 
 T = TypeVar("T")
@@ -273,6 +275,8 @@ async def read(response: aiohttp.ClientResponse) -> ClientReply:
 @contextmanager
 def running_upstream(thread: Thread) -> Iterator[Upstream]:
     upstream = Upstream()
+    upstream.dialects["/responses"] = respond_with_response
+    upstream.dialects["/messages"] = respond_with_message
     thread.run(upstream.start())
     try:
         yield upstream

@@ -12,7 +12,7 @@ from gateway.domain.principal import Principal, Role
 from gateway.edge.manage.app import build_api_app, get_api_routes
 from gateway.edge.manage.contexts import build_context_routes
 from gateway.edge.manage.drafts import DraftListRoutes
-from gateway.edge.manage.objects import AGENT_MODELS, PROFILE_MODELS, PROMPT_MODELS, build_object_routes
+from gateway.edge.manage.objects import AGENT_MODELS, PROFILE_MODELS, PROMPT_MODELS, RECIPE_MODELS, build_object_routes
 from gateway.edge.manage.openapi import build_openapi
 from gateway.edge.manage.resources import ResourceRoutes
 from gateway.policies.context_compiler import PolicySource
@@ -76,6 +76,7 @@ def build_api(services: ControlServices) -> Starlette:
         *build_object_routes("profiles", PROFILE_MODELS, services),
         *build_object_routes("agents", AGENT_MODELS, services),
         *build_object_routes("prompts", PROMPT_MODELS, services),
+        *build_object_routes("recipes", RECIPE_MODELS, services),
         DraftListRoutes(services.drafts),
     )
     return build_api_app(groups, LimitSettings())

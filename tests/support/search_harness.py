@@ -156,7 +156,7 @@ async def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None
 
 def make_snapshot(*resources: Resource) -> Snapshot:
     """A snapshot of nothing but resources."""
-    return Snapshot("0" * 64, 1, {}, {}, {}, {}, {}, {}, {one.id: one for one in resources})
+    return Snapshot("0" * 64, 1, {}, {}, {}, {}, {one.id: one for one in resources})
 
 
 async def open_memory_vectors() -> VectorStore:

@@ -223,6 +223,9 @@ class Seen:
         return dict(orjson.loads(self.body)) if self.body and not is_form else {}
 
 
+WriteAnswer = Callable[[Answer, dict[str, Any], int], Response]
+
+
 class Upstream:
     """Answers the requests of one test, in the order of its script."""
 
@@ -230,6 +233,7 @@ class Upstream:
         self.script: deque[Reaction] = deque()
         self.seen: list[Seen] = []
         self.models = ["m-large", "m-small"]
+        self.dialects: dict[str, WriteAnswer] = {}  # how answers are written for paths with these ends
         self.notice_models: Callable[[Seen], None] | None = None  # called with every request for the model list
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
@@ -290,9 +294,17 @@ class Upstream:
             self._open.discard(task)
             writer.close()
 
+    def _follow(self, step: Reaction, seen: Seen) -> Response | None:
+        """What a step of the script comes to, in the dialect of the request."""
+        path = seen.path.partition("?")[0]
+        write = next((write for end, write in self.dialects.items() if path.endswith(end)), None)
+        if write is not None and isinstance(step, Answer):
+            return write(step, seen.json, len(self.seen))
+        return step.respond(seen.json, len(self.seen))
+
     async def _react(self, seen: Seen, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Send what the script says; whether the connection may serve another request."""
-        if seen.path.endswith("/models"):
+        if seen.path.partition("?")[0].endswith("/models"):
             if self.notice_models is not None:
                 self.notice_models(seen)
             cards = [{"id": name, "object": "model", "created": 1, "owned_by": "scripted"} for name in self.models]
@@ -304,7 +316,7 @@ class Upstream:
             if not self.script:
                 response = status(418, {"error": {"message": "the script is over"}}).response
             else:
-                response = self.script.popleft().respond(seen.json, len(self.seen))
+                response = self._follow(self.script.popleft(), seen)
         if response is None:
             return False
         watching = asyncio.create_task(notice_leaving(reader, seen))

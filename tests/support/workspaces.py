@@ -19,8 +19,9 @@ from gateway.ids import encode_id_time
 from gateway.stores.protocols import SessionOwner
 from tests.support.gateway import POLICIES, Client, Thread, running_gateway
 
-KINDS = ("contexts", "profiles", "agents", "prompts")
+KINDS = ("contexts", "profiles", "agents", "prompts", "recipes")
 EVERY_KIND = (*KINDS, *(f"draft:{kind}" for kind in KINDS), "content", "documents", "keys")
+OTHER_STORES = ("receipts", "entities", "relationships", "axioms")
 ROLES = ("chat", "editor", "admin")
 NEVER = "https://127.0.0.1:9/{}"  # the guard refuses the address before anybody dials it
 
@@ -83,7 +84,8 @@ class World:
     def values(self) -> dict[str, str]:
         """What the parameters of paths may be here."""
         return {
-            **dict.fromkeys(("context", "profile", "agent", "prompt"), self.name()),
+            **dict.fromkeys(("context", "profile", "agent", "prompt", "recipe"), self.name()),
+            **dict.fromkeys(("entity", "relationship", "axiom"), self.name()),
             "resource": "tone",
             "link": "page",
             "version": "1",
@@ -110,6 +112,7 @@ class World:
             "profiles": {"name": f"Of {text}", "temperature": 0.5, "contexts": [base]},
             "agents": {"description": text, "instructions": text, "contexts": [base]},
             "prompts": {"template": f"{text}: {{input}}", "contexts": [base]},
+            "recipes": {"description": text, "layers": ["body"]},
         }
         found: dict[tuple[str, str], tuple[str | None, dict[str, Any]]] = {
             (kind, one): (self.id(kind), body) for kind, body in bodies.items()
@@ -133,6 +136,15 @@ class World:
         )
         found["keys", self.key] = None, {"name": f"{self.mark} key", "sha256": sha256(self.key.encode()).hexdigest()}
         return found
+
+    def knowledge(self, said: str) -> dict[str, dict[str, Any]]:
+        """One item of each kind."""
+        one, text = self.name(), f"{self.mark} {said}"
+        return {
+            "entities": {"type": "Term", "name": text},
+            "relationships": {"from": one, "type": self.mark, "to": one},
+            "axioms": {"types": ["Term"], "text": text},
+        }
 
     def resources(self, text: str) -> dict[str, Any]:
         guide = {"type": "text", "mode": "on_demand", "description": text, "data": {"content": f"Guide: {text}"}}
@@ -203,7 +215,19 @@ class Stage:
         query = "SELECT principal, user, id, body FROM sessions WHERE workspace = ?"
         rows = self._sessions.execute(query, (workspace.encode(),))
         sessions = {RecordKey(workspace, "sessions", repr(key)): body for *key, body in rows}
+        records |= self._list_knowledge(workspace)
         return records | sessions | {RecordKey(workspace, "receipts", id): one for id, one in receipts}
+
+    def _list_knowledge(self, workspace: str) -> dict[RecordKey, Any]:
+        stored = self.client.app.knowledge.repository.get(workspace).stored
+        return {RecordKey(workspace, *key): one.item for key, one in stored.items()}
+
+    async def _keep_knowledge(self, world: World, said: str) -> None:
+        wanted = {RecordKey(world.workspace, kind, world.name()): body for kind, body in world.knowledge(said).items()}
+        held = self._list_knowledge(world.workspace)
+        writes = [RecordWrite(key, orjson.dumps(body)) for key, body in wanted.items()]
+        writes += [RecordWrite(key, None) for key in held if key not in wanted]
+        await self.client.app.knowledge.repository.commit(writes, Author(f"seeder of {world.mark}", "import"))
 
     def _list_receipts(self, workspace: str) -> dict[str, Any]:
         query = "SELECT lower(hex(id)), status, summary FROM receipts WHERE workspace = ?"
@@ -212,13 +236,14 @@ class Stage:
     async def _restore(self, said: str = "now") -> None:
         for world in self.worlds:
             wanted = {RecordKey(world.workspace, *place): one for place, one in world.objects(said).items()}
-            held = {key: one for key, one in self.held(world.workspace).items() if key.kind != "receipts"}
+            held = {key: one for key, one in self.held(world.workspace).items() if key.kind not in OTHER_STORES}
             raw = {key: orjson.dumps(body) for key, (_, body) in wanted.items()}
             changed = [key for key in wanted if key not in held or held[key].body != raw[key]]
             writes = [RecordWrite(key, raw[key], id=wanted[key][0]) for key in changed]
             writes += [RecordWrite(key, None) for key in held if key not in wanted]
             if writes:
                 await self._policies.commit(writes, Author(f"seeder of {world.mark}", "import"))
+            await self._keep_knowledge(world, said)
             await self._keep_upload(world)
             await self.client.app.receipts.write([world.receipt], "boot of the tests")
             await self._keep_sessions(world)

@@ -86,7 +86,9 @@ def test_arguments_are_parsed_without_loading_what_the_commands_run() -> None:
 
 def test_check_of_good_policies_exits_with_0(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--config", config]) == 0
-    assert capsys.readouterr().out == "ok: 2 contexts, 4 resources, 0 profiles, 1 agents, 0 prompts, 2 nodes\n"
+    assert (
+        capsys.readouterr().out == "ok: 2 contexts, 4 resources, 0 profiles, 1 agents, 0 prompts, 0 recipes, 2 nodes\n"
+    )
 
 
 def test_check_as_json(config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from gateway.builder.context_builder import ContextBuilder
 from gateway.collectors.contexts import build_merge
-from gateway.conversation.calls import FunctionCall
+from gateway.conversation.dialects.chat.dialect import CHAT
+from gateway.conversation.dialects.chat.request import check_messages
 from gateway.conversation.hidden_turn import HiddenMessage, HiddenTurn, OwnResult
 from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
-from gateway.conversation.loop import LoopPlan
+from gateway.conversation.turn import FunctionCall, LoopPlan
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.snapshot import Snapshot
@@ -22,7 +23,6 @@ from gateway.errors import InvalidRequest, ModelNotFound, StoreError
 from gateway.injection.blocks import compute_block_tag
 from gateway.pipeline import Pipeline, PreparedRequest
 from gateway.resources.registry import load_registry
-from gateway.scopes.chat_body import check_messages, decode_chat
 from gateway.settings import Settings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.upstreams.routes import Routes
@@ -306,8 +306,8 @@ HIDDEN = {"role": "assistant", "content": None, "tool_calls": [OWN_CALL, CALL]}
 async def keep(walker: Walker, owner: ConversationOwner, resource: str = "house/style") -> None:
     message = HiddenMessage(msgspec.Raw(orjson.dumps(HIDDEN)), (OwnResult(0, "kept", (resource,)),))
     hidden = HiddenTurn((FunctionCall("call_1", "look", "{}"),), "", (message,))
-    request = decode_chat(orjson.dumps(BODY))
-    await HiddenTurns(walker.store).keep(owner, request, hidden, set())
+    request = CHAT.decode(orjson.dumps(BODY))
+    await HiddenTurns(walker.store).keep(CHAT, owner, request, hidden, set())
 
 
 async def test_hidden_turns_come_back_to_their_owner_only(walker: Walker) -> None:
@@ -390,7 +390,7 @@ async def test_a_relay_leaves_messages_to_the_upstream(walker: Walker, messages:
 
 @pytest.mark.parametrize("written", [b'{"role":"user"}', b'{"role": "user"}', b'{"content":null,"role":"user"}'])
 def test_a_role_may_stand_anywhere(written: bytes) -> None:
-    check_messages(decode_chat(b'{"messages":[' + written + b"]}"))
+    check_messages(CHAT.decode(b'{"messages":[' + written + b"]}"))
 
 
 async def test_a_store_that_fails_degrades_and_the_clients_view_is_sent(walker: Walker) -> None:

@@ -81,7 +81,8 @@ def test_it_has_exactly_the_documented_keys(shown: dict[str, Any]) -> None:
     assert sorted(shown) == sorted(
         [
             *("snapshot", "upstream", "model", "request", "block", "tools", "selection"),
-            *("sources", "focus", "collectors", "tokens", "suggested_content", "warnings", "degraded"),
+            *("sources", "focus", "sections", "recipe", "validation", "collectors", "tokens"),
+            *("suggested_content", "warnings", "degraded"),
         ]
     )
     assert sorted(shown["tokens"]) == ["budget", "by_category", "remaining", "total"]

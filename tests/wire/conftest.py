@@ -9,6 +9,7 @@ import pytest
 
 from gateway.tokens import BpeCounter
 from tests.support.gateway import Client, Start, Thread, running_gateway, running_upstream
+from tests.support.spoken import MESSAGES_MODEL
 from tests.support.upstream import Upstream
 
 
@@ -38,7 +39,14 @@ def upstream(scripted: Upstream) -> Iterator[Upstream]:
 
 @pytest.fixture(scope="session")
 def gateway(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with running_gateway(thread, tmp_path_factory.mktemp("gateway"), scripted.base_url) as client:
+    account = {"base_url": scripted.base_url, "api_key": "sk-upstream", "retries": 0}
+    upstreams = {
+        "scripted": {"kind": "openai", "responses": True, **account},
+        "claude": {"kind": "anthropic", **account},
+    }
+    routes = [{"model": MESSAGES_MODEL, "upstream": "claude"}, {"model": "*", "upstream": "scripted"}]
+    directory = tmp_path_factory.mktemp("gateway")
+    with running_gateway(thread, directory, scripted.base_url, upstreams=upstreams, routes=routes) as client:
         yield client
 
 

@@ -57,7 +57,7 @@ def test_a_refused_key_of_the_gateway_is_not_tried_again(house: Client, upstream
 
 
 async def test_own_errors_that_last_say_so(house: Client, start: Start, upstream: Upstream) -> None:
-    assert (await ask(house, path="/v1/responses")).headers["x-should-retry"] == "false"
+    assert (await ask(house, path="/v1/conversations")).headers["x-should-retry"] == "false"
     assert "x-should-retry" not in (await ask(house, about(agent="nobody"))).headers
     closed = start(policies=POLICIES, upstream_settings={"api_key": ""})
     answer = await ask(closed)

@@ -21,7 +21,9 @@ async def test_models_are_those_of_the_upstreams_and_the_agents(house: Client, u
     assert answer.status == 200
     assert answer.json["object"] == "list"
     cards = {card["id"]: card for card in answer.json["data"]}
-    assert cards["m-large"] == {"id": "m-large", "object": "model", "created": 1, "owned_by": "scripted"}
+    card = {"id": "m-large", "object": "model", "created": 1, "owned_by": "scripted"}
+    assert card.items() <= cards["m-large"].items()
+    assert "chat" in cards["m-large"]["dialects"]
     assert {name for name in cards if name.startswith("agent:")} == {f"agent:{alias}" for alias in POLICIES["agents"]}
     agent = cards["agent:editor"]
     assert (agent["object"], agent["owned_by"], type(agent["created"])) == ("model", "context-gateway", int)

@@ -73,7 +73,8 @@ async def test_content_of_which_nothing_is_known(house: Client, upstream: Upstre
 async def test_merging_adds_the_contexts_above_and_the_nearest_else_replaces_them(
     house: Client, upstream: Upstream
 ) -> None:
-    assert system_text(await sent(house, upstream, content="site/blog")) == (
+    block = system_text(await sent(house, upstream, content="site/blog"))
+    assert block.partition("\n\n--- Focused Content")[0] == (
         f"--- Context [{TAG}] ---\n[Blog]\nTone: Casual\nAudience: Buyers\n\n[Length]\nBe short.\n--- End [{TAG}] ---"
     )
     assert await names(house, upstream, content="site/shop") == ["Kind"]

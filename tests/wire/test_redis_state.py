@@ -12,7 +12,8 @@ import orjson
 import pytest
 
 from gateway.domain.record import Author, RecordBatch, RecordKey, RecordWrite
-from gateway.policies.repository import PolicyRepository
+from gateway.policies.workspace import StoredPolicies
+from gateway.stores.protocols import RecordStore
 from tests.support.gateway import Client, Thread, follow_store, running_gateway
 from tests.support.redis_server import RedisServer, running_redis
 from tests.support.upstream import Upstream, say, wait_for
@@ -145,10 +146,10 @@ async def test_believing_an_emptied_server_would_be_noticed(
 ) -> None:
     """The suite can fail: nodes that take an empty store for the truth lock everybody out."""
 
-    async def believed(self: PolicyRepository, loaded: RecordBatch) -> RecordBatch:
+    async def believed(store: RecordStore, loaded: RecordBatch, known: StoredPolicies) -> RecordBatch:
         return loaded
 
-    monkeypatch.setattr(PolicyRepository, "_restore_lost_records", believed)
+    monkeypatch.setattr("gateway.policies.repository.restore_lost_records", believed)
     await flush(server)
     for node in nodes:
         await asyncio.to_thread(node.thread.run, node.app.policies.refresh())

@@ -79,7 +79,7 @@ SITE = "site-key-secret"
         (("/v1/embeddings", "a-wrong-key", "POST", EMBED), "other", 401, "invalid_api_key"),
         (("/v1/secret-path", SITE, "POST", EMBED), "other", 404, "unknown_endpoint"),
         (("/secret-path", SITE), "other", 404, "unknown_endpoint"),
-        (("/v1/responses", SITE, "POST", EMBED), "other", 501, "not_implemented"),
+        (("/v1/conversations", SITE, "POST", EMBED), "other", 501, "not_implemented"),
         (("/api/v1/keys", SITE), "management", 403, None),
         (("/api/v1/keys", None), "management", 401, "invalid_api_key"),
         (("/api/v1/keys", "boss"), "management", 200, None),

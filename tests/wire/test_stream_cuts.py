@@ -13,16 +13,17 @@ import pytest
 from msgspec import Raw
 
 from gateway.conversation import conversation
-from gateway.conversation.calls import FunctionCall
 from gateway.conversation.conversation import Conversation
-from gateway.conversation.loop import LoopPlan
+from gateway.conversation.dialects.chat.dialect import CHAT
+from gateway.conversation.dialects.chat.stream import ChatStreamView
 from gateway.conversation.stream_loop import StreamLoop
+from gateway.conversation.turn import FunctionCall, LoopPlan
+from gateway.domain.chat import OutgoingBody
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import UpstreamAnswer, UpstreamReply
-from gateway.edge.errors import render_error_event
 from gateway.errors import GatewayError, UpstreamTruncated
 from tests.support.client_requests import ListWriter
 from tests.support.gateway import STYLE, WEATHER, Client, ClientReply
@@ -93,11 +94,11 @@ Way = Callable[[Conversation], Awaitable[Reply]]
 
 
 async def relay(conversation: Conversation) -> Reply:
-    return await conversation.relay(b"{}")
+    return await conversation.relay(b"{}", CHAT.decode(b'{"messages":[]}'), OutgoingBody({}, [], True))
 
 
 async def loop(conversation: Conversation) -> Reply:
-    plan = LoopPlan({"stream": True}, [], (Raw(b"{}"),), frozenset({GET}), (Raw(b"{}"),), forces_usage=True)
+    plan = LoopPlan(CHAT, {"stream": True}, [], (Raw(b"{}"),), frozenset({GET}), (Raw(b"{}"),), forces_usage=True)
     return await conversation.stream(StreamLoop(plan))
 
 
@@ -114,7 +115,7 @@ async def run(way: Way, replies: list[CutReply]) -> Run:
     async def run(call: FunctionCall) -> ToolResult:
         return ToolResult("result")
 
-    conversation = Conversation(Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, ()), send, run, keep)
+    conversation = Conversation(Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, ()), CHAT, send, run, keep)
     client = ListWriter()
     try:
         answer = await way(conversation)
@@ -125,7 +126,8 @@ async def run(way: Way, replies: list[CutReply]) -> Run:
     try:
         await answer.stream(client)
     except GatewayError as error:  # as the edge does
-        client.write(render_error_event(error))
+        assert answer.render_failure is not None
+        client.write(answer.render_failure(error))
     assert all(one.closed for one in replies), "every reply is closed"
     return Run(client.data, False, len(kept))
 
@@ -235,13 +237,15 @@ async def test_a_relay_passes_whole_events_byte_for_byte(name: str):
         assert answered(extra).payloads in ([], [b"[DONE]"]) or answered(extra).errors
 
 
-async def inventing_relay(reply: Any, first: bytes, exchange: Exchange, after_error: float, client: Any) -> None:
+async def inventing_relay(
+    reply: Any, first: bytes, view: Any, exchange: Exchange, after_error: float, client: Any
+) -> None:
     """A mutant: ends whatever broke off as if it had been said."""
-    await quiet_relay(reply, first, exchange, after_error, client)
+    await quiet_relay(reply, first, view, exchange, after_error, client)
     client.write(b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
 
 
-async def quiet_relay(reply: Any, first: bytes, _: Exchange, __: float, client: Any) -> None:
+async def quiet_relay(reply: Any, first: bytes, view: Any, _: Exchange, __: float, client: Any) -> None:
     """A mutant: a broken stream just ends."""
     chunk = first
     try:
@@ -262,13 +266,13 @@ async def test_a_relay_that_invents_or_hides_an_end_is_caught(monkeypatch: pytes
 
 
 async def test_a_loop_that_invents_a_stop_is_caught(monkeypatch: pytest.MonkeyPatch):
-    honest = StreamLoop.end
+    honest = ChatStreamView.end_turn
 
-    def inventing(self: StreamLoop) -> Any:
+    def inventing(self: ChatStreamView, tail: bytes) -> Any:
         self._now.finish_reason = self._now.finish_reason or "stop"
-        return honest(self)
+        return honest(self, tail)
 
-    monkeypatch.setattr(StreamLoop, "end", inventing)
+    monkeypatch.setattr(ChatStreamView, "end_turn", inventing)
     with pytest.raises(AssertionError, match="an end was invented"):
         await cut_everywhere(loop, STREAMS["plain"])
 

@@ -19,6 +19,7 @@ from gateway.errors import Conflict, Faults, FieldError, InsufficientStorage, In
 from gateway.extraction.extract import DocumentCache
 from gateway.fair_queue import FairThreads
 from gateway.policies.repository import PolicyRepository
+from gateway.policies.whole_entries import read_whole_entries
 from gateway.strict_yaml import YamlDocument, parse_yaml
 
 YAML = "application/yaml"
@@ -47,7 +48,7 @@ class ImportStep(BaseModel):
 
     kind: str
     alias: str
-    action: Literal["create", "update", "unchanged", "delete"]
+    action: Literal["create", "update", "adopt", "unchanged", "delete"]
     changes: list[ChangeView]
 
 
@@ -95,7 +96,7 @@ class BundleRoutes:
         )
 
     async def export_bundle(self, call: ApiCall[ExportQuery, None]) -> ApiReply:
-        entries = self.policies.entries(call.workspace)
+        entries = await read_whole_entries(self.policies, call.workspace)
         stored = call.query.source == "stored"
         objects = await self.threads.run(call.workspace, BundleExporter(self.files).objects, entries, stored=stored)
         return await self.threads.run(call.workspace, _render_bundle, build_bundle(objects), call.query.format)

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gateway.domain.principal import Principal
+from gateway.edge.sign_ins import SignIn
 
 PREFIX = "/api/v1"
 JSON = "application/json"
@@ -33,6 +34,7 @@ class ApiCall(Generic[Q, B]):
     query: Q
     body: B
     headers: Mapping[bytes, bytes]  # lower-case names
+    sign_in: SignIn | None = None  # what a browser was admitted with instead of a key
 
     @property
     def workspace(self) -> str:

@@ -12,29 +12,36 @@ from gateway.control.content import Content
 from gateway.control.objects import PolicyObject
 from gateway.control.services import ControlServices
 from gateway.control.tree_view import TreeNode, TreeView
+from gateway.domain.content import ActivityKind
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty, reply_if_changed
 from gateway.edge.manage.content_views import (
+    ActivityList,
     NewNode,
+    NodeActivityBody,
     NodeBody,
     NodeContexts,
     NodeContextsBody,
     NodeLinks,
+    NodeMove,
     NodePage,
-    NodeTree,
     NodeView,
+    OutlineTree,
+    build_activity,
     build_node_contexts,
     build_node_links,
     build_node_tree,
     build_node_view,
 )
-from gateway.edge.manage.paging import ListQuery, QueryParameters, paginate
+from gateway.edge.manage.paging import ListQuery, QueryParameters, build_page
 from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute, RouteGroup
 from gateway.edge.manage.versions import VersionRoutes
 from gateway.errors import Conflict, InsufficientStorage, NotFound
 from gateway.fair_queue import FairThreads
+from gateway.policies.shapes import Moment
 
 NODE = "/content/{node:path}"
+MAX_BACKLINKS = 1000
 
 
 class TreeQuery(QueryParameters):
@@ -42,6 +49,14 @@ class TreeQuery(QueryParameters):
 
     node: str | None = Field(None, max_length=512, description="Id or path of the node to start at.")
     depth: int = Field(64, ge=1, le=64, description="How many levels to return.")
+
+
+class ActivityQuery(QueryParameters):
+    """Whose activity, and how much of it."""
+
+    user: str | None = Field(None, max_length=512, description="The caller itself if absent.")
+    since: Moment | None = Field(None, description="Nothing before this moment.")
+    take: int = Field(50, ge=1, le=500)
 
 
 class DeleteNodeQuery(QueryParameters):
@@ -73,7 +88,7 @@ class ContentRoutes:
             handler=self.get_tree,
             summary="Get the tree, or a branch of it",
             query=TreeQuery,
-            responses={200: NodeTree},
+            responses={200: OutlineTree},
             errors=(NotFound,),
         )
         yield route(
@@ -84,6 +99,14 @@ class ContentRoutes:
             body=NewNode,
             responses={201: NodeView},
             errors=(Conflict, InsufficientStorage),
+        )
+        yield route(
+            method="GET",
+            path="/activity",
+            handler=self.list_activity,
+            summary="List what a user did with nodes, the latest first",
+            query=ActivityQuery,
+            responses={200: ActivityList},
         )
         yield from self._list_node_routes()
         yield from self._list_assignment_routes()
@@ -143,6 +166,23 @@ class ContentRoutes:
             summary="Remove the contexts assigned to a node",
             responses={204: None},
         )
+        yield write(
+            method="POST",
+            path=f"{NODE}/move",
+            handler=self.move,
+            summary="Give a node another parent, key or order; what it says stays as it is",
+            body=NodeMove,
+            responses={200: NodeView},
+        )
+        yield route(
+            method="POST",
+            path=f"{NODE}/activity",
+            handler=self.note_activity,
+            summary="Note that a user viewed or edited a node",
+            body=NodeActivityBody,
+            responses={204: None},
+            errors=(NotFound,),
+        )
         yield route(
             method="GET",
             path=f"{NODE}/links",
@@ -153,9 +193,10 @@ class ContentRoutes:
         )
 
     async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
-        return ApiReply(
-            await self.threads.run(call.workspace, _build_page, self.content.tree(call.workspace), call.query)
-        )
+        tree = self.content.tree(call.workspace)
+        found, total = await self.threads.run(call.workspace, _find_nodes, tree, call.query)
+        contents = await self.content.read(call.workspace, found)
+        return ApiReply(build_page([build_node_view(one, contents[one.node.id]) for one in found], total))
 
     async def get_tree(self, call: ApiCall[TreeQuery, None]) -> ApiReply:
         tree, query = self.content.tree(call.workspace), call.query
@@ -163,15 +204,20 @@ class ContentRoutes:
 
     async def create(self, call: ApiCall[None, NewNode]) -> ApiReply:
         one = await self.content.create(call.principal, call.body.to_data())
-        return reply_created(f"/content/{quote(one.node.id, safe='')}", build_node_view(one), one.object.tag)
+        view = await self._render(call.workspace, one)
+        return reply_created(f"/content/{quote(one.node.id, safe='')}", view, one.object.tag)
 
     async def get(self, call: ApiCall[None, None]) -> ApiReply:
         one = self._get_node(call)
-        return reply_if_changed(call, build_node_view(one), one.object.tag)
+        return reply_if_changed(call, await self._render(call.workspace, one), one.object.tag)
 
     async def replace(self, call: ApiCall[None, NodeBody]) -> ApiReply:
         one = await self.content.replace(call.principal, call.path["node"], call.body.to_data(), call.if_match)
-        return ApiReply(build_node_view(one), etag=one.object.tag)
+        return ApiReply(await self._render(call.workspace, one), etag=one.object.tag)
+
+    async def move(self, call: ApiCall[None, NodeMove]) -> ApiReply:
+        one = await self.content.move(call.principal, call.path["node"], call.body.to_data(), call.if_match)
+        return ApiReply(await self._render(call.workspace, one), etag=one.object.tag)
 
     async def delete(self, call: ApiCall[DeleteNodeQuery, None]) -> ApiReply:
         recursive, tags = call.query.recursive, call.if_match
@@ -191,22 +237,41 @@ class ContentRoutes:
         return reply_empty()
 
     async def get_links(self, call: ApiCall[None, None]) -> ApiReply:
-        return ApiReply(build_node_links(self.content.tree(call.workspace), self._get_node(call)))
+        one = self._get_node(call)
+        contents = await self.content.read(call.workspace, [one])
+        backlinks = await self.content.list_backlinks(call.workspace, one, MAX_BACKLINKS)
+        return ApiReply(build_node_links(self.content.tree(call.workspace), contents[one.node.id], backlinks))
 
-    def _get_node(self, call: ApiCall[None, None]) -> TreeNode:
+    async def note_activity(self, call: ApiCall[None, NodeActivityBody]) -> ApiReply:
+        user, kind = call.body.user or call.principal.name, ActivityKind(call.body.kind)
+        self.content.note_activity(call.workspace, user, self._get_node(call), kind)
+        return reply_empty()
+
+    async def list_activity(self, call: ApiCall[ActivityQuery, None]) -> ApiReply:
+        query = call.query
+        since = 0.0 if query.since is None else query.since.timestamp()
+        user = query.user or call.principal.name
+        found = await self.content.list_activity(call.workspace, user, since, query.take)
+        return ApiReply(build_activity(self.content.tree(call.workspace), found))
+
+    async def _render(self, workspace: str, one: TreeNode) -> NodeView:
+        return build_node_view(one, (await self.content.read(workspace, [one]))[one.node.id])
+
+    def _get_node(self, call: ApiCall[None, Any]) -> TreeNode:
         return self.content.tree(call.workspace).find(call.path["node"])
 
 
 def build_content_routes(services: ControlServices, content: Content, threads: FairThreads) -> tuple[RouteGroup, ...]:
     """Everything below `/content`."""
 
-    def render(workspace: str, one: PolicyObject) -> NodeView:
-        return build_node_view(content.tree(workspace).find(one.alias))
+    async def render(workspace: str, one: PolicyObject) -> NodeView:
+        found = content.tree(workspace).find(one.alias)
+        return build_node_view(found, (await content.read(workspace, [found]))[found.node.id])
 
     versions = VersionRoutes(content.kind, NODE, NodeView, services.versions(content), render)
     return ContentRoutes(content, threads), versions
 
 
-def _build_page(tree: TreeView, query: ListQuery) -> dict[str, Any]:
+def _find_nodes(tree: TreeView, query: ListQuery) -> tuple[list[TreeNode], int]:
     found = [one for one in tree.list_all() if query.accepts(one.node.path, one.node.title)]
-    return paginate(found, query, build_node_view)
+    return found[query.skip : query.skip + query.take], len(found)

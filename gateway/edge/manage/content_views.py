@@ -1,21 +1,42 @@
 """The models of content nodes in requests and replies."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from gateway.control.tree_view import TreeNode, TreeView
+from gateway.domain.content import LINK, Backlink, NodeActivity, NodeContent, NodeLink
 from gateway.domain.node import Node
 from gateway.edge.manage.paging import Page
 from gateway.edge.manage.views import IgnoredMetadata, to_datetime
+from gateway.policies.shapes import MAX_ORDER, MAX_PROPERTIES
 
 Inherit = Literal["merge", "nearest"]
 Word = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_.][a-z0-9_.-]{0,63}$")]
 Alias = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
-NODE_FIELDS = frozenset({"id", "key", "parent", "title", "type", "body", "contexts", "inherit", "readers", "links"})
+NODE_FIELDS = frozenset(
+    {
+        *("id", "key", "parent", "title", "type", "order", "body", "properties"),
+        *("contexts", "inherit", "readers", "links"),
+    }
+)
+MAX_LINKS = 1000
+
+
+class TypedLink(BaseModel):
+    """A link with a type of its own."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    to: Word = Field(description="Id or path of the node.")
+    type: Word = "link"
+
+
+WrittenLink = Word | TypedLink
 
 
 class NodeBody(IgnoredMetadata, BaseModel):
@@ -28,12 +49,15 @@ class NodeBody(IgnoredMetadata, BaseModel):
     parent: Word | None = Field(None, description="Id or path of the parent.")
     title: Annotated[str, StringConstraints(min_length=1)] | None = None
     type: Word = "page"
+    order: int = Field(0, ge=-MAX_ORDER, le=MAX_ORDER, description="Place among its siblings; the lowest comes first.")
     body: str = ""
+    properties: dict[Word, Any] = Field({}, max_length=MAX_PROPERTIES, description="Plain JSON values by name.")
     contexts: list[Alias] = []
     inherit: Inherit = "nearest"
     readers: list[Word] = []
-    links: list[Word] = []
+    links: list[WrittenLink] = Field([], max_length=MAX_LINKS)
     path: Any = None  # in replies, so it may be sent back
+    created_by: Any = None
     children: Any = None
 
     def to_data(self) -> dict[str, Any]:
@@ -56,16 +80,19 @@ class NodeView(BaseModel):
     parent: str | None = Field(description="The parent's id; null for a root.")
     title: str
     type: str
+    order: int
     body: str
+    properties: dict[str, Any]
     contexts: list[str]
     inherit: Inherit
     readers: list[str]
-    links: list[str]
+    links: list[str | TypedLink]
     children: int = Field(description="Number of its direct children.")
     source: Literal["store", "file"]
     file: str | None = Field(None, description="File and line of a node from a policy file.")
     version: int = Field(description="0 for a node from a file.")
     created_at: datetime | None = None
+    created_by: str | None = None
     updated_at: datetime | None = None
     updated_by: str | None = None
 
@@ -89,7 +116,7 @@ class NodeOutline(BaseModel):
     more: int = Field(0, description="Number of direct children that are not shown.")
 
 
-class NodeTree(BaseModel):
+class OutlineTree(BaseModel):
     """The tree, or a branch of it."""
 
     items: list[NodeOutline]
@@ -134,23 +161,64 @@ class NodeContextsBody(BaseModel):
         return [self.context] if self.context is not None else self.contexts or []
 
 
-class NodeLink(BaseModel):
+class LinkedNode(BaseModel):
     """A node at the other end of a link."""
 
     link: str = Field(description="As written in the node.")
+    type: str
     id: str | None = Field(None, description="Null for a broken link.")
     path: str | None = None
     title: str | None = None
 
 
+class NodeMove(BaseModel):
+    """Where a node goes; what is absent stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    key: Key | None = None
+    parent: Word | None = Field(None, description="Id or path of the new parent; null makes it a root.")
+    order: int | None = Field(None, ge=-MAX_ORDER, le=MAX_ORDER, description="Place among its siblings.")
+
+    def to_data(self) -> dict[str, Any]:
+        """The fields that were sent: an absent parent differs from null."""
+        sent = self.model_dump(exclude_unset=True)
+        return {name: value for name, value in sent.items() if name == "parent" or value is not None}
+
+
+class NodeActivityBody(BaseModel):
+    """What a user did with a node."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    user: Word | None = Field(None, description="Who; the caller itself if absent.")
+    kind: Literal["view", "edit"] = "view"
+
+
+class ActivityView(BaseModel):
+    """What a user did with a node last."""
+
+    node: str
+    path: str
+    title: str
+    kind: Literal["view", "edit"]
+    at: datetime | None
+
+
+class ActivityList(BaseModel):
+    """What a user did, the latest first."""
+
+    items: list[ActivityView]
+
+
 class NodeLinks(BaseModel):
     """The links of a node in both directions."""
 
-    links: list[NodeLink]
-    backlinks: list[NodeLink]
+    links: list[LinkedNode]
+    backlinks: list[LinkedNode]
 
 
-def build_node_view(one: TreeNode) -> NodeView:
+def build_node_view(one: TreeNode, content: NodeContent) -> NodeView:
     node, record = one.node, one.entry.record
     return NodeView(
         id=node.id,
@@ -159,22 +227,25 @@ def build_node_view(one: TreeNode) -> NodeView:
         parent=one.parent,
         title=node.title,
         type=node.type,
-        body=node.body,
+        order=node.order,
+        body=content.body,
+        properties=dict(content.properties),
         contexts=list(node.contexts),
         inherit="merge" if node.merge else "nearest",
         readers=list(node.readers),
-        links=list(node.links),
+        links=[_build_written_link(link) for link in content.links],
         children=one.children,
         source="file" if record is None else "store",
         file=one.object.file,
         version=one.object.version,
         created_at=to_datetime(one.object.created),
+        created_by=content.created_by,
         updated_at=None if record is None else to_datetime(record.at),
         updated_by=None if record is None else record.by,
     )
 
 
-def build_node_tree(tree: TreeView, name: str | None, depth: int) -> NodeTree:
+def build_node_tree(tree: TreeView, name: str | None, depth: int) -> OutlineTree:
     """The tree, or the branch whose root is the named node, down to a depth."""
     start = None if name is None else tree.find(name).node
     within = "" if start is None else start.path
@@ -189,7 +260,7 @@ def build_node_tree(tree: TreeView, name: str | None, depth: int) -> NodeTree:
         outline = outlines[one.node.path] = _build_outline(one, is_leaf=level + 1 == depth)
         parent = outlines.get(one.node.parent or "")
         (roots if parent is None else parent.children).append(outline)
-    return NodeTree(items=roots, total=len(every))
+    return OutlineTree(items=roots, total=len(every))
 
 
 def _build_outline(one: TreeNode, *, is_leaf: bool) -> NodeOutline:
@@ -227,14 +298,30 @@ def build_node_contexts(tree: TreeView, one: TreeNode) -> NodeContexts:
     )
 
 
-def build_node_links(tree: TreeView, one: TreeNode) -> NodeLinks:
+def build_node_links(tree: TreeView, content: NodeContent, backlinks: Sequence[Backlink]) -> NodeLinks:
     return NodeLinks(
-        links=[_build_link(written, to) for written, to in tree.list_links(one.node)],
-        backlinks=[_build_link(other.id, other) for other in tree.list_backlinks(one.node)],
+        links=[_build_link(link.target, link.type, tree.nodes.find(link.target)) for link in content.links],
+        backlinks=[_build_link(one.source, one.type, tree.nodes.get(one.source)) for one in backlinks],
     )
 
 
-def _build_link(written: str, node: Node | None) -> NodeLink:
+def _build_link(written: str, type: str, node: Node | None) -> LinkedNode:
     if node is None:
-        return NodeLink(link=written)
-    return NodeLink(link=written, id=node.id, path=node.path, title=node.title)
+        return LinkedNode(link=written, type=type)
+    return LinkedNode(link=written, type=type, id=node.id, path=node.path, title=node.title)
+
+
+def _build_written_link(link: NodeLink) -> str | TypedLink:
+    return link.target if link.type == LINK else TypedLink(to=link.target, type=link.type)
+
+
+def build_activity(tree: TreeView, found: Sequence[NodeActivity]) -> ActivityList:
+    """What a user did, with the nodes that still exist."""
+    nodes = [(one, tree.nodes.get(one.node)) for one in found]
+    return ActivityList(
+        items=[
+            ActivityView(node=node.id, path=node.path, title=node.title, kind=one.kind, at=to_datetime(one.at))
+            for one, node in nodes
+            if node is not None
+        ]
+    )

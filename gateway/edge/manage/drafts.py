@@ -22,7 +22,7 @@ from gateway.errors import NotFound
 class DraftView(BaseModel):
     """A draft in the list of all drafts."""
 
-    kind: Literal["contexts", "profiles", "agents", "prompts"]
+    kind: Literal["contexts", "profiles", "agents", "prompts", "recipes"]
     alias: str
     version: int
     updated_at: datetime

@@ -1,4 +1,4 @@
-"""`/profiles`, `/agents`, `/prompts` and what they share with `/contexts`: list, read, create, replace, delete."""
+"""`/profiles`, `/agents`, `/prompts`, `/recipes`, and what they share with `/contexts`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,9 +14,10 @@ from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_em
 from gateway.edge.manage.drafts import DraftRoutes
 from gateway.edge.manage.paging import ListQuery, Page, paginate
 from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute, RouteGroup
-from gateway.edge.manage.versions import VersionRoutes
+from gateway.edge.manage.versions import VersionRoutes, render_current
 from gateway.edge.manage.views import ALIAS, IgnoredMetadata, ObjectMetadata, ObjectModels, render_object
 from gateway.errors import Conflict, InsufficientStorage, InvalidObject, NotFound
+from gateway.policies.recipe_shapes import RecipeShape
 from gateway.policies.shapes import AgentShape, ProfileShape, PromptShape
 
 
@@ -86,9 +87,32 @@ class NewPrompt(PromptBody):
     alias: str = ALIAS
 
 
+class RecipeView(ObjectMetadata, RecipeShape):
+    """A recipe."""
+
+    name: str
+
+
+class RecipePage(Page[RecipeView]):
+    """A page of the list of recipes."""
+
+
+class RecipeBody(IgnoredMetadata, RecipeShape):
+    """A recipe that replaces another."""
+
+    alias: str | None = None
+
+
+class NewRecipe(RecipeBody):
+    """A recipe to be created."""
+
+    alias: str = ALIAS
+
+
 PROFILE_MODELS = ObjectModels(ProfileView, ProfilePage, ProfileBody, NewProfile)
 AGENT_MODELS = ObjectModels(AgentView, AgentPage, AgentBody, NewAgent)
 PROMPT_MODELS = ObjectModels(PromptView, PromptPage, PromptBody, NewPrompt)
+RECIPE_MODELS = ObjectModels(RecipeView, RecipePage, RecipeBody, NewRecipe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +209,7 @@ def build_object_routes(kind: str, models: ObjectModels, services: ControlServic
     path, versions = f"/{kind}/{{{kind_name(kind)}}}", services.versions(ObjectsOfKind(kind, services.objects))
     return (
         ObjectRoutes(kind, models, services.objects, services.sizes),
-        VersionRoutes(kind, path, models.view, versions),
+        VersionRoutes(kind, path, models.view, versions, render_current),
         DraftRoutes(kind, models, services.drafts),
     )
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.routes import ApiRoute
+from gateway.knowledge.repository import KnowledgeRepository
 from gateway.policies.quotas import QuotaUse
 from gateway.policies.repository import PolicyRepository
 from gateway.sessions.sessions import Sessions
@@ -33,6 +34,7 @@ class QuotaRoutes:
 
     policies: PolicyRepository
     sessions: Sessions
+    knowledge: KnowledgeRepository
 
     def list_routes(self) -> Iterator[ApiRoute]:
         yield ApiRoute(
@@ -49,4 +51,5 @@ class QuotaRoutes:
         uses = self.policies.list_quotas(call.workspace)
         limit = self.policies.get_quota_limits(call.workspace).sessions
         uses.append(QuotaUse("sessions", limit, await self.sessions.count(call.workspace)))
+        uses += self.knowledge.list_quotas(call.workspace)
         return ApiReply(QuotaList(items=[QuotaView(**asdict(one)) for one in sorted(uses, key=lambda use: use.name)]))

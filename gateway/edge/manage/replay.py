@@ -89,7 +89,9 @@ class ReplayedReceipt(BaseModel):
     same_policies: bool = Field(description="Whether the policies say what those of the receipt said.")
     same_context: bool = Field(description="Whether the same resources were placed, at the same cost.")
     items: ItemChanges = Field(description="From what was sent to what would be sent.")
-    omitted: list[str] = Field(description="What the receipt does not have of its request: `credentials`.")
+    omitted: list[str] = Field(
+        description="What the receipt does not have of its request: `credentials`, `previous_response`."
+    )
 
 
 class ReplayResult(ResolveResult):

@@ -62,6 +62,15 @@ class ResolveBody(GivenRequestBody):
     as_of: Moment | None = Field(None, description="The stored policies as they were at this time.")
 
 
+class ResolvedPart(BaseModel):
+    """One of the things that a text is about."""
+
+    id: str
+    type: str
+    name: str
+    score: float
+
+
 class ResolvedResource(BaseModel):
     """A resource that was considered, and the outcome."""
 
@@ -82,6 +91,9 @@ class ResolvedResource(BaseModel):
     truncated: bool
     reason: str | None
     why: str
+    breadcrumb: list[str] | None = Field(None, description="Of what a collector found: titles from the root down.")
+    modified: datetime | None = Field(None, description="Of what a collector found: when it was changed.")
+    parts: list[ResolvedPart] | None = Field(None, description="Of a fragment of the knowledge graph: its entities.")
 
 
 class ProvidedItem(BaseModel):
@@ -117,6 +129,46 @@ class TokenUsage(BaseModel):
     by_category: dict[str, int]
 
 
+class SectionView(BaseModel):
+    """A section of what collectors found."""
+
+    category: str
+    title: str
+    items: list[str] = Field(description="Ids in their order; empty: the section says that nothing was found.")
+    tokens: int
+
+
+class RecipeItem(BaseModel):
+    """An item that a recipe brought."""
+
+    id: str
+    layer: int = Field(description="Its place in the recipe, from 0; the world comes after all layers.")
+    tokens: int
+
+
+class RecipeResult(BaseModel):
+    """What the recipe of a task came to."""
+
+    task: str
+    items: list[RecipeItem]
+    tokens: int
+    truncated: bool = Field(description="Something is cut, or does not fit, or was too much to look at.")
+
+
+class ShortfallView(BaseModel):
+    """Something that is required and not there."""
+
+    code: str
+    message: str
+
+
+class ValidationView(BaseModel):
+    """Whether the context has what its recipe, agent and resources require."""
+
+    valid: bool
+    missing: list[ShortfallView]
+
+
 class NoticeView(BaseModel):
     """A warning about the selection."""
 
@@ -150,6 +202,9 @@ class ResolveResult(BaseModel):
     selection: SelectionView
     sources: list[ContextSource]
     focus: str | None
+    sections: list[SectionView]
+    recipe: RecipeResult | None
+    validation: ValidationView
     collectors: list[CollectorView]
     tokens: TokenUsage
     suggested_content: str | None

@@ -96,7 +96,8 @@ class ApiRoute(Route):
         path = {name: unquote(value) for name, value in request.path_params.items()}
         query = None if self.query is None else parse_query(self.query, request.scope["query_string"])
         body = await self._read_body(request, caller.head)
-        return await self.handler(ApiCall(principal, path, query, body, dict(request.scope["headers"])))
+        headers = dict(request.scope["headers"])
+        return await self.handler(ApiCall(principal, path, query, body, headers, caller.sign_in))
 
     async def _read_body(self, request: Request, head: RequestHead) -> Any:
         if self.body is None:

@@ -8,13 +8,17 @@ from pydantic import BaseModel, Field
 
 from gateway.control.search import KINDS, PageSlice, search
 from gateway.domain.principal import Role
+from gateway.domain.snapshot import Snapshot
 from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.paging import Page, Paging, build_page
 from gateway.edge.manage.routes import ApiRoute
 from gateway.fair_queue import FairThreads
+from gateway.policies.node_records import read_content
 from gateway.policies.repository import PolicyRepository
 
-Kind = Literal["contexts", "resources", "profiles", "agents", "prompts", "content"]
+SEARCHED_TEXTS = 2_000  # stored nodes whose texts are searched
+
+Kind = Literal["contexts", "resources", "profiles", "agents", "prompts", "recipes", "content"]
 
 
 class SearchQuery(Paging):
@@ -61,7 +65,15 @@ class SearchRoutes:
         query = call.query
         kinds = KINDS if query.kind is None else (query.kind,)
         part = PageSlice(query.skip, query.take)
-        hits, total = await self.threads.run(
-            call.workspace, search, query.q, self.policies.get_snapshot(call.workspace), kinds, part
-        )
+        snapshot = self.policies.get_snapshot(call.workspace)
+        texts = await self._read_texts(call.workspace, snapshot) if "content" in kinds else {}
+        hits, total = await self.threads.run(call.workspace, search, query.q, snapshot, kinds, part, texts)
         return ApiReply(build_page([HitView(**asdict(hit)) for hit in hits], total))
+
+    async def _read_texts(self, workspace: str, snapshot: Snapshot) -> dict[str, str]:
+        """What stored nodes say; of large trees only titles and paths are searched."""
+        stored = [id for id in snapshot.tree.ids if id not in snapshot.contents]
+        if not 0 < len(stored) <= SEARCHED_TEXTS:
+            return {}
+        records = await self.policies.read_nodes(workspace, stored)
+        return {id: read_content(record).body for id, record in records.items()}

@@ -1,6 +1,6 @@
 """`/{kind}/{object}/versions` and `/rollback`: former versions of objects and nodes, and how to get them back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -80,7 +80,7 @@ class VersionRoutes:
     path: str  # of one object
     view: type[BaseModel]  # of one object
     versions: Versions
-    render: Callable[[str, PolicyObject], JsonBody] = lambda workspace, one: render_object(one)
+    render: Callable[[str, PolicyObject], Awaitable[JsonBody]]
 
     def list_routes(self) -> Iterator[ApiRoute]:
         one = kind_name(self.kind)
@@ -136,10 +136,15 @@ class VersionRoutes:
 
     async def rollback(self, call: ApiCall[None, RollbackBody]) -> ApiReply:
         one = await self.versions.rollback(call.principal, self._get_name(call), call.body.version, call.if_match)
-        return ApiReply(self.render(call.workspace, one), etag=one.tag)
+        return ApiReply(await self.render(call.workspace, one), etag=one.tag)
 
     def _get_name(self, call: ApiCall[Any, Any]) -> str:
         return call.path[kind_name(self.kind)]
+
+
+async def render_current(workspace: str, one: PolicyObject) -> JsonBody:
+    """An object whose record says everything about it."""
+    return render_object(one)
 
 
 def _render_version(record: Record) -> dict[str, Any]:

@@ -19,6 +19,7 @@ class ObjectMetadata(BaseModel):
     alias: str
     source: Literal["store", "file"] = Field(description="Objects from files are read-only.")
     file: str | None = Field(description="File and line of an object from a policy file.")
+    shadows: str | None = Field(None, description="File and line of the entry that it was adopted from.")
     version: int = Field(description="0 for an object from a file.")
     created_at: datetime | None
     updated_at: datetime | None
@@ -32,6 +33,7 @@ class IgnoredMetadata(BaseModel):
     id: Any = None
     source: Any = None
     file: Any = None
+    shadows: Any = None
     version: Any = None
     created_at: Any = None
     updated_at: Any = None
@@ -58,6 +60,7 @@ def render_object(one: PolicyObject) -> dict[str, Any]:
         **format_in_full(one.kind, one.alias, one.data),
         "source": "file" if record is None else "store",
         "file": one.file,
+        "shadows": one.shadows,
         "version": one.version,
         "created_at": None if one.created is None else format_timestamp(one.created),
         "updated_at": None if record is None else format_timestamp(record.at),

@@ -46,7 +46,7 @@ async def suggest(
         rows[Bucket("default", AGENT_RESOURCES.name, Span.DAY, TODAY)] = {"a\nc/r": agent}
     await store.add(rows, UncountedBatch(), NOW)
     agents = {"a": Agent("a", "A", budget=Budget(total=1000))}
-    snapshot = Snapshot("0" * 64, 0, {}, {}, agents, {}, {}, {}, {resource.id: resource})
+    snapshot = Snapshot("0" * 64, 0, {}, {}, agents, {}, {resource.id: resource})
     advisor = Advisor(Reports(store), snapshot, lambda kind, alias: stored, 4000)
     return await advisor.suggest("default", Period.choose(NOW, None, None))
 

@@ -12,6 +12,7 @@ from gateway.builder.result_expansion import ResultExpansion
 from gateway.collectors.contexts import build_merge
 from gateway.collectors.registry import CollectorRegistry
 from gateway.collectors.semantic import SemanticCollector
+from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.candidate import Candidate, Level
 from gateway.domain.exchange import Exchange
@@ -77,7 +78,9 @@ def make_expansion(
     builder = ContextBuilder(SlowCounter(), build_merge(load_registry()), b"s", 150, collectors, threads=threads)
     snapshot = make_snapshot(*found)
     exchange = Exchange("x", WHO, snapshot)
-    order = ContextOrder(exchange, build_scope(ContextRequest(), None, WHO, snapshot), "m", PLAIN_TOOLS, ())
+    order = ContextOrder(
+        exchange, build_scope(ContextRequest(), None, WHO, snapshot), "m", PLAIN_TOOLS, CHAT.decode(b'{"messages":[]}')
+    )
     return ResultExpansion(builder, order, injection, PLAIN_TOOLS, client, lambda tool: available, 8)
 
 

@@ -11,7 +11,10 @@ from gateway.cli import main
 from gateway.strict_yaml import parse_yaml
 
 FILES = {
-    "contexts": {"house": {"resources": {"voice": {"type": "text", "data": {"content": "One.\nTwo."}}}}},
+    "contexts": {
+        "rules": {"mandatory": True},
+        "house": {"resources": {"voice": {"type": "text", "data": {"content": "One.\nTwo."}}}},
+    },
     "agents": {"editor": {"contexts": ["house"]}},
 }
 
@@ -40,10 +43,11 @@ def test_a_bundle_goes_out_and_in_again(house: Path, capsys: pytest.CaptureFixtu
     assert "content: |-\n            One.\n            Two.\n" in text
     (house / "bundle.yaml").write_text(text)
     assert main(["import", "bundle.yaml"]) == 0
-    assert capsys.readouterr().out == "0 created, 0 updated, 0 deleted, 2 unchanged\n"
+    assert capsys.readouterr().out == "0 created, 0 updated, 0 deleted, 3 unchanged\n"
     assert main(["import", "bundle.yaml", "--policies", "nothing"]) == 0
     assert capsys.readouterr().out == (
-        "create contexts/house\ncreate agents/editor\n2 created, 0 updated, 0 deleted, 0 unchanged\n"
+        "create contexts/house\ncreate contexts/rules\ncreate agents/editor\n"
+        "3 created, 0 updated, 0 deleted, 0 unchanged\n"
     )
     assert main(["export", "--policies", "nothing", "--source", "stored", "--format", "json"]) == 0
     assert orjson.loads(capsys.readouterr().out) == FILES
@@ -109,7 +113,7 @@ def test_faults_are_told_with_their_lines(
     ],
 )
 def test_what_cannot_be_done_has_its_exit_code(house: Path, arguments: list[str], status: int) -> None:
-    (house / "owned.json").write_bytes(orjson.dumps({"agents": {"editor": {}}}))
+    (house / "owned.json").write_bytes(orjson.dumps({"contexts": {"rules": {}}}))
     (house / "broken.json").write_text("{")
     assert get_exit_code(arguments) == status
 

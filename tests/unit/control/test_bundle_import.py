@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.control.bundle_import import ImportOptions
 from gateway.control.yaml_writer import format_yaml
-from gateway.errors import Conflict, InvalidObject
+from gateway.errors import Conflict, Forbidden, InvalidObject
 from gateway.stores.protocols import AuditFilter
 from gateway.strict_yaml import parse_yaml
 from tests.support.control_plane import ANNA, ControlPlane, actions
@@ -59,14 +59,14 @@ async def test_everything_is_created_and_serves(empty: ControlPlane) -> None:
     assert [step.alias for step in steps if step.kind == "content"] == ["root", "site/blog", "site/empty", "7"]
     assert empty.snapshot.resources["house/guide"].text == "Be brief."
     assert empty.snapshot.mandatory == ("zebra", "also")
-    assert empty.snapshot.node_ids["7"] == "site/blog/post"
+    assert empty.snapshot.tree.ids["7"] == "site/blog/post"
 
 
 async def test_the_same_again_changes_nothing(empty: ControlPlane) -> None:
     await empty.take(BUNDLE)
     before = empty.policies.generation
     assert set(actions(await empty.take(BUNDLE)).values()) == {"unchanged"}
-    assert set(actions(await empty.take(empty.exported())).values()) == {"unchanged"}
+    assert set(actions(await empty.take(await empty.exported())).values()) == {"unchanged"}
     assert empty.policies.generation == before
 
 
@@ -107,7 +107,7 @@ async def test_merge_keeps_what_the_bundle_lacks_and_replace_deletes_it(empty: C
         *("contexts/also", "profiles/writing", "agents/editor", "prompts/teaser", f"documents/{SHA}"),
         *("content/root", "content/site/blog", "content/site/empty", "content/7"),
     }
-    assert empty.snapshot.nodes == {}
+    assert empty.snapshot.tree.nodes == {}
     assert list(empty.snapshot.contexts) == ["zebra", "house"]
 
 
@@ -156,12 +156,14 @@ async def test_a_fault_of_yaml_names_the_line(empty: ControlPlane) -> None:
     assert "(line 4)" in caught.value.faults[0].message
 
 
-async def test_what_files_own_may_be_repeated_but_not_changed(tmp_path: Path) -> None:
+async def test_what_files_own_may_be_repeated_by_editors_but_not_changed(tmp_path: Path) -> None:
     files = {key: value for key, value in BUNDLE.items() if key != "documents"}
     house = await ControlPlane.start(tmp_path, files | {"documents": BUNDLE["documents"]})
     assert set(actions(await house.take(BUNDLE)).values()) == {"unchanged"}
-    with pytest.raises(Conflict, match=r"agents/editor \(.*files\.yaml:\d+\)"):
+    with pytest.raises(Forbidden, match=r"agents/editor \(.*files\.yaml:\d+\)"):
         await house.take({"agents": {"editor": {}}, "contexts": {"mine": {}}})
+    with pytest.raises(Conflict, match=r"contexts/zebra \(.*files\.yaml:\d+\).* cannot be adopted"):
+        await house.take({"contexts": {"zebra": {}}})  # it is mandatory
     assert "mine" not in house.snapshot.contexts
     assert actions(await house.take({"contexts": {"mine": {}}}, replace=True)) == {"contexts/mine": "create"}
 
@@ -173,17 +175,17 @@ async def test_stored_nodes_below_files_are_exported_with_the_nodes_above_them(t
     await house.take(
         {"content": {"site": {"title": "A site", "children": {"a": {"children": {"new": {"body": "N"}}}}}}}
     )
-    assert house.exported(stored=True) == {
+    assert (await house.exported(stored=True)) == {
         "content": {"site": {"title": "A site", "children": {"a": {"children": {"new": {"body": "N"}}}}}}
     }
-    assert set(actions(await house.take(house.exported(stored=True))).values()) == {"unchanged"}
+    assert set(actions(await house.take(await house.exported(stored=True))).values()) == {"unchanged"}
 
 
 async def test_a_node_without_an_id_is_the_one_that_stands_there(empty: ControlPlane) -> None:
     await empty.take({"content": {"a": {"id": "x", "title": "Old"}}})
     assert actions(await empty.take({"content": {"a": {"title": "New"}}})) == {"content/x": "update"}
     assert actions(await empty.take({"content": {"b": {"id": "x", "title": "New"}}})) == {"content/x": "update"}
-    assert empty.snapshot.node_ids == {"x": "b"}
+    assert empty.snapshot.tree.ids == {"x": "b"}
 
 
 async def test_an_import_is_one_entry_of_the_history_for_each_object(empty: ControlPlane) -> None:
@@ -199,7 +201,7 @@ async def test_documents_of_files_are_exported_with_their_text(tmp_path: Path) -
     (policies / "docs").mkdir(parents=True)
     (policies / "docs" / "d.md").write_text("# Guide\n\nBe brief.\n")
     house = await ControlPlane.start(policies, files)
-    bundle, before = house.exported(), house.snapshot.hash
+    bundle, before = (await house.exported()), house.snapshot.hash
     [[sha, document]] = bundle["documents"].items()
     assert bundle["contexts"]["a"]["resources"]["d"]["data"] == {"sha256": sha}
     assert document == {"name": "d.md", "media_type": "text/markdown", "size": 19, "text": "# Guide\n\nBe brief.\n"}
@@ -250,13 +252,14 @@ def bundles(draw: st.DrawFn) -> dict[str, Any]:
 async def test_an_export_gives_the_same_policies_elsewhere(tmp_path_factory: Any, bundle: dict[str, Any]) -> None:
     files = await ControlPlane.start(tmp_path_factory.mktemp("files"), bundle)
     stored = await ControlPlane.start(tmp_path_factory.mktemp("stored"))
-    written = parse_yaml(format_yaml(files.exported()), "bundle").data
+    written = parse_yaml(format_yaml(await files.exported()), "bundle").data
     await stored.take(written)
     assert stored.snapshot.hash == files.snapshot.hash
-    assert format_yaml(stored.exported()) == format_yaml((await over_again(tmp_path_factory, stored)).exported())
+    again = await over_again(tmp_path_factory, stored)
+    assert format_yaml(await stored.exported()) == format_yaml(await again.exported())
 
 
 async def over_again(factory: Any, stored: ControlPlane) -> ControlPlane:
     again = await ControlPlane.start(factory.mktemp("again"))
-    await again.take(stored.exported())
+    await again.take(await stored.exported())
     return again

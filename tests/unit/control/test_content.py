@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gateway.domain.content import Backlink
 from gateway.domain.principal import Principal
 from gateway.errors import Conflict, InvalidObject, NotFound, PreconditionFailed
 from tests.support.control_plane import ANNA, ControlPlane
@@ -27,13 +28,13 @@ async def make(house: ControlPlane, key: str, parent: str | None = None, **more:
 async def test_a_node_hangs_below_a_node_of_a_file(house: ControlPlane) -> None:
     made = await house.content.create(ANNA, {"key": "blog", "parent": "site/news", "title": "Our blog"})
     assert (made.node.path, made.node.title, made.parent) == ("site/news/blog", "Our blog", "site/news")
-    assert house.snapshot.nodes["site/news/blog"].id.startswith("node-")
+    assert house.snapshot.tree.nodes["site/news/blog"].id.startswith("node-")
 
 
 async def test_a_parent_is_named_by_id_or_path(house: ControlPlane) -> None:
     await make(house, "a", "root", id="a")
     await make(house, "b", "/site/a", id="b")
-    assert house.snapshot.node_ids["b"] == "site/a/b"
+    assert house.snapshot.tree.ids["b"] == "site/a/b"
 
 
 async def test_what_is_taken_is_a_conflict_that_names_the_file(house: ControlPlane) -> None:
@@ -60,7 +61,7 @@ async def test_faults_point_at_what_was_sent(house: ControlPlane, sent: dict[str
     with pytest.raises(InvalidObject) as caught:
         await house.content.create(ANNA, sent)
     assert [fault.pointer for fault in caught.value.faults] == [pointer]
-    assert len(house.snapshot.nodes) == 2
+    assert len(house.snapshot.tree.nodes) == 2
 
 
 async def test_a_moved_node_takes_everything_below_it_along(house: ControlPlane) -> None:
@@ -68,14 +69,15 @@ async def test_a_moved_node_takes_everything_below_it_along(house: ControlPlane)
     await make(house, "b", "a", id="b")
     await make(house, "c", "b", id="c")
     await house.content.replace(ANNA, "a/b", {"key": "beta", "parent": "site/news"})
-    paths = house.snapshot.node_ids
+    paths = house.snapshot.tree.ids
     assert (paths["b"], paths["c"]) == ("site/news/beta", "site/news/beta/c")
 
 
 async def test_a_replaced_node_stays_where_it_is(house: ControlPlane) -> None:
     await make(house, "a", "root", id="a", title="A", body="Long text", contexts=["blog"])
     found = await house.content.replace(ANNA, "a", {"title": "Other"})
-    assert (found.node.path, found.node.title, found.node.body, found.node.contexts) == ("site/a", "Other", "", ())
+    assert (found.node.path, found.node.title, found.node.contexts) == ("site/a", "Other", ())
+    assert (await house.contents.read("default", ["a"]))["a"].body == ""
     moved = await house.content.replace(ANNA, "a", {"title": "Other", "parent": None})
     assert (moved.node.path, moved.parent) == ("a", None)
 
@@ -94,7 +96,7 @@ async def test_a_node_cannot_move_onto_another(house: ControlPlane) -> None:
     await make(house, "b", id="b")
     with pytest.raises(Conflict):
         await house.content.replace(ANNA, "b", {"key": "a"})
-    assert house.snapshot.node_ids["b"] == "b"
+    assert house.snapshot.tree.ids["b"] == "b"
 
 
 async def test_an_id_never_changes(house: ControlPlane) -> None:
@@ -120,7 +122,7 @@ async def test_a_branch_goes_at_once_or_not_at_all(house: ControlPlane) -> None:
     with pytest.raises(Conflict, match=r"child nodes \(1\)"):
         await house.content.delete(ANNA, "a")
     await house.content.delete(ANNA, "a", recursive=True)
-    assert sorted(house.snapshot.nodes) == ["ab", "site", "site/news"]
+    assert sorted(house.snapshot.tree.nodes) == ["ab", "site", "site/news"]
 
 
 async def test_a_stale_tag_changes_nothing(house: ControlPlane) -> None:
@@ -131,7 +133,7 @@ async def test_a_stale_tag_changes_nothing(house: ControlPlane) -> None:
         await house.content.replace(ANNA, "a", {"title": "Newer"}, stale)
     with pytest.raises(PreconditionFailed):
         await house.content.delete(ANNA, "a", tags=stale)
-    assert house.snapshot.nodes["a"].title == "New"
+    assert house.snapshot.tree.nodes["a"].title == "New"
 
 
 async def test_saying_the_same_again_makes_no_version(house: ControlPlane) -> None:
@@ -151,15 +153,16 @@ async def test_contexts_are_assigned_merged_and_taken_away(house: ControlPlane) 
     effective = [(one.context, one.entity) for one in tree.list_effective_contexts(found.node)]
     assert effective == [("voice", "site"), ("blog", "site/a"), ("shop", "site/a")]
     await house.content.assign(ANNA, "a", [], "nearest")
-    assert house.snapshot.nodes["site/a"].contexts == ()
+    assert house.snapshot.tree.nodes["site/a"].contexts == ()
 
 
 async def test_links_are_followed_both_ways(house: ControlPlane) -> None:
     await make(house, "a", id="a", links=["root", "site/news", "gone"])
-    tree = house.content.tree("default")
-    ends = [(written, to and to.path) for written, to in tree.list_links(tree.find("a").node)]
-    assert ends == [("root", "site"), ("site/news", "site/news"), ("gone", None)]
-    assert [node.id for node in tree.list_backlinks(tree.find("site").node)] == ["a"]
+    found = await house.contents.read("default", ["a"])
+    news = house.snapshot.tree.nodes["site/news"].id
+    assert [link.target for link in found["a"].links] == ["root", news, "gone"]
+    for target in ("root", news):
+        assert await house.contents.list_backlinks("default", target, 10) == [Backlink("link", "a")]
 
 
 async def test_another_workspace_has_a_tree_of_its_own(house: ControlPlane) -> None:
@@ -168,4 +171,4 @@ async def test_another_workspace_has_a_tree_of_its_own(house: ControlPlane) -> N
     with pytest.raises(NotFound):
         await house.content.replace(other, "a", {"title": "Mine"})
     await house.content.create(other, {"key": "a", "id": "a", "title": "Bert's"})
-    assert house.snapshot.nodes["a"].title == "A"
+    assert house.snapshot.tree.nodes["a"].title == "A"

@@ -44,7 +44,7 @@ async def test_what_lost_its_place_is_listed_and_found(house: ControlPlane) -> N
 
 
 async def test_chats_go_on_with_the_former_tree(house: ControlPlane) -> None:
-    assert "site/blog/post/note" in house.snapshot.nodes
+    assert "site/blog/post/note" in house.snapshot.tree.nodes
 
 
 async def test_nodes_are_fixed_one_by_one(house: ControlPlane) -> None:
@@ -53,7 +53,7 @@ async def test_nodes_are_fixed_one_by_one(house: ControlPlane) -> None:
     assert house.policies.error is not None
     await house.content.delete(ANNA, "page")
     assert house.policies.error is None
-    assert sorted(house.snapshot.nodes) == ["site", "site/journal", "site/journal/post", "site/journal/post/note"]
+    assert sorted(house.snapshot.tree.nodes) == ["site", "site/journal", "site/journal/post", "site/journal/post/note"]
     assert house.content.tree(ANNA.workspace).snapshot is house.snapshot
 
 
@@ -74,7 +74,7 @@ async def test_a_new_node_may_take_the_place_of_the_lost_one(house: ControlPlane
         await house.content.create(ANNA, {"key": "more", "parent": "site/blog"})
     await house.content.create(ANNA, {"id": "site/blog", "key": "blog", "parent": "site"})
     assert house.policies.error is None
-    assert "site/blog/post/note" in house.snapshot.nodes
+    assert "site/blog/post/note" in house.snapshot.tree.nodes
 
 
 async def test_a_stored_node_whose_path_a_file_takes_is_found_by_its_id(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ async def test_a_stored_node_whose_path_a_file_takes_is_found_by_its_id(tmp_path
     with pytest.raises(Conflict):
         await house.content.replace(ANNA, "site/journal", {})
     assert (await house.content.replace(ANNA, "mine", {"key": "diary"})).node.path == "site/diary"
-    assert house.policies.get_snapshot(ANNA.workspace).node_ids["mine"] == "site/diary"
+    assert house.policies.get_snapshot(ANNA.workspace).tree.ids["mine"] == "site/diary"
 
 
 async def test_a_gateway_that_starts_with_faults_lets_them_be_fixed(house: ControlPlane, tmp_path: Path) -> None:
@@ -100,4 +100,4 @@ async def test_a_gateway_that_starts_with_faults_lets_them_be_fixed(house: Contr
     await started.content.delete(ANNA, "post", recursive=True)
     moved = await started.content.replace(ANNA, "site/blog/page", {"parent": "site/journal"})
     assert (moved.node.path, started.policies.error) == ("site/journal/page", None)
-    assert "site/journal/page" in started.snapshot.nodes
+    assert "site/journal/page" in started.snapshot.tree.nodes

@@ -89,7 +89,7 @@ class UnlockedWriter(PolicyWriter):
     """A writer without a lock."""
 
     @asynccontextmanager
-    async def lock(self, workspace: str) -> AsyncGenerator[None]:
+    async def lock(self, workspace: str, *, renew: bool = False) -> AsyncGenerator[None]:
         await self._policies.refresh()
         yield
 

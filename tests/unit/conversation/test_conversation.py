@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from gateway.conversation.conversation import KEEPALIVE_COMMENT, SilenceTimer, send_comments_until
+from gateway.conversation.conversation import SilenceTimer, send_comments_until
+from gateway.conversation.dialects.chat.dialect import CHAT
 from tests.support.client_requests import ListWriter
 
 
 async def comments_until(task: asyncio.Future[Any], seconds: float) -> list[bytes]:
     client = ListWriter()
-    await send_comments_until(task, SilenceTimer(seconds), client)
+    await send_comments_until(task, SilenceTimer(seconds), client, CHAT.keepalive)
     return client.pieces
 
 
@@ -25,7 +26,7 @@ async def test_a_slow_task_is_waited_for_with_comments() -> None:
     task = asyncio.ensure_future(asyncio.sleep(0.1))
     comments = await comments_until(task, 0.01)
     assert len(comments) >= 2
-    assert set(comments) == {KEEPALIVE_COMMENT}
+    assert set(comments) == {CHAT.keepalive}
     assert task.done()
 
 
@@ -33,7 +34,7 @@ async def test_silence_adds_up_over_several_tasks() -> None:
     quiet, client = SilenceTimer(0.05), ListWriter()
     for _ in range(20):
         task = asyncio.ensure_future(asyncio.sleep(0.01))
-        await send_comments_until(task, quiet, client)
+        await send_comments_until(task, quiet, client, CHAT.keepalive)
     assert len(client.pieces) >= 2
 
 

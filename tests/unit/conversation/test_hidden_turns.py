@@ -10,10 +10,11 @@ import orjson
 import pytest
 from msgspec import Raw
 
-from gateway.conversation.calls import FunctionCall
+from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.conversation.hidden_turn import HiddenMessage, HiddenTurn, OwnResult, decode_turn
 from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns, TurnPointer
 from gateway.conversation.history_hash import find_keys
+from gateway.conversation.turn import FunctionCall
 from gateway.domain.chat import ChatRequest
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.selection import Omission, Selection
@@ -47,7 +48,7 @@ def say(text: str | None, *calls: dict[str, Any], **fields: Any) -> dict[str, An
 
 def make_request(*messages: dict[str, Any]) -> ChatRequest:
     raws = [Raw(orjson.dumps(message)) for message in messages]
-    return ChatRequest(b"[" + b",".join(map(bytes, raws)) + b"]", {}, raws, "m", stream=False)
+    return ChatRequest(CHAT, b"[" + b",".join(map(bytes, raws)) + b"]", {}, raws, "m", stream=False)
 
 
 def hide(*messages: dict[str, Any], text: str = "") -> HiddenTurn:
@@ -84,8 +85,8 @@ async def restore(
 ) -> Messages:
     """What goes upstream for a history, if this turn was kept after some messages."""
     hidden = HiddenTurns(MemoryEphemeralStore())
-    await hidden.keep(OWNER, make_request(*before), turn, set())
-    history = await hidden.restore(OWNER, make_request(*messages), selection, set())
+    await hidden.keep(CHAT, OWNER, make_request(*before), turn, set())
+    history = await hidden.restore(CHAT, OWNER, make_request(*messages), selection, set())
     return [orjson.loads(bytes(one)) for one in history]
 
 
@@ -97,8 +98,8 @@ async def test_its_bytes_stay_as_they_are() -> None:
     raw = Raw(orjson.dumps(MIXED)[:-1] + b',"big":123456789012345678901234567890, "x":1.0}')
     turn = HiddenTurn(TURN.calls, TURN.text, (HiddenMessage(raw, TURN.messages[0].results),))
     hidden = HiddenTurns(MemoryEphemeralStore())
-    await hidden.keep(OWNER, make_request(QUESTION), turn, set())
-    history = await hidden.restore(OWNER, make_request(QUESTION, SEEN, *THEIRS), ALL, set())
+    await hidden.keep(CHAT, OWNER, make_request(QUESTION), turn, set())
+    history = await hidden.restore(CHAT, OWNER, make_request(QUESTION, SEEN, *THEIRS), ALL, set())
     assert bytes(history[1]) == bytes(raw)
 
 
@@ -182,11 +183,11 @@ async def test_a_text_of_its_own_that_was_changed_stays_so() -> None:
 async def test_messages_that_were_joined_are_taken_apart() -> None:
     hidden = HiddenTurns(MemoryEphemeralStore())
     first, second = say("A.", STYLE, OSLO), say("B.", NAMES, ROME)
-    await hidden.keep(OWNER, make_request(QUESTION), hide(first, text="A."), set())
+    await hidden.keep(CHAT, OWNER, make_request(QUESTION), hide(first, text="A."), set())
     between = [QUESTION, say("A.", OSLO), THEIRS[0]]
-    await hidden.keep(OWNER, make_request(*between), hide(second, text="B."), set())
+    await hidden.keep(CHAT, OWNER, make_request(*between), hide(second, text="B."), set())
     joined = make_request(QUESTION, say("A.\nB.", OSLO, ROME), *THEIRS)
-    history = [orjson.loads(bytes(one)) for one in await hidden.restore(OWNER, joined, ALL, set())]
+    history = [orjson.loads(bytes(one)) for one in await hidden.restore(CHAT, OWNER, joined, ALL, set())]
     assert history == [
         QUESTION,
         say("A.\nB.", STYLE, OSLO),
@@ -228,10 +229,10 @@ async def test_what_does_not_match_is_left_alone(messages: Messages) -> None:
 async def test_two_turns_with_the_same_calls_stay_apart() -> None:
     hidden = HiddenTurns(MemoryEphemeralStore())
     first, second = say(None, STYLE, OSLO), say(None, NAMES, OSLO)
-    await hidden.keep(OWNER, make_request(QUESTION), hide(first), set())
+    await hidden.keep(CHAT, OWNER, make_request(QUESTION), hide(first), set())
     between = [QUESTION, say(None, OSLO), THEIRS[0]]
-    await hidden.keep(OWNER, make_request(*between), hide(second), set())
-    history = await hidden.restore(OWNER, make_request(*between, say(None, OSLO), THEIRS[0]), ALL, set())
+    await hidden.keep(CHAT, OWNER, make_request(*between), hide(second), set())
+    history = await hidden.restore(CHAT, OWNER, make_request(*between, say(None, OSLO), THEIRS[0]), ALL, set())
     assert [orjson.loads(bytes(one)) for one in history] == [
         QUESTION,
         first,
@@ -247,11 +248,13 @@ async def test_conversations_that_only_their_ids_or_texts_tell_apart() -> None:
     hidden = HiddenTurns(MemoryEphemeralStore())
     first, second = say("A", STYLE, OSLO), say("B", NAMES, {**OSLO, "id": "x"})
     for message in (first, second):
-        await hidden.keep(OWNER, make_request(QUESTION), hide(message, text=message["content"]), set())
+        await hidden.keep(CHAT, OWNER, make_request(QUESTION), hide(message, text=message["content"]), set())
 
     async def see(text: str, identity: str) -> list[str]:
         history = make_request(QUESTION, say(text, {**OSLO, "id": identity}), make_result(identity))
-        return [orjson.loads(bytes(one)).get("content") for one in await hidden.restore(OWNER, history, ALL, set())]
+        return [
+            orjson.loads(bytes(one)).get("content") for one in await hidden.restore(CHAT, OWNER, history, ALL, set())
+        ]
 
     assert await see("A", "oslo") == ["Hi", "A", "[style]", "theirs"]
     assert await see("B", "x") == ["Hi", "B", "[names]", "theirs"]
@@ -262,9 +265,9 @@ async def test_conversations_that_only_their_ids_or_texts_tell_apart() -> None:
 async def test_the_same_turn_kept_twice_is_not_in_doubt() -> None:
     hidden = HiddenTurns(MemoryEphemeralStore())
     for own in ("own_1", "own_9"):
-        await hidden.keep(OWNER, make_request(QUESTION), hide(say(None, {**STYLE, "id": own}, OSLO)), set())
+        await hidden.keep(CHAT, OWNER, make_request(QUESTION), hide(say(None, {**STYLE, "id": own}, OSLO)), set())
     history = make_request(QUESTION, say("[redacted]", OSLO), THEIRS[0])
-    assert len(await hidden.restore(OWNER, history, ALL, set())) == 4
+    assert len(await hidden.restore(CHAT, OWNER, history, ALL, set())) == 4
 
 
 @pytest.mark.parametrize(
@@ -298,12 +301,12 @@ async def test_a_turn_of_ours_that_is_out_of_reach_leaves_nothing_behind() -> No
 async def test_a_turn_is_kept_for_its_time_only() -> None:
     now = [100.0]
     hidden = HiddenTurns(MemoryEphemeralStore(clock=lambda: now[0]), ttl=10)
-    await hidden.keep(OWNER, make_request(QUESTION), TURN, set())
+    await hidden.keep(CHAT, OWNER, make_request(QUESTION), TURN, set())
     request = make_request(QUESTION, SEEN, *THEIRS)
     now[0] += 9
-    assert await hidden.restore(OWNER, request, ALL, set()) != request.messages
+    assert await hidden.restore(CHAT, OWNER, request, ALL, set()) != request.messages
     now[0] += 2
-    assert await hidden.restore(OWNER, request, ALL, set()) is request.messages
+    assert await hidden.restore(CHAT, OWNER, request, ALL, set()) is request.messages
 
 
 class BrokenStore(MemoryEphemeralStore):
@@ -317,15 +320,15 @@ class BrokenStore(MemoryEphemeralStore):
 async def test_a_store_that_is_down_is_reported() -> None:
     hidden, kept, restored = HiddenTurns(BrokenStore()), set[str](), set[str]()
     request = make_request(QUESTION, SEEN, *THEIRS)
-    await hidden.keep(OWNER, make_request(QUESTION), TURN, kept)
-    assert await hidden.restore(OWNER, request, ALL, restored) is request.messages
+    await hidden.keep(CHAT, OWNER, make_request(QUESTION), TURN, kept)
+    assert await hidden.restore(CHAT, OWNER, request, ALL, restored) is request.messages
     assert (kept, restored) == ({"store"}, {"store"})
 
 
 @pytest.mark.parametrize("content", ["Hi", 'What are "tool_calls"?'])
 async def test_a_history_without_calls_needs_no_store(content: str) -> None:
     plain = make_request({"role": "user", "content": content})
-    assert await HiddenTurns(BrokenStore()).restore(OWNER, plain, ALL, set()) is plain.messages
+    assert await HiddenTurns(BrokenStore()).restore(CHAT, OWNER, plain, ALL, set()) is plain.messages
 
 
 def encode_with_positions(*positions: int) -> bytes:
@@ -349,23 +352,23 @@ def encode_with_positions(*positions: int) -> bytes:
     ],
 )
 async def test_what_is_no_hidden_turn_is_ignored(stored: bytes) -> None:
-    assert decode_turn(stored) is None
+    assert decode_turn(stored, CHAT) is None
     request = make_request(QUESTION, SEEN, *THEIRS)
-    keys = find_keys(OWNER.encode(), request.messages)
+    keys = find_keys(CHAT, OWNER.encode(), request.messages)
     assert keys is not None
     for places in ([*keys.exact.values()], [*keys.lenient.values()]):
         hidden = HiddenTurns(MemoryEphemeralStore())
         for place in places:
             await hidden.store.put(place, stored)
-        assert await hidden.restore(OWNER, request, ALL, set()) is request.messages
+        assert await hidden.restore(CHAT, OWNER, request, ALL, set()) is request.messages
 
 
 async def test_a_pointer_to_nothing_is_ignored() -> None:
     hidden, request = HiddenTurns(MemoryEphemeralStore()), make_request(QUESTION, SEEN, *THEIRS)
-    keys = find_keys(OWNER.encode(), request.messages)
+    keys = find_keys(CHAT, OWNER.encode(), request.messages)
     assert keys is not None
     await hidden.store.put(keys.lenient[0], msgspec.json.encode(TurnPointer("turn:gone", "")))
-    assert await hidden.restore(OWNER, request, ALL, set()) is request.messages
+    assert await hidden.restore(CHAT, OWNER, request, ALL, set()) is request.messages
 
 
 async def test_a_large_body_is_read_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,11 +393,15 @@ async def test_calls_that_are_nested_too_deeply_are_no_harm() -> None:
     raw = Raw(b'{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":' + deep.encode() + b"}}]}")
     hidden = HiddenTurns(MemoryEphemeralStore())
     await hidden.keep(
-        OWNER, make_request(QUESTION), HiddenTurn(turn.calls, "", (HiddenMessage(raw, (OwnResult(0, "x"),)),)), set()
+        CHAT,
+        OWNER,
+        make_request(QUESTION),
+        HiddenTurn(turn.calls, "", (HiddenMessage(raw, (OwnResult(0, "x"),)),)),
+        set(),
     )
     messages = [Raw(orjson.dumps(QUESTION)), raw]
-    request = ChatRequest(b'"tool_calls"', {}, messages, "m", stream=False)
-    assert await hidden.restore(OWNER, request, ALL, set()) is messages
+    request = ChatRequest(CHAT, b'"tool_calls"', {}, messages, "m", stream=False)
+    assert await hidden.restore(CHAT, OWNER, request, ALL, set()) is messages
 
 
 def test_an_owner_is_named_by_its_key_user_and_session() -> None:
@@ -406,9 +413,9 @@ def test_an_owner_is_named_by_its_key_user_and_session() -> None:
 @pytest.mark.parametrize("changed", ["workspace", "principal", "user", "session"])
 async def test_hidden_turns_are_the_owner_s_alone(changed: str) -> None:
     hidden = HiddenTurns(MemoryEphemeralStore())
-    await hidden.keep(OWNER, make_request(QUESTION), TURN, set())
+    await hidden.keep(CHAT, OWNER, make_request(QUESTION), TURN, set())
     parts = {name: getattr(OWNER, name) for name in ("workspace", "principal", "user", "session")}
     request = make_request(QUESTION, SEEN, *THEIRS)
     other = ConversationOwner(**parts | {changed: "other"})
-    assert await hidden.restore(other, request, ALL, set()) is request.messages
-    assert await hidden.restore(ConversationOwner(**parts), request, ALL, set()) != request.messages
+    assert await hidden.restore(CHAT, other, request, ALL, set()) is request.messages
+    assert await hidden.restore(CHAT, ConversationOwner(**parts), request, ALL, set()) != request.messages

@@ -8,15 +8,15 @@ import orjson
 import pytest
 from msgspec import Raw
 
+from gateway.conversation.dialects.chat.dialect import CHAT
+from gateway.conversation.dialects.chat.history import ChatHistoryReader, read_spoken_text
 from gateway.conversation.history import (
     LONGEST_JSON,
     MAX_HISTORY_CALLS,
     MAX_HISTORY_MESSAGES,
-    HistoryReader,
     canonicalize,
     mark_call,
     read_content,
-    read_spoken_text,
 )
 from gateway.conversation.history_hash import HistoryKeys, find_keys, make_turn_keys
 
@@ -37,7 +37,7 @@ def encode(messages: Messages) -> list[Raw]:
 
 
 def find(messages: Messages, owner: bytes = OWNER) -> HistoryKeys:
-    keys = find_keys(owner, encode(messages))
+    keys = find_keys(CHAT, owner, encode(messages))
     assert keys is not None
     return keys
 
@@ -178,25 +178,25 @@ def test_calls_that_are_alike_have_keys_of_their_own() -> None:
 def test_a_turn_is_found_where_it_was_kept() -> None:
     keys = find(HISTORY)
     kept = make_turn_keys(
-        OWNER, encode(HISTORY[:2]), "Hm.", [mark_call("b", "g", '{"x":1}'), mark_call("a", "f", '{"x":1.0}')]
+        CHAT, OWNER, encode(HISTORY[:2]), "Hm.", [mark_call("b", "g", '{"x":1}'), mark_call("a", "f", '{"x":1.0}')]
     )
     assert kept is not None
     assert kept.exact == keys.exact[0]
-    kept = make_turn_keys(OWNER, encode(HISTORY[:7]), "", [mark_call("c", "h", '{"x": 1}')])
+    kept = make_turn_keys(CHAT, OWNER, encode(HISTORY[:7]), "", [mark_call("c", "h", '{"x": 1}')])
     assert kept is not None
     assert (kept.exact, kept.lenient) == (keys.exact[2], keys.lenient[2])
 
 
 def test_a_text_that_the_assistant_was_to_continue_is_no_answer_yet() -> None:
     begun: Messages = [{"role": "user", "content": "Go on"}, {"role": "assistant", "content": "So"}]
-    kept = make_turn_keys(OWNER, encode(begun), "then", [mark_call("a", "f", "{}")])
+    kept = make_turn_keys(CHAT, OWNER, encode(begun), "then", [mark_call("a", "f", "{}")])
     whole: Messages = [*begun, {"role": "assistant", "content": "then", "tool_calls": [make_call("a", arguments="")]}]
     assert kept is not None
     assert (kept.exact, kept.lenient) == (find(whole).exact[0], find(whole).lenient[0])
 
 
 def test_of_calls_with_one_id_the_first_is_answered_first() -> None:
-    reader = HistoryReader()
+    reader = ChatHistoryReader()
     calls = [make_call("call_0"), make_call("call_0", "g")]
     messages = [{"role": "assistant", "tool_calls": calls}, make_result("call_0", "1"), make_result("call_0", "2")]
     assert reader.read(encode([*messages, make_result("call_0", "3")]))
@@ -231,12 +231,14 @@ def test_ids_and_names_of_another_kind_are_read_as_text() -> None:
 def test_long_histories_are_not_read() -> None:
     user = {"role": "user", "content": "x"}
     call = {"role": "assistant", "tool_calls": [make_call("a")]}
-    assert find_keys(OWNER, encode([user])) is None
-    assert find_keys(OWNER, encode([user] * (MAX_HISTORY_MESSAGES - 1) + [call])) is not None
-    assert find_keys(OWNER, encode([user] * MAX_HISTORY_MESSAGES + [call])) is None
-    assert make_turn_keys(OWNER, encode([user] * (MAX_HISTORY_MESSAGES + 1)), "", [mark_call("a", "f", "")]) is None
+    assert find_keys(CHAT, OWNER, encode([user])) is None
+    assert find_keys(CHAT, OWNER, encode([user] * (MAX_HISTORY_MESSAGES - 1) + [call])) is not None
+    assert find_keys(CHAT, OWNER, encode([user] * MAX_HISTORY_MESSAGES + [call])) is None
+    assert (
+        make_turn_keys(CHAT, OWNER, encode([user] * (MAX_HISTORY_MESSAGES + 1)), "", [mark_call("a", "f", "")]) is None
+    )
     many = {"role": "assistant", "tool_calls": [make_call("a")] * (MAX_HISTORY_CALLS + 1)}
-    assert find_keys(OWNER, encode([user, many])) is None
+    assert find_keys(CHAT, OWNER, encode([user, many])) is None
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -268,7 +270,7 @@ def test_arguments_that_are_nested_too_deeply_are_compared_as_text() -> None:
     keys = find([{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [call]}])
     assert keys.calls[0].mark == mark_call("a", "f", DEEP)
     raw = orjson.dumps({"role": "assistant"})[:-1] + b',"tool_calls":[{"id":"a","function":{"name":"f","arguments":'
-    reader = HistoryReader()
+    reader = ChatHistoryReader()
     assert reader.read([Raw(raw + DEEP.encode() + b"}}]}")])
     assert reader.calls == []
 

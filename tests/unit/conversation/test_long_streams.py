@@ -2,8 +2,8 @@
 
 import time
 
-from gateway.conversation.calls import ToolCall
-from gateway.conversation.relay import is_done
+from gateway.conversation.dialects.chat.calls import ToolCall
+from gateway.conversation.dialects.chat.relay import is_done
 
 
 def measure_done(times: int) -> float:

@@ -7,21 +7,15 @@ import pytest
 from msgspec import Raw
 
 from gateway import sse
-from gateway.conversation import stream_loop
-from gateway.conversation.calls import FunctionCall
-from gateway.conversation.loop import (
-    FinishStep,
-    LoopPlan,
-    NextTurnStep,
-    RunToolsStep,
-    Step,
-    TurnLimits,
-    add_usage,
-    request_usage,
-)
-from gateway.conversation.reply_loop import ReplyLoop, join_logprobs, read_text
+from gateway.conversation.dialects.chat import stream
+from gateway.conversation.dialects.chat.dialect import CHAT
+from gateway.conversation.dialects.chat.reply import join_logprobs, read_text
+from gateway.conversation.dialects.chat.stream_turn import find_plain_events
+from gateway.conversation.dialects.chat.transcript import request_usage
+from gateway.conversation.loop import FinishStep, NextTurnStep, RunToolsStep, Step
+from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stream_loop import StreamLoop
-from gateway.conversation.stream_turn import find_plain_events
+from gateway.conversation.turn import FunctionCall, LoopPlan, TurnLimits, add_usage
 from gateway.domain.tool_result import ToolResult
 from gateway.errors import LoopLimit, UpstreamInvalid, UpstreamTruncated
 
@@ -36,7 +30,7 @@ def plan(**changes: Any) -> LoopPlan:
         "own_tools": (OURS,),
         "own_names": frozenset({GET}),
     }
-    return LoopPlan(**(given | changes))
+    return LoopPlan(CHAT, **(given | changes))
 
 
 def call(identity: str, name: str = GET, arguments: str = "{}") -> dict[str, Any]:
@@ -211,12 +205,13 @@ def test_nulls_of_usage_and_finish_are_plain_text() -> None:
 
 
 def test_a_long_own_turn_is_assembled_as_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_loop, "MAX_UNREAD_BYTES", 300)
+    monkeypatch.setattr(stream, "MAX_UNREAD_BYTES", 300)
     loop = StreamLoop(plan())
     loop.build_request()
     for _ in range(50):
         loop.feed(chunk({"content": "word "}))
-        assert loop._now.unread_size <= 300
+        assert isinstance(loop._view, stream.ChatStreamView)
+        assert loop._view._now.unread_size <= 300
     loop.feed(own_stream())
     assert isinstance(loop.end(), RunToolsStep)
     loop.resume([ToolResult("r")])

@@ -5,8 +5,10 @@ from typing import Any
 import msgspec
 import orjson
 
-from gateway.conversation.loop import MAX_OWN_CALLS, NOT_RUN, LoopPlan, NextTurnStep, RunToolsStep, add_usage
+from gateway.conversation.dialects.chat.dialect import CHAT
+from gateway.conversation.loop import MAX_OWN_CALLS, NOT_RUN, NextTurnStep, RunToolsStep
 from gateway.conversation.reply_loop import ReplyLoop
+from gateway.conversation.turn import LoopPlan, add_usage
 from gateway.domain.tool_result import ToolResult
 
 OWN = "get_context_resource"
@@ -19,7 +21,7 @@ def make_reply(number: int) -> bytes:
 
 
 def test_the_model_is_told_of_calls_that_were_not_run() -> None:
-    loop = ReplyLoop(LoopPlan({}, [], (), frozenset({OWN})))
+    loop = ReplyLoop(LoopPlan(CHAT, {}, [], (), frozenset({OWN})))
     loop.build_request()
     step = loop.take(make_reply(MAX_OWN_CALLS + 2))
     assert isinstance(step, RunToolsStep)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gateway import sse
-from gateway.conversation.relay import check_reply, contains_error, is_done, relay_events
+from gateway.conversation.dialects.chat.relay import ChatRelayView, contains_error, is_done
+from gateway.conversation.relay import check_reply, relay_events
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
@@ -50,7 +51,7 @@ def exchange() -> Exchange:
 async def relayed(reply: Scripted, noted: Exchange | None = None, after_error: float = 1.0) -> list[bytes]:
     client = ListWriter()
     try:
-        await relay_events(reply, await reply.read(), noted or exchange(), after_error, client)
+        await relay_events(reply, await reply.read(), ChatRelayView(), noted or exchange(), after_error, client)
     finally:
         assert reply.closed
     return client.pieces

@@ -8,11 +8,14 @@ import orjson
 import pytest
 
 from gateway import sse
-from gateway.conversation.calls import MAX_TURN_CALLS
-from gateway.conversation.loop import LoopPlan, NextTurnStep, TurnLimits
-from gateway.conversation.merge import MAX_ITEMS, merge_deltas
+from gateway.conversation.dialects.chat.calls import MAX_TURN_CALLS
+from gateway.conversation.dialects.chat.dialect import CHAT
+from gateway.conversation.dialects.chat.merge import MAX_ITEMS, merge_deltas
+from gateway.conversation.dialects.chat.stream import MAX_UNREAD_BYTES
+from gateway.conversation.loop import NextTurnStep
 from gateway.conversation.reply_loop import ReplyLoop
-from gateway.conversation.stream_loop import MAX_UNREAD_BYTES, StreamLoop
+from gateway.conversation.stream_loop import StreamLoop
+from gateway.conversation.turn import LoopPlan, TurnLimits
 from gateway.domain.tool_result import ToolResult
 from gateway.errors import UpstreamInvalid
 
@@ -21,7 +24,7 @@ LIMIT = 300_000
 
 
 def make_plan(limit: int = LIMIT, **changes: Any) -> LoopPlan:
-    return LoopPlan({}, [], (), frozenset({GET}), limits=TurnLimits(5, limit), **changes)
+    return LoopPlan(CHAT, {}, [], (), frozenset({GET}), limits=TurnLimits(5, limit), **changes)
 
 
 def make_chunk(delta: dict[str, Any]) -> bytes:

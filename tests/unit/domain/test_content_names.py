@@ -10,7 +10,7 @@ from gateway.domain.node import Node
 
 def node(path: str, title: str = "") -> Node:
     parent = path.rpartition("/")[0] or None
-    return Node(path, path, parent, "page", title or path.rpartition("/")[2].title(), "", (), False, ())
+    return Node(path, path, parent, "page", title or path.rpartition("/")[2].title())
 
 
 def index(*nodes: Node) -> ContentNames:

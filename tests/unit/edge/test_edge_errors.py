@@ -6,14 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.edge.errors import (
-    BrokenResponse,
-    ErrorBoundary,
-    build_error_headers,
-    render_error,
-    render_error_event,
-    send_error,
-)
+from gateway.conversation.dialects.openai_errors import render_openai_error, render_openai_error_event
+from gateway.edge.errors import BrokenResponse, ErrorBoundary, build_error_headers, send_error
 from gateway.edge.request import ClientDisconnected
 from gateway.errors import InvalidApiKey, InvalidRequest, RateLimited, UnknownAlias
 
@@ -56,7 +50,7 @@ def failing(error: BaseException, after: int = 0) -> Any:
 
 
 def test_an_error_has_message_type_param_and_code():
-    body = orjson.loads(render_error(InvalidRequest("Do it differently.", param="model")))
+    body = orjson.loads(render_openai_error(InvalidRequest("Do it differently.", param="model")))
     assert body == {
         "error": {
             "message": "Do it differently.",
@@ -69,13 +63,13 @@ def test_an_error_has_message_type_param_and_code():
 
 def test_an_error_in_a_stream_is_one_event():
     error = UnknownAlias("agent", "writr", ["writer"], param="x-context-agent")
-    event = render_error_event(error)
-    assert event == b"data: " + render_error(error) + b"\n\n"
+    event = render_openai_error_event(error)
+    assert event == b"data: " + render_openai_error(error) + b"\n\n"
     assert event.count(b"\n") == 2
 
 
 def test_an_error_that_quotes_a_lone_surrogate_can_still_be_sent():
-    body = orjson.loads(render_error(InvalidRequest("bad \ud800", param="\udfff")))
+    body = orjson.loads(render_openai_error(InvalidRequest("bad \ud800", param="\udfff")))
     assert body["error"]["message"] == "bad ?"
 
 

@@ -30,7 +30,10 @@ JOBS = {"links": {"running": True, "restarts": 0, "error": None}}
 def health(
     policies: FakePolicies, *, store: bool = True, draining: bool = False, admin: bool = True, jobs: Any = JOBS
 ) -> HealthEndpoint:
-    return HealthEndpoint(policies, lambda: store, lambda: draining, lambda: jobs, lambda _: admin)
+    async def may_see_details(request: Request) -> bool:
+        return admin
+
+    return HealthEndpoint(policies, lambda: store, lambda: draining, lambda: jobs, may_see_details)
 
 
 async def test_a_process_that_cannot_serve_is_still_alive():

@@ -30,6 +30,10 @@ class FakePolicies(FixedPolicies):
     current: Snapshot = LOADED
 
 
+DIALECTS = {"dialects": ["chat", "responses", "messages"]}
+CHAT_ONLY = {"native_dialects": ["chat"]}
+
+
 class FakeUpstream:
     """An upstream that lists what it is given, fails or never answers."""
 
@@ -80,9 +84,9 @@ async def test_upstream_models_come_first_and_agents_follow_as_models():
     assert body == {
         "object": "list",
         "data": [
-            {"id": "gpt", "object": "model", "created": 5, "owned_by": "openai"},
-            {"id": "agent:writer", "object": "model", "created": 0, "owned_by": "context-gateway"},
-            {"id": "agent:editor", "object": "model", "created": 0, "owned_by": "context-gateway"},
+            {"id": "gpt", "object": "model", "created": 5, "owned_by": "openai", **DIALECTS, **CHAT_ONLY},
+            {"id": "agent:writer", "object": "model", "created": 0, "owned_by": "context-gateway", **DIALECTS},
+            {"id": "agent:editor", "object": "model", "created": 0, "owned_by": "context-gateway", **DIALECTS},
         ],
     }
     assert b"x-context-degraded" not in headers
@@ -92,7 +96,14 @@ async def test_a_card_with_gaps_is_completed_and_keeps_its_other_fields():
     asker = Asker(FakeUpstream("local", {"id": "m", "context_length": 8}))
     _, body = await asker.ask()
     card = {"id": "m", "object": "model", "created": 0, "owned_by": "local", "context_length": 8}
-    assert body["data"][0] == card
+    assert body["data"][0] == card | DIALECTS | CHAT_ONLY
+
+
+async def test_a_model_says_which_dialects_its_upstream_speaks_itself():
+    upstream = FakeUpstream("both", {"id": "m", "dialects": ["klingon"]})
+    upstream.capabilities = Capabilities(dialects=frozenset({"responses", "chat"}))
+    card = (await Asker(upstream).ask(id="m"))[1]
+    assert (card["dialects"], card["native_dialects"]) == (DIALECTS["dialects"], ["chat", "responses"])
 
 
 async def test_a_key_sees_its_own_agents_only():

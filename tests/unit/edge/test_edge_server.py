@@ -76,9 +76,9 @@ class Running:
 
     def __init__(self, app: Any, limits: LimitSettings, direct: bool) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0))
-        settings, endpoint = Settings(upstreams={}, routes=[], limits=limits), EndpointOf(app) if direct else None
+        settings, endpoints = Settings(upstreams={}, routes=[], limits=limits), [EndpointOf(app)] if direct else []
         served = with_lifespan(refuse if direct else ErrorBoundary(app))
-        self.server = build_server(served, settings, endpoint)
+        self.server = build_server(served, settings, endpoints)
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
         self.thread.start()
         wait_for(lambda: self.server.started)
@@ -638,8 +638,8 @@ def test_a_slow_reader_holds_the_writer_back(running):
 
 def test_an_idle_connection_is_closed_after_a_while(direct):
     settings = Settings(upstreams={}, routes=[])
-    endpoint = EndpointOf(echo_length) if direct else None
-    server = build_server(with_lifespan(ErrorBoundary(echo_length)), settings, endpoint, keep_alive=0.2)
+    endpoints = [EndpointOf(echo_length)] if direct else []
+    server = build_server(with_lifespan(ErrorBoundary(echo_length)), settings, endpoints, keep_alive=0.2)
     plug = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, args=([plug],))
     thread.start()

@@ -11,7 +11,7 @@ from gateway.edge.auth import Authenticator
 from gateway.edge.health import HealthEndpoint
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
-from gateway.edge.site import build_site
+from gateway.edge.site import SiteApps, build_site
 from gateway.settings import AuthSettings
 from tests.support.fixed_policies import FixedPolicies
 
@@ -25,15 +25,18 @@ async def nothing(scope: Any, receive: Any, send: Any) -> None:
     raise AssertionError("not reached")
 
 
+async def refuse(request: Any) -> bool:
+    return False
+
+
 async def test_a_bug_in_an_endpoint_is_a_500_in_our_shape_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     policies = FixedPolicies()
     site = build_site(
         access=AccessControl(HostCheck([]), Authenticator(AuthSettings())),
-        health=HealthEndpoint(policies, lambda: True, lambda: False, dict, lambda _: False),
+        health=HealthEndpoint(policies, lambda: True, lambda: False, dict, refuse),
         metrics=Metrics(),
         models=BrokenModels({}, policies),
-        passthrough=nothing,
-        management=nothing,
+        apps=SiteApps(nothing, nothing),
     )
     sent: list[Any] = []
 

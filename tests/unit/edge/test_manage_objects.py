@@ -164,9 +164,9 @@ async def test_one_of_two_racing_updates_on_different_nodes_fails_cleanly(house:
         house.policies.commit = commit  # type: ignore[method-assign]
         return await commit(writes, author)
 
-    house.policies.commit = overtaken  # type: ignore[method-assign]
+    house.policies.commit = overtaken  # type: ignore[method-assign,assignment]
     assert (await house.ask("PUT", "/agents/seo", {"name": "Mine"}, if_match=tag)).status == 412
-    house.policies.commit = overtaken  # type: ignore[method-assign]
+    house.policies.commit = overtaken  # type: ignore[method-assign,assignment]
     assert (await house.ask("PUT", "/agents/seo", {"name": "Mine"})).status == 409
     assert (await house.ask("GET", "/agents/seo")).status == 200
 

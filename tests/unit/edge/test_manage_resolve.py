@@ -42,7 +42,17 @@ async def test_it_shows_the_request_that_would_be_sent(api: ManagedGateway, path
     assert "Salaries" not in answer.raw.decode()
     assert set(shown) == {
         *("snapshot", "upstream", "model", "request", "block", "tools", "selection", "sources"),
-        *("focus", "collectors", "tokens", "suggested_content", "warnings", "degraded"),
+        *(
+            "focus",
+            "sections",
+            "recipe",
+            "validation",
+            "collectors",
+            "tokens",
+            "suggested_content",
+            "warnings",
+            "degraded",
+        ),
     }
 
 

@@ -17,7 +17,7 @@ from gateway.strict_yaml import parse_yaml
 
 def make_snapshot(**modes: Mode) -> Snapshot:
     resources = {f"c/{name}": make_resource(f"c/{name}", mode) for name, mode in modes.items()}
-    return Snapshot("0" * 64, 0, {}, {}, {}, {}, {}, {}, resources)
+    return Snapshot("0" * 64, 0, {}, {}, {}, {}, resources)
 
 
 def make_resource(id: str, mode: Mode) -> Resource:

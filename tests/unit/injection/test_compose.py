@@ -8,18 +8,18 @@ import orjson
 import pytest
 from msgspec import Raw
 
+from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.domain.agent import Placement
 from gateway.domain.chat import OutgoingBody
-from gateway.domain.injection import Injection, PlacedTexts
+from gateway.domain.injection import Injection, PlacedTexts, PlacementTarget
+from gateway.domain.json_text import escape_json
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.scope import ContextRequest
 from gateway.domain.selection import Selection
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Capabilities
 from gateway.errors import MissingVariable
-from gateway.injection.compose import PlacementTarget, choose_target, compose
-from gateway.injection.place import escape_json
-from gateway.scopes.chat_body import decode_chat
+from gateway.injection.compose import choose_target, compose
 from gateway.scopes.scope import build_scope
 
 POLICIES = """
@@ -51,10 +51,11 @@ def composed(policies: Callable[[str], Snapshot]) -> Callable[..., OutgoingBody]
     snapshot = policies(POLICIES)
 
     def run(body: dict[str, Any], injection: Injection = NOTHING, model: str = "m", **asked: Any) -> OutgoingBody:
-        request = decode_chat(orjson.dumps({"model": "m", "messages": TURNS, **body}))
+        request = CHAT.decode(orjson.dumps({"model": "m", "messages": TURNS, **body}))
         scope = build_scope(ContextRequest(**asked), None, ANONYMOUS, snapshot)
         target = choose_target(model, scope, Capabilities(), Placement.SYSTEM)
-        return compose(request, request.messages, scope, injection, target)
+        text = snapshot.contents[scope.node.id].body if scope.node is not None else ""
+        return compose(request, request.messages, scope, injection, target, text)
 
     return run
 
@@ -172,7 +173,7 @@ def test_without_a_user_message_the_template_becomes_one(composed: Callable[...,
 
 
 def test_a_history_with_hidden_turns_is_a_change(policies: Callable[[str], Snapshot]) -> None:
-    request = decode_chat(b'{"model": "m", "messages": [{"role": "user", "content": "x"}]}')
+    request = CHAT.decode(b'{"model": "m", "messages": [{"role": "user", "content": "x"}]}')
     scope = build_scope(ContextRequest(), None, ANONYMOUS, policies(POLICIES))
     longer = [*request.messages, Raw(b"{}")]
     assert compose(request, longer, scope, NOTHING, PlacementTarget("m")).unchanged is False

@@ -6,15 +6,16 @@ import msgspec
 import orjson
 import pytest
 
+from gateway.conversation.dialects.chat.dialect import CHAT
+from gateway.conversation.dialects.chat.tools import may_register, read_client_tools
 from gateway.errors import InvalidRequest
-from gateway.injection.tools import make_own_tools, may_register, read_client_tools
-from gateway.scopes.chat_body import decode_chat
+from gateway.injection.tools import make_own_tools
 
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {}}}
 
 
 def registers(**fields: Any) -> bool:
-    request = decode_chat(orjson.dumps({"messages": [], **fields}))
+    request = CHAT.decode(orjson.dumps({"messages": [], **fields}))
     return may_register(request, read_client_tools(request))
 
 
@@ -83,7 +84,7 @@ def test_a_client_tool_of_the_same_name_wins_and_ours_is_renamed() -> None:
 
 def test_names_of_functions_and_custom_tools_are_taken() -> None:
     tools = [WEATHER, {"type": "custom", "custom": {"name": "paint"}}, {"type": "web_search"}]
-    assert read_client_tools(decode_chat(orjson.dumps({"messages": [], "tools": tools}))).names == {
+    assert read_client_tools(CHAT.decode(orjson.dumps({"messages": [], "tools": tools}))).names == {
         "get_weather",
         "paint",
     }
@@ -92,5 +93,5 @@ def test_names_of_functions_and_custom_tools_are_taken() -> None:
 @pytest.mark.parametrize("tools", [5, {}, "x", [5], [{"function": "x"}], [{"function": {"name": 5}}]])
 def test_tools_that_are_no_list_of_tools_are_refused(tools: Any) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        read_client_tools(decode_chat(orjson.dumps({"messages": [], "tools": tools})))
+        read_client_tools(CHAT.decode(orjson.dumps({"messages": [], "tools": tools})))
     assert caught.value.param == "tools"

@@ -7,9 +7,8 @@ from gateway.strict_yaml import YamlDocument
 
 def build(parents: dict[str, str | None]) -> ContentTree:
     place = EntryLocation(YamlDocument("f", None, {}), ())
-    return add_stored_nodes(
-        ContentTree(), [PolicyEntry(name, place, {"key": name, "parent": above}) for name, above in parents.items()]
-    )
+    nodes = {name: PolicyEntry(name, place, {"key": name, "parent": above}) for name, above in parents.items()}
+    return add_stored_nodes(ContentTree(), nodes)
 
 
 def test_a_tree_has_at_most_so_many_levels() -> None:

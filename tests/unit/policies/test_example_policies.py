@@ -26,15 +26,15 @@ def example() -> Snapshot:
     return load_policies(directory, load_registry(), Files(), 1)
 
 
-def test_it_has_two_sites_and_three_agents_one_of_which_takes_no_part(example: Snapshot) -> None:
-    assert [node.path for node in example.nodes.values() if node.parent is None] == ["halden", "lumo"]
+def test_it_has_two_sites_a_story_and_three_agents_one_of_which_takes_no_part(example: Snapshot) -> None:
+    assert [node.path for node in example.tree.nodes.values() if node.parent is None] == ["halden", "lumo", "harbour"]
     assert list(example.agents) == ["seo-writer", "support", "code-helper"]
     helper = example.agents["code-helper"]
     assert (helper.contexts, helper.profile, helper.inject) == ((), None, None)
 
 
 def test_the_blog_overrides_only_the_tone(example: Snapshot) -> None:
-    assert example.nodes["halden/blog"].merge
+    assert example.tree.nodes["halden/blog"].merge
     voice = example.resources["halden-blog/voice"]
     assert voice.data.model_dump(exclude_none=True).keys() == {"tone"}
     assert example.resources["halden-voice/voice"].conflict_key == voice.conflict_key == "voice"
@@ -54,8 +54,8 @@ def test_what_a_catalogue_lists_is_described_and_named_uniquely(example: Snapsho
 
 
 def test_links_between_nodes_lead_somewhere(example: Snapshot) -> None:
-    for node in example.nodes.values():
-        assert all(link in example.nodes or link in example.node_ids for link in node.links)
+    for node in example.tree.nodes.values():
+        assert all(example.tree.find(link.target) for link in example.contents[node.id].links)
 
 
 def test_nothing_applies_to_every_request(example: Snapshot) -> None:

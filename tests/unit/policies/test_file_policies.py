@@ -123,13 +123,13 @@ def test_the_content_tree_is_kept_by_path_and_id(folder: Folder) -> None:
         "      about_us:\n"
     )
     snapshot = folder.load()
-    assert list(snapshot.nodes) == ["site", "site/blog", "site/blog/post-1.html", "site/about_us"]
-    blog = snapshot.nodes["site/blog"]
+    assert list(snapshot.tree.nodes) == ["site", "site/blog", "site/blog/post-1.html", "site/about_us"]
+    blog = snapshot.tree.nodes["site/blog"]
     assert (blog.id, blog.parent, blog.merge, blog.readers, blog.type) == ("7", "site", True, ("group:staff",), "page")
-    assert snapshot.node_ids["7"] == "site/blog"
-    assert snapshot.nodes["site/about_us"].title == "About us"
-    post = snapshot.nodes["site/blog/post-1.html"]
-    assert [node.path for node in snapshot.ancestry(post)] == ["site/blog/post-1.html", "site/blog", "site"]
+    assert snapshot.tree.ids["7"] == "site/blog"
+    assert snapshot.tree.nodes["site/about_us"].title == "About us"
+    post = snapshot.tree.nodes["site/blog/post-1.html"]
+    assert [node.path for node in snapshot.tree.list_ancestry(post)] == ["site/blog/post-1.html", "site/blog", "site"]
 
 
 def test_default_and_mandatory_contexts_are_named(folder: Folder) -> None:
@@ -287,7 +287,16 @@ def test_the_hash_stays_the_same_from_release_to_release(folder: Folder) -> None
         "contexts: {a: {resources: {v: {type: brand-voice, data: {tone: Calm}}}}}\n"
         "agents: {x: {contexts: a, budget: 5}}\ncontent: {n: {contexts: a}}\n"
     )
-    assert folder.load().hash == "3031839454aaac3d44237458c61b4e8b4a5eeaebccc5eb1dcd20ddf0bc2fc980"
+    assert folder.load().hash == "ae0c881807bbd70debb4689f8c7341d3108629c625f4d06302535ffb3c05b967"
+
+
+def test_the_hash_covers_the_tree_and_not_what_its_nodes_say(folder: Folder) -> None:
+    hashes = []
+    for node in ("{}", "{body: Text, properties: {status: open}, links: [n]}", "{title: Other}", "{readers: group:a}"):
+        folder.write(f"content: {{n: {node}}}")
+        hashes.append(folder.load().hash)
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) == 3
 
 
 def test_the_hash_tells_sticky_agents_from_others(folder: Folder) -> None:

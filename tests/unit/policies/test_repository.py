@@ -361,9 +361,9 @@ async def test_nodes_hang_below_nodes_of_files_and_move_with_their_parents(house
     policies = await house.start()
     post, draft = {"key": "post", "parent": "site/blog"}, {"parent": "p1", "key": "draft"}
     await policies.commit([write("content", "p2", draft), write("content", "p1", post)], AUTHOR)
-    assert policies.current.node_ids["p2"] == "site/blog/post/draft"
+    assert policies.current.tree.ids["p2"] == "site/blog/post/draft"
     await policies.commit([write("content", "p1", {"key": "moved", "parent": "root"})], AUTHOR)
-    assert policies.current.node_ids["p2"] == "site/moved/draft"
+    assert policies.current.tree.ids["p2"] == "site/moved/draft"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What a receipt says, down to what only odd requests bring."""
 
+import asyncio
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -7,14 +9,16 @@ import orjson
 import pytest
 
 from gateway.domain.exchange import Exchange, TurnReply
-from gateway.domain.principal import ANONYMOUS
+from gateway.domain.memory_budget import MemoryBudget
+from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.scope import ContextRequest, Scope
-from gateway.domain.snapshot import EMPTY_SNAPSHOT
+from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 from gateway.ids import make_id, read_id_time
 from gateway.receipts.documents import PendingReceipt
 from gateway.receipts.prices import PriceTable
 from gateway.receipts.rendering import ReceiptRenderer, encode_json, read_resource_id
 from gateway.receipts.reported import read_answer, read_usage
+from tests.support.built_injections import build, make_builder
 
 RENDERER = ReceiptRenderer(PriceTable({}), lambda text: text)
 USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
@@ -33,6 +37,27 @@ def test_names_of_the_caller_are_bounded_and_encodable() -> None:
     assert receipt.session == "s" * 512
     assert (summary["user"], summary["task"]) == ("? u", "t" * 512)
     assert receipt.status == "started"
+
+
+def test_what_cannot_be_encoded_costs_a_receipt_none_of_its_figures() -> None:
+    pending = make_pending(task="\ud800")
+    pending.exchange.usage = USAGE
+    summary = orjson.loads(RENDERER.render(pending, finished=True).summary)
+    assert (summary["task"], summary["usage"]) == ("?", USAGE)
+
+
+def test_a_scope_that_requests_share_is_described_for_each_caller(policies: Callable[[str], Snapshot]) -> None:
+    snapshot = policies("contexts: {a: {resources: {b: {type: text, data: {content: B}}}}}")
+    injection = asyncio.run(
+        build(make_builder(MemoryBudget(10**6)), snapshot, ContextRequest(), ANONYMOUS, None, "m", "?")
+    )
+    scope = Scope(ContextRequest(), None, None, None, None, True, frozenset(), False)
+    readers = []
+    for name in ("ada", "ada", "bob"):
+        exchange = Exchange(make_id(), Principal(name, key=name), snapshot, scope=scope, injection=injection)
+        receipt = RENDERER.render(PendingReceipt(exchange), finished=True)
+        readers.append((orjson.loads(receipt.details)["scope"]["readers"], orjson.loads(receipt.summary)["principal"]))
+    assert readers == [(["key:ada"], "ada"), (["key:ada"], "ada"), (["key:bob"], "bob")]
 
 
 def test_a_receipt_says_when_it_began() -> None:

@@ -1,6 +1,7 @@
 """Headers and the `context` object become one Asked."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -180,9 +181,48 @@ def test_more_entries_than_anybody_needs_are_refused_before_they_are_looked_at(c
     """It happens on the event loop: with a fault for each entry it took seconds, in which nobody was answered."""
     body = Raw(orjson.dumps(context))
     began = time.thread_time()
-    with pytest.raises(InvalidRequest, match="more than 1000 entries"):
+    with pytest.raises(InvalidRequest, match=r"more than 1000 entries|larger than \d+ bytes|could not be parsed"):
         read_context_request((), body)
     assert time.thread_time() - began < 0.25
+
+
+NESTED = b'{"x":1},' * 200_000 + b"0"
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        b'{"vars":{"a":{"b":[' + NESTED + b"]}}}",
+        b'{"refs":{"a":[[' + NESTED + b"]]}}",
+        b'{"hints":{"a":{"b":[' + NESTED + b"]}}}",
+        b'{"items":[{"name":"a","text":[' + NESTED + b"]}]}",
+        b'{"items":[' + b'{"name":"a","text":""},' * 70_000 + b'{"name":"a","text":""}]}',
+        b'{"vars":{' + b",".join(b'"%d":1' % number for number in range(200_000)) + b"}}",
+        b'{"vars":{"a":"' + b"x" * 1_100_000 + b'"}}',
+        b'{"nothing":[' + NESTED + b"]}",
+    ],
+    ids=["vars", "refs", "hints", "item", "items", "many vars", "long var", "unknown"],
+)
+def test_nothing_of_a_large_object_is_decoded_that_could_not_be_valid(context: bytes) -> None:
+    began = time.thread_time()
+    with pytest.raises(InvalidRequest):
+        read_context_request((), Raw(context))
+    assert time.thread_time() - began < 0.15  # each of them took three times as long, in proportion to its size
+
+
+def test_of_a_key_that_is_written_twice_only_the_last_is_decoded() -> None:
+    began = time.thread_time()
+    read = read_context_request((), Raw(b'{"vars":{"a":{"b":[' + NESTED + b']}},"vars":{"a":"b"}}'))
+    assert (read.vars, time.thread_time() - began < 0.15) == ({"a": "b"}, True)
+
+
+def test_a_large_object_means_the_same_as_a_small_one() -> None:
+    items = [{"name": f"Part {number}", "text": "long " * 400} for number in range(100)]
+    context = {"agent": "editor", "vars": {"a": "x", "n": 1, "f": 1.5, "on": True}, "include": ["a/b"], "items": items}
+    read = read_context_request((), Raw(orjson.dumps(context)))
+    small = read_context_request((), Raw(orjson.dumps({**context, "items": []})))
+    assert len(read.items) == 100
+    assert replace(read, items=()) == small
 
 
 def test_a_list_in_a_header_is_bounded_too() -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from gateway.domain.collector import Category, CollectorOutcome, Findings, Found
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.search import Pick, SearchResult
 from gateway.domain.selection import Selection
+from gateway.domain.tool import CallableTool, ToolServerAddress
 from gateway.injection.blocks import build_volatile_block, render_stable
 from gateway.injection.tools import PLAIN_TOOLS
 from gateway.selection import allotment
@@ -61,6 +63,20 @@ def make_candidate(draw: Random, place: int) -> Candidate:
     return Candidate(resource, Level.AGENT, "a", "contexts", "assigned", named=named)
 
 
+def make_tool(draw: Random, place: int) -> Candidate:
+    """A tool of a server; some bring others along."""
+    name = f"tool_{place}"
+    brings = (f"c/t{draw.randrange(6)}",) if draw.random() < 0.3 else ()
+    tool = CallableTool(name, ToolServerAddress(url="https://example.com/mcp"), name, "c/server", brings=brings)
+    words = make_text(draw, draw.choice([5, 30, 120]))
+    definition = orjson.dumps({"type": "function", "function": {"name": name, "description": words}}).decode()
+    one = make_candidate(draw, place)
+    resource = replace(
+        one.resource, id=f"c/t{place}", name=name, kind=ResourceKind.TOOL, data=tool, text=definition, truncate="none"
+    )
+    return replace(one, resource=resource)
+
+
 def make_outcome(draw: Random, category: Category) -> CollectorOutcome:
     items = tuple(
         FoundItem(
@@ -90,9 +106,10 @@ class Case:
     offers: bool
 
     @classmethod
-    def draw(cls, seed: int) -> "Case":
+    def draw(cls, seed: int, *, tools: bool = True) -> "Case":
         draw = Random(seed)
         candidates = [make_candidate(draw, place) for place in range(draw.choice([0, 1, 4, 12]))]
+        candidates += [make_tool(draw, place) for place in range(draw.choice([0, 0, 2, 6]) if tools else 0)]
         outcomes = [make_outcome(draw, one) for one in VOLATILE if draw.random() < 0.6]
         searchable = [one.resource.id for one in candidates if one.resource.mode is Mode.SEMANTIC and not one.named]
         picks = [Pick(one, draw.random(), needs=draw.choice([0, 0, 0.4])) for one in searchable if draw.random() < 0.7]
@@ -119,7 +136,7 @@ class Case:
 
 
 def kept(selection: Selection) -> set[str]:
-    return {one.candidate.resource.id for one in (*selection.stable, *selection.volatile)}
+    return {one.candidate.resource.id for one in (*selection.stable, *selection.volatile, *selection.tools)}
 
 
 seeds, budgets = st.integers(0, 10**9), st.integers(0, 3000)
@@ -178,6 +195,7 @@ def test_nothing_vanishes_without_a_reason(seed: int, budget: int) -> None:
     selection = case.select(budget)
     listed = {one.candidate.resource.id for one in selection.catalogue}
     dropped = {one.candidate.resource.id: one.reason for one in selection.dropped}
+    listed |= {one.candidate.resource.id for one in selection.waiting}
     everything = {one.resource.id for one in case.candidates}
     everything |= {item.id for one in case.outcomes for item in one.findings.items}
     assert kept(selection) | listed | dropped.keys() == everything
@@ -199,7 +217,7 @@ def test_the_same_is_selected_every_time(seed: int, budget: int) -> None:
 @settings(max_examples=60, deadline=None)
 def test_categories_add_up_to_what_a_tokenizer_counts_in_the_whole(seed: int, budget: int) -> None:
     """Within a token or two for each text that ends in a way that the next part continues."""
-    selection = Case.draw(seed).select(budget, exact=True)
+    selection = Case.draw(seed, tools=False).select(budget, exact=True)
     stable = render_stable(selection, PLAIN_TOOLS, "0badcafe")
     texts = [stable.text, build_volatile_block(selection, "0badcafe")]
     texts += [bytes(one).decode() for one in stable.tools.schemas] if stable.tools is not None else []

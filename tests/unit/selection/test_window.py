@@ -2,10 +2,10 @@
 
 import pytest
 
+from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.domain.agent import Agent, ModelDefaults
 from gateway.domain.chat import ChatRequest
 from gateway.domain.scope import ContextRequest, Scope
-from gateway.scopes.chat_body import decode_chat
 from gateway.selection.window import STEP, WindowTable, fit_window
 
 
@@ -15,7 +15,7 @@ def scope(max_tokens: int | None = None) -> Scope:
 
 
 def request(words: int, more: str = "") -> ChatRequest:
-    return decode_chat(b'{"messages":[{"role":"user","content":"%s"}]%s}' % (b"word " * words, more.encode()))
+    return CHAT.decode(b'{"messages":[{"role":"user","content":"%s"}]%s}' % (b"word " * words, more.encode()))
 
 
 def count(text: str) -> int:

@@ -1,0 +1,88 @@
+"""The nodes collector: what a search by words finds relevant to the question among the nodes of a workspace."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from pydantic import Field
+
+from gateway.collectors.nodes import ProposedNode, is_about_content, make_items
+from gateway.collectors.registry import CollectorParts, NoOptions
+from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings
+from gateway.domain.content import ContentReader
+from gateway.domain.intents import find_meant_types
+from gateway.domain.search import NodeMatch, NodeQuery
+from gateway.semantic.node_search import NodeSearch
+
+MOST_SENTENCES = 3  # of a question that are searched for
+
+
+class NodeSearchOptions(NoOptions):
+    """How many nodes are proposed, and how well they have to match."""
+
+    top_k: int = Field(15, ge=0, le=100, description="Nodes that are proposed.")
+    min_score: float = Field(0.6, ge=0, le=1, description="How well they have to match.")
+    excerpt: int = Field(800, ge=100, le=100_000, description="Characters of each node.")
+    always: bool = Field(False, description="For requests that name neither content nor a type, too.")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCollector:
+    """Searches for the question, for the title of the focus, and for the types that are meant."""
+
+    name: ClassVar = "nodes"
+    category: ClassVar = Category.SEMANTIC
+    priority: ClassVar = 25
+    degraded: ClassVar = "content"
+    shared: ClassVar = False
+    options: ClassVar = NodeSearchOptions
+
+    content: ContentReader
+    search: NodeSearch
+
+    @classmethod
+    def open(cls, parts: CollectorParts) -> Self | None:
+        if parts.content is None or parts.nodes is None:
+            return None
+        return cls(parts.content, parts.nodes)
+
+    def applies(self, scope: CollectorScope) -> bool:
+        return is_about_content(scope, self.name, scope.options.always)
+
+    async def collect(self, order: CollectorOrder) -> Findings:
+        options: NodeSearchOptions = order.options
+        query = NodeQuery(tuple(list_texts(order)), tuple(list_meant_types(order)))
+        if not options.top_k or not (query.texts or query.types):
+            return NO_FINDINGS
+        tree, focus = order.snapshot.tree, order.scope.node
+        # The focus itself is found too.
+        found = await self.search.find(order.workspace, order.snapshot, order.readers, query, options.top_k + 1)
+        proposed = [
+            ProposedNode(node, one.score, explain(one), options.excerpt)
+            for one in found.matches
+            if one.score >= options.min_score and (node := tree.get(one.id)) is not None and node != focus
+        ]
+        items = await make_items(order, self.content, proposed[: options.top_k])
+        truncated = not found.complete or len(proposed) > options.top_k
+        return Findings(tuple(items), considered=found.total, truncated=truncated)
+
+
+def explain(match: NodeMatch) -> str:
+    return "of a type that is asked for" if match.by_type else f"matches the question ({match.score:.2f})"
+
+
+def list_texts(order: CollectorOrder) -> Iterator[str]:
+    """What is searched for: sentences of the question, and the title of the focus, which "this" stands for."""
+    yield from order.query.sentences[:MOST_SENTENCES]
+    if order.scope.node is not None:
+        yield order.scope.node.title
+
+
+def list_meant_types(order: CollectorOrder) -> list[str]:
+    """The types that the request puts first, and those that the question is about.
+
+    A question about the focus ("summarize this page") means that one, and not all others of its type.
+    """
+    question = order.question if order.scope.node is None else None
+    meant = find_meant_types(question.text) if question is not None else {}
+    return list(dict.fromkeys([*order.scope.request.hints.prioritize_types, *meant]))

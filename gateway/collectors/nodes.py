@@ -1,0 +1,159 @@
+"""Nodes that collectors propose become found items: readers are checked first, then all texts are read at once."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from gateway.domain.collector import CollectorOrder, CollectorScope, FoundItem
+from gateway.domain.content import NO_CONTENT, ContentReader, NodeContent
+from gateway.domain.hints import NO_HINTS
+from gateway.domain.node import Node
+from gateway.domain.node_tree import NodeTree
+
+MARK = "[…]"  # where a text was cut
+MAX_PROPERTIES = 40  # of a node that are shown
+MAX_VALUE = 400  # characters of a property that are shown
+EDITED, CREATED = 1.0, 0.75  # how much users have to do with what they wrote
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedNode:
+    """A node that may be worth showing, and why."""
+
+    node: Node
+    score: float  # 0..1
+    why: str
+    limit: int | None = None  # characters of its text; None: all of it
+    affinity: float | None = None  # None: as its authors tell
+    truncate: str = "extractive"
+
+
+def is_about_content(scope: CollectorScope, collector: str, always: bool = False) -> bool:
+    """Whether a collector of nodes is asked: requests of the scope name a node, a type of request, or hints.
+
+    All others pay nothing for content, unless an option says that they are meant too; nor does anybody where no node
+    says anything. A recipe says itself whom it asks.
+    """
+    asked, recipe = scope.scope.request, scope.scope.recipe
+    if not scope.snapshot.has_texts:
+        return False
+    if recipe is not None:
+        return collector in recipe.collectors
+    return always or scope.scope.node is not None or asked.type is not None or asked.hints is not NO_HINTS
+
+
+async def make_items(
+    order: CollectorOrder, content: ContentReader, proposed: Iterable[ProposedNode]
+) -> list[FoundItem]:
+    """The items of the proposed nodes that the caller may read and that say something, each node once."""
+    tree = order.snapshot.tree
+    first: dict[str, ProposedNode] = {}
+    for one in proposed:
+        first.setdefault(one.node.id, one)
+    permitted = [one for one in first.values() if tree.may_read(order.readers, one.node)]
+    if not permitted:
+        return []
+    contents = await content.read(order.workspace, [one.node.id for one in permitted])
+    items = (make_item(order, one, contents.get(one.node.id, NO_CONTENT)) for one in permitted)
+    return [item for item in items if item is not None]
+
+
+def make_item(order: CollectorOrder, proposed: ProposedNode, content: NodeContent) -> FoundItem | None:
+    """A node as an item; None if there is nothing to show."""
+    node, tree, focus = proposed.node, order.snapshot.tree, order.scope.node
+    text = render_content(content)
+    if not text:
+        return None
+    words = frozenset(order.question.text[:MAX_VALUE].lower().split()) if order.question is not None else frozenset()
+    return FoundItem(
+        id=node.id,
+        kind="node",
+        type=node.type,
+        title=node.title,
+        text=text if proposed.limit is None else excerpt(text, proposed.limit, words),
+        score=max(0.0, min(1.0, proposed.score)),
+        why=proposed.why,
+        breadcrumb=list_titles_above(tree, node),
+        modified=content.updated_at,
+        distance=None if focus is None else measure_distance(focus, node),
+        affinity=rate_authors(content, order.user) if proposed.affinity is None else proposed.affinity,
+        truncate=proposed.truncate,
+    )
+
+
+def render_content(content: NodeContent) -> str:
+    """Properties, a line each, and the body."""
+    lines = list(format_properties(content.properties))
+    body = content.body.strip()
+    return "\n".join([*lines, *([""] if lines and body else []), *([body] if body else [])])
+
+
+def format_properties(properties: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each property that says something."""
+    for name, value in list(properties.items())[:MAX_PROPERTIES]:
+        text = format_value(value)
+        if text:
+            yield f"{name}: {text}"
+
+
+def format_value(value: Any) -> str:
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
+        text = ", ".join(map(format_value, value[:MAX_PROPERTIES]))
+    elif value is None:
+        return ""
+    else:
+        text = orjson.dumps(value).decode()
+    text = " ".join(text[: 2 * MAX_VALUE].split())
+    return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]} {MARK}"
+
+
+def rate_authors(content: NodeContent, user: str) -> float | None:
+    """How much a user has to do with a node; None: nobody knows."""
+    if content.updated_by == user:
+        return EDITED
+    return CREATED if content.created_by == user else None
+
+
+def list_titles_above(tree: NodeTree, node: Node) -> tuple[str, ...]:
+    """The titles from the root down to the parent; whoever may read a node may read those too."""
+    return tuple(above.title for above in reversed(tree.list_ancestry(node)[1:]))
+
+
+def measure_distance(one: Node, other: Node) -> int:
+    """The steps in the tree from one node to another; roots are one step apart from each other's parent: nothing."""
+    first, second = one.path.split("/"), other.path.split("/")
+    common = 0
+    for left, right in zip(first, second, strict=False):
+        if left != right:
+            break
+        common += 1
+    return len(first) + len(second) - 2 * common
+
+
+def excerpt(text: str, limit: int, words: frozenset[str] = frozenset()) -> str:
+    """At most about `limit` characters of a text: its beginning, or the part that has most of some words."""
+    if len(text) <= limit:
+        return text
+    pieces = split_pieces(text, limit)
+    counts = [len(words.intersection(piece.lower().split())) for piece in pieces] if words else [0]
+    best = counts.index(max(counts))
+    before, after = (f"{MARK} " if best else ""), (f" {MARK}" if best < len(pieces) - 1 else "")
+    return f"{before}{pieces[best]}{after}"
+
+
+def split_pieces(text: str, limit: int) -> Sequence[str]:
+    """Pieces of at most `limit` characters that end with a paragraph, a sentence or a word, if one ends there."""
+    pieces, start = [], 0
+    while start < len(text):
+        end = min(len(text), start + limit)
+        if end < len(text):
+            half = start + limit // 2
+            ends = (text.rfind("\n", half, end), text.rfind(". ", half, end) + 1, text.rfind(" ", half, end))
+            end = next((one for one in ends if one > half), end)
+        pieces.append(text[start:end].strip())
+        start = end
+    return [piece for piece in pieces if piece] or [""]

@@ -1,0 +1,167 @@
+/**
+ * `<virtual-list>`: rows of one height, of which only those in view exist; pages of the list are fetched as they come into
+ * view. Arrow keys, Home, End, Page Up and Page Down move between rows.
+ */
+import {html, nothing} from "../vendor/lit.js";
+import {t} from "../lib/i18n.js";
+import {ConsoleElement} from "./element.js";
+import {renderFailure, renderLoading} from "./parts.js";
+import {styled} from "./style.js";
+
+const PAGE = 100;
+const MARGIN = 8; // rows beyond what is in view
+
+/** @typedef {{cell: (item: any) => unknown, title: string, width?: string, className?: string}} Column */
+
+export class VirtualList extends ConsoleElement {
+  static properties = {
+    fetchPage: {attribute: false}, columns: {attribute: false}, href: {attribute: false}, label: {}, rowHeight: {type: Number},
+    empty: {attribute: false},
+  };
+
+  constructor() {
+    super();
+    /** @type {((skip: number, take: number) => Promise<{items: any[], total: number}>) | null} */
+    this.fetchPage = null;
+    /** @type {Column[]} */
+    this.columns = [];
+    /** @type {(item: any) => string} */
+    this.href = () => "#";
+    this.label = "";
+    this.rowHeight = 52;
+    /** @type {unknown} */
+    this.empty = nothing;
+    /** @type {Map<number, any[] | "loading">} */
+    this.pages = new Map();
+    /** @type {number | null} */
+    this.total = null;
+    /** @type {any} */
+    this.error = null;
+    this.first = 0;
+    this.visible = 20;
+    this.active = 0;
+    this.onScroll = () => this.look();
+  }
+
+  connectedCallback() {
+    super.connectedCallback();
+    addEventListener("scroll", this.onScroll, {passive: true});
+    addEventListener("resize", this.onScroll);
+  }
+
+  disconnectedCallback() {
+    super.disconnectedCallback();
+    removeEventListener("scroll", this.onScroll);
+    removeEventListener("resize", this.onScroll);
+  }
+
+  /** @param {Map<string, unknown>} changed */
+  willUpdate(changed) {
+    if (changed.has("fetchPage")) this.reload();
+  }
+
+  updated() {
+    this.look();
+  }
+
+  reload() {
+    this.pages = new Map();
+    this.total = null;
+    this.error = null;
+    this.first = this.active = 0;
+    this.load(0);
+  }
+
+  /** @param {number} page */
+  async load(page) {
+    if (!this.fetchPage || this.pages.has(page)) return;
+    const pages = this.pages;
+    pages.set(page, "loading");
+    try {
+      const {items, total} = await this.fetchPage(page * PAGE, PAGE);
+      if (pages !== this.pages) return;
+      pages.set(page, items);
+      this.total = total;
+    } catch (error) {
+      if (pages !== this.pages) return;
+      pages.delete(page);
+      this.error = error;
+    }
+    this.requestUpdate();
+    this.dispatchEvent(new CustomEvent("counted", {detail: this.total}));
+  }
+
+  /** Finds out which rows are in view, and fetches what is missing of them. */
+  look() {
+    const body = this.querySelector(".vlist-body");
+    if (!body || this.total === null) return;
+    const top = body.getBoundingClientRect().top;
+    const first = Math.max(0, Math.min(Math.floor(-top / this.rowHeight) - MARGIN, this.total - 1));
+    const visible = Math.ceil(innerHeight / this.rowHeight) + 2 * MARGIN;
+    const last = Math.min(this.total - 1, first + visible);
+    for (let page = Math.floor(first / PAGE); page <= Math.floor(last / PAGE); page += 1) this.load(page);
+    if (first === this.first && visible === this.visible) return;
+    this.first = first;
+    this.visible = visible;
+    this.requestUpdate();
+  }
+
+  /** @param {number} index */
+  getItem(index) {
+    const page = this.pages.get(Math.floor(index / PAGE));
+    return Array.isArray(page) ? page[index % PAGE] : undefined;
+  }
+
+  /** @param {KeyboardEvent} event */
+  moveFocus(event) {
+    const steps = /** @type {Record<string, number>} */ ({
+      ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity,
+    });
+    const target = /** @type {HTMLElement} */ (event.target);
+    if (!(event.key in steps) || !target.classList.contains("vlist-link") || this.total === null) return;
+    event.preventDefault();
+    this.active = Math.max(0, Math.min(this.total - 1, this.active + steps[event.key]));
+    const body = /** @type {HTMLElement} */ (this.querySelector(".vlist-body"));
+    const y = body.getBoundingClientRect().top + this.active * this.rowHeight;
+    if (y < 60 || y > innerHeight - this.rowHeight * 2) scrollBy({top: y - innerHeight / 2});
+    this.look();
+    this.requestUpdate();
+    this.updateComplete.then(() => this.focusRow());
+  }
+
+  focusRow(attempts = 20) {
+    const link = /** @type {HTMLElement | null} */ (this.querySelector(`[data-index="${this.active}"] .vlist-link`));
+    if (link) link.focus({preventScroll: true});
+    else if (attempts) setTimeout(() => this.focusRow(attempts - 1), 50);
+  }
+
+  render() {
+    if (this.error) return renderFailure(this.error, () => this.reload());
+    if (this.total === null) return renderLoading();
+    if (this.total === 0) return this.empty;
+    const arrange = (/** @type {Column[]} */ columns) => columns.map((column) => column.width || "minmax(0, 1fr)").join(" ");
+    const widths = {"--columns": arrange(this.columns), "--columns-narrow": arrange(this.columns.filter((column) => !column.className?.includes("wide-only")))};
+    const rows = [];
+    for (let index = this.first; index < Math.min(this.total, this.first + this.visible); index += 1) rows.push(index);
+    return html`<div class="vlist card" role="table" aria-label=${this.label} aria-rowcount=${this.total + 1}
+        ${styled(widths)} @keydown=${this.moveFocus}>
+      <div class="vlist-head" role="row" aria-rowindex="1">
+        ${this.columns.map((column) => html`<span role="columnheader" class=${column.className || ""}>${column.title}</span>`)}</div>
+      <div class="vlist-body" role="rowgroup" ${styled({height: `${this.total * this.rowHeight}px`})}>
+        ${rows.map((index) => this.renderRow(index))}</div>
+    </div>`;
+  }
+
+  /** @param {number} index */
+  renderRow(index) {
+    const item = this.getItem(index);
+    const style = styled({transform: `translateY(${index * this.rowHeight}px)`, height: `${this.rowHeight}px`});
+    if (!item) return html`<div class="vlist-row" role="row" aria-rowindex=${index + 2} ${style}><span class="skeleton" role="cell"><span class="visually-hidden">${t("Loading…")}</span></span></div>`;
+    return html`<div class="vlist-row" role="row" aria-rowindex=${index + 2} data-index=${index} ${style}
+        @focusin=${() => { this.active = index; }}>
+      ${this.columns.map((column, place) => html`<span role="cell" class=${column.className || ""}>${place === 0
+        ? html`<a class="vlist-link" href=${this.href(item)}>${column.cell(item)}</a>` : column.cell(item)}</span>`)}
+    </div>`;
+  }
+}
+customElements.define("virtual-list", VirtualList);

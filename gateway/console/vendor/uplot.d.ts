@@ -1,0 +1,2 @@
+declare const UPlot: any;
+export default UPlot;

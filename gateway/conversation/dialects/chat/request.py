@@ -1,0 +1,197 @@
+"""The bytes of a chat body become a ChatRequest, or a clear 400."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from gateway.conversation.dialects.raw_body import MARGIN, decode_fields, decode_scalar
+from gateway.domain.chat import ChatRequest, MessageStyle
+from gateway.domain.dialect import RequestDialect
+from gateway.domain.search import Question
+from gateway.errors import InvalidRequest
+
+_messages = msgspec.json.Decoder(list[Raw])
+
+LOOKED_AT = {"n": int, "stream_options": dict, "response_format": dict}  # fields that later steps read
+OBJECT = b"{"
+OPENING_BYTES = 20  # of a message that tell its style: as many as the longest usual opening has
+SPEAKERS = ("system", "developer", "user", "assistant")
+SPOKEN = tuple(f'{{"role":{space}"{role}"'.encode() for role in SPEAKERS for space in ("", " "))
+ANSWERING = (b'{"role":"tool"', b'{"role": "tool"')
+LARGE_BODY = 16 * 1024  # bytes from which one pass over a body saves more than it costs
+
+
+class _RoleField(msgspec.Struct):
+    role: str | None = None
+
+
+_role = msgspec.json.Decoder(_RoleField)
+
+
+@lru_cache(maxsize=1024)
+def read_style(opening: bytes) -> MessageStyle:
+    """The style of a message that begins like this; there are few beginnings, however long a history is."""
+    if opening.startswith(SPOKEN):
+        return MessageStyle.SPOKEN
+    if opening.startswith(ANSWERING):
+        return MessageStyle.ANSWERING
+    return MessageStyle.UNUSUAL if opening.startswith(OBJECT) else MessageStyle.INVALID
+
+
+class SplitBody(NamedTuple):
+    """A body as its messages, one by one, and its other fields."""
+
+    fields: dict[str, Raw]
+    messages: list[Raw]
+
+
+def decode_chat(body: bytes, dialect: RequestDialect) -> ChatRequest:
+    """Check only what the gateway needs; everything else is left to the upstream."""
+    fields, messages = (split_large_body(body) if len(body) > LARGE_BODY else None) or split_body(body)
+    openings = {bytes(memoryview(message)[:OPENING_BYTES]) for message in messages}
+    style = max(map(read_style, openings), default=MessageStyle.SPOKEN)
+    if style is MessageStyle.INVALID:
+        position = next(at for at, message in enumerate(messages) if memoryview(message)[:1] != OBJECT)
+        raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]")
+    model = decode_scalar(fields, "model", str)
+    for name, kind in LOOKED_AT.items():
+        decode_scalar(fields, name, kind)
+    stream = bool(decode_scalar(fields, "stream", bool))
+    return ChatRequest(dialect, body, fields, messages, model or None, stream, style)
+
+
+def split_body(body: bytes) -> SplitBody:
+    """In two passes: the fields, then the messages."""
+    fields = decode_fields(body)
+    if "messages" not in fields:
+        raise InvalidRequest("A chat request needs `messages`.", param="messages")
+    try:
+        return SplitBody(fields, _messages.decode(fields.pop("messages")))
+    except msgspec.ValidationError as fault:
+        raise InvalidRequest("`messages` must be an array.", param="messages") from fault
+
+
+KNOWN_NAMES = (
+    "model", "stream", "temperature", "top_p", "n", "stop", "max_tokens", "max_completion_tokens", "tools",
+    "tool_choice", "parallel_tool_calls", "response_format", "stream_options", "seed", "user", "metadata", "store",
+    "reasoning_effort", "presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "top_logprobs", "modalities",
+    "audio", "prediction", "service_tier", "functions", "function_call", "safety_identifier", "prompt_cache_key",
+    "verbosity", "web_search_options", "context",
+)  # fmt: skip
+ABSENT = Raw()
+_known = msgspec.json.Decoder(
+    msgspec.defstruct(
+        "KnownFields",
+        [("messages", list[Raw]), *((name, Raw, ABSENT) for name in KNOWN_NAMES)],
+        forbid_unknown_fields=True,
+    )
+)
+
+
+def split_large_body(body: bytes) -> SplitBody | None:
+    """In one pass; None if there is a field that we do not know, or any fault, which `split_body` then names."""
+    try:
+        body.isascii() or body.decode()
+        known: Any = decode_known(body, MARGIN)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    fields = {name: value for name in KNOWN_NAMES if (value := getattr(known, name)) is not ABSENT}
+    return SplitBody(fields, known.messages)
+
+
+def decode_known(body: bytes, frames: int) -> Any:
+    """Decode from deeper in the stack, as `decode_deep` does."""
+    return decode_known(body, frames - 1) if frames else _known.decode(body)
+
+
+def check_messages(request: ChatRequest) -> None:
+    """Refuse what upstreams would refuse, so that nothing is placed where no conversation is."""
+    if not request.messages:
+        raise InvalidRequest("`messages` must not be empty.", param="messages")
+    if request.style <= MessageStyle.ANSWERING:
+        return
+    for position, message in enumerate(request.messages):
+        try:
+            role = _role.decode(message).role
+        except msgspec.MsgspecError as fault:
+            raise InvalidRequest("A message's role must be a string.", param=f"messages[{position}].role") from fault
+        if not role:
+            raise InvalidRequest("Every message needs a `role`.", param=f"messages[{position}].role")
+
+
+EARLIER = 3  # user texts that may help to understand a short follow-up
+
+
+class _Message(msgspec.Struct):
+    role: str = ""
+    content: Any = None
+
+
+_message = msgspec.json.Decoder(_Message)
+
+
+def find_question(messages: Sequence[Raw]) -> Question | None:
+    """The last user text with the ones before it; None if the user has said nothing."""
+    texts: list[str] = []
+    for message in reversed(messages):
+        text = read_user_text(message)
+        if text:
+            texts.append(text)
+        if len(texts) > EARLIER:
+            break
+    return Question(texts[0], tuple(texts[1:])) if texts else None
+
+
+def read_user_texts(messages: Sequence[Raw]) -> list[str]:
+    """The texts of all user messages, oldest first; "" for one that has none."""
+    return [read_user_text(message) for message in messages if is_from_user(message)]
+
+
+def is_from_user(message: Raw) -> bool:
+    try:
+        return _role.decode(message).role == "user"
+    except (msgspec.MsgspecError, RecursionError):
+        return False  # its shape is the upstream's business
+
+
+def read_user_text(message: Raw) -> str:
+    """The text of a user's message; "" for everything else."""
+    try:
+        read = _message.decode(message)
+    except (msgspec.MsgspecError, RecursionError):
+        return ""  # its shape is the upstream's business
+    if read.role != "user":
+        return ""
+    if isinstance(read.content, str):
+        return read.content.strip()
+    parts = read.content if isinstance(read.content, list) else []
+    texts = (part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text")
+    return "\n".join(text for text in texts if isinstance(text, str)).strip()
+
+
+def may_answer_calls(request: ChatRequest) -> bool:
+    """Whether results of tools may be among the messages; False is certain."""
+    return request.style is not MessageStyle.SPOKEN and b'"tool_calls"' in request.raw
+
+
+def wants_usage(request: ChatRequest) -> bool:
+    """Whether a stream should end with its usage."""
+    options = request.get("stream_options")
+    return request.stream and isinstance(options, dict) and options.get("include_usage") is True
+
+
+def wants_json(request: ChatRequest) -> bool:
+    """Whether the answer has to be one JSON document."""
+    wanted = request.get("response_format")
+    return isinstance(wanted, dict) and wanted.get("type") in ("json_object", "json_schema")
+
+
+def find_missing_defaults(request: ChatRequest, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults that the request does not set."""
+    missing = {name: value for name, value in defaults.items() if not request.has(name)}
+    if "max_tokens" in missing and request.has("max_completion_tokens"):
+        del missing["max_tokens"]
+    return missing

@@ -1,0 +1,154 @@
+"""One turn of a stream: its chunks, read only as far as needed, and the message that they add up to."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from gateway import sse
+from gateway.conversation.dialects.chat.calls import CallTracker
+from gateway.conversation.dialects.chat.merge import merge_deltas
+from gateway.errors import UpstreamInvalid
+
+EVENT_BORDER = b"\n\ndata: "
+CLOSING_EVENTS = 3  # that usually end a stream: the finish, the usage, [DONE]
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass
+class StreamTurn:
+    """What is known of the turn whose stream is being read."""
+
+    tracker: CallTracker
+    unread: list[bytes] = field(default_factory=list)  # raw events, parsed only if the message is needed
+    unread_size: int = 0
+    message: dict[str, Any] = field(default_factory=dict)
+    head: dict[str, Any] = field(default_factory=dict)  # id, created and model, once the message was assembled
+    has_role: bool = False  # a delta of the message named the role
+    has_text: bool = False
+    held: list[bytes] = field(default_factory=list)  # events withheld until we know that this turn is the last
+    role_shown: bool = False  # whether the client knew the role before they were withheld
+    finish_reason: str | None = None
+    finish_event: dict[str, Any] | None = None  # a finish that waits for the hidden turns to be stored
+    usage: dict[str, Any] | None = None
+    usage_event: dict[str, Any] | None = None
+    done: bool = False
+    rejoined: set[str] = field(default_factory=set)  # fields whose text continues that of an earlier turn
+
+    def assemble(self) -> None:
+        """Add the unread events to the message."""
+        unread, self.unread, self.unread_size = self.unread, [], 0
+        deltas: list[dict[str, Any]] = []
+        for event in sse.split_events(b"".join(unread)):
+            data = sse.read_payload(event)
+            if not data or data == sse.DONE:
+                continue
+            chunk = decode_chunk(data)
+            if not chunk.choices:
+                continue  # what some providers send first has no id yet
+            self.head = self.head or chunk.head
+            deltas += (choice.delta for choice in chunk.choices if choice.delta)
+        self.has_role = self.has_role or any(delta.get("role") for delta in deltas)
+        merge_deltas(self.message, *deltas)
+
+    def encode_message(self, number: int) -> bytes:
+        """The message of turn `number` as it goes back upstream; empty when nothing will need it."""
+        calls = self.tracker.calls
+        if not calls:
+            return b""
+        for position, call in enumerate(calls):
+            call.parts["id"] = call.id or f"call_{number}_{position}"
+        message = {"role": "assistant", "content": None, **self.message}
+        return _encode({**message, "tool_calls": [call.parts for call in calls]})
+
+
+class ChunkChoice(msgspec.Struct):
+    delta: dict[str, Any] | None = None
+
+
+class StreamChunk(msgspec.Struct):
+    """A chunk as far as the assistant's message is concerned."""
+
+    id: Any = None
+    created: Any = None
+    model: Any = None
+    choices: list[ChunkChoice] | None = None
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """What is the same in all chunks of a stream."""
+        fields = {"id": self.id, "created": self.created, "model": self.model}
+        return {key: value for key, value in fields.items() if value is not None}
+
+
+class _PlainDelta(msgspec.Struct, gc=False):
+    tool_calls: None = None
+
+
+class _PlainChoice(msgspec.Struct, gc=False):
+    delta: _PlainDelta | None = None
+    finish_reason: None = None
+
+
+class _PlainChunk(msgspec.Struct, gc=False):
+    """A chunk that carries nothing but text: what would be more is null or absent, or else it is not valid."""
+
+    choices: list[_PlainChoice] | None = None
+    usage: None = None
+    error: None = None
+
+
+_decode = msgspec.json.Decoder(StreamChunk).decode
+_decode_plain = msgspec.json.Decoder(list[_PlainChunk]).decode
+
+
+def decode_chunk(data: bytes) -> StreamChunk:
+    """The chunk that an event carries; raises UpstreamInvalid if it carries none."""
+    try:
+        return _decode(data)
+    except UNREADABLE as fault:
+        raise build_chunk_error() from fault
+
+
+def build_chunk_error() -> UpstreamInvalid:
+    return UpstreamInvalid("The upstream's stream carries something that is not a chunk.")
+
+
+def find_plain_events(data: bytes) -> int:
+    """How many leading bytes are whole events that carry nothing but text, so that they may pass unread."""
+    end = find_closing_events(data)
+    if are_plain(data[:end]):
+        return end
+    plain = 0
+    for event in sse.split_events(data[:end]):
+        if not are_plain(event):
+            break
+        plain += len(event)
+    return plain
+
+
+def find_closing_events(data: bytes) -> int:
+    """Where the last events begin, those that are more than text, as at the end of most streams."""
+    end = len(data)
+    for _ in range(CLOSING_EVENTS):
+        start = data.rfind(EVENT_BORDER, 0, end) + 2
+        if start < 2 or are_plain(data[start:end]):
+            break
+        end = start
+    return end
+
+
+def are_plain(data: bytes) -> bool:
+    """Whether each of these events is one `data:` line with a chunk of text; other forms are read one by one."""
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
+    if not data.startswith(b"data: {"):
+        return False
+    try:
+        # No JSON contains a line feed inside a string: the events become one array, which is checked in one go.
+        found = _decode_plain(b"[" + data[6:].replace(EVENT_BORDER, b",") + b"]")
+    except UNREADABLE:
+        return False
+    return len(found) == data.count(EVENT_BORDER) + 1

@@ -1,0 +1,120 @@
+"""Putting texts into a Messages body: into `system`, or into what the user says last."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw
+
+from gateway.conversation.dialects.chat.placement import decode_parts, encode_text_part, split_after, surround_content
+from gateway.conversation.dialects.chat.user_text import read_text, replace_text
+from gateway.conversation.dialects.messages.request import RESULT, find_last_spoken, read_head
+from gateway.domain.agent import Placement
+from gateway.domain.chat import OutgoingBody
+from gateway.domain.injection import PlacedTexts, PlacementTarget
+from gateway.domain.json_text import BLANK_LINE, quote_json
+
+MARK = b'"cache_control"'
+MAX_MARKS = 4  # that Anthropic takes in one request
+
+_encode = msgspec.json.Encoder().encode
+_object = msgspec.json.Decoder(dict[str, Raw])
+_parts = msgspec.json.Decoder(list[Raw])
+
+
+class _PartKind(msgspec.Struct):
+    type: str | None = None
+
+
+_kind = msgspec.json.Decoder(_PartKind)
+
+
+def place(outgoing: OutgoingBody, texts: PlacedTexts, target: PlacementTarget) -> None:
+    """The texts in their places (CONTRACT §3.2): `system` stands for the leading message."""
+    apart = bool(texts.volatile) and target.placement is not Placement.SYSTEM
+    last = find_last_spoken(outgoing.messages) if apart else None
+    blocks = (texts.stable,) if last is not None else (texts.stable, texts.volatile)
+    after = BLANK_LINE.join(piece for piece in blocks if piece)
+    if texts.instructions or after:
+        system = surround_content(outgoing.fields.get("system"), texts.instructions, after)
+        if target.marks_cache and texts.stable and count_marks(outgoing) < MAX_MARKS:
+            system = mark_stable(system, texts.stable)
+        outgoing.fields["system"] = system
+    messages = list(outgoing.messages)
+    if last is not None:
+        put_volatile(messages, last, texts.volatile, target.placement)
+    outgoing.messages = place_anchored(messages, texts) if texts.anchored else messages
+
+
+def mark_stable(system: Raw, stable: bytes) -> Raw:
+    """The system text with a block that ends where the stable block ends, marked for the prompt cache."""
+    content = bytes(system)
+    parts = [encode_text_part(content[1:-1])] if content[:1] == b'"' else decode_parts(content)
+    return Raw(_encode([piece for part in parts for piece in split_after(part, stable)]))
+
+
+def count_marks(outgoing: OutgoingBody) -> int:
+    """The client's own cache markers; a word in a text may be counted, which only leaves ours out."""
+    values = (value for value in outgoing.fields.values() if isinstance(value, Raw))
+    return sum(bytes(raw).count(MARK) for raw in (*values, *outgoing.messages))
+
+
+def put_volatile(messages: list[Raw], position: int, text: bytes, placement: Placement) -> None:
+    if placement is Placement.TURN and not holds_result(messages[position]):
+        messages.insert(position, Raw(_encode({"role": "system", "content": quote_json(text)})))
+    else:
+        put_before_words(messages, position, text)
+
+
+def place_anchored(messages: list[Raw], texts: PlacedTexts) -> list[Raw]:
+    """The messages with each block where it was when its user message was the last one."""
+    users = [position for position, message in enumerate(messages) if read_head(message).role == "user"]
+    for one in texts.anchored:
+        put_before_words(messages, users[one.message], one.encoded)
+    return messages
+
+
+def holds_result(message: Raw) -> bool:
+    """Whether there are results of tools in a message: nothing may come between them and their calls."""
+    content = read_head(message).content
+    return bytes(content)[:1] == b"[" and any(is_result(part) for part in decode_parts(bytes(content)))
+
+
+def is_result(part: Raw) -> bool:
+    try:
+        return _kind.decode(part).type == RESULT
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+
+
+def put_before_words(messages: list[Raw], position: int, text: bytes) -> None:
+    """The text as a block before what the user says, behind the results of tools."""
+    message = _object.decode(messages[position])
+    raw = bytes(message.get("content") or b"null").strip()
+    parts = [encode_text_part(raw[1:-1])] if raw[:1] == b'"' else [] if raw == b"null" else decode_parts(raw)
+    results = next((at for at, part in enumerate(parts) if not is_result(part)), len(parts))
+    message["content"] = Raw(_encode([*parts[:results], encode_text_part(text), *parts[results:]]))
+    messages[position] = Raw(_encode(message))
+
+
+def read_last_user_text(messages: Sequence[Raw]) -> str:
+    """The text of the last user message that says something, its texts joined; "" if there is none."""
+    position = find_last_spoken(messages)
+    content = b"" if position is None else bytes(read_head(messages[position]).content)
+    match content[:1]:
+        case b'"':
+            return str(msgspec.json.decode(content))
+        case b"[":
+            return "\n".join(text for part in _parts.decode(content) if (text := read_text(part)) is not None)
+    return ""
+
+
+def replace_user_text(messages: Sequence[Raw], text: str) -> list[Raw]:
+    """The messages with `text` instead of the last user text; other blocks (images, results) stay."""
+    position = find_last_spoken(messages)
+    if position is None:
+        return [*messages, Raw(_encode({"role": "user", "content": text}))]
+    message = _object.decode(messages[position])
+    content = message.get("content")
+    parted = content is not None and bytes(content)[:1] == b"["
+    message["content"] = Raw(_encode(replace_text(content, text) if parted and content is not None else text))
+    return [*messages[:position], Raw(_encode(message)), *messages[position + 1 :]]

@@ -1,0 +1,59 @@
+"""Streams of message events that are relayed: whether they are complete, and what they used."""
+
+from gateway import sse
+from gateway.conversation.dialects.messages.errors import render_messages_error_event
+from gateway.errors import GatewayError, UpstreamInvalid, UpstreamTruncated
+
+MAX_USAGE_EVENT = 64 * 1024  # bytes of events that are kept for the usage they may report
+# Lines of these forms cannot stand inside JSON, where line feeds are escaped.
+START, STOP, ERROR = b"event: message_start", b"event: message_stop", b"event: error"
+FINISH = b"event: message_delta"
+
+
+class MessagesRelayView:
+    """A stream that passes as it comes: how far it got, found without reading it."""
+
+    __slots__ = ("_events", "_finished", "_started", "done", "failed", "needs_driver", "usage_event")
+
+    def __init__(self) -> None:
+        self._events = sse.EventBuffer()
+        self._started = b""  # the event that tells what the prompt used
+        self._finished = False
+        self.done = False
+        self.failed = False
+        self.needs_driver = False
+        self.usage_event = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        ready = self._events.take(chunk)
+        if len(self._events) > sse.MAX_EVENT_BYTES:
+            raise UpstreamInvalid("The upstream sent an event that never ends.")
+        if ready:
+            self._look(ready)
+        return ready
+
+    def _look(self, ready: bytes) -> None:
+        self.done = self.done or has_line(ready, STOP)
+        self.failed = self.failed or has_line(ready, ERROR)
+        self._finished = self._finished or self.done or has_line(ready, FINISH)
+        self.needs_driver = self.done or self.failed
+        if not sse.reports_usage(ready):
+            return
+        if not self._started and has_line(ready, START):
+            self._started = ready[:MAX_USAGE_EVENT]
+        self.usage_event = self._started + (b"" if ready.startswith(START) else ready[-MAX_USAGE_EVENT:])
+
+    def end(self) -> bytes:
+        """The stream has ended: what it lacks; raises UpstreamTruncated if that is more than its last event."""
+        if self.failed or self.done:
+            return b""
+        if not self._finished:
+            raise UpstreamTruncated("The upstream's stream ended before it was complete.")
+        return b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+
+    def render_error(self, error: GatewayError) -> bytes:
+        return render_messages_error_event(error)
+
+
+def has_line(events: bytes, line: bytes) -> bool:
+    return events.startswith(line) or b"\n" + line in events

@@ -1,0 +1,109 @@
+"""The bytes of a Messages body become a ChatRequest, or a clear 400."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway.conversation.dialects.raw_body import decode_fields, decode_scalar
+from gateway.domain.chat import ChatRequest
+from gateway.domain.dialect import RequestDialect
+from gateway.errors import InvalidRequest
+
+LOOKED_AT = {"output_config": dict, "tool_choice": dict}  # fields that later steps read
+OBJECT = b"{"
+TEXT, RESULT = "text", "tool_result"
+
+_messages = msgspec.json.Decoder(list[Raw])
+
+
+class MessageHead(msgspec.Struct):
+    """A message whose content is still raw."""
+
+    role: str | None = None
+    content: Raw = Raw(b"null")
+
+
+class _SpokenBlock(msgspec.Struct):
+    type: str | None = None
+    text: str | None = None
+
+
+decode_head = msgspec.json.Decoder(MessageHead).decode
+_decode_text = msgspec.json.Decoder(str).decode
+_decode_blocks = msgspec.json.Decoder(list[_SpokenBlock]).decode
+
+
+def decode_messages(body: bytes, dialect: RequestDialect) -> ChatRequest:
+    """Check only what the gateway needs; everything else is left to the upstream."""
+    fields = decode_fields(body)
+    if "messages" not in fields:
+        raise InvalidRequest("A request needs `messages`.", param="messages")
+    try:
+        messages = _messages.decode(fields.pop("messages"))
+    except msgspec.ValidationError as fault:
+        raise InvalidRequest("`messages` must be an array.", param="messages") from fault
+    for position, message in enumerate(messages):
+        if memoryview(message)[:1] != OBJECT:
+            raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]")
+    model = decode_scalar(fields, "model", str)
+    for name, kind in LOOKED_AT.items():
+        decode_scalar(fields, name, kind)
+    return ChatRequest(dialect, body, fields, messages, model or None, bool(decode_scalar(fields, "stream", bool)))
+
+
+def check_messages(request: ChatRequest) -> None:
+    """Refuse what upstreams would refuse, so that nothing is placed where no conversation is."""
+    if not request.messages:
+        raise InvalidRequest("`messages` must not be empty.", param="messages")
+    for position, message in enumerate(request.messages):
+        try:
+            role = decode_head(message).role
+        except msgspec.MsgspecError as fault:
+            raise InvalidRequest("A message's role must be a string.", param=f"messages[{position}].role") from fault
+        if not role:
+            raise InvalidRequest("Every message needs a `role`.", param=f"messages[{position}].role")
+
+
+def find_last_spoken(messages: Sequence[Raw]) -> int | None:
+    """The position of the last message in which the user says something: results of tools alone are no words."""
+    for position in range(len(messages) - 1, -1, -1):
+        head = read_head(messages[position])
+        if head.role == "user" and not holds_results_only(head.content):
+            return position
+    return None
+
+
+def holds_results_only(content: Raw) -> bool:
+    if bytes(content)[:1] != b"[":
+        return False
+    try:
+        blocks = _decode_blocks(content)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return bool(blocks) and all(block.type == RESULT for block in blocks)
+
+
+def read_head(message: Raw) -> MessageHead:
+    try:
+        return decode_head(message)
+    except (msgspec.MsgspecError, RecursionError):
+        return MessageHead()  # its shape is the upstream's business
+
+
+def may_answer_calls(request: ChatRequest) -> bool:
+    """Whether results of tools may be among the messages; False is certain."""
+    return b'"tool_result"' in request.raw
+
+
+def wants_json(request: ChatRequest) -> bool:
+    """Whether the answer has to be one JSON document."""
+    config = request.get("output_config")
+    wanted = config.get("format") if isinstance(config, dict) else None
+    return isinstance(wanted, dict) and wanted.get("type") == "json_schema"
+
+
+def find_missing_defaults(request: ChatRequest, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults that the request does not set."""
+    return {name: value for name, value in defaults.items() if not request.has(name)}

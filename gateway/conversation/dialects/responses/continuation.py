@@ -1,0 +1,170 @@
+"""`previous_response_id` and `store`: continuing a response, and keeping one so that it can be continued."""
+
+from collections.abc import MutableSet, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import msgspec
+from msgspec import Raw
+
+from gateway import sse
+from gateway.conversation.dialects.responses import events
+from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_items, decode_object
+from gateway.conversation.dialects.responses.transcript import is_unstored
+from gateway.conversation.hidden_turns import ConversationOwner
+from gateway.conversation.loop import TurnLoop
+from gateway.conversation.stored_responses import MAX_CHAIN, NULL, ResponseRecord, StoredResponses
+from gateway.domain.chat import ChatRequest, OutgoingBody
+from gateway.domain.exchange import ClientWriter, Reply, ReplyStream
+from gateway.domain.upstream import Upstream
+from gateway.errors import InvalidRequest, PreviousResponseNotFound, StoreError, quote
+
+PREVIOUS = "previous_response_id"
+MAX_CONVERSATION_BYTES = 16 * 1024 * 1024  # of all items of a conversation that the gateway keeps
+KEPT_STATUSES = (b'"completed"', b'"incomplete"')
+
+_encode = msgspec.json.Encoder().encode
+
+
+def is_native(upstreams: Sequence[Upstream]) -> bool:
+    """Whether every upstream that may serve a request has responses itself."""
+    return all("responses" in upstream.capabilities.dialects for upstream in upstreams)
+
+
+def check_account(request: ChatRequest, upstreams: Sequence[Upstream]) -> None:
+    """Refuse what an upstream keeps for everybody who shares the gateway's account."""
+    if request.has("conversation") and not all(upstream.passes_bearer for upstream in upstreams):
+        raise InvalidRequest(
+            "Conversations belong to the gateway's own account; send the items or `previous_response_id` instead.",
+            param="conversation",
+        )
+
+
+async def resume(
+    stored: StoredResponses, owner: ConversationOwner, request: ChatRequest, upstreams: Sequence[Upstream]
+) -> ChatRequest:
+    """The request with what it continues; raises PreviousResponseNotFound unless that is the caller's own."""
+    assert request.previous is not None
+    record, native = await stored.find(owner, request.previous), is_native(upstreams)
+    if record is None:
+        if native and all(upstream.passes_bearer for upstream in upstreams):
+            return request  # it is the caller's own account, which knows better
+        raise build_unknown(request.previous)
+    if record.native:
+        if not native:
+            raise InvalidRequest(
+                "The previous response is kept by another upstream; send its items instead.", param=PREVIOUS
+            )
+        following = Raw(_encode(record.native))
+        return replace(request, messages=[*record.pending, *request.messages], replaced={PREVIOUS: following})
+    if len(record.earlier) >= MAX_CHAIN:
+        raise InvalidRequest(
+            f"A conversation of more than {MAX_CHAIN} responses cannot be continued; send its items instead.",
+            param=PREVIOUS,
+        )
+    chain = [*(await stored.find_many(owner, record.earlier)), record]
+    if None in chain:
+        raise build_unknown(request.previous)
+    before = [item for one in chain if one is not None for item in (*(one.input or ()), *one.added)]
+    return replace(
+        request,
+        messages=[*before, *request.messages],
+        replaced={PREVIOUS: None},
+        earlier=(*record.earlier, request.previous),
+    )
+
+
+def build_unknown(identity: str) -> PreviousResponseNotFound:
+    return PreviousResponseNotFound(f"There is no response {quote(identity)} to continue.", param=PREVIOUS)
+
+
+@dataclass(slots=True)
+class ResponseKeeper:
+    """Keeps the response of one exchange before the client has seen its end."""
+
+    stored: StoredResponses
+    owner: ConversationOwner
+    asked: ChatRequest  # as the client sent it
+    request: ChatRequest  # with what it continues
+    outgoing: OutgoingBody
+    model: str  # that was sent
+    native: bool
+    degraded: MutableSet[str]
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the client wants its response kept; that is the default."""
+        return not is_unstored(self.asked.fields)
+
+    async def watch(self, reply: Reply, loop: TurnLoop | None) -> Reply:
+        """The reply, kept if it is whole, or when its stream ends."""
+        if reply.status >= 400:
+            return reply
+        if reply.stream is not None:
+            return replace(reply, stream=partial(self._stream, reply.stream, loop))
+        await self._keep(reply.body, loop)
+        return reply
+
+    async def _stream(self, stream: ReplyStream, loop: TurnLoop | None, writer: ClientWriter) -> None:
+        held = HeldEnd(writer)
+        await stream(held)
+        if held.last is not None:
+            for event in sse.split_events(held.last):
+                if (ended := read_ended_response(event)) is not None:
+                    await self._keep(ended, loop)
+            writer.end(held.last)
+
+    async def _keep(self, body: bytes, loop: TurnLoop | None) -> None:
+        """Keep what the client sees as `body`; if that fails, it cannot be continued."""
+        try:
+            response = decode_object(body)
+            if bytes(response.get("status", b"")) not in KEPT_STATUSES:
+                return
+            identity = str(events.decode_text(response["id"]))
+            record = self._build_record(identity, Raw(body), decode_items(response["output"]), loop)
+            whole = sum(len(memoryview(item)) for item in self.request.messages) + len(body)
+            if whole > MAX_CONVERSATION_BYTES or not await self.stored.keep(self.owner, identity, record):
+                self.degraded.add("store")
+        except (*UNREADABLE_ITEM, KeyError):
+            return  # nothing that anybody could continue
+        except StoreError:
+            self.degraded.add("store")
+
+    def _build_record(self, identity: str, shown: Raw, output: list[Raw], loop: TurnLoop | None) -> ResponseRecord:
+        model, sent = self.model, tuple(self.asked.messages)
+        if self.native:
+            changed = not self.outgoing.unchanged
+            return ResponseRecord(
+                model,
+                (loop.last_id if loop is not None else "") or identity,
+                tuple(map(Raw, loop.pending)) if loop is not None else (),
+                shown if changed else NULL,
+                sent if changed else None,
+            )
+        added = tuple(map(Raw, loop.list_added())) if loop is not None else tuple(output)
+        return ResponseRecord(model, "", (), shown, sent, added, self.request.earlier)
+
+
+def read_ended_response(event: bytes) -> bytes | None:
+    """The response that an event ends; None if it ends none."""
+    data = sse.read_payload(event) or b""
+    if events.read_type(data) not in events.ENDS:
+        return None
+    try:
+        return bytes(events.decode_event(data)["response"])
+    except (*UNREADABLE_ITEM, KeyError):
+        return None
+
+
+class HeldEnd:
+    """The client's end of a stream whose last bytes wait."""
+
+    __slots__ = ("_writer", "drain", "last", "write")
+
+    def __init__(self, writer: ClientWriter) -> None:
+        self._writer = writer
+        self.write, self.drain = writer.write, writer.drain
+        self.last: bytes | None = None
+
+    def end(self, data: bytes) -> None:
+        self.last = data

@@ -1,0 +1,116 @@
+"""Whole responses: reading a turn, and one response for the client."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway.conversation.dialects.responses.items import (
+    MESSAGE,
+    UNREADABLE_ITEM,
+    ItemHead,
+    decode_items,
+    decode_object,
+    read_item,
+)
+from gateway.conversation.dialects.responses.transcript import EchoedFields
+from gateway.conversation.history import read_text
+from gateway.conversation.turn import LoopPlan, Turn, TurnCall, TurnStart, has_value
+from gateway.errors import UpstreamInvalid
+
+FIRST_FIELDS = ("id", "created_at", "model")  # that the client sees of the first turn
+MAX_OUTPUT_ITEMS = 10_000  # of one response
+UNREADABLE_RESPONSE = (*UNREADABLE_ITEM, KeyError, TypeError)
+NO_RESPONSE = "The upstream's reply is not a response."
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.decode
+
+
+@dataclass(frozen=True, slots=True)
+class OutputItem:
+    """An item that a model wrote, and whether it is a call of ours."""
+
+    raw: Raw
+    head: ItemHead
+    own: bool
+
+
+def read_output(items: Sequence[Raw], own_names: frozenset[str]) -> list[OutputItem]:
+    """The items of a turn; raises UpstreamInvalid if there are more than any model writes."""
+    if len(items) > MAX_OUTPUT_ITEMS:
+        raise UpstreamInvalid(f"The upstream sent a response with more than {MAX_OUTPUT_ITEMS} items.")
+    heads = ((raw, read_item(raw)) for raw in items)
+    return [OutputItem(raw, head, head.type == "function_call" and head.name in own_names) for raw, head in heads]
+
+
+def make_turn(response: dict[str, Any], output: Sequence[OutputItem]) -> Turn:
+    """What the loop has to know of a response with these items."""
+    calls = [TurnCall(one.head.make_call(), one.own) for one in output if one.head.is_call]
+    status = _decode(response["status"]) if has_value(response, "status") else None
+    return Turn(
+        message=_encode([one.raw for one in output]),
+        calls=calls,
+        text="".join(read_text(one.head.content) for one in output if one.head.type == MESSAGE),
+        cut_short=status in ("incomplete", "failed", "cancelled"),
+        usage=_decode(response["usage"], type=dict) if has_value(response, "usage") else None,
+        id=str(_decode(response["id"])) if has_value(response, "id") else "",
+    )
+
+
+def list_shown(output: Sequence[OutputItem], *, without_text: bool = False) -> list[Raw]:
+    """The items that the client sees."""
+    return [one.raw for one in output if not one.own and not (without_text and one.head.type == MESSAGE)]
+
+
+class ResponsesReplyView:
+    """One response for the client, made of those of all turns."""
+
+    def __init__(self, plan: LoopPlan) -> None:
+        self._last_text_only = plan.last_text_only
+        self._echoed = EchoedFields(plan.client_fields)
+        self._first: dict[str, Any] = {}
+        self._last: dict[str, Any] = {}
+        self._output: list[OutputItem] = []  # of the turn at hand
+        self._shown: list[Raw] = []  # items of the turns before it
+
+    def take(self, body: bytes, start: TurnStart) -> Turn:
+        """Read the response of one turn."""
+        try:
+            self._last = decode_object(body)
+            self._first = self._first or self._last
+            self._output = read_output(decode_items(self._last["output"]), start.own_names)
+            return make_turn(self._last, self._output)
+        except UNREADABLE_RESPONSE as fault:
+            raise UpstreamInvalid(NO_RESPONSE) from fault
+
+    def hide_turn(self) -> None:
+        self._shown += list_shown(self._output, without_text=self._last_text_only)
+
+    def finish(self, turn: Turn, usage: dict[str, Any] | None) -> bytes:
+        """The last response as the continuation of the first, with what the client may see of all turns."""
+        return _encode(self._echoed.restore(self._join(usage)))
+
+    def _join(self, usage: dict[str, Any] | None) -> dict[str, Any]:
+        return join_responses(self._first, self._last, [*self._shown, *list_shown(self._output)], usage)
+
+
+def join_responses(
+    first: dict[str, Any], last: dict[str, Any], output: list[Raw], usage: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The last response with the identity of the first, these items and this usage."""
+    shown = last | {key: first[key] for key in FIRST_FIELDS if key in first}
+    shown["output"] = output
+    if usage is not None:
+        shown["usage"] = usage
+    return shown
+
+
+def restore_response(body: bytes, echoed: EchoedFields) -> bytes:
+    """A whole response that is relayed, with the client's own fields; anything else as it is."""
+    try:
+        return _encode(echoed.restore(decode_object(body)))
+    except UNREADABLE_RESPONSE:
+        return body

@@ -1,0 +1,156 @@
+"""The bytes of a responses body become a ChatRequest, or a clear 400."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway.conversation.dialects.raw_body import decode_fields, decode_scalar
+from gateway.conversation.dialects.responses.items import MESSAGE, OBJECT, UNREADABLE_ITEM, decode_items, read_item
+from gateway.conversation.history import TEXT_PARTS
+from gateway.domain.chat import ChatRequest, MessageStyle
+from gateway.domain.dialect import RequestDialect
+from gateway.domain.search import Question
+from gateway.errors import InvalidRequest
+
+EARLIER = 3  # user texts that may help to understand a short follow-up
+SCALARS = {"previous_response_id": str, "store": bool, "background": bool, "text": dict, "max_output_tokens": int}
+REPLACES_INPUT = ("previous_response_id", "conversation", "prompt")  # one of them is enough without any input
+OPENING_BYTES = 20  # of an item that tell its style: as many as the longest usual opening has
+ROLES = ("system", "developer", "user", "assistant")
+USUAL = tuple(f'{{"role":{space}"{role}"'.encode() for role in ROLES for space in ("", " "))
+OUTPUT_LIMIT = {"max_tokens": "max_output_tokens"}  # what defaults are called here
+
+
+def decode_responses(body: bytes, dialect: RequestDialect) -> ChatRequest:
+    """Check only what the gateway needs; everything else is left to the upstream."""
+    fields = decode_fields(body)
+    for name, kind in SCALARS.items():
+        decode_scalar(fields, name, kind)
+    if "background" in fields and decode_scalar(fields, "background", bool):
+        raise InvalidRequest("Background responses are not supported; leave out `background`.", param="background")
+    messages = read_input(fields)
+    model, stream = decode_scalar(fields, "model", str), bool(decode_scalar(fields, "stream", bool))
+    openings = {bytes(memoryview(item)[:OPENING_BYTES]) for item in messages}
+    style = max(map(read_item_style, openings), default=MessageStyle.SPOKEN)
+    if style is MessageStyle.INVALID:
+        position = next(at for at, item in enumerate(messages) if bytes(item)[:1] != OBJECT)
+        raise InvalidRequest("Every item must be an object.", param=f"input[{position}]")
+    previous = decode_scalar(fields, "previous_response_id", str)
+    return ChatRequest(dialect, body, fields, messages, model or None, stream, style, previous or None)
+
+
+def read_input(fields: dict[str, Raw]) -> list[Raw]:
+    """Take the input out of the fields, as items; a string is what the user says."""
+    given = fields.pop("input", None)
+    if given is None or bytes(given) == b"null":
+        return []
+    if bytes(given)[:1] == b'"':
+        return [Raw(b'{"role":"user","content":' + bytes(given) + b"}")]
+    try:
+        return decode_items(given)
+    except msgspec.ValidationError as fault:
+        raise InvalidRequest("`input` must be a string or an array of items.", param="input") from fault
+
+
+@lru_cache(maxsize=1024)
+def read_item_style(opening: bytes) -> MessageStyle:
+    """The style of an item that begins like this; there are few beginnings, however long a conversation is."""
+    if opening.startswith(USUAL):
+        return MessageStyle.SPOKEN
+    return MessageStyle.UNUSUAL if opening.startswith(OBJECT) else MessageStyle.INVALID
+
+
+def check_messages(request: ChatRequest) -> None:
+    """Refuse what upstreams would refuse, so that nothing is placed where no conversation is."""
+    if not request.messages and not any(request.has(name) for name in REPLACES_INPUT):
+        raise InvalidRequest("A request needs an `input`, or continues an earlier response.", param="input")
+    if request.style is MessageStyle.SPOKEN:
+        return
+    for position, item in enumerate(request.messages):
+        try:
+            read_item(item)
+        except UNREADABLE_ITEM as fault:
+            raise InvalidRequest("An item's type, role and ids must be strings.", param=f"input[{position}]") from fault
+
+
+def may_answer_calls(request: ChatRequest) -> bool:
+    """Whether results of tools may be among the items; False is certain."""
+    return b'_output"' in request.raw or b'"mcp_approval_response"' in request.raw
+
+
+def wants_json(request: ChatRequest) -> bool:
+    """Whether the answer has to be one JSON document."""
+    text = request.get("text") if "text" in request.fields else None
+    wanted = text.get("format") if isinstance(text, dict) else None
+    return isinstance(wanted, dict) and wanted.get("type") in ("json_object", "json_schema")
+
+
+def find_missing_defaults(request: ChatRequest, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults that the request does not set."""
+    named = {OUTPUT_LIMIT.get(name, name): value for name, value in defaults.items()}
+    return {name: value for name, value in named.items() if not request.has(name)}
+
+
+class _UserItem(msgspec.Struct):
+    role: str = ""
+    type: str = MESSAGE
+    content: Any = None
+
+
+_read_user: Callable[[bytes], _UserItem] = msgspec.json.Decoder(_UserItem).decode
+
+
+def find_question(messages: Sequence[Raw]) -> Question | None:
+    """The last user text with the ones before it; None if the user has said nothing."""
+    texts: list[str] = []
+    for item in reversed(messages):
+        text = read_user_text(item)
+        if text:
+            texts.append(text)
+        if len(texts) > EARLIER:
+            break
+    return Question(texts[0], tuple(texts[1:])) if texts else None
+
+
+def read_user_texts(messages: Sequence[Raw]) -> list[str]:
+    """The texts of all user messages, oldest first; "" for one that has none."""
+    return [read_user_text(item) for item in messages if is_from_user(item)]
+
+
+def is_from_user(item: Raw) -> bool:
+    try:
+        read = read_item(item)
+    except UNREADABLE_ITEM:
+        return False  # its shape is the upstream's business
+    return read.role == "user" and read.type == MESSAGE
+
+
+def find_last_user_message(messages: Sequence[Raw]) -> int | None:
+    return next((at for at in range(len(messages) - 1, -1, -1) if is_from_user(messages[at])), None)
+
+
+def read_user_text(item: Raw) -> str:
+    """The text of a user's message; "" for everything else."""
+    try:
+        read = _read_user(item)
+    except UNREADABLE_ITEM:
+        return ""  # its shape is the upstream's business
+    return join_parts(read.content).strip() if read.role == "user" and read.type == MESSAGE else ""
+
+
+def join_parts(content: Any) -> str:
+    """A content's text: itself, or its text parts, a line each."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = (part.get("text") for part in parts if isinstance(part, dict) and part.get("type") in TEXT_PARTS)
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def read_last_user_text(messages: Sequence[Raw]) -> str:
+    """The text of the last user message; "" if there is none."""
+    position = find_last_user_message(messages)
+    return "" if position is None else join_parts(_read_user(messages[position]).content)

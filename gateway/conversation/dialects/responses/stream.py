@@ -1,0 +1,223 @@
+"""Streams of responses: what the client may see of each event, and under which numbers."""
+
+from typing import Any
+
+from msgspec import Raw
+
+from gateway import sse
+from gateway.conversation.dialects.responses import events
+from gateway.conversation.dialects.responses.items import (
+    MESSAGE,
+    UNREADABLE_ITEM,
+    decode_items,
+    decode_object,
+    read_item,
+)
+from gateway.conversation.dialects.responses.reply import OutputItem, join_responses, make_turn, read_output
+from gateway.conversation.dialects.responses.transcript import EchoedFields
+from gateway.conversation.turn import FIRST_TURN, LoopPlan, Turn, TurnStart, has_value
+from gateway.errors import GatewayError, UpstreamTruncated
+
+MAX_HELD_EVENTS = 100_000  # that wait until somebody knows whether they are shown
+HIDDEN, UNDECIDED, HELD = -1, -2, -3  # in place of the number under which an item is shown
+
+Fields = dict[str, Any]
+
+
+class ResponsesStreamView:
+    """One stream for the client, made of those of all turns: items and events are numbered without gaps."""
+
+    def __init__(self, plan: LoopPlan) -> None:
+        self.done = self.failed = False
+        self._last_text_only = plan.last_text_only
+        self._echoed = EchoedFields(plan.client_fields)
+        self._turn = FIRST_TURN
+        self._first: Fields = {}  # the response as turn 1 began it
+        self._sequence = 0  # of the next event
+        self._same = True  # the numbers of the upstream are those of the client
+        self._shown: list[Raw] = []  # items of the turns before this one
+        self._places: list[int] = []  # of this turn's shown items: their indexes in its output
+        self._begin()
+
+    def _begin(self) -> None:
+        self._indexes: dict[int, int] = {}  # of this turn's items → of the client's, or why there is none
+        self._items: dict[int, Raw] = {}  # that are complete
+        self._waiting: list[Fields] = []  # events of items that are undecided or held
+        self._end: Fields = {}  # the event that ended the turn
+        self._response: Fields = {}  # that it carried
+        self._output: list[OutputItem] = []
+        self._hides = False  # this turn has calls of ours
+        self._places = []
+
+    @property
+    def may_be_silent(self) -> bool:
+        return self._turn.number > 1 or self._last_text_only or self._hides
+
+    def begin_turn(self, start: TurnStart) -> None:
+        self._turn, self.done = start, False
+        self._begin()
+
+    def pass_unread(self, data: bytes) -> bytes:
+        """The leading events that carry nothing but text, while the client's numbers are the upstream's."""
+        if not self._same or self._turn.number > 1 or self._last_text_only or self.done or self.failed:
+            return b""
+        if not data.startswith(events.PLAIN_START):
+            return b""
+        last = events.read_plain_events(data)
+        if last is not None:
+            self._sequence = last + 1
+            return data
+        plain = 0
+        for event in sse.split_events(data):
+            last = events.read_plain_events(event)
+            if last is None:
+                break
+            self._sequence = last + 1
+            plain += len(event)
+        return data[:plain]
+
+    def take_event(self, event: bytes) -> bytes:
+        """Take one whole event; return what the client may see of it."""
+        if self.done or self.failed:
+            return b""
+        data = sse.read_payload(event)
+        if not data or data == sse.DONE:
+            return event if data is None else b""
+        try:
+            top = events.decode_event(data)
+            return self._show(events.decode_text(top["type"]), top, event)
+        except (*UNREADABLE_ITEM, KeyError) as fault:
+            raise events.build_event_error() from fault
+
+    def _show(self, kind: str, top: Fields, event: bytes) -> bytes:
+        if kind in events.STARTS:
+            return self._show_start(kind, top)
+        if kind in events.ENDS:
+            return self._take_end(kind, top)
+        if kind == events.ERROR:
+            self.failed = True
+        if not has_value(top, "output_index"):
+            return self._number(kind, top, event)
+        return self._show_item(kind, top, event)
+
+    def _show_start(self, kind: str, top: Fields) -> bytes:
+        if self._turn.number > 1:
+            return b""
+        response = decode_object(top["response"])
+        self._first = self._first or response
+        return self._number(kind, {**top, "response": self._echoed.restore(response)})
+
+    def _take_end(self, kind: str, top: Fields) -> bytes:
+        self._end, self._response = top, decode_object(top["response"])
+        self._first = self._first or self._response
+        if kind == events.FAILED:
+            self.failed = True
+            return self._write_end(None)
+        self.done = True
+        return b""
+
+    def _show_item(self, kind: str, top: Fields, event: bytes) -> bytes:
+        index = events.decode_index(top["output_index"])
+        if kind == events.ITEM_DONE:
+            self._items[index] = top["item"]
+        place = self._indexes.get(index, UNDECIDED)
+        if place == UNDECIDED:
+            place = self._place_item(index, top.get("item"), is_done=kind == events.ITEM_DONE)
+        if place == HIDDEN:
+            self._waiting = [one for one in self._waiting if one["output_index"] != top["output_index"]]
+            return b""
+        if place in (UNDECIDED, HELD):
+            if len(self._waiting) >= MAX_HELD_EVENTS:
+                raise events.build_event_error()
+            self._same = False
+            self._waiting.append(top)
+            return b""
+        released = self._release(index)
+        return released + self._number(kind, {**top, "output_index": place}, event if place == index else b"")
+
+    def _place_item(self, index: int, raw: Raw | None, *, is_done: bool) -> int:
+        """Decide where an item is shown: a call once its function is named, texts perhaps when the turn is over."""
+        head = read_item(raw) if raw is not None else None
+        if head is not None and head.type == "function_call" and not (head.name or is_done):
+            place = UNDECIDED
+        elif head is not None and head.type == "function_call" and head.name in self._turn.own_names:
+            place, self._same, self._hides = HIDDEN, False, True
+        elif head is not None and head.type == MESSAGE and self._holds_text:
+            place = HELD
+        else:
+            place = self._assign(index)
+        self._indexes[index] = place
+        return place
+
+    @property
+    def _holds_text(self) -> bool:
+        """Whether text waits: only the last turn's may be shown, and this one may still call our tools."""
+        return self._last_text_only and not self._turn.is_last
+
+    def _assign(self, index: int) -> int:
+        self._places.append(index)
+        return len(self._shown) + len(self._places) - 1
+
+    def _release(self, index: int) -> bytes:
+        """The events of an item that waited until it was decided."""
+        if not self._waiting:
+            return b""
+        ours = [top for top in self._waiting if events.decode_index(top["output_index"]) == index]
+        if not ours:
+            return b""
+        self._waiting = [top for top in self._waiting if events.decode_index(top["output_index"]) != index]
+        return b"".join(self._write_waiting(top) for top in ours)
+
+    def _write_waiting(self, top: Fields) -> bytes:
+        place = self._indexes[events.decode_index(top["output_index"])]
+        return self._number(events.decode_text(top["type"]), {**top, "output_index": place})
+
+    def _number(self, kind: str, top: Fields, event: bytes = b"") -> bytes:
+        """An event under the client's numbers; with its own bytes where they are the same."""
+        number = self._sequence
+        self._sequence += 1
+        if "sequence_number" not in top:
+            return event or events.encode_typed_event(kind, top)
+        if event and self._same and events.decode_index(top["sequence_number"]) == number:
+            return event
+        return events.encode_typed_event(kind, {**top, "sequence_number": number})
+
+    def end_turn(self, tail: bytes) -> Turn:
+        """The turn, once the event that ends it has come."""
+        if not self.done:
+            raise UpstreamTruncated("The upstream's stream ended before it was complete.")
+        try:
+            self._output = read_output(self._list_items(), self._turn.own_names)
+            return make_turn(self._response, self._output)
+        except UNREADABLE_ITEM as fault:
+            raise events.build_event_error() from fault
+
+    def _list_items(self) -> list[Raw]:
+        """The items of the turn; some upstreams leave them out of the event that ends it."""
+        items = decode_items(self._response["output"]) if has_value(self._response, "output") else []
+        return items or [self._items[index] for index in sorted(self._items)]
+
+    def hide_turn(self) -> None:
+        self._waiting.clear()
+        self._shown += self._list_shown()
+        self._same = False
+
+    def _list_shown(self) -> list[Raw]:
+        """The items of this turn that were shown, in the order of their numbers."""
+        items = dict(enumerate(self._list_items())) | self._items
+        return [items[index] for index in self._places if index in items]
+
+    def finish(self, turn: Turn, usage: Fields | None) -> bytes:
+        """What waited, and the end with the items and the usage of all turns."""
+        for index in sorted(index for index, place in self._indexes.items() if place in (HELD, UNDECIDED)):
+            self._indexes[index] = self._assign(index)
+        waited = b"".join(map(self._write_waiting, self._waiting))
+        return waited + self._write_end(usage)
+
+    def _write_end(self, usage: Fields | None) -> bytes:
+        output = [*self._shown, *self._list_shown()]
+        response = self._echoed.restore(join_responses(self._first, self._response, output, usage))
+        return self._number(events.decode_text(self._end["type"]), {**self._end, "response": response})
+
+    def render_error(self, error: GatewayError) -> bytes:
+        return events.render_error_event(error, self._sequence)

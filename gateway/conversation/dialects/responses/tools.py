@@ -1,0 +1,108 @@
+"""Tools in responses: the client's own of every kind, and ours as functions."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+from msgspec import Raw
+
+from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, read_item
+from gateway.domain.chat import ChatRequest
+from gateway.domain.injection import ClientTool, ClientTools
+from gateway.errors import InvalidRequest
+
+LONGEST_TEXT = 500  # characters of a name and description that are compared
+REMEMBERED_TOOLS = 512  # of ours, written as functions
+OPEN_CHOICES = (b'"auto"', b'"required"')
+
+_tools = msgspec.json.Decoder(list[Raw])
+
+
+class _NamedTool(msgspec.Struct):
+    name: str | None = None
+    description: str | None = None
+
+
+class _ChatFunction(msgspec.Struct):
+    name: str
+    description: Raw = Raw(b'""')
+    parameters: Raw = Raw(b"{}")
+
+
+class _ChatTool(msgspec.Struct):
+    function: _ChatFunction
+
+
+_named = msgspec.json.Decoder(_NamedTool)
+_chat_tool = msgspec.json.Decoder(_ChatTool)
+
+
+def read_client_tools(request: ChatRequest) -> ClientTools:
+    """The client's tools; raises InvalidRequest if they are not a list of objects."""
+    choice = request.fields["tool_choice"] if request.has("tool_choice") else None
+    if not request.has("tools"):
+        return ClientTools(choice=choice)
+    try:
+        tools = tuple(_tools.decode(request.fields["tools"]))
+        names = frozenset(name for tool in tools if (name := _named.decode(tool).name))
+    except msgspec.ValidationError as fault:
+        raise InvalidRequest("`tools` must be an array of tool objects.", param="tools") from fault
+    return ClientTools(tools, names, choice)
+
+
+def may_register(request: ChatRequest, client: ClientTools) -> bool:
+    """Whether our tools would change nothing that the client relies on (CONTRACT §3.4).
+
+    A stored prompt may have tools of its own, which a field would replace.
+    """
+    if client.choice is not None and (not client.tools or bytes(client.choice) not in OPEN_CHOICES):
+        return False
+    return bool(client.tools) or not request.has("prompt")
+
+
+def write_tools(schemas: Sequence[Raw]) -> tuple[Raw, ...]:
+    """Tools of ours, given as chat completions have them."""
+    return tuple(write_function(bytes(schema)) for schema in schemas)
+
+
+@lru_cache(REMEMBERED_TOOLS)
+def write_function(schema: bytes) -> Raw:
+    """A function of chat completions as responses have it; strict is what they assume if it is left out."""
+    function = _chat_tool.decode(schema).function
+    return Raw(
+        msgspec.json.encode(
+            {
+                "type": "function",
+                "name": function.name,
+                "description": function.description,
+                "parameters": function.parameters,
+                "strict": False,
+            }
+        )
+    )
+
+
+def describe_tool(raw: Raw) -> ClientTool:
+    """A tool as far as it can be compared."""
+    try:
+        tool = _named.decode(raw)
+    except UNREADABLE_ITEM:
+        tool = _NamedTool()
+    if not tool.name:
+        return ClientTool(raw, "", "")
+    return ClientTool(raw, tool.name, f"{tool.name}: {tool.description or ''}"[:LONGEST_TEXT])
+
+
+def find_called_names(messages: Sequence[Raw]) -> frozenset[str]:
+    """The tools that the history calls."""
+    names: set[str] = set()
+    for item in messages:
+        if b'_call"' not in bytes(item):
+            continue
+        try:
+            read = read_item(item)
+        except UNREADABLE_ITEM:
+            continue
+        if read.is_call and read.name:
+            names.add(read.name)
+    return frozenset(names)

@@ -1,0 +1,91 @@
+"""Responses that clients come back to by their ids: whose they are, and what the gateway has to know to go on."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+from msgspec import Raw
+
+from gateway.conversation.hidden_turns import ConversationOwner
+from gateway.errors import StoreError, StoreUnavailable
+from gateway.stores.protocols import EphemeralStore
+
+RESPONSE_SECONDS = 24 * 3600.0  # that responses are kept
+MAX_RESPONSE_BYTES = 4 * 1024 * 1024  # of a response with its input; larger ones are not kept
+MAX_CHAIN = 500  # responses that one continues, directly or through others
+PREFIX = "response:"
+GONE = b"-"  # what stands for a deleted response until it would have expired
+
+
+NULL = Raw(b"null")
+
+
+class ResponseRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of a response."""
+
+    model: str  # that was sent
+    native: str  # id under which the upstream keeps it itself; "": the gateway keeps it
+    pending: tuple[Raw, ...] = ()  # results of our calls that the upstream has not got yet
+    shown: Raw = NULL  # as the client saw it; null: the upstream's is the same
+    input: tuple[Raw, ...] | None = None  # items that the client sent; None: the upstream has the same
+    added: tuple[Raw, ...] = ()  # what followed them, hidden turns included
+    earlier: tuple[str, ...] = ()  # ids of the responses before it, oldest first
+
+    @property
+    def is_shown_upstream(self) -> bool:
+        return bytes(self.shown) == b"null"
+
+
+_decode = msgspec.json.Decoder(ResponseRecord).decode
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponses:
+    """Keeps responses per workspace and key; nobody else finds them."""
+
+    store: EphemeralStore
+    ttl: float = RESPONSE_SECONDS
+
+    async def find(self, owner: ConversationOwner, identity: str) -> ResponseRecord | None:
+        """What is known of a response; None: nothing, or it is somebody else's. Raises StoreUnavailable."""
+        return (await self.find_many(owner, [identity]))[0]
+
+    async def find_many(self, owner: ConversationOwner, ids: Sequence[str]) -> list[ResponseRecord | None]:
+        """The same for several."""
+        keys = [make_key(owner, identity) for identity in ids]
+        try:
+            found = await self.store.get_many(keys)
+        except StoreError as fault:
+            raise StoreUnavailable("Stored responses cannot be read at the moment.") from fault
+        return [decode_record(found.get(key)) for key in keys]
+
+    async def keep(self, owner: ConversationOwner, identity: str, record: ResponseRecord) -> bool:
+        """Store a response; False if it is too large. Raises StoreError."""
+        data = msgspec.json.encode(record)
+        if len(data) > MAX_RESPONSE_BYTES:
+            return False
+        await self.store.put(make_key(owner, identity), data, self.ttl)
+        return True
+
+    async def delete(self, owner: ConversationOwner, identity: str) -> None:
+        """Forget a response; those that continue it cannot be continued any more. Raises StoreUnavailable."""
+        try:
+            await self.store.put(make_key(owner, identity), GONE, self.ttl)
+        except StoreError as fault:
+            raise StoreUnavailable("Stored responses cannot be changed at the moment.") from fault
+
+
+def make_key(owner: ConversationOwner, identity: str) -> str:
+    """A hash, so that ids of any length and content make a key; sessions do not count, the id says enough."""
+    whose = msgspec.json.encode([owner.workspace, owner.principal, owner.user, identity])
+    return PREFIX + hashlib.sha256(whose).hexdigest()
+
+
+def decode_record(data: bytes | None) -> ResponseRecord | None:
+    if data is None or data == GONE:
+        return None
+    try:
+        return _decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return None

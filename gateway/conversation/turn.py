@@ -1,0 +1,114 @@
+"""One upstream round trip, and what the turn loop is told about an exchange; the same in all dialects."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+if TYPE_CHECKING:
+    from gateway.conversation.dialect import Dialect
+
+TEXT_SEPARATOR = "\n\n"  # between the texts of several turns
+REPLY_BYTES = 64 * 1024 * 1024
+MAX_USAGE_DEPTH = 8  # levels of a usage object that are added up
+
+
+class FunctionCall(msgspec.Struct, frozen=True, array_like=True):
+    """A complete call, as it is run or stored."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(slots=True)
+class TurnCall:
+    """A call of one turn, and whether it is for a tool of ours."""
+
+    call: FunctionCall
+    own: bool
+
+
+@dataclass(slots=True)
+class Turn:
+    """One upstream round trip as far as the loop is concerned."""
+
+    message: bytes  # what the model wrote, as it goes back upstream
+    calls: list[TurnCall]
+    text: str
+    cut_short: bool = False  # the model did not finish what it was saying
+    usage: dict[str, Any] | None = None
+    id: str = ""  # of the reply, where a dialect can refer to it
+    gave_up: bool = False  # its calls of ours were dropped: the text is the answer
+
+    @property
+    def own_calls(self) -> list[FunctionCall]:
+        return [one.call for one in self.calls if one.own]
+
+    @property
+    def client_calls(self) -> list[FunctionCall]:
+        return [one.call for one in self.calls if not one.own]
+
+
+@dataclass(slots=True)
+class TurnStart:
+    """What is known of a turn before its reply comes."""
+
+    number: int  # from 1
+    is_last: bool  # nothing of ours is run after it
+    own_names: frozenset[str]
+    spent: dict[str, Any] | None = None  # the usage of the turns before it
+
+
+FIRST_TURN = TurnStart(0, False, frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    """How much one exchange may take."""
+
+    turns: int = 5  # upstream calls
+    reply_bytes: int = REPLY_BYTES  # of all turns: most of it has to be kept until we know what is hidden
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPlan:
+    """What the turn loop needs to know of an exchange."""
+
+    dialect: "Dialect"
+    fields: dict[str, Any]  # the outgoing body without messages, tools and tool_choice
+    messages: list[Raw]
+    own_tools: tuple[Raw, ...]  # as the dialect writes them
+    own_names: frozenset[str]
+    client_tools: tuple[Raw, ...] = ()
+    tool_choice: Raw | None = None
+    limits: TurnLimits = TurnLimits()
+    forces_usage: bool = False  # we ask for one to know what the hidden turns cost
+    client_fields: Mapping[str, Raw] = field(default_factory=dict)  # of the request as the client sent it
+    last_text_only: bool = False  # texts of several turns cannot be joined: the answer is JSON, or the agent says so
+
+
+def add_usage(one: Any, other: Any, depth: int = MAX_USAGE_DEPTH) -> Any:
+    """Two usage objects as one: numbers are added, anything else is the later one's."""
+    if isinstance(one, dict) and isinstance(other, dict) and depth:
+        return {
+            key: add_usage(one[key], other[key], depth - 1)
+            if key in one and key in other
+            else other.get(key, one.get(key))
+            for key in (*one, *(key for key in other if key not in one))
+        }
+    if is_number(one) and is_number(other):
+        return one + other
+    return one if other is None else other
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def has_value(fields: dict[str, Any], name: str) -> bool:
+    """Whether a raw field is there and not null."""
+    raw = fields.get(name)
+    return raw is not None and bytes(raw) != b"null"

@@ -1,0 +1,1 @@
+"""`/mcp`: contexts for MCP clients. Only `server` and `documents` import the `mcp` package; they are imported late."""

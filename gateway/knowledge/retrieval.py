@@ -1,0 +1,79 @@
+"""From a question to a fragment: search, score, filter, relationships, axioms."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.domain.knowledge import Entity
+from gateway.domain.principal import may_read
+from gateway.knowledge.config import KnowledgeConfig
+from gateway.knowledge.fragment import KnowledgeFragment
+from gateway.knowledge.graph import KnowledgeGraph
+from gateway.knowledge.matches import ScoredEntity, TypeFilter
+
+OVERFETCH = 3  # times as many entities are searched as may be selected
+PRIORITIZED = 0.1  # added to the score of types that the request prefers
+MOST_NAMED = 100  # entities that a request may name
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeQuery:
+    """What is asked, by whom."""
+
+    sentences: tuple[str, ...]
+    readers: frozenset[str]
+    include: frozenset[str] = frozenset()  # ids of entities that come first
+    exclude: frozenset[str] = frozenset()
+    prioritize_types: frozenset[str] = frozenset()  # in lower case
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedKnowledge:
+    """The fragment for a question; None: no entity is relevant."""
+
+    fragment: KnowledgeFragment | None
+    total: int = 0  # of the entities that match
+    considered: int = 0
+
+
+def retrieve(graph: KnowledgeGraph, query: KnowledgeQuery, config: KnowledgeConfig) -> RetrievedKnowledge:
+    """What the graph says about a question. Takes milliseconds of CPU: not on the event loop."""
+    if graph.index is None:
+        return RetrievedKnowledge(None)
+    types = TypeFilter(config.include_types, config.exclude_types)
+    matches = graph.index.search(query.sentences, query.readers, types, config.max_entities * OVERFETCH)
+    named = list_named(graph, query, types)
+    known = {one.entity.id for one in named}
+    scored = [*named, *(prioritize(one, query) for one in matches.found if one.entity.id not in known)]
+    selected = select_entities(scored, query, config)
+    total = matches.total + len(known - {one.entity.id for one in matches.found})
+    if not selected:
+        return RetrievedKnowledge(None, total, matches.visible)
+    entities = [one.entity for one in selected]
+    relationships = graph.list_relationships(entities, config.depth) if config.relationships else []
+    axioms = graph.list_axioms((one.type for one in entities), query.readers) if config.axioms else []
+    fragment = KnowledgeFragment(tuple(selected), tuple(relationships), tuple(axioms), config)
+    return RetrievedKnowledge(fragment, total, matches.visible)
+
+
+def select_entities(
+    scored: Sequence[ScoredEntity], query: KnowledgeQuery, config: KnowledgeConfig
+) -> list[ScoredEntity]:
+    """The best of those that are relevant enough."""
+    relevant = [one for one in scored if one.score >= config.min_score and one.entity.id not in query.exclude]
+    return sorted(relevant, key=lambda one: (-one.score, one.entity.id))[: config.max_entities]
+
+
+def list_named(graph: KnowledgeGraph, query: KnowledgeQuery, types: TypeFilter) -> list[ScoredEntity]:
+    """The entities that the request names, as far as the caller may read them."""
+    found = (graph.items.entities.get(identity) for identity in sorted(query.include)[:MOST_NAMED])
+    return [ScoredEntity(one, 1.0) for one in found if one is not None and is_permitted(one, query, types)]
+
+
+def is_permitted(entity: Entity, query: KnowledgeQuery, types: TypeFilter) -> bool:
+    return may_read(query.readers, entity.readers) and types.accepts(entity.type)
+
+
+def prioritize(one: ScoredEntity, query: KnowledgeQuery) -> ScoredEntity:
+    if one.entity.type.casefold() not in query.prioritize_types:
+        return one
+    return ScoredEntity(one.entity, round(min(1.0, one.score + PRIORITIZED), 4))

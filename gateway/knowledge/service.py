@@ -1,0 +1,53 @@
+"""The knowledge graph as requests use it."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gateway.domain.principal import Principal
+from gateway.fair_queue import FairThreads
+from gateway.knowledge.config import KnowledgeConfig, KnowledgeTier, read_tier
+from gateway.knowledge.repository import KnowledgeRepository
+from gateway.knowledge.retrieval import KnowledgeQuery, RetrievedKnowledge, retrieve
+from gateway.policies.repository import PolicyRepository
+from gateway.settings import Settings
+from gateway.stores.open import Stores
+
+
+class KnowledgeAnswer(NamedTuple):
+    """What was retrieved, and whether the whole graph was known."""
+
+    retrieved: RetrievedKnowledge
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeService:
+    """Looks things up in the graph of a workspace, off the event loop."""
+
+    repository: KnowledgeRepository
+    threads: FairThreads
+    default_tier: KnowledgeTier = KnowledgeTier.CORE  # of keys that have none
+
+    def may_have(self, workspace: str) -> bool:
+        return self.repository.may_have(workspace)
+
+    def find_tier(self, principal: Principal) -> KnowledgeTier:
+        """The tier of a key. Without keys nobody was sold anything: whoever reaches the gateway gets everything."""
+        return KnowledgeTier.ENTERPRISE if principal.key is None else read_tier(principal.tier, self.default_tier)
+
+    async def retrieve(self, workspace: str, query: KnowledgeQuery, config: KnowledgeConfig) -> KnowledgeAnswer:
+        """What the graph says about a question; raises WorkspaceBusy."""
+        graph, complete = self.repository.find(workspace)
+        return KnowledgeAnswer(await self.threads.run(workspace, retrieve, graph, query, config), complete)
+
+
+async def open_knowledge(
+    settings: Settings, stores: Stores, threads: FairThreads, policies: PolicyRepository
+) -> KnowledgeService:
+    """As the configuration wants it, loaded if that does not take long; it follows the policy files."""
+    repository = KnowledgeRepository(stores.knowledge, threads, settings.quotas)
+    repository.follow_files(policies.get_knowledge())
+    await repository.start()
+    policies.watch(lambda: repository.follow_files(policies.get_knowledge()))
+    repository.watch(lambda workspace: policies.snapshots().forget_injections(workspace))
+    return KnowledgeService(repository, threads, KnowledgeTier(settings.knowledge.default_tier))

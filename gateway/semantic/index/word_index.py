@@ -1,0 +1,262 @@
+"""Which documents have which words: postings that grow by segments, so that an edit costs little at any size."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int32]
+Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+Counts = NDArray[np.uint8]
+
+K1, B = 1.2, 0.6  # as in the lexical index of resources
+MOST_COUNTED = 255  # times that a word of a document counts at most
+FREQUENT = 2_000  # documents from which on it is worth remembering how many have a word
+MOST_POSTINGS = 20_000  # that a search looks at: the rarest words first, the most frequent ones are left out
+MOST_WORDS = 24  # of a query
+DENSITY = 0.2  # of the score: how much of a document is about the words that it has
+MOST_GONE = 0.25  # share of rows without a document above which rows are numbered anew
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDocument:
+    """What is known of a document: its words, and a number for who may read it."""
+
+    words: Sequence[str]
+    group: int = 0
+    changed: float = 0.0  # seconds since 1970; of equal matches, the latest comes first
+
+
+class WordMatch(NamedTuple):
+    """A document that has words of a query."""
+
+    id: str
+    score: float  # 0..1
+
+
+class WordPostings(NamedTuple):
+    """The documents that have a word, how often, and how rare it is."""
+
+    rows: Rows
+    counts: Counts
+    rarity: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordSegment:
+    """The postings of some rows."""
+
+    terms: Rows  # ascending, each once
+    starts: NDArray[np.int64]  # by place of a term: where its rows begin; one more at the end
+    rows: Rows
+    counts: Counts
+
+    @classmethod
+    def build(cls, terms: Rows, rows: Rows, counts: Counts) -> Self:
+        order = np.argsort(terms, kind="stable")
+        terms, rows, counts = terms[order], rows[order], counts[order]
+        first = np.ones(len(terms), np.bool_)
+        first[1:] = terms[1:] != terms[:-1]
+        return cls(terms[first], np.append(np.flatnonzero(first), len(terms)), rows, counts)
+
+    def find(self, term: int) -> slice:
+        """Where the rows of a term are."""
+        place = int(np.searchsorted(self.terms, term))
+        if place == len(self.terms) or self.terms[place] != term:
+            return slice(0, 0)
+        return slice(int(self.starts[place]), int(self.starts[place + 1]))
+
+    def list_terms(self) -> Rows:
+        """The term of every posting."""
+        return np.repeat(self.terms, np.diff(self.starts))
+
+
+def join_segments(segments: Sequence[WordSegment], places: Rows | None = None) -> WordSegment:
+    """One segment instead of several, with other numbers for rows if they are given; -1: a row that is gone."""
+    terms = np.concatenate([one.list_terms() for one in segments])
+    rows = np.concatenate([one.rows for one in segments])
+    counts = np.concatenate([one.counts for one in segments])
+    if places is not None:
+        rows = places[rows]
+        stays = rows >= 0
+        terms, rows, counts = terms[stays], rows[stays], counts[stays]
+    return WordSegment.build(terms, rows, counts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordIndex:
+    """Immutable but for its vocabulary, which only grows: whoever searches is not disturbed by whoever revises."""
+
+    vocabulary: dict[str, int] = field(default_factory=dict)
+    segments: tuple[WordSegment, ...] = ()
+    ids: tuple[str, ...] = ()  # by row
+    places: Mapping[str, int] = field(default_factory=dict)  # id → row
+    lengths: Floats = field(default_factory=lambda: np.empty(0, np.float32))  # by row, in words
+    groups: Rows = field(default_factory=lambda: np.empty(0, np.int32))  # by row; -1: it has no document any more
+    changed: NDArray[np.float64] = field(default_factory=lambda: np.empty(0, np.float64))  # by row
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def revise(self, documents: Mapping[str, IndexedDocument], removed: Collection[str] = ()) -> "WordIndex":
+        """The index with these documents added or replaced, and others removed."""
+        groups, places = self.groups.copy(), dict(self.places)
+        for id in (*removed, *documents):
+            if (row := places.pop(id, None)) is not None:
+                groups[row] = -1
+        first, added = len(self.ids), list(documents.values())
+        places |= {id: first + number for number, id in enumerate(documents)}
+        segment = [self._make_segment(added, first)] if added else []
+        revised = WordIndex(
+            self.vocabulary,
+            _merge_small((*self.segments, *segment)),
+            (*self.ids, *documents),
+            places,
+            np.append(self.lengths, np.array([len(one.words) for one in added], np.float32)),
+            np.append(groups, np.array([one.group for one in added], np.int32)),
+            np.append(self.changed, np.array([one.changed for one in added])),
+        )
+        return revised._renumber() if len(places) < (1 - MOST_GONE) * len(revised.ids) else revised
+
+    def regroup(self, groups: Mapping[str, int]) -> "WordIndex":
+        """The index with other numbers for who may read what; a document without one is found by nobody."""
+        numbers = np.fromiter((groups.get(id, -1) for id in self.ids), np.int32, len(self.ids))
+        numbers[self.groups < 0] = -1
+        return replace(self, groups=numbers)
+
+    def restrict(self, groups: Collection[int]) -> "WordView":
+        """What of the index the readers of these groups see: documents with words. Worth keeping with the index."""
+        allowed = np.zeros(int(self.groups.max(initial=-1)) + 2, np.bool_)  # the last stands for -1
+        allowed[[one for one in groups if one < len(allowed) - 1]] = True
+        visible = allowed[self.groups] & (self.lengths > 0)
+        mean = float(self.lengths[visible].mean()) if visible.any() else 1.0
+        damping = K1 * (1 - B + B * self.lengths / max(1.0, mean))
+        return WordView(self, visible, int(visible.sum()), damping.astype(np.float32), bool(visible.all()))
+
+    def read_rows(self, term: int) -> Rows:
+        """The rows that have a term."""
+        return np.concatenate([one.rows[one.find(term)] for one in self.segments])
+
+    def read_postings(self, term: int) -> tuple[Rows, Counts]:
+        """The rows that have a term, and how often."""
+        spans = [(one, one.find(term)) for one in self.segments]
+        counts = [one.counts[span] for one, span in spans]
+        return np.concatenate([one.rows[span] for one, span in spans]), np.concatenate(counts)
+
+    def _make_segment(self, documents: Sequence[IndexedDocument], first: int) -> WordSegment:
+        known, terms, rows, counts = self.vocabulary, [], [], []
+        for row, one in enumerate(documents, first):
+            for word, times in Counter(one.words).items():
+                terms.append(known.setdefault(word, len(known)))
+                rows.append(row)
+                counts.append(min(times, MOST_COUNTED))
+        return WordSegment.build(np.array(terms, np.int32), np.array(rows, np.int32), np.array(counts, np.uint8))
+
+    def _renumber(self) -> "WordIndex":
+        """The same without the rows that have no document any more."""
+        stays = self.groups >= 0
+        places = np.where(stays, np.cumsum(stays, dtype=np.int32) - 1, -1).astype(np.int32)
+        ids = tuple(id for id, here in zip(self.ids, stays, strict=True) if here)
+        segments = (join_segments(self.segments, places),) if len(ids) else ()
+        return WordIndex(
+            self.vocabulary,
+            segments,
+            ids,
+            {id: row for row, id in enumerate(ids)},
+            self.lengths[stays],
+            self.groups[stays],
+            self.changed[stays],
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordView:
+    """An index as some readers see it: nothing that is hidden from them makes a difference to what they find."""
+
+    index: WordIndex
+    visible: Flags  # by row
+    count: int  # of visible documents
+    damping: Floats  # by row: what slows the growth of a word's count, more in long documents
+    is_whole: bool = False  # every row is visible
+    frequent: dict[str, int] = field(default_factory=dict)  # in how many visible documents words are that many have
+
+    def search(self, queries: Sequence[Sequence[str]], limit: int) -> list[WordMatch]:
+        """The visible documents that match one of the queries best, best first."""
+        if not self.count:
+            return []
+        postings = self._find_all({word for words in queries for word in words[:MOST_WORDS]})
+        best = np.zeros_like(self.damping)
+        for words in queries:
+            np.maximum(best, _rate(words[:MOST_WORDS], postings, self), out=best)
+        return self._list_best(best, limit)
+
+    def _find_all(self, words: Collection[str]) -> dict[str, "WordPostings | None"]:
+        """The postings of words, the rarest first; None: looking at all documents that have it would take too long."""
+        sizes = {word: size for word in sorted(words) if (size := self._measure(word))}
+        kept: dict[str, WordPostings | None] = {}
+        looked_at = 0
+        for word in sorted(sizes, key=lambda one: sizes[one]):
+            looked_at += sizes[word]
+            kept[word] = self._read(word) if looked_at <= MOST_POSTINGS else None
+        return kept
+
+    def _measure(self, word: str) -> int:
+        """In how many visible documents a word is."""
+        term = self.index.vocabulary.get(word)
+        if term is None or word in self.frequent:
+            return self.frequent.get(word, 0)
+        rows = self.index.read_rows(term)
+        size = len(rows) if self.is_whole else int(np.count_nonzero(self.visible[rows]))
+        if len(rows) > FREQUENT:
+            self.frequent[word] = size
+        return size
+
+    def _read(self, word: str) -> "WordPostings":
+        rows, counts = self.index.read_postings(self.index.vocabulary[word])
+        if not self.is_whole:
+            here = self.visible[rows]
+            rows, counts = rows[here], counts[here]
+        return WordPostings(rows, counts, compute_rarity(len(rows), self.count))
+
+    def _list_best(self, best: Floats, limit: int) -> list[WordMatch]:
+        hits = np.flatnonzero(best)
+        if len(hits) > limit:
+            least = np.partition(best[hits], len(hits) - limit)[len(hits) - limit]
+            hits = hits[best[hits] >= least]
+        order = np.lexsort((hits, -self.index.changed[hits], -best[hits]))[:limit]
+        return [WordMatch(self.index.ids[row], float(best[row])) for row in hits[order]]
+
+
+def _rate(words: Sequence[str], postings: Mapping[str, WordPostings | None], view: WordView) -> Floats:
+    """How well each row matches one query: the root of the share of its words, by their rarity, that a document has.
+
+    A word that no document has counts half as much as the rarest: without it, a single common word would do.
+    """
+    score, density = np.zeros_like(view.damping), np.zeros_like(view.damping)
+    distinct = dict.fromkeys(words)
+    used = [one for word in distinct if (one := postings.get(word)) is not None]
+    for rows, counts, rarity in used:
+        score[rows] += rarity
+        density[rows] += rarity * counts / (counts + view.damping[rows])
+    unknown = sum(word not in postings for word in distinct)
+    total = sum(one.rarity for one in used) + unknown * compute_rarity(0, view.count) / 2
+    if not used:
+        return score
+    rated: Floats = np.sqrt(((1 - DENSITY) * score + DENSITY * density) / np.float32(total))
+    return rated
+
+
+def compute_rarity(documents: int, count: int) -> float:
+    """How much a word says that so many of `count` documents have."""
+    return float(np.log1p((count - documents + 0.5) / (documents + 0.5)))
+
+
+def _merge_small(segments: tuple[WordSegment, ...]) -> tuple[WordSegment, ...]:
+    """Segments of which each is at least twice as large as the next: few, and each posting is rarely moved."""
+    while len(segments) > 1 and len(segments[-2].rows) < 2 * len(segments[-1].rows):
+        segments = (*segments[:-2], join_segments(segments[-2:]))
+    return segments

@@ -1,0 +1,129 @@
+"""Finds nodes by their words. The index of a workspace is made in the background, when somebody first searches it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gateway.domain.content import ContentReader
+from gateway.domain.search import NodeMatches, NodeQuery
+from gateway.domain.snapshot import Snapshot
+from gateway.errors import StoreError, WorkspaceBusy
+from gateway.fair_queue import BACKGROUND, FairThreads
+
+if TYPE_CHECKING:
+    from gateway.semantic.index.node_index import NodeIndex
+
+BATCH = 1_000  # nodes that are read and indexed at a time
+MOST_WORKSPACES = 64  # whose indexes are kept
+PATIENCE = 0.1  # seconds that a request waits for an index that is being made
+RETRY_SECONDS = 5.0  # after a failure of the store
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class WorkspaceIndex:
+    """The index of one workspace, and how far it is."""
+
+    changed: set[str]  # ids of nodes whose text is another one by now
+    nodes: NodeIndex | None = None  # None: nothing is indexed yet
+    complete: bool = False  # it knows all nodes of its tree
+    making: asyncio.Task[None] | None = None
+
+
+class NodeSearch:
+    """Searches the nodes of workspaces; what is being indexed is searched as far as it is."""
+
+    def __init__(self, content: ContentReader, threads: FairThreads, *, patience: float = PATIENCE) -> None:
+        self._content, self._threads, self._patience = content, threads, patience
+        self._indexes: OrderedDict[str, WorkspaceIndex] = OrderedDict()  # the least recently used first
+
+    async def find(
+        self, workspace: str, snapshot: Snapshot, readers: frozenset[str], query: NodeQuery, limit: int
+    ) -> NodeMatches:
+        """The nodes that the caller may read and that match, best first."""
+        index = self._open(workspace)
+        nodes, tree = index.nodes, snapshot.tree
+        if nodes is None or nodes.tree is not tree or nodes.contents is not snapshot.contents or index.changed:
+            self._make(workspace, index, snapshot)
+        if not index.complete and index.making is not None:
+            await asyncio.wait([index.making], timeout=self._patience)
+        if index.nodes is None:
+            return NodeMatches(complete=False)
+        found = await self._threads.run(workspace, index.nodes.search, readers, query, limit)
+        # The tree may be newer than the index.
+        here = ((one, tree.get(one.id)) for one in found.matches)
+        permitted = (one for one, node in here if node is not None and tree.may_read(readers, node))
+        return NodeMatches(tuple(permitted), found.total, index.complete)
+
+    def note_change(self, workspace: str, ids: Collection[str]) -> None:
+        """These nodes say something else by now: the next search has them indexed again."""
+        if (index := self._indexes.get(workspace)) is not None:
+            index.changed.update(ids)
+
+    async def wait_until_indexed(self, workspace: str) -> None:
+        """Return once what was asked for so far can be found."""
+        index = self._indexes.get(workspace)
+        while index is not None and index.making is not None:
+            await asyncio.wait([index.making])
+
+    async def close(self) -> None:
+        for index in self._indexes.values():
+            if index.making is not None:
+                index.making.cancel()
+
+    def _open(self, workspace: str) -> WorkspaceIndex:
+        index = self._indexes.get(workspace)
+        if index is None:
+            index = self._indexes[workspace] = WorkspaceIndex(set())
+            if len(self._indexes) > MOST_WORKSPACES:
+                _, oldest = self._indexes.popitem(last=False)
+                if oldest.making is not None:
+                    oldest.making.cancel()
+        self._indexes.move_to_end(workspace)
+        return index
+
+    def _make(self, workspace: str, index: WorkspaceIndex, snapshot: Snapshot) -> None:
+        """Bring an index up to date, unless that is being done: then the next search sees to the rest."""
+        if index.making is None:
+            index.making = asyncio.create_task(self._update(workspace, index, snapshot))
+
+    async def _update(self, workspace: str, index: WorkspaceIndex, snapshot: Snapshot) -> None:
+        try:
+            await self._catch_up(workspace, index, snapshot)
+        except (StoreError, WorkspaceBusy) as error:
+            log.warning("the nodes of a workspace could not be indexed: %s", error)
+            await asyncio.sleep(RETRY_SECONDS)
+        finally:
+            index.making = None
+
+    async def _catch_up(self, workspace: str, index: WorkspaceIndex, snapshot: Snapshot) -> None:
+        """Index what is new or has changed, batch by batch; each can be found as soon as it is indexed."""
+        changed, index.changed = index.changed, set()
+        nodes = index.nodes
+        if nodes is None:
+            nodes = await self._threads.run(BACKGROUND, _open_index)
+        try:
+            pending = iter(await self._threads.run(BACKGROUND, nodes.follow, snapshot, changed))
+            index.nodes = nodes
+            while batch := list(islice(pending, BATCH)):
+                contents = await self._content.read(workspace, [node.id for node in batch])
+                await self._threads.run(BACKGROUND, nodes.add, batch, contents)
+        except BaseException:
+            index.changed |= changed
+            nodes.forget()
+            raise
+        nodes.tree, index.complete = snapshot.tree, True
+
+
+def _open_index() -> NodeIndex:
+    """Imported in a thread, and only where nodes are searched: numpy takes a while."""
+    from gateway.semantic.index.node_index import NodeIndex
+
+    return NodeIndex()

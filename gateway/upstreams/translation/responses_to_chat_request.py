@@ -1,0 +1,246 @@
+"""A request to OpenAI's Responses as a chat request."""
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from gateway.errors import InvalidRequest
+from gateway.upstreams.translation.carried_fields import UNREADABLE, CarriedFields, encode, is_string, put
+from gateway.upstreams.translation.messages_to_chat_request import ChatAbilities, simplify
+from gateway.upstreams.translation.thoughts import find_signed_field, unpack_thoughts
+from gateway.upstreams.translation.uncarried import RESPONSES_TO_CHAT
+
+COPIED: Final = (
+    "model", "temperature", "top_p", "parallel_tool_calls", "user", "safety_identifier", "prompt_cache_key",
+    "prompt_cache_retention", "service_tier", "top_logprobs",
+)  # fmt: skip
+LOGPROBS: Final = "message.output_text.logprobs"
+INCLUDED: Final = frozenset({"reasoning.encrypted_content", LOGPROBS})
+ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
+KEPT_HERE: Final = ("store", "metadata", "max_tool_calls", "stream_options")
+
+Part = dict[str, Any]
+
+
+def build_chat_request_of_responses(body: bytes, can: ChatAbilities) -> bytes:
+    """The body for `/chat/completions`; raises InvalidRequest for what it cannot carry."""
+    try:
+        return encode(read_responses_request(CarriedFields(body, "", RESPONSES_TO_CHAT), can))
+    except UNREADABLE as fault:
+        raise InvalidRequest("The request cannot be read.") from fault
+
+
+def read_responses_request(asked: CarriedFields, can: ChatAbilities) -> dict[str, Any]:
+    built: dict[str, Any] = {}
+    for name in COPIED:
+        put(built, name, asked.take_raw(name))
+    put(built, "max_completion_tokens", asked.take_raw("max_output_tokens"))
+    built["messages"] = ConversationReader(can).read(asked)
+    add_tools(built, asked)
+    add_format(built, asked)
+    included = asked.take("include", list[str]) or []
+    if any(name not in INCLUDED for name in included):
+        asked.refuse("include")
+    if LOGPROBS in included or "top_logprobs" in built:
+        built["logprobs"] = True
+    if asked.take("stream", bool):
+        built["stream"] = True
+        if can.stream_usage:
+            built["stream_options"] = {"include_usage": True}
+    asked.ignore(*KEPT_HERE)
+    asked.require_neutral("background", False)
+    asked.require_neutral("truncation", "disabled")
+    asked.finish()
+    return built
+
+
+class ConversationReader:
+    """Puts messages together from items: what the assistant thought, said and called in one go is one message."""
+
+    def __init__(self, can: ChatAbilities) -> None:
+        self._can = can
+        self._messages: list[Part] = []
+
+    def read(self, asked: CarriedFields) -> list[Part]:
+        instructions = asked.take_raw("instructions")
+        if instructions is not None:
+            self._messages.append({"role": "system", "content": instructions})
+        given = asked.take_raw("input")
+        if given is not None and is_string(given):
+            self._messages.append({"role": "user", "content": given})
+        elif given is not None:
+            for item in asked.read_objects("input", given):
+                self._add(item)
+        for message in self._messages:
+            message.pop("open", None)
+        return self._messages
+
+    def _add(self, item: CarriedFields) -> None:
+        kind = item.take("type", str) or "message"
+        item.ignore("id", "status", "phase")
+        match kind:
+            case "message":
+                self._add_message(item)
+            case "function_call":
+                function = {"name": item.require_raw("name"), "arguments": item.require_raw("arguments")}
+                self._add_call(item, {"type": "function", "function": function})
+            case "custom_tool_call":
+                custom = {"name": item.require_raw("name"), "input": item.require_raw("input")}
+                self._add_call(item, {"type": "custom", "custom": custom})
+            case "function_call_output" | "custom_tool_call_output":
+                result = {"role": "tool", "tool_call_id": item.require_raw("call_id"), "content": read_output(item)}
+                self._messages.append(result)
+            case "reasoning":
+                self._add_thought(item)
+            case _:
+                item.refuse("type")
+        item.finish()
+
+    def _add_message(self, item: CarriedFields) -> None:
+        role = item.require("role", str)
+        if role not in ROLES:
+            item.refuse("role")
+        content = item.require_raw("content")
+        parts: Any = content if is_string(content) else simplify(read_parts(item, content))
+        if role != "assistant":
+            self._messages.append({"role": role, "content": parts})
+            return
+        message = self._open_assistant(fresh=lambda known: known["content"] is not None or "tool_calls" in known)
+        message["content"] = parts
+
+    def _open_assistant(self, fresh: Any = lambda known: False) -> Part:
+        """The assistant's message that is being put together, or a new one."""
+        last = self._messages[-1] if self._messages else None
+        if last is not None and last.get("open") and not fresh(last):
+            return last
+        self._messages.append({"role": "assistant", "content": None, "open": True})
+        return self._messages[-1]
+
+    def _add_call(self, item: CarriedFields, call: Part) -> None:
+        message = self._open_assistant()
+        message.setdefault("tool_calls", []).append({"id": item.require_raw("call_id"), **call})
+        item.require_neutral("namespace", "")
+
+    def _add_thought(self, item: CarriedFields) -> None:
+        """Thoughts go back in the form in which the upstream told them; those of other models do not."""
+        sealed = item.take("encrypted_content", str)
+        told = "".join(one.take("text", str) or "" for one in item.take_objects("content"))
+        item.ignore("summary")
+        field = find_signed_field(sealed)
+        thoughts = unpack_thoughts(sealed) if self._can.anthropic_fields else []
+        if field is None and not thoughts:
+            return
+        message = self._open_assistant(fresh=lambda known: known["content"] is not None or "tool_calls" in known)
+        if field is not None:
+            message[field] = message.get(field, "") + told
+        else:
+            message.setdefault("thinking_blocks", []).extend(thoughts)
+
+
+def read_output(item: CarriedFields) -> Any:
+    output = item.require_raw("output")
+    if is_string(output):
+        return output
+    parts = []
+    for part in item.read_objects("output", output):
+        if part.require("type", str) not in ("input_text", "output_text", "text"):
+            part.refuse("type")
+        parts.append({"type": "text", "text": part.require_raw("text")})
+        part.finish()
+    return simplify(parts) if parts else ""
+
+
+def read_parts(item: CarriedFields, content: Raw) -> list[Part]:
+    return [read_part(part) for part in item.read_objects("content", content)]
+
+
+def read_part(part: CarriedFields) -> Part:
+    match part.require("type", str):
+        case "input_text" | "output_text" | "text":
+            built: Part = {"type": "text", "text": part.require_raw("text")}
+            part.ignore("annotations", "logprobs")
+        case "refusal":
+            built = {"type": "refusal", "refusal": part.require_raw("refusal")}
+        case "input_image":
+            if "image_url" not in part:
+                part.refuse("file_id")
+            image: Part = {"url": part.require_raw("image_url")}
+            put(image, "detail", part.take_raw("detail"))
+            built = {"type": "image_url", "image_url": image}
+        case "input_file":
+            if "file_data" not in part:
+                part.refuse("file_id" if "file_id" in part else "file_url")
+            file: Part = {"file_data": part.require_raw("file_data")}
+            put(file, "filename", part.take_raw("filename"))
+            built = {"type": "file", "file": file}
+        case "input_audio":
+            built = {"type": "input_audio", "input_audio": part.require_raw("input_audio")}
+        case _:
+            part.refuse("type")
+    part.finish()
+    return built
+
+
+def add_tools(built: dict[str, Any], asked: CarriedFields) -> None:
+    tools = [read_tool(tool) for tool in asked.take_objects("tools")]
+    if tools:
+        built["tools"] = tools
+    raw = asked.take_raw("tool_choice")
+    if raw is None:
+        return
+    choice = msgspec.json.decode(raw)
+    match choice:
+        case "auto" | "none" | "required":
+            built["tool_choice"] = choice
+        case {"type": "allowed_tools", "mode": str(mode), "tools": list(named)}:
+            allowed = {"mode": mode, "tools": [nest_name(one) or asked.refuse("tool_choice") for one in named]}
+            built["tool_choice"] = {"type": "allowed_tools", "allowed_tools": allowed}
+        case _:
+            built["tool_choice"] = nest_name(choice) or asked.refuse("tool_choice")
+
+
+def nest_name(tool: Any) -> Part | None:
+    """The name of a tool as chat has it; None for tools that chat does not have."""
+    match tool:
+        case {"type": "function" | "custom" as kind, "name": str(name)}:
+            return {"type": kind, kind: {"name": name}}
+    return None
+
+
+def read_tool(tool: CarriedFields) -> Part:
+    kind = tool.require("type", str)
+    if kind not in ("function", "custom"):
+        tool.refuse("type")
+    built: Part = {"name": tool.require_raw("name")}
+    put(built, "description", tool.take_raw("description"))
+    if kind == "function":
+        put(built, "parameters", tool.take_raw("parameters"))
+        put(built, "strict", tool.take_raw("strict"))
+    elif (wanted := tool.take("format", dict[str, Any])) is not None:
+        plain = wanted.get("type") != "grammar"
+        rest = {name: value for name, value in wanted.items() if name != "type"}
+        built["format"] = wanted if plain else {"type": "grammar", "grammar": rest}
+    tool.require_neutral("defer_loading", False)
+    tool.finish()
+    return {"type": kind, kind: built}
+
+
+def add_format(built: dict[str, Any], asked: CarriedFields) -> None:
+    """The shape of the answer, its length, and how much to think."""
+    text, reasoning = asked.take_object("text"), asked.take_object("reasoning")
+    if text is not None:
+        put(built, "verbosity", text.take_raw("verbosity"))
+        wanted = text.take("format", dict[str, Raw])
+        kind = msgspec.json.decode(wanted.pop("type")) if wanted and "type" in wanted else "text"
+        if kind == "json_schema":
+            built["response_format"] = {"type": kind, kind: wanted}
+        elif kind == "json_object":
+            built["response_format"] = {"type": kind}
+        elif kind != "text":
+            text.refuse("format")
+        text.finish()
+    if reasoning is not None:
+        put(built, "reasoning_effort", reasoning.take_raw("effort"))
+        reasoning.ignore("summary", "generate_summary")
+        reasoning.finish()

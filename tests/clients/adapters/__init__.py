@@ -1,0 +1,1 @@
+"""One module per client: how its users would write what the tests ask for."""

@@ -1,0 +1,44 @@
+"""Nobody sees a node or resource that it may not read, by any path; what is forbidden changes nothing for anybody."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.domain.node_tree import NodeTree
+from gateway.errors import GatewayError
+from scripts.isolation_check.campaign import IsolationCampaign, opened
+from scripts.isolation_check.world import build_world
+
+CHECKS = 10_000  # scripts.isolation_check makes 100,000
+
+
+async def test_random_callers_see_what_the_oracle_allows(tmp_path: Path) -> None:
+    world = build_world(7)
+    async with opened(world, tmp_path / "policies") as gateway:
+        done = await IsolationCampaign(gateway, world).run(CHECKS)
+    assert done.leaks == []
+    assert done.seen > 500
+
+
+async def test_the_check_notices_a_missing_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NodeTree, "may_read", lambda *_: True)
+    world = build_world(7)
+    async with opened(world, tmp_path / "policies") as gateway:
+        done = await IsolationCampaign(gateway, world).run(CHECKS)
+    assert {leak.split()[0] for leak in done.leaks} >= {"injection", "resolve", "get", "list"}
+
+
+async def test_a_thousand_forbidden_nodes_change_nothing_in_a_request(tmp_path: Path) -> None:
+    bodies: list[list[bytes]] = []
+    for number, forbidden in enumerate((0, 1000)):
+        world = build_world(3, forbidden=forbidden)
+        async with opened(world, tmp_path / f"policies{number}") as gateway:
+            campaign = IsolationCampaign(gateway, world)
+            sent = []
+            for caller in world.callers[:4]:
+                for path in world.paths[:8]:
+                    prepared = await campaign.prepare(caller, {"content": path})
+                    sent.append(b"" if isinstance(prepared, GatewayError) else prepared[1].body)
+            bodies.append(sent)
+    assert any(bodies[0])
+    assert bodies[0] == bodies[1]

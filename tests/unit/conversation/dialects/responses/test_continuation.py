@@ -1,0 +1,175 @@
+"""Continuing and keeping responses where the gateway itself keeps them."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from gateway.conversation.dialects.responses import continuation
+from gateway.conversation.dialects.responses.continuation import ResponseKeeper, resume
+from gateway.conversation.dialects.responses.dialect import RESPONSES
+from gateway.conversation.hidden_turns import ConversationOwner
+from gateway.conversation.stored_responses import MAX_RESPONSE_BYTES, StoredResponses
+from gateway.domain.chat import ChatRequest, OutgoingBody
+from gateway.domain.exchange import ClientWriter, Reply
+from gateway.domain.upstream import Capabilities
+from gateway.errors import InvalidRequest, PreviousResponseNotFound, StoreError, StoreUnavailable
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
+from tests.support.client_requests import ListWriter
+
+ME, OTHER = ConversationOwner("w", "me"), ConversationOwner("w", "other")
+
+
+class ChatUpstream:
+    name, passes_bearer, capabilities = "chat", False, Capabilities()
+
+
+class NativeUpstream(ChatUpstream):
+    capabilities = Capabilities(dialects=frozenset({"chat", "responses"}))
+
+
+CHAT_ONLY: Any = (ChatUpstream(),)
+NATIVE: Any = (NativeUpstream(),)
+
+
+def ask(text: str, **fields: Any) -> ChatRequest:
+    return RESPONSES.decode(orjson.dumps({"model": "m", "input": text, **fields}))
+
+
+def answer(identity: str, text: str, **fields: Any) -> bytes:
+    message = {"id": "msg", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    return orjson.dumps({"id": identity, "status": "completed", "output": [message], **fields})
+
+
+def make_keeper(stored: StoredResponses, asked: ChatRequest, request: ChatRequest | None = None) -> ResponseKeeper:
+    return ResponseKeeper(stored, ME, asked, request or asked, OutgoingBody({}, [], False), "m", False, set())
+
+
+def read_texts(request: ChatRequest) -> list[str]:
+    items = [orjson.loads(bytes(item)) for item in request.messages]
+    return [one["content"] if isinstance(one["content"], str) else one["content"][0]["text"] for one in items]
+
+
+@pytest.fixture
+def stored() -> StoredResponses:
+    return StoredResponses(MemoryEphemeralStore())
+
+
+async def test_a_chain_of_responses_is_one_conversation(stored: StoredResponses) -> None:
+    asked = request = ask("one")
+    for number, text in ((1, "two"), (2, "three")):
+        await make_keeper(stored, asked, request).watch(Reply(200, {}, answer(f"r{number}", f"answer {number}")), None)
+        asked = ask(text, previous_response_id=f"r{number}")
+        request = await resume(stored, ME, asked, CHAT_ONLY)
+    assert read_texts(request) == ["one", "answer 1", "two", "answer 2", "three"]
+    assert request.replaced == {"previous_response_id": None}
+
+
+async def test_nobody_continues_what_is_another_s_or_deleted(stored: StoredResponses) -> None:
+    await make_keeper(stored, ask("one")).watch(Reply(200, {}, answer("r1", "a")), None)
+    with pytest.raises(PreviousResponseNotFound):
+        await resume(stored, OTHER, ask("x", previous_response_id="r1"), CHAT_ONLY)
+    asked = ask("two", previous_response_id="r1")
+    later = make_keeper(stored, asked, await resume(stored, ME, asked, CHAT_ONLY))
+    await later.watch(Reply(200, {}, answer("r2", "b")), None)
+    await stored.delete(ME, "r1")
+    for gone in ("r1", "r2"):
+        with pytest.raises(PreviousResponseNotFound):
+            await resume(stored, ME, ask("x", previous_response_id=gone), CHAT_ONLY)
+
+
+async def test_what_another_upstream_keeps_cannot_be_continued_here(stored: StoredResponses) -> None:
+    keeper = make_keeper(stored, ask("one"))
+    keeper.native = True
+    await keeper.watch(Reply(200, {}, answer("r1", "a")), None)
+    with pytest.raises(InvalidRequest, match="another upstream"):
+        await resume(stored, ME, ask("x", previous_response_id="r1"), CHAT_ONLY)
+    resumed = await resume(stored, ME, ask("x", previous_response_id="r1"), NATIVE)
+    assert resumed.replaced is not None
+    assert bytes(resumed.replaced["previous_response_id"] or b"") == b'"r1"'
+
+
+@pytest.mark.parametrize("body", [b"no json", b"{}", answer("r1", "a", status="failed"), answer("r1", "a", output=3)])
+async def test_what_is_no_response_is_not_kept(stored: StoredResponses, body: bytes) -> None:
+    keeper = make_keeper(stored, ask("one"))
+    reply = await keeper.watch(Reply(200, {}, body), None)
+    assert (reply.body, await stored.find(ME, "r1"), keeper.degraded) == (body, None, set())
+
+
+async def test_a_response_that_is_too_large_is_shown_and_not_kept(stored: StoredResponses) -> None:
+    keeper = make_keeper(stored, ask("x" * MAX_RESPONSE_BYTES))
+    await keeper.watch(Reply(200, {}, answer("r1", "a")), None)
+    assert (await stored.find(ME, "r1"), keeper.degraded) == (None, {"store"})
+
+
+class BrokenStore(MemoryEphemeralStore):
+    async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
+        raise StoreError("down")
+
+    async def get_many(self, keys: Any) -> dict[str, bytes]:
+        raise StoreError("down")
+
+
+async def test_a_store_that_is_down_keeps_nothing_and_continues_nothing() -> None:
+    stored = StoredResponses(BrokenStore())
+    keeper = make_keeper(stored, ask("one"))
+    assert (await keeper.watch(Reply(200, {}, answer("r1", "a")), None)).body == answer("r1", "a")
+    assert keeper.degraded == {"store"}
+    with pytest.raises(StoreUnavailable):
+        await resume(stored, ME, ask("x", previous_response_id="r1"), CHAT_ONLY)
+    with pytest.raises(StoreUnavailable):
+        await stored.delete(ME, "r1")
+
+
+async def test_a_stream_is_kept_before_the_client_sees_its_end(stored: StoredResponses) -> None:
+    end = b'event: response.completed\ndata: {"type":"response.completed","response":' + answer("r1", "a") + b"}\n\n"
+    known: list[bool] = []
+
+    class Watching(ListWriter):
+        def end(self, data: bytes) -> None:
+            known.append(any(key.startswith("response:") for key in stored.store._entries))  # type: ignore[attr-defined]
+            super().end(data)
+
+    async def stream(writer: ClientWriter) -> None:
+        writer.write(b"data: {}\n\n")
+        writer.end(end)
+
+    reply = await make_keeper(stored, ask("one")).watch(Reply(200, {}, stream=stream), None)
+    client = Watching()
+    assert reply.stream is not None
+    await reply.stream(client)
+    assert client.data == b"data: {}\n\n" + end
+    assert known == [True]
+    assert await stored.find(ME, "r1") is not None
+
+
+async def test_an_id_of_the_upstream_s_cannot_write_json(stored: StoredResponses) -> None:
+    keeper = make_keeper(stored, ask("one"))
+    keeper.native = True
+    await keeper.watch(Reply(200, {}, answer('r","model":"x', "a")), None)
+    resumed = await resume(stored, ME, ask("x", previous_response_id='r","model":"x'), NATIVE)
+    assert resumed.replaced is not None
+    assert orjson.loads(bytes(resumed.replaced["previous_response_id"] or b"")) == 'r","model":"x'
+
+
+async def test_conversations_are_bounded(stored: StoredResponses, monkeypatch: pytest.MonkeyPatch) -> None:
+    await make_keeper(stored, ask("one")).watch(Reply(200, {}, answer("r1", "a")), None)
+    monkeypatch.setattr(continuation, "MAX_CHAIN", 0)
+    with pytest.raises(InvalidRequest, match="more than 0 responses"):
+        await resume(stored, ME, ask("x", previous_response_id="r1"), CHAT_ONLY)
+    monkeypatch.setattr(continuation, "MAX_CONVERSATION_BYTES", 100)
+    keeper = make_keeper(stored, ask("x" * 100))
+    await keeper.watch(Reply(200, {}, answer("r2", "a")), None)
+    assert (await stored.find(ME, "r2"), keeper.degraded) == (None, {"store"})
+
+
+@pytest.mark.parametrize("payload", [b'{"type":"response.completed"}', b'{"type":"response.completed","response":3}'])
+async def test_an_end_without_a_response_passes(stored: StoredResponses, payload: bytes) -> None:
+    async def stream(writer: ClientWriter) -> None:
+        writer.end(b"data: " + payload + b"\n\n")
+
+    client = ListWriter()
+    reply = await make_keeper(stored, ask("one")).watch(Reply(200, {}, stream=stream), None)
+    assert reply.stream is not None
+    await reply.stream(client)
+    assert client.data == b"data: " + payload + b"\n\n"
