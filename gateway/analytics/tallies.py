@@ -1,17 +1,16 @@
 """Receipts become tallies: what each row of the figures grows by.
 
-Receipts with the same injection are added up first, then what they have by hour, agent and name, and only then is it
-spread over the rows of hours, days, agents and all time: a batch has far fewer of each than of receipts.
+Receipts that differ in their figures only are added up first, then what they have by hour, agent and name, and only
+then is it spread over the rows of hours, days, agents and all time: a batch has far fewer of each than of receipts.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from gateway.analytics.facts import BY_HAND, ItemFacts, ReceiptFacts, SelectionFacts
+from gateway.analytics.facts import BY_HAND, ItemFacts, ReceiptFacts, SelectionFacts, SummaryFacts
 from gateway.domain.price import ModelPrice, TokenCount
 from gateway.domain.statistics import (
     AGENT_RESOURCES,
@@ -32,6 +31,7 @@ MILLIONTH = 1_000_000  # shares are kept in millionths
 MAX_TOKENS = 10**12  # of one exchange, whatever its upstream says
 MAX_DOLLARS, MAX_SECONDS = 1e6, 1e6
 STATUSES = EXCHANGES.counters[1:6]
+HOUR = int(Span.HOUR)
 
 FindPrice = Callable[[str], ModelPrice | None]
 
@@ -58,16 +58,100 @@ class ExchangeUse(NamedTuple):
     key: str  # agent, model and placement
 
 
+class GroupKey(NamedTuple):
+    """What the receipts of a group have in common."""
+
+    workspace: str
+    hour: int
+    agent: str
+    status: str
+    model: str | None
+    placement: str | None
+    degraded: tuple[str, ...]
+    selection: int  # the identity of an object, which the group keeps
+    contexts: tuple[str, ...]
+
+
 @dataclass(slots=True)
-class SelectionUse:
-    """The receipts of one batch that have the same injection, hour and agent."""
+class ReceiptGroup:
+    """The receipts of one batch that differ in their figures only, added up."""
 
     selection: SelectionFacts
-    contexts: tuple[str, ...]
     receipts: int = 0
-    dollars: float = 0.0  # that one injected token cost, summed up
+    context_tokens: int = 0
+    turns: int = 0
+    tools_run: int = 0
+    with_usage: int = 0
+    prompt: int = 0
+    cached: int = 0
+    completion: int = 0
+    priced: int = 0
+    cost: int = 0  # in billionths of a dollar
+    milliseconds: int = 0
+    fetched: int = 0
+    missed: int = 0
+    measured_picks: int = 0
+    shown_picks: int = 0
+    dollars: float = 0.0  # that one injected token cost
     last: float = 0.0
     sessions: set[bytes] = field(default_factory=set)
+
+    def add(self, facts: ReceiptFacts, tokens: TokenCount, dollars: float) -> None:
+        """Count a receipt."""
+        summary, cost = facts.summary, facts.summary.cost
+        self.receipts += 1
+        self.context_tokens += min(summary.context_tokens, MAX_TOKENS)
+        self.turns += summary.turn_count
+        self.tools_run += summary.tools_run
+        self.with_usage += summary.usage is not None
+        self.prompt += tokens.prompt
+        self.cached += tokens.cached
+        self.completion += tokens.completion
+        if cost is not None:
+            self.priced += 1
+            self.cost += round(min(max(cost, 0.0), MAX_DOLLARS) * NANO)
+        self.milliseconds += round(min(summary.seconds or 0.0, MAX_SECONDS) * 1000)
+        self.dollars += dollars
+        if facts.at > self.last:
+            self.last = facts.at
+        if facts.session is not None:
+            self.sessions.add(facts.session)
+        if facts.fetched or facts.overlap:
+            self._add_evidence(facts)
+
+    def _add_evidence(self, facts: ReceiptFacts) -> None:
+        self.fetched += bool(facts.fetched)
+        self.missed += any(one.left_out == "below_threshold" for one in facts.fetched.values())
+        seen = [one for one in facts.overlap if one.id in self.selection.picks]
+        self.measured_picks += len(seen)
+        self.shown_picks += sum(one.is_shown for one in seen)
+
+    def list_values(self, key: GroupKey) -> list[int]:
+        """What the exchanges add, in the order of the counters."""
+        count, selection = self.receipts, self.selection
+        return [
+            count,
+            *[count * (key.status == name) for name in STATUSES],
+            count * bool(key.degraded),
+            count * ("semantic" in key.degraded),
+            count * bool(selection.injected),
+            count * bool(selection.picks),
+            self.fetched,
+            self.missed,
+            count * bool(selection.over_budget),
+            self.measured_picks,
+            self.shown_picks,
+            self.context_tokens,
+            self.turns,
+            self.tools_run,
+            self.with_usage,
+            self.prompt,
+            self.cached,
+            self.completion,
+            self.priced,
+            self.cost,
+            self.milliseconds,
+        ]
 
 
 class TallySheet:
@@ -76,24 +160,29 @@ class TallySheet:
     def __init__(self, find_price: FindPrice) -> None:
         self._find_price = cache(find_price)
         self._names: defaultdict[NameUse, Tally] = defaultdict(lambda: make_tally(RESOURCES))
-        self._exchanges: dict[ExchangeUse, Tally] = {}
-        self._uses: dict[tuple[str, int, str, int, tuple[str, ...]], SelectionUse] = {}
+        self._groups: dict[GroupKey, ReceiptGroup] = {}
 
     def add(self, facts: ReceiptFacts) -> None:
         """Count a receipt."""
-        receipt, tokens = facts.receipt, count_exchange_tokens(facts)
-        hour = Span.HOUR.find_start(facts.at)
-        self._add_exchange(hour, facts, tokens)
-        self._add_use(hour, facts, self._price_token(facts, tokens))
+        receipt, summary, selection = facts.receipt, facts.summary, facts.selection
+        hour = int(facts.at)
+        hour -= hour % HOUR
+        agent, tokens = receipt.agent or "", count_exchange_tokens(summary.usage)
+        what = (receipt.status, summary.model, summary.placement, summary.degraded, id(selection), facts.contexts)
+        key = GroupKey(receipt.workspace, hour, agent, *what)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = ReceiptGroup(selection)
+        group.add(facts, tokens, self._price_token(summary, tokens))
         if facts.fetched or facts.overlap:
-            rows = NameRows(self._names, receipt.workspace, hour, receipt.agent or "")
+            rows = NameRows(self._names, receipt.workspace, hour, agent)
             add_fetches(rows, facts)
             add_overlap(rows, facts)
 
     def finish(self) -> Tallies:
         """Everything that was counted, by row."""
-        for (workspace, hour, agent, *_), use in self._uses.items():
-            add_selection(NameRows(self._names, workspace, hour, agent), use)
+        for key, group in self._groups.items():
+            add_selection(NameRows(self._names, key.workspace, key.hour, key.agent), key.contexts, group)
         spread = TallySpread()
         for name, tally in self._names.items():
             for span in (Span.HOUR, Span.DAY, Span.EVER):
@@ -101,46 +190,30 @@ class TallySheet:
             if name.agent:
                 day = Bucket(name.workspace, AGENT_RESOURCES.name, Span.DAY, Span.DAY.find_start(name.hour))
                 spread.add(day, f"{name.agent}{SEPARATOR}{name.name}", Tally(tally.counters, []))
-        for one, tally in self._exchanges.items():
+        for one, tally in self._add_up_exchanges().items():
             for span in (Span.HOUR, Span.DAY):
                 spread.add(Bucket(one.workspace, EXCHANGES.name, span, span.find_start(one.hour)), one.key, tally)
         return spread.rows
 
-    def _add_exchange(self, hour: int, facts: ReceiptFacts, tokens: TokenCount) -> None:
-        receipt, summary = facts.receipt, facts.summary
-        model = (summary.model or "").replace(SEPARATOR, " ")  # the client's own word
-        key = SEPARATOR.join((receipt.agent or "", model, summary.placement or ""))
-        use = ExchangeUse(receipt.workspace, hour, key)
-        tally = self._exchanges.get(use)
-        if tally is None:
-            tally = self._exchanges[use] = make_tally(EXCHANGES)
-            tally.established = False
-        tally.established = tally.established or receipt.status == "ok"
-        tally.counters = list(map(add, tally.counters, list_exchange_values(facts, tokens)))
-        if facts.session is not None:
-            tally.sketches[0].add(facts.session)
+    def _add_up_exchanges(self) -> dict[ExchangeUse, Tally]:
+        """Groups become rows; a row is established by one exchange that was answered."""
+        tallies: dict[ExchangeUse, Tally] = {}
+        for key, group in self._groups.items():
+            model = (key.model or "").replace(SEPARATOR, " ")  # the client's own word
+            use = ExchangeUse(key.workspace, key.hour, SEPARATOR.join((key.agent, model, key.placement or "")))
+            tally = Tally(group.list_values(key), [set(group.sessions)], established=key.status == "ok")
+            if use in tallies:
+                add_tally(EXCHANGES.name, tallies[use], tally)
+            else:
+                tallies[use] = tally
+        return tallies
 
-    def _add_use(self, hour: int, facts: ReceiptFacts, dollars: float) -> None:
-        receipt, selection = facts.receipt, facts.selection
-        if not (facts.contexts or selection.injected or selection.over_budget):
-            return
-        key = (receipt.workspace, hour, receipt.agent or "", id(selection), facts.contexts)
-        use = self._uses.get(key)
-        if use is None:  # which keeps the selection, so that no other gets its id
-            use = self._uses[key] = SelectionUse(selection, facts.contexts)
-        use.receipts += 1
-        use.dollars += dollars
-        use.last = max(use.last, facts.at)
-        if facts.session is not None:
-            use.sessions.add(facts.session)
-
-    def _price_token(self, facts: ReceiptFacts, tokens: TokenCount) -> float:
+    def _price_token(self, summary: SummaryFacts, tokens: TokenCount) -> float:
         """What one injected token cost: it is sent with every turn, and cached as often as all others."""
-        model = facts.summary.model
-        price = self._find_price(model) if model is not None else None
+        price = self._find_price(summary.model) if summary.model is not None else None
         if price is None:
             return 0.0
-        turns = max(facts.summary.turn_count, 0)
+        turns = max(summary.turn_count, 0)
         if not tokens.prompt:
             return turns * price.compute_cost(TokenCount(prompt=1))
         return turns * price.compute_cost(TokenCount(tokens.prompt, tokens.cached)) / tokens.prompt
@@ -179,9 +252,9 @@ class TallySpread:
             add_tally(bucket.series, known, tally)
 
 
-def add_selection(rows: NameRows, use: SelectionUse) -> None:
+def add_selection(rows: NameRows, contexts: tuple[str, ...], use: ReceiptGroup) -> None:
     """Count the contexts that applied, what was injected and what the budget left out."""
-    for context in use.contexts:
+    for context in contexts:
         rows.find(context, APPLIED_IN, use.sessions)[APPLIED] += use.receipts
     of_context: dict[str, int] = {}
     for item in use.selection.injected:
@@ -198,7 +271,7 @@ def add_selection(rows: NameRows, use: SelectionUse) -> None:
                 rows.find(id)[OVER_BUDGET] += use.receipts
 
 
-def add_injection(counters: list[int], tokens: int, use: SelectionUse) -> None:
+def add_injection(counters: list[int], tokens: int, use: ReceiptGroup) -> None:
     counters[INJECTED] += use.receipts
     counters[TOKENS] += tokens * use.receipts
     counters[COST] += round(min(tokens * use.dollars, MAX_DOLLARS) * NANO)
@@ -241,39 +314,11 @@ def add_overlap(rows: NameRows, facts: ReceiptFacts) -> None:
         counters[OVERLAP] += round(one.shown / one.phrases * MILLIONTH) if one.phrases else 0
 
 
-def list_exchange_values(facts: ReceiptFacts, tokens: TokenCount) -> list[int]:
-    """What one exchange adds, in the order of the counters."""
-    summary, selection, fetched, cost = facts.summary, facts.selection, facts.fetched, facts.summary.cost
-    status, picks = facts.receipt.status, selection.picks
-    seen = [one for one in facts.overlap if one.id in picks] if picks else []
-    return [
-        1,
-        *[int(status == name) for name in STATUSES],
-        int(bool(summary.degraded)),
-        int("semantic" in summary.degraded),
-        int(bool(selection.injected)),
-        int(bool(picks)),
-        int(bool(fetched)),
-        int(any(one.left_out == "below_threshold" for one in fetched.values())),
-        int(bool(selection.over_budget)),
-        len(seen),
-        sum(one.is_shown for one in seen),
-        min(summary.context_tokens, MAX_TOKENS),
-        summary.turn_count,
-        summary.tools_run,
-        int(summary.usage is not None),
-        tokens.prompt,
-        tokens.cached,
-        tokens.completion,
-        int(cost is not None),
-        round(min(max(cost or 0.0, 0.0), MAX_DOLLARS) * NANO),
-        round(min(summary.seconds or 0.0, MAX_SECONDS) * 1000),
-    ]
-
-
-def count_exchange_tokens(facts: ReceiptFacts) -> TokenCount:
+def count_exchange_tokens(usage: Mapping[str, Any] | None) -> TokenCount:
     """What the upstream reports, within reason."""
-    said = count_tokens(facts.summary.usage)
+    said = count_tokens(usage)
+    if said.prompt <= MAX_TOKENS and said.completion <= MAX_TOKENS:
+        return said
     prompt = min(said.prompt, MAX_TOKENS)
     return TokenCount(prompt, min(said.cached, prompt), min(said.completion, MAX_TOKENS))
 

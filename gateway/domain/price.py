@@ -1,12 +1,12 @@
 """What tokens cost."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 MILLION = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCount:
+class TokenCount(NamedTuple):
     """The tokens of a call, as its upstream reports them."""
 
     prompt: int = 0  # cached ones included

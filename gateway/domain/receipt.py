@@ -42,7 +42,7 @@ class Receipt:
     resources: tuple[str, ...] = ()  # ids of what was placed or fetched
     summary: bytes = b"{}"  # a JSON object: what lists show
     details: bytes = b"{}"  # a JSON object: everything else
-    shared: SharedDetails | None = None  # further details, which come first; None in what a store returns
+    shared: SharedDetails | None = None  # further details, which come first; most stores merge them
 
     def merge_details(self) -> Self:
         """The same receipt with all of its details in one object."""

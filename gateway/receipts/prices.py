@@ -22,9 +22,14 @@ class PriceTable:
         return self.prices[max(prefixes, key=len)] if prefixes else self.find_known(model)
 
 
+NO_TOKENS = TokenCount()
+
+
 def count_tokens(usage: Mapping[str, Any] | None) -> TokenCount:
     """The tokens of a usage object in the words of any provider; what it does not say counts as 0."""
-    said = usage or {}
+    if not usage:
+        return NO_TOKENS
+    said = usage
     details = said.get("prompt_tokens_details") or said.get("input_tokens_details")
     cached = read_count(details, "cached_tokens") or read_count(said, "cache_read_input_tokens")
     prompt = read_count(said, "prompt_tokens") or count_input(said)

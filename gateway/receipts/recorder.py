@@ -21,8 +21,8 @@ from gateway.settings import ReceiptSettings
 from gateway.stores.protocols import ReceiptStore
 
 # With both and two writes, a receipt is stored within 50 ms.
-GATHER_SECONDS = 0.015  # that a batch gathers receipts
-YOUNG_SECONDS = 0.025  # an exchange that has begun since then waits for the next batch: it may be over by then
+GATHER_SECONDS = 0.025  # that a batch gathers receipts: larger ones cost less
+YOUNG_SECONDS = 0.015  # an exchange that has begun since then waits for the next batch: it may be over by then
 BATCH, BATCH_BYTES = 200, 4_000_000  # receipts, and bytes of them, that are written at once
 SLICE = 32  # receipts that are rendered before the loop goes on
 LEASE_SECONDS = 15.0  # after which the receipts of a process that is gone are swept

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from gateway.domain.receipt import STARTED, Receipt, join_objects
+from gateway.domain.receipt import STARTED, Receipt, SharedDetails
 from gateway.domain.statistics import (
     Bucket,
     KeyChoice,
@@ -39,9 +39,10 @@ TRIGGERS = {
 }
 COUNT_TRIGGERS = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'uncounted_%'"
 QUEUE_ALL = f"INSERT OR IGNORE INTO uncounted SELECT number FROM receipts WHERE status <> '{STARTED}'"
-SELECT_UNCOUNTED = """SELECT u.receipt, r.id, r.workspace, r.status, r.session, r.agent, r.summary, r.details, d.body
-    FROM uncounted u LEFT JOIN receipts r ON r.number = u.receipt LEFT JOIN receipt_details d ON d.key = r.shared
-    ORDER BY u.receipt LIMIT ?"""
+SELECT_UNCOUNTED = """SELECT u.receipt, r.id, r.workspace, r.status, r.session, r.agent, r.summary, r.details, r.shared
+    FROM uncounted u LEFT JOIN receipts r ON r.number = u.receipt ORDER BY u.receipt LIMIT ?"""
+SELECT_SHARED = "SELECT body FROM receipt_details WHERE key = ?"
+COUNT_MARKS = "SELECT count(*) FROM uncounted WHERE receipt BETWEEN ? AND ?"
 WHERE = "workspace = ? AND series = ? AND span = ? AND start"
 SELECT_ROWS = f"SELECT key, counters FROM statistics WHERE {WHERE} = ? AND key IN "
 SELECT_SKETCHES = """SELECT start, key, sketches FROM statistic_sketches
@@ -81,7 +82,8 @@ class SqliteStatisticsStore:
     async def read_uncounted(self, take: int) -> UncountedBatch:
         def work(connection: sqlite3.Connection) -> UncountedBatch:
             rows = connection.execute(SELECT_UNCOUNTED, (take,)).fetchall()
-            receipts = [_decode_receipt(row[1:]) for row in rows if row[1] is not None]
+            shared = {key: _read_shared(connection, key) for key in {row[8] for row in rows}}
+            receipts = [_decode_receipt(row, shared[row[8]]) for row in rows if row[1] is not None]
             return UncountedBatch(receipts, [row[0] for row in rows])
 
         return await self._reader.run(work)
@@ -263,6 +265,13 @@ def _write_update(update: RowUpdate, marks: Sequence[int | str], connection: sql
 
 
 def _take_marks(connection: sqlite3.Connection, marks: Sequence[int | str]) -> int:
+    """Delete marks, which are in order; returns how many of them there were."""
+    if not marks:
+        return 0
+    span = (marks[0], marks[-1])
+    if connection.execute(COUNT_MARKS, span).fetchone()[0] == len(marks):
+        # Nearly always: no exchange that began before others has ended since.
+        return connection.execute("DELETE FROM uncounted WHERE receipt BETWEEN ? AND ?", span).rowcount
     taken = 0
     for part in split_keys(marks):
         places = ", ".join("?" * len(part))
@@ -306,8 +315,20 @@ def _encode_bucket(bucket: Bucket) -> tuple[bytes, str, int, int]:
     return encode_text(bucket.workspace), bucket.series, int(bucket.span), bucket.start
 
 
-def _decode_receipt(row: Sequence[Any]) -> Receipt:
-    id, workspace, status, session, agent, summary, details, shared = row
-    who, agent_name = (None if one is None else decode_text(one) for one in (session, agent))
-    whole = bytes(details) if shared is None else join_objects(bytes(shared), bytes(details))
-    return Receipt(id.hex(), decode_text(workspace), status, who, agent_name, summary=bytes(summary), details=whole)
+def _read_shared(connection: sqlite3.Connection, key: bytes | None) -> SharedDetails | None:
+    row = connection.execute(SELECT_SHARED, (key,)).fetchone() if key is not None else None
+    return SharedDetails(row[0]) if row is not None else None
+
+
+def _decode_receipt(row: Sequence[Any], shared: SharedDetails | None) -> Receipt:
+    _, id, workspace, status, session, agent, summary, details, _ = row
+    return Receipt(
+        id.hex(),
+        decode_text(workspace),
+        status,
+        None if session is None else decode_text(session),
+        None if agent is None else decode_text(agent),
+        summary=summary,
+        details=details,
+        shared=shared,
+    )
