@@ -109,7 +109,7 @@ Score = Annotated[Number, Field(ge=0, le=1)]
 class Shape(BaseModel):
     """Part of a policy file: unknown keys are errors, values never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 Tokens = Annotated[Whole, Field(ge=0)]
@@ -156,7 +156,7 @@ class ExpansionShape(Shape):
 class CollectorShape(BaseModel):
     """What an agent says about a collector; further keys are the collector's own, checked against its options."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     enabled: StrictBool | None = None
     priority: Whole | None = None
