@@ -26,7 +26,7 @@ from gateway.stores.protocols import PRUNE_LIMIT, ReceiptScan
 from gateway.stores.sqlite_connection import SqliteThread, create_file, enable_wal, transaction
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
 
-CACHE_KB = 32_000
+CACHE_KB = 4000  # batches write at the ends of the indexes: few pages are needed again
 CHECKPOINT_PAGES = 8000  # the same pages of the indexes change with every batch: they are copied less often
 OK = ExchangeStatus.OK.value
 SEPARATOR = b"\n"  # between the ids of resources, which contain no control characters

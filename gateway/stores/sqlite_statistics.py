@@ -24,9 +24,10 @@ from gateway.domain.statistics import (
 from gateway.stores.codec import decode_text, encode_text
 from gateway.stores.sqlite_connection import SqliteThread, create_file, enable_wal, split_keys, transaction
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
+from gateway.stores.sqlite_receipts import CHECKPOINT_PAGES
 from gateway.stores.statistics import BucketState, StoredRow, add_up, choose_surplus, list_keys, split_sketches
 
-CACHE_KB = 8000
+CACHE_KB = 2000
 ATTEMPTS = 5  # while others add to rows at the same time
 OPEN_SECONDS = 10.0  # the first time, all receipts that there are wait to be counted
 
@@ -176,6 +177,7 @@ class RowUpdate:
 def _prepare_writer(connection: sqlite3.Connection) -> None:
     enable_wal(connection)
     connection.execute(f"PRAGMA cache_size = -{CACHE_KB}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")  # by default, each count would do it
     migrate(connection, RECEIPT_MIGRATIONS)
 
 
