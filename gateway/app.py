@@ -371,6 +371,7 @@ class Gateway:
         jobs.add_once(
             "token counter", lambda: asyncio.to_thread(self.counter.count, "-", settings.defaults.model or "")
         )
+        jobs.add_once("retrievers", lambda: self.pipeline.retrievers.prepare(self.policies.snapshots()))
         for name, upstream in self._list_enabled().items():
             if isinstance(upstream, LitellmUpstream):
                 jobs.add_once(f"upstream {name}", upstream.prepare)

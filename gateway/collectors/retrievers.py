@@ -10,7 +10,7 @@ from pydantic import Field
 
 from gateway.collectors.registry import CollectorParts, NoOptions
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings, FoundItem
-from gateway.domain.resource import Mode, Resource
+from gateway.domain.resource import Resource
 from gateway.domain.retriever import NO_RETRIEVERS, RETRIEVER, FoundPassage, Lookup
 from gateway.retrievers.service import LONGEST_QUESTION, Retrievers
 from gateway.semantic.searcher import SemanticSearcher
@@ -59,7 +59,7 @@ class RetrieverCollector:
         return cls(parts.retrievers, parts.searcher) if parts.retrievers is not None else None
 
     def applies(self, scope: CollectorScope) -> bool:
-        return RETRIEVER in scope.types and not scope.modes <= {Mode.ON_DEMAND}
+        return RETRIEVER in scope.types  # whether a request asks any of them is known with its candidates
 
     async def collect(self, order: CollectorOrder) -> Findings:
         question = choose_question(order)

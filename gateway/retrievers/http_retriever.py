@@ -14,6 +14,7 @@ from gateway.resources.retriever import HTTP, HttpSearchOptions
 from gateway.retrievers.answers import RetrieverError, decode_answer, read_results, read_vector_store
 from gateway.retrievers.registry import RetrieverParts
 
+FETCH = "gateway.retrievers.fetch"
 MAX_BYTES = 1024 * 1024  # of an answer, which is parsed on the event loop
 
 
@@ -51,7 +52,7 @@ class HttpRetriever:
 
     async def search(self, question: str, limit: int) -> Sequence[FoundPassage]:
         # Its HTTP client is imported by whoever asks the first endpoint, and by nobody on the event loop.
-        module = await asyncio.to_thread(import_module, "gateway.retrievers.fetch")
+        module = await asyncio.to_thread(import_module, FETCH)
         body: bytes = await module.fetch_answer(self._build_request(question, limit), self.guard, MAX_BYTES)
         answer, options = decode_answer(body), self.search_options
         return read_vector_store(answer) if options.format == "openai" else read_results(answer, options.fields)

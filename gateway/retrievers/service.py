@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -15,12 +16,14 @@ from gateway.circuit_breaker import CircuitBreaker
 from gateway.domain.lru import LruCache
 from gateway.domain.memory_budget import CachePartition, MemoryBudget
 from gateway.domain.resource import Resource
-from gateway.domain.retriever import FoundPassage, Lookup, Retriever, SearchTarget
+from gateway.domain.retriever import RETRIEVER, FoundPassage, Lookup, Retriever, SearchTarget
+from gateway.domain.snapshot import ServedSnapshots
 from gateway.errors import WorkspaceBusy
 from gateway.fair_queue import FairQueue, QueueBounds
 from gateway.links.guard import LinkGuard
 from gateway.resources.retriever import HTTP, HttpSearchOptions
 from gateway.retrievers.answers import RetrieverError, bound_passages
+from gateway.retrievers.http_retriever import FETCH
 from gateway.retrievers.registry import RetrieverClasses, RetrieverParts, RetrieverPlugin, load_retrievers
 from gateway.settings import Settings
 from gateway.settings_sections import RetrieverSettings
@@ -93,6 +96,12 @@ class Retrievers:
         if name is None or name in usable:
             return None
         return f"there is no endpoint {name!r} under retrievers in the configuration{format_suggestion(name, usable)}"
+
+    async def prepare(self, served: ServedSnapshots) -> None:
+        """Import what a lookup needs, if there is a retriever: the first question would not wait for that."""
+        snapshots = (served.base, *served.workspaces.values())
+        if any(one.type == RETRIEVER for snapshot in snapshots for one in snapshot.resources.values()):
+            await asyncio.to_thread(import_module, FETCH)
 
     async def look_up(self, workspace: str, resource: Resource, question: str, seconds: float | None = None) -> Lookup:
         """What a retriever finds for a question; it never raises.

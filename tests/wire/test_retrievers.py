@@ -196,6 +196,24 @@ async def test_the_model_asks_one_that_is_on_demand(
     assert "How we handle orders (search: needs a query)" in read_system(upstream)
 
 
+async def test_a_session_does_not_retain_what_was_looked_up(
+    gateway: Client, upstream: Upstream, search: SearchServer
+) -> None:
+    upstream.will(call("get_context_resource", resource_id="demand/handbook", query="refunds"), say("Done."))
+    await gateway.chat(QUESTION, agent="demand", key="one", session="s1")
+    upstream.will(say("Done."))
+    await gateway.chat("And what about returns?", agent="demand", key="one", session="s1")
+    assert len(search.calls) == 1
+
+
+async def test_one_that_is_named_is_asked_for_that_request(
+    gateway: Client, upstream: Upstream, search: SearchServer
+) -> None:
+    upstream.will(say("Done."))
+    await gateway.chat(QUESTION, agent="demand", key="one", context={"include": ["demand/handbook"]})
+    assert "Refunds take five days." in read_system(upstream)
+
+
 async def test_a_late_endpoint_delays_nobody_beyond_the_deadline_and_is_told(
     gateway: Client, upstream: Upstream, search: SearchServer
 ) -> None:

@@ -180,6 +180,20 @@ async def test_one_workspace_cannot_push_out_what_another_keeps(faq: type[FaqRet
     assert len(faq.asked) == before
 
 
+async def test_an_endpoint_of_the_configuration_serves_its_own_workspaces_only(tmp_path: Path) -> None:
+    endpoints = {"kb": RetrieverSettings(url="http://127.0.0.1:9/", workspaces=["own"], headers={"X-Key": "hunter2"})}
+    retrievers = Retrievers(load_retrievers(), endpoints, LinkGuard())
+    target = SearchTarget("http", '{"endpoint":"kb"}')
+    assert retrievers.find_fault("own", target) is None
+    assert retrievers.find_fault("other", target) == "there is no endpoint 'kb' under retrievers in the configuration"
+    resource = replace(make_resource(), data=Retriever(target))
+    found = await retrievers.look_up("other", resource, "How long?")
+    assert found.failure == "there is no endpoint 'kb' under retrievers in the configuration"
+    reached = await retrievers.look_up("own", resource, "How long?")
+    assert reached.failure == "the endpoint cannot be reached (ClientConnectorError)"
+    assert "hunter2" not in repr(endpoints)
+
+
 def test_passages_are_bounded_and_scores_are_scaled() -> None:
     many = [FoundPassage(f" {n} " + "y" * 50, "t" * 1000, "s", 20.0 - n) for n in range(30)]
     found = bound_passages(many, 3, 10, 18.5)
@@ -254,7 +268,6 @@ def test_a_plugin_that_cannot_be_used_stops_the_start(monkeypatch: pytest.Monkey
 
 def test_the_example_policies_are_valid() -> None:
     settings = load_settings(ROOT / "examples/retrievers/config.yaml", {})
-    settings = settings.model_copy(update={"policies": str(ROOT / "examples/retrievers/policies")})
     assert set(check_policies(settings).resources) == {"support/handbook", "support/archive"}
 
 
