@@ -17,7 +17,7 @@ from gateway.background import BackgroundJobs
 from gateway.builder.factory import make_context_builder
 from gateway.collectors.contexts import build_merge
 from gateway.collectors.nodes import render_content
-from gateway.collectors.registry import CollectorParts, get_option_models, load_collectors, open_collectors
+from gateway.collectors.registry import CollectorParts, load_collectors, open_collectors
 from gateway.content.activity import ActivityLog
 from gateway.content.indexing import index_periodically
 from gateway.content.library import NodeLibrary
@@ -28,6 +28,7 @@ from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimin
 from gateway.conversation.dialects.registry import DIALECTS
 from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.conversation.stored_responses import StoredResponses
+from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.upstream import Upstream
 from gateway.edge.access import AccessControl
 from gateway.edge.app import EdgeApp
@@ -57,15 +58,15 @@ from gateway.knowledge.service import KnowledgeService, open_knowledge
 from gateway.links.cache import LinkCache, make_guarded_fetch
 from gateway.links.guard import LinkGuard
 from gateway.pipeline import Pipeline
-from gateway.policies.context_compiler import PolicySource
 from gateway.policies.loading import load_policies_and_links
 from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
 from gateway.policies.watch import Fingerprint, compute_fingerprint, watch
-from gateway.policy_check import load_type_registry
+from gateway.policy_check import make_policy_source
 from gateway.receipts.retention import keep_receipts_tidy
-from gateway.recording import build_counter, build_recorder
+from gateway.recording import build_counter, open_recording
 from gateway.resources.registry import ResourceRegistry
+from gateway.retrievers.service import open_retrievers
 from gateway.scopes.content_suggestion import ContentSuggester
 from gateway.semantic.factory import open_vectors
 from gateway.semantic.node_search import NodeSearch
@@ -73,7 +74,7 @@ from gateway.semantic.service import SemanticService
 from gateway.sessions.sessions import open_sessions
 from gateway.settings import Settings, is_loopback
 from gateway.stores.monitored import MonitoredStore
-from gateway.stores.open import Stores, open_receipts, open_statistics, open_stores
+from gateway.stores.open import Stores, open_stores
 from gateway.stores.protocols import ReceiptStore
 from gateway.stores.retention import prune_periodically
 from gateway.stores.statistics import StatisticsStore
@@ -148,17 +149,16 @@ class Gateway:
     @classmethod
     async def _build(cls, settings: Settings, stores: Stores, timings: ConversationTimings) -> Gateway:
         store = MonitoredStore(stores.ephemeral)
-        registry, classes = load_type_registry(settings), load_collectors(settings.collectors)
+        classes = load_collectors(settings.collectors)
         threads, extractor, cores = FairThreads("work"), Extractor(settings.documents), FairQueue(CORE_BOUNDS)
         threads.share_cores(cores)
         links = LinkCache(store, settings.links, fetch=make_guarded_fetch(settings.links, extractor))
         servers = ToolServers(settings.tool_servers, LinkGuard(settings.links.allow))
         materials = PolicyMaterials(DocumentCache(settings.documents), links)
-        policies = PolicyRepository(
-            PolicySource(Path(settings.policies), registry, materials, servers, collectors=get_option_models(classes)),
-            stores.records,
-            quotas=settings.quotas,
-        )
+        memory = MemoryBudget(settings.limits.cache_bytes)
+        retrievers = open_retrievers(settings, servers.guard, memory)
+        source = make_policy_source(settings, classes, materials, servers, retrievers)
+        registry, policies = source.types, PolicyRepository(source, stores.records, quotas=settings.quotas)
         policies.threads.share_cores(cores)
         # Before they are read: what is saved meanwhile differs from this, and is noticed.
         loaded = await asyncio.to_thread(compute_fingerprint, Path(settings.policies))
@@ -176,19 +176,17 @@ class Gateway:
         node_search = NodeSearch(content, threads)
         policies.watch_nodes(node_search.note_change)
         knowledge = await open_knowledge(settings, stores, threads, policies)
-        parts = CollectorParts(semantic, content, node_search, knowledge)
+        parts = CollectorParts(semantic, content, node_search, knowledge, retrievers)
         collectors = open_collectors(classes.values(), parts, settings.collectors)
-        builder = make_context_builder(settings, counter, build_merge(registry), secret, collectors, threads)
-        receipts = await open_receipts(settings.store)
-        counts = settings.analytics.enabled and settings.receipts.enabled
-        statistics = await open_statistics(settings.store, receipts, enabled=counts)
-        recorder = build_recorder(settings, receipts) if settings.receipts.enabled else None
+        builder = make_context_builder(settings, counter, build_merge(registry), secret, collectors, threads, memory)
+        receipts, statistics, recorder = await open_recording(settings)
         sessions = open_sessions(settings, stores.sessions)
         pipeline = Pipeline(
             *(routes, builder, HiddenTurns(store, timings.hidden_turns), settings.defaults, semantic, timings),
             *(settings.limits.reply_bytes, recorder, sessions, ContentSuggester(threads), ToolCaller(servers), content),
             NodeLibrary(content, render_content, node_search),
             responses=StoredResponses(store, settings.responses.seconds),
+            retrievers=retrievers,
         )
         gateway = cls(
             *(settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline),
@@ -278,7 +276,8 @@ class Gateway:
     def _count_shed(self) -> dict[tuple[str, ...], float]:
         queues = {"requests": self.threads, "policies": self.policies.threads, "documents": self.extractor.threads}
         shed: dict[tuple[str, ...], float] = {(name,): threads.queue.shed for name, threads in queues.items()}
-        return shed | {("tools",): self.pipeline.tools.queue.shed}
+        pipeline = self.pipeline
+        return shed | {("tools",): pipeline.tools.queue.shed, ("retrievers",): pipeline.retrievers.queue.shed}
 
     def build_management(self) -> Starlette:
         from gateway.edge.manage.composition import ManagementParts, build_management_app
@@ -372,6 +371,7 @@ class Gateway:
         jobs.add_once(
             "token counter", lambda: asyncio.to_thread(self.counter.count, "-", settings.defaults.model or "")
         )
+        jobs.add_once("retrievers", lambda: self.pipeline.retrievers.prepare(self.policies.snapshots()))
         for name, upstream in self._list_enabled().items():
             if isinstance(upstream, LitellmUpstream):
                 jobs.add_once(f"upstream {name}", upstream.prepare)
@@ -386,6 +386,7 @@ class Gateway:
             await self.semantic.close()
         if self.pipeline.receipts is not None:
             await self.pipeline.receipts.close()
+        await self.pipeline.retrievers.close()
         await self.statistics.close()
         await self.pipeline.sessions.late.close()
         await self.receipts.close()

@@ -26,8 +26,11 @@ from gateway.domain.content import NO_CONTENT
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.injection import ClientTools, Injection, PlacementTarget
 from gateway.domain.principal import Principal
+from gateway.domain.resource import Resource
+from gateway.domain.retriever import Lookup, Retriever
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.session import StickyPick
+from gateway.domain.snapshot import Snapshot
 from gateway.domain.tool import CallableTool, ToolEndpoint, ToolOutcome
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import Capabilities, Upstream, intersect_capabilities
@@ -36,8 +39,10 @@ from gateway.injection.called_tools import IsAvailable, settle_called_tools
 from gateway.injection.compose import choose_target, compose, encode_body
 from gateway.injection.neutral import neutralize
 from gateway.injection.tools import choose_own_tools
+from gateway.links.guard import LinkGuard
 from gateway.receipts.recorder import ReceiptRecorder
-from gateway.retrieval.tool_runner import ToolRunner
+from gateway.retrieval.tool_runner import LookUp, ToolRunner
+from gateway.retrievers.service import Retrievers
 from gateway.scopes.content_suggestion import ContentSuggester
 from gateway.scopes.context_request import read_context_request
 from gateway.scopes.model_rights import require_model, require_one_model
@@ -111,6 +116,7 @@ class Pipeline:
     content: WorkspaceContent | None = None
     library: NodeLibrary | None = None
     responses: StoredResponses = field(default_factory=lambda: StoredResponses(MemoryEphemeralStore()))
+    retrievers: Retrievers = field(default_factory=lambda: Retrievers({}, {}, LinkGuard()))
 
     async def prepare(self, exchange: Exchange, body: bytes, dialect: Dialect = CHAT) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
@@ -199,7 +205,7 @@ class Pipeline:
                 result = await expansion.expand(call.name, result)
                 runner.tools = expansion.tools
             if session is not None and call.name == runner.tools.get and prepared.scope.retains:
-                fetched = [id for id in result.resources if not id.startswith(PREFIX)]
+                fetched = [id for id in result.resources if is_retained(id, exchange.snapshot)]
                 await self.sessions.retain(session, fetched, exchange.degraded)
             return result
 
@@ -339,7 +345,25 @@ class Pipeline:
         scope, nodes = prepared.scope, None
         if self.library is not None and scope.takes_part and scope.request.inject:
             nodes = self.library.open(workspace, exchange.snapshot, scope.node, scope.readers, exchange.degraded.add)
-        return ToolRunner(injection.selection, injection.tools, neutralize, finder, call, nodes)
+        look_up = self.make_look_up(exchange)
+        return ToolRunner(injection.selection, injection.tools, neutralize, finder, call, nodes, look_up)
+
+    def make_look_up(self, exchange: Exchange) -> LookUp:
+        """Asks retrievers on behalf of the exchange's caller."""
+
+        async def look_up(resource: Resource, query: str) -> Lookup:
+            lookup = await self.retrievers.look_up(exchange.principal.workspace, resource, query)
+            if lookup.failure is not None:
+                exchange.degraded.add("links")
+            return lookup
+
+        return look_up
+
+
+def is_retained(id: str, snapshot: Snapshot) -> bool:
+    """Whether a session keeps what was fetched: nodes change, and what is looked up belongs to one question."""
+    resource = snapshot.resources.get(id)
+    return not id.startswith(PREFIX) and (resource is None or not isinstance(resource.data, Retriever))
 
 
 def find_session_change(

@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
-from gateway.collectors.registry import get_option_models, load_collectors
+from gateway.collectors.registry import CollectorClasses, get_option_models, load_collectors
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults
 from gateway.extraction.extract import DocumentCache
 from gateway.links.cache import LinkCache
-from gateway.policies.file_policies import load_policies
-from gateway.policies.materials import PolicyMaterials
+from gateway.policies.context_compiler import PolicySource
+from gateway.policies.file_policies import load_snapshot
+from gateway.policies.materials import Materials, PolicyMaterials
 from gateway.resources.registry import ResourceRegistry, load_registry
+from gateway.retrievers.service import Retrievers, open_retrievers
 from gateway.settings import Settings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.tools.servers import ToolServers
@@ -22,9 +24,23 @@ def load_type_registry(settings: Settings) -> ResourceRegistry:
         raise Faults([Fault("config", 1, "resources", str(error))]) from error
 
 
+def make_policy_source(
+    settings: Settings, classes: CollectorClasses, materials: Materials, servers: ToolServers, retrievers: Retrievers
+) -> PolicySource:
+    """What policies are compiled from; raises Faults for resource types that cannot be used."""
+    return PolicySource(
+        Path(settings.policies),
+        load_type_registry(settings),
+        materials,
+        servers,
+        collectors=get_option_models(classes),
+        retrievers=retrievers,
+    )
+
+
 def check_policies(settings: Settings) -> Snapshot:
     """The snapshot that the policies give; raises Faults. Links stay unfetched."""
     links = LinkCache(MemoryEphemeralStore(), settings.links)
     materials, servers = PolicyMaterials(DocumentCache(settings.documents), links), ToolServers(settings.tool_servers)
-    options, registry = get_option_models(load_collectors(settings.collectors)), load_type_registry(settings)
-    return load_policies(Path(settings.policies), registry, materials, 1, servers, options)
+    classes, retrievers = load_collectors(settings.collectors), open_retrievers(settings, servers.guard)
+    return load_snapshot(make_policy_source(settings, classes, materials, servers, retrievers), 1)

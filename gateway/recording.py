@@ -1,6 +1,7 @@
 """Builds what records exchanges and what counts their receipts."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from gateway.analytics.counting import StatisticsCounter
 from gateway.domain.lru import HitCounter
@@ -11,6 +12,7 @@ from gateway.receipts.rendering import ReceiptRenderer
 from gateway.redaction import build_redactor
 from gateway.semantic.service import SemanticService
 from gateway.settings import Settings
+from gateway.stores.open import open_receipts, open_statistics
 from gateway.stores.protocols import ReceiptStore
 from gateway.stores.statistics import StatisticsStore
 from gateway.upstreams.litellm.library import find_listed_price
@@ -27,6 +29,21 @@ def build_recorder(settings: Settings, receipts: ReceiptStore) -> ReceiptRecorde
     renderer = ReceiptRenderer(build_prices(settings), redact, placement)
     sample = settings.analytics.sample if settings.analytics.enabled else 0.0
     return ReceiptRecorder(receipts, settings.receipts, renderer, sample)
+
+
+class Recording(NamedTuple):
+    """Where receipts and figures are kept, and what writes receipts."""
+
+    receipts: ReceiptStore
+    statistics: StatisticsStore
+    recorder: ReceiptRecorder | None  # None: receipts are switched off
+
+
+async def open_recording(settings: Settings) -> Recording:
+    """The stores and the recorder that a configuration asks for; raises StoreError."""
+    receipts, enabled = await open_receipts(settings.store), settings.receipts.enabled
+    statistics = await open_statistics(settings.store, receipts, enabled=settings.analytics.enabled and enabled)
+    return Recording(receipts, statistics, build_recorder(settings, receipts) if enabled else None)
 
 
 def build_counter(

@@ -10,8 +10,9 @@ from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.domain.exchange import Exchange
 from gateway.domain.injection import OwnTools
 from gateway.domain.resource import Resource, ResourceKind
+from gateway.domain.retriever import Retriever
 from gateway.domain.scope import ContextRequest, Scope
-from gateway.domain.selection import Omission, Selection
+from gateway.domain.selection import NOT_IN_SCOPE, Omission, Selection
 from gateway.errors import InvalidRequest
 from gateway.injection.compose import apply_template
 from gateway.injection.neutral import neutralize
@@ -62,7 +63,8 @@ async def open_view(pipeline: Pipeline, exchange: Exchange) -> ScopeView:
     searcher, workspace = pipeline.searcher, exchange.principal.workspace
     finder = WorkspaceSearcher(searcher, workspace) if searcher is not None else None
     resources = tuple(one.candidate.resource for one in offered.catalogue)
-    return ScopeView(scope, session, resources, ToolRunner(offered, PLAIN_TOOLS, neutralize, finder))
+    runner = ToolRunner(offered, PLAIN_TOOLS, neutralize, finder, look_up=pipeline.make_look_up(exchange))
+    return ScopeView(scope, session, resources, runner)
 
 
 async def fill_prompt(
@@ -88,8 +90,11 @@ async def fill_prompt(
 def offer_everything(selection: Selection) -> Selection:
     """The selection with nothing placed: what a chat would have in its text is offered like the rest."""
     placed = (Omission(one.candidate) for one in selection.stable if one.candidate.resource.kind != ResourceKind.TOOL)
+    # Those that every chat asks: without a question, none of them has found anything.
+    left = (one for one in selection.dropped if one.reason not in NOT_IN_SCOPE)
+    retrievers = (Omission(one.candidate) for one in left if isinstance(one.candidate.resource.data, Retriever))
     known: dict[str, Omission] = {}
-    for omission in (*placed, *selection.catalogue):
+    for omission in (*placed, *selection.catalogue, *retrievers):
         known.setdefault(omission.candidate.resource.id, omission)
     return replace(selection, stable=(), volatile=(), catalogue=tuple(known.values()))
 

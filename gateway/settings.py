@@ -29,6 +29,7 @@ from gateway.settings_sections import (
     RankingSettings,
     RequestType,
     ResourceSettings,
+    RetrieverSettings,
     SessionStoreSettings,
     ShareTable,
 )
@@ -382,6 +383,7 @@ class Settings(Section):
     mcp: bool = True  # serve contexts to MCP clients at /mcp
     knowledge: KnowledgeSettings = KnowledgeSettings()
     tool_servers: dict[str, ToolServerSettings] = {}  # MCP servers by the names that policies use
+    retrievers: dict[str, RetrieverSettings] = {}  # search endpoints by the names that policies use
     console: bool = True  # serve the console at /console
     log: LogSettings = LogSettings()
 

@@ -136,3 +136,23 @@ class SessionStoreSettings(Subsection):
 
 class ResourceSettings(Subsection):
     exclude: list[str] = []  # resource types that policies may not use
+
+
+class RetrieverSettings(Subsection):
+    """A search endpoint that policies may name; its headers may hold secrets."""
+
+    url: str = Field(repr=False)
+    headers: dict[str, str] = Field({}, repr=False)  # sent with every search
+    workspaces: list[str] | None = None  # that may use it; absent: all
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+            raise ValueError("must have the form https://search.example.com/query, without credentials")
+        return value
+
+    def is_for(self, workspace: str) -> bool:
+        """Whether a workspace may use it; "": the policy files, which are the operator's."""
+        return self.workspaces is None or not workspace or workspace in self.workspaces

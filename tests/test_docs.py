@@ -22,6 +22,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from gateway import cli, errors
+from gateway.circuit_breaker import CircuitBreaker
 from gateway.collectors.registry import CollectorParts, load_collector_class
 from gateway.commands import serve
 from gateway.domain.agent import Placement
@@ -52,7 +53,6 @@ from gateway.semantic.search.choice import PRESETS
 from gateway.settings import Settings
 from gateway.settings_loader import SettingsOverrides, load_settings
 from gateway.strict_yaml import parse_yaml
-from gateway.upstreams.breaker import CircuitBreaker
 from gateway.upstreams.translation.uncarried import ROUTES
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,6 +10,7 @@ from gateway.analytics.figures import UsageFigures, make_empty
 from gateway.analytics.reports import Period, Reports
 from gateway.domain.agent import Agent
 from gateway.domain.resource import Mode, Resource, ResourceKind
+from gateway.domain.retriever import Retriever
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.statistics import RESOURCES, SEPARATOR
 
@@ -174,6 +175,8 @@ def _judge_fetched(evidence: ResourceEvidence) -> Suggestion | None:
 
 def _judge_picked(evidence: ResourceEvidence) -> Suggestion | None:
     resource, own, applied = evidence.resource, evidence.own, evidence.context["applied"]
+    if isinstance(resource.data, Retriever):
+        return None  # its passages are injected, and never itself
     if resource.mode is not Mode.SEMANTIC or own["injected"] or own["over_budget"] or applied < MIN_SEARCHES:
         return None
     missed = f", although models fetched it {own['missed']} times" if own["missed"] else ""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from gateway.builder.prices import make_pricing
 from gateway.builder.scope_context import (
     CacheKey,
+    ContextTerms,
     KnownScope,
     ScopeContext,
     make_scope_key,
@@ -27,13 +28,13 @@ from gateway.collectors.registry import AppliedCollector, CollectorRegistry
 from gateway.collectors.semantic import replace_searcher
 from gateway.domain.agent import DEFAULT_WEIGHTS, Placement, RankingWeights
 from gateway.domain.chat import ChatRequest
-from gateway.domain.collector import Category, CollectorOrder, CollectorOutcome, Findings
-from gateway.domain.effective_scope import EffectiveScope
+from gateway.domain.collector import CollectorOrder, CollectorOutcome, Findings
 from gateway.domain.exchange import Exchange
 from gateway.domain.injection import Injection, OwnTools
 from gateway.domain.json_text import escape_json
 from gateway.domain.lru import HitCounter
 from gateway.domain.memory_budget import CachePartition, MemoryBudget, SharedValue
+from gateway.domain.retriever import NO_RETRIEVERS
 from gateway.domain.scope import Scope
 from gateway.domain.search import Query, Question
 from gateway.domain.selection import Notice
@@ -43,8 +44,8 @@ from gateway.injection.anchors import render_sticky
 from gateway.injection.blocks import add_items, compute_block_tag, render, render_stable
 from gateway.injection.tools import PLAIN_TOOLS
 from gateway.scopes.scope import resolve_assignments
-from gateway.selection.allotment import NO_SHARES, NOTHING_RESERVED, BudgetShares, ShareSettings
-from gateway.selection.collected import select
+from gateway.selection.allotment import NOTHING_RESERVED, ShareSettings
+from gateway.selection.collected import RETRIEVERS, select
 from gateway.selection.rank import Ranker
 from gateway.selection.select import SelectionTerms, choose_budget, fill_scope, propose
 from gateway.selection.sticky import digest_texts, keep_picks
@@ -95,24 +96,6 @@ class ContextOrder:
     @property
     def tool_names(self) -> frozenset[str] | None:
         return None if self.tools is None else self.tools.names
-
-
-@dataclass(frozen=True, slots=True)
-class ContextTerms:
-    """All that a ScopeContext is made of: known ids, so that no caller's words can enter what others get."""
-
-    tokenizer: str
-    tools: OwnTools | None
-    budget: int
-    scope: EffectiveScope
-    shares: BudgetShares = NO_SHARES
-    categories: frozenset[Category] = frozenset()  # that collectors may need
-    nodes: bool = False  # the tools reach nodes, too
-
-    @property
-    def key(self) -> CacheKey:
-        names = self.tools and self.tools.names
-        return (self.tokenizer, names, self.budget, self.scope, self.shares, self.categories, self.nodes)
 
 
 class Inquiry(NamedTuple):
@@ -214,6 +197,7 @@ class ContextBuilder:
         instructions = escape_json(scope.agent.instructions) if scope.agent is not None else b""
         injection = personalize(context.injection, sources, instructions)
         collectors = collectors if context.searchable else collectors.drop_shared()
+        collectors = collectors if context.retrievers is not NO_RETRIEVERS else collectors.drop(RETRIEVERS)
         known = KnownScope(shared, context, sources, instructions, injection, collectors)
         partition.put(key.parts, known, weigh_scope(instructions, terms.scope.include, terms.scope.exclude), shared)
         return known
@@ -245,7 +229,8 @@ class ContextBuilder:
         stable = render_stable(selection, tools, tag)
         searchable = proposal.list_searchable(fetchable=asked.tools is not None)
         injection = render(selection, stable, searchable, tag)
-        return ScopeContext(proposal, terms, searchable, fills, stable, injection)
+        retrievers = proposal.list_retrievers(fetchable=asked.tools is not None)
+        return ScopeContext(proposal, terms, searchable, fills, stable, injection, retrievers)
 
     async def _collect(self, order: ContextOrder, partition: CachePartition, known: KnownScope) -> Injection:
         """The injection with what collectors find for this request."""
@@ -316,6 +301,7 @@ class ContextBuilder:
             room=known.context.fills.room,
             seconds=self.seconds,
             read_messages=partial(order.request.dialect.read_user_texts, order.request.messages),
+            retrievers=known.context.retrievers,
         )
 
     async def _place(
@@ -380,15 +366,15 @@ class ContextBuilder:
         return lambda text: counter.count(text, tokenizer)
 
 
-NO_QUERY = Query(())
-
-
 def warn_of_window(injection: Injection, wanted: int) -> Injection:
     """The injection with a warning that the model's window left less than its budget."""
     selection = injection.selection
     message = f"The model's window has room for {selection.budget} tokens of a budget of {wanted}."
     notice = Notice("window", "total", message)
     return replace(injection, selection=replace(selection, warnings=(*selection.warnings, notice)))
+
+
+NO_QUERY = Query(())
 
 
 def make_query_key(known: KnownScope, query: Query, scope: Scope) -> CacheKey:

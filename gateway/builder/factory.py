@@ -19,6 +19,7 @@ def make_context_builder(
     secret: bytes,
     collectors: CollectorRegistry,
     threads: FairThreads,
+    memory: MemoryBudget,
 ) -> ContextBuilder:
     defaults = settings.defaults
     return ContextBuilder(
@@ -27,7 +28,7 @@ def make_context_builder(
         secret,
         defaults.budget,
         collectors,
-        MemoryBudget(settings.limits.cache_bytes),
+        memory,
         threads,
         # Never less than a search may take by its own setting.
         seconds=max(settings.limits.collect_milliseconds, settings.semantic.milliseconds) / 1000,

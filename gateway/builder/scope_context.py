@@ -1,4 +1,4 @@
-"""What is kept of scopes: the part that many share, the part of each, and what both weigh."""
+"""What is kept of scopes: the part that many share, the part of each, their keys, and what they weigh."""
 
 import sys
 from collections.abc import Hashable
@@ -15,14 +15,17 @@ from gateway.collectors.effective import (
 from gateway.collectors.registry import NO_COLLECTORS, ScopeCollectors
 from gateway.domain.agent import ToolPermission
 from gateway.domain.candidate import Assignment
-from gateway.domain.collector import Findings
+from gateway.domain.collector import Category, Findings
+from gateway.domain.effective_scope import EffectiveScope
 from gateway.domain.hints import NO_HINTS
 from gateway.domain.injection import Injection, OwnTools
 from gateway.domain.memory_budget import SharedValue
+from gateway.domain.retriever import NO_RETRIEVERS, ScopeRetrievers
 from gateway.domain.scope import REQUEST_TYPES, Scope
 from gateway.domain.selection import Selection
 from gateway.domain.snapshot import Snapshot
 from gateway.injection.blocks import StableBlock
+from gateway.selection.allotment import NO_SHARES, BudgetShares
 from gateway.selection.select import Proposal, ScopeFills, SelectionTerms
 
 CacheKey = tuple[Hashable, ...]
@@ -46,6 +49,7 @@ class ScopeContext:
     fills: ScopeFills
     stable: StableBlock
     injection: Injection  # of a request without a search
+    retrievers: ScopeRetrievers = NO_RETRIEVERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +146,21 @@ def weigh_selection(selection: Selection) -> int:
 def weigh_blocks(injection: Injection) -> int:
     texts = injection.texts
     return sum(map(sys.getsizeof, (injection.stable, injection.volatile, texts.stable, texts.volatile)))
+
+
+@dataclass(frozen=True, slots=True)
+class ContextTerms:
+    """All that a ScopeContext is made of: known ids, so that no caller's words can enter what others get."""
+
+    tokenizer: str
+    tools: OwnTools | None
+    budget: int
+    scope: EffectiveScope
+    shares: BudgetShares = NO_SHARES
+    categories: frozenset[Category] = frozenset()  # that collectors may need
+    nodes: bool = False  # the tools reach nodes, too
+
+    @property
+    def key(self) -> CacheKey:
+        names = self.tools and self.tools.names
+        return (self.tokenizer, names, self.budget, self.scope, self.shares, self.categories, self.nodes)

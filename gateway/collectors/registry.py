@@ -17,6 +17,7 @@ from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults
 from gateway.knowledge.service import KnowledgeService
 from gateway.resources.registry import GROUP, PLUGIN_ERRORS
+from gateway.retrievers.service import Retrievers
 from gateway.semantic.node_search import NodeSearch
 from gateway.semantic.searcher import SemanticSearcher
 from gateway.validation import format_suggestion
@@ -26,6 +27,7 @@ PREFIX = "collector-"  # the group contains other extension points too
 # As in pyproject; a source tree that was never installed has no entry points of its own.
 BUILT_IN: Mapping[str, str] = {
     "collector-semantic": "gateway.collectors.semantic:SemanticCollector",
+    "collector-retrievers": "gateway.collectors.retrievers:RetrieverCollector",
     "collector-recipe": "gateway.collectors.recipe:RecipeCollector",
     "collector-world": "gateway.collectors.world:WorldCollector",
     "collector-focus": "gateway.collectors.focus:FocusCollector",
@@ -55,6 +57,7 @@ class CollectorParts:
     content: ContentReader | None = None
     nodes: NodeSearch | None = None
     knowledge: KnowledgeService | None = None
+    retrievers: Retrievers | None = None
 
 
 class CollectorPlugin(Collector, Protocol):
@@ -98,6 +101,12 @@ class ScopeCollectors:
     def searches(self) -> bool:
         """Whether resources of the scope are searched."""
         return any(one.collector.name == SEMANTIC for one in self.applied)
+
+    def drop(self, name: str) -> "ScopeCollectors":
+        """Without one that turns out to have nothing to do."""
+        if all(one.collector.name != name for one in self.applied):
+            return self
+        return make_scope_collectors([one for one in self.applied if one.collector.name != name])
 
     def drop_shared(self) -> "ScopeCollectors":
         """Without those that only look for resources of the scope: there are none."""
@@ -163,6 +172,9 @@ class CollectorRegistry:
         return own.override(here).override(self.configured.get(name, UNSET))
 
 
+CollectorClasses = Mapping[str, type[CollectorPlugin]]  # by name
+
+
 def load_collector_classes() -> dict[str, type[CollectorPlugin]]:
     """The classes of the built-ins, then of plugins by name; raises ValueError for one that cannot be used."""
     points = {name: EntryPoint(name, value, GROUP) for name, value in BUILT_IN.items()}
@@ -218,7 +230,7 @@ def open_collectors(
     return CollectorRegistry(tuple(one for one in opened if one is not None), everywhere, workspaces)
 
 
-def get_option_models(classes: Mapping[str, type[CollectorPlugin]]) -> dict[str, type[BaseModel]]:
+def get_option_models(classes: CollectorClasses) -> dict[str, type[BaseModel]]:
     """What the options of each collector are checked against."""
     return {name: one.options for name, one in classes.items()}
 

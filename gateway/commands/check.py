@@ -45,9 +45,9 @@ async def list_shadowed(settings: Settings) -> list[dict[str, str]]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from gateway.control.sizes import ContextSizes
+    from gateway.control.sizes import ContextSizes, list_mode_advice
     from gateway.edge.auth import NO_KEYS
-    from gateway.policy_check import check_policies
+    from gateway.policy_check import check_policies, load_type_registry
     from gateway.settings import is_loopback
     from gateway.tokens import BpeCounter
 
@@ -64,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     }
     count = partial(BpeCounter().count, model=settings.defaults.model or "")
     warnings = list(ContextSizes(snapshot, count, settings.defaults.budget).list_warnings())
+    advice = list(list_mode_advice(snapshot, load_type_registry(settings), count))
     try:
         shadowed = run_async(list_shadowed(settings))
     except StoreError as error:
@@ -71,12 +72,14 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"note: whether stored objects shadow some of these is unknown: {error}", file=sys.stderr)
     if arguments.json:
         shown = {"ok": True, "snapshot": snapshot.hash[:12], "faults": [], "warnings": warnings, "shadowed": shadowed}
-        print_json(shown | counts)
+        print_json(shown | {"advice": advice} | counts)
     else:
         print(f"ok: {', '.join(f'{number} {noun}' for noun, number in counts.items())}")
     if not arguments.json:
         for warning in warnings:
             print(f"warning: {warning}", file=sys.stderr)
+        for sentence in advice:
+            print(f"note: {sentence}", file=sys.stderr)
         for one in shadowed:
             print(f"{one['file']}: {one['object']}: shadowed, workspace {one['workspace']} has adopted it")
     if not settings.auth.keys and not is_loopback(settings.listen.host):

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 
 from gateway.domain.agent import Agent
 from gateway.domain.resource import Mode
+from gateway.domain.retriever import Retriever
 from gateway.domain.snapshot import Snapshot
 from gateway.fair_queue import FairThreads
 from gateway.policies.repository import PolicyRepository
+from gateway.resources.registry import ResourceRegistry
 
 Count = Callable[[str], int]
+LARGE = 500  # tokens of a text that not every request should carry
 MOST_NAMED = 3  # contexts or warnings that a message names
 
 
@@ -70,6 +73,22 @@ class ContextSizes:
         if alias not in self._known:
             self._known[alias] = sum(map(self.count, self._list_texts(alias)))
         return self._known[alias]
+
+
+def list_mode_advice(snapshot: Snapshot, types: ResourceRegistry, count: Count) -> Iterator[str]:
+    """A sentence for every resource that is always included although its type suits another mode, and that costs."""
+    for resource in snapshot.resources.values():
+        kind = types.get(resource.type)
+        if kind is None or resource.mode is not Mode.ALWAYS or resource.required or resource.mandatory:
+            continue
+        if kind.recommended_mode is Mode.ALWAYS:
+            continue
+        advice = f"{resource.id}: {kind.recommended_mode} suits most resources of the type {kind.alias}"
+        text = resource.text or ""
+        if isinstance(resource.data, Retriever):
+            yield f"{advice}; this one is asked for every request"
+        elif len(text) > LARGE and (tokens := count(text)) > LARGE:
+            yield f"{advice}; this one adds {tokens} tokens to every request"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 from gateway.domain.principal import Principal
 from gateway.domain.resource import Mode
+from gateway.domain.retriever import NO_RETRIEVERS, ScopeRetrievers
 from gateway.domain.scope import Scope
 from gateway.domain.search import Query, Question, SearchResult
 from gateway.domain.snapshot import Snapshot
@@ -63,6 +64,7 @@ class CollectorOrder:
     room: int  # tokens that its category can spend at most
     seconds: float  # after which it is left out
     read_messages: Callable[[], Sequence[str]] = list  # the texts of the user's messages
+    retrievers: ScopeRetrievers = NO_RETRIEVERS  # that the caller may read
 
     @property
     def user(self) -> str:
@@ -105,6 +107,7 @@ class FoundItem:
     distance: int | None = None  # steps in the tree from the focus
     affinity: float | None = None  # how much the user has to do with it, 0..1
     source: str = ""  # where a passage is from
+    origin: str = ""  # id of the resource that found it
     truncate: str = "extractive"  # "keep_start", "keep_end", "summarize" or "none" too
     required: bool = False  # never left out by the budget
     layer: int | None = None  # its place in a recipe: lower ones come first, whatever their score
@@ -127,6 +130,7 @@ class Findings:
     truncated: bool = False  # its own limits kept something out
     note: str = ""  # stands in its section where there is nothing to show: "No entities found."
     counts: Mapping[str, int] = field(default_factory=dict)  # for receipts: entities, relationships, axioms
+    missed: Mapping[str, str] = field(default_factory=dict)  # ids of retrievers that did not answer, and why
     complete: bool = True  # False: the same question may find more later, so that nobody keeps it
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.circuit_breaker import BreakerState, CircuitBreaker
 from gateway.edge.worker_metrics import Labels, WorkerMetrics
-from gateway.upstreams.breaker import BreakerState, CircuitBreaker
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -10,6 +10,7 @@ from gateway.domain.collector import Category, FoundItem
 from gateway.domain.injection import Injection, OwnTools, PlacedTexts
 from gateway.domain.json_text import escape_json
 from gateway.domain.resource import Resource
+from gateway.domain.retriever import Retriever
 from gateway.domain.scope import RequestItem
 from gateway.domain.selection import CatalogueView, CategoryCost, Notice, Omission, PlacedResource, Selection
 from gateway.injection.called_tools import add_called_tools
@@ -27,6 +28,7 @@ SECTIONS = {
     Category.KNOWLEDGE: "Knowledge",
 }
 NO_DESCRIPTION = "Additional reference material"
+NEEDS_QUERY = " (search: needs a query)"
 
 TokenCount = Callable[[str], int]
 
@@ -182,7 +184,8 @@ def format_line(resource: Resource) -> str:
 
 
 def format_description(resource: Resource) -> str:
-    return f"  {flatten(resource.description) or NO_DESCRIPTION}"
+    hint = NEEDS_QUERY if isinstance(resource.data, Retriever) else ""
+    return f"  {flatten(resource.description) or NO_DESCRIPTION}{hint}"
 
 
 def flatten(text: str) -> str:

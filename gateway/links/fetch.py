@@ -103,13 +103,19 @@ def resolve_redirect(url: URL, location: str) -> str:
     return target
 
 
-async def _send_request(link: AdmittedLink, headers: Mapping[str, str], max_bytes: int) -> PageReply:
+def open_session(addresses: tuple[Address, ...] | None) -> aiohttp.ClientSession:
+    """A session for one request, to these addresses only; None: wherever the operator's own name for it leads."""
     # A connector per request: no pool can contain a connection to another address.
-    connector = aiohttp.TCPConnector(resolver=PinnedResolver(link.addresses), use_dns_cache=False, force_close=True)
+    resolver = PinnedResolver(addresses) if addresses is not None else None
+    connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True)
+    return aiohttp.ClientSession(
+        connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False
+    )
+
+
+async def _send_request(link: AdmittedLink, headers: Mapping[str, str], max_bytes: int) -> PageReply:
     async with (
-        aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False
-        ) as session,
+        open_session(link.addresses) as session,
         session.get(link.url, headers=headers, allow_redirects=False) as response,
     ):
         body = await _read_body(response, max_bytes) if response.status == 200 else b""

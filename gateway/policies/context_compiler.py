@@ -14,13 +14,15 @@ from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.tool import CallableTool, ToolServerAddress
 from gateway.errors import ALIAS_FAULT, Fault, shorten
 from gateway.policies.files import PolicyEntry, split_entries
-from gateway.policies.materials import NO_TOOL_LISTS, Materials, ToolLists
+from gateway.policies.materials import NO_RETRIEVER_CHECKS, NO_TOOL_LISTS, Materials, RetrieverChecks, ToolLists
+from gateway.policies.retriever_compiler import compile_retriever, find_retriever_fault
 from gateway.policies.shapes import ContextShape, ResourceShape, find_alias_fault, find_reader_fault
 from gateway.policies.tool_compiler import compile_http_tool, expand_server, find_tool_fault
 from gateway.resources.base import ResourceType
 from gateway.resources.http_tool import HttpToolData
 from gateway.resources.mcp_server import McpServerData
 from gateway.resources.registry import ResourceRegistry
+from gateway.resources.retriever import RetrieverData
 from gateway.tools.listing import decode_listing
 from gateway.validation import format_suggestion
 
@@ -38,6 +40,7 @@ class PolicySource:
     servers: ToolLists = NO_TOOL_LISTS
     workspace: str = ""  # whose policies; "": those of the files
     collectors: Mapping[str, type[BaseModel]] | None = None  # options by name; None: they are not checked
+    retrievers: RetrieverChecks = NO_RETRIEVER_CHECKS
 
 
 TextMaterial = BlobMaterial | LinkMaterial | ToolListMaterial
@@ -133,7 +136,20 @@ class ContextCompiler:
             self.faults.append(location.fault(f"cannot be rendered: {type(error).__name__}: {shorten(str(error))}"))
             return None
         resource = _make_resource(identity, shape, kind, data, text)
+        if isinstance(data, RetrieverData):
+            return self._compile_retriever(resource, shape, data, entry)
         return compile_http_tool(resource, data) if isinstance(data, HttpToolData) else resource
+
+    def _compile_retriever(
+        self, resource: Resource, shape: ResourceShape, data: RetrieverData, entry: PolicyEntry
+    ) -> Resource | None:
+        if (fault := find_retriever_fault(shape)) is not None:
+            self.faults.append(entry.location.fault(fault))
+            return None
+        if (fault := self.source.retrievers.find_fault(self.source.workspace, data.target)) is not None:
+            self.faults.append((entry.location / "data").fault(fault))
+            return None
+        return compile_retriever(resource, data, shape.kind)
 
     def _expand(self, resource: Resource) -> Iterator[Resource]:
         """The resource, followed by the tools of its server if it stands for one."""

@@ -1,11 +1,8 @@
 """Compiles a directory of policy files, or lists everything that is wrong with it."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from pydantic import BaseModel
 
 from gateway.domain.knowledge import NO_KNOWLEDGE, KnowledgeSet
 from gateway.domain.snapshot import Snapshot
@@ -44,11 +41,14 @@ def load_policies(
     materials: Materials,
     generation: int,
     servers: ToolLists = NO_TOOL_LISTS,
-    collectors: Mapping[str, type[BaseModel]] | None = None,
 ) -> Snapshot:
     """Read, validate and compile all policy files below a directory; raises Faults with every fault found."""
-    files = FilePolicyReader(PolicySource(directory, registry, materials, servers, collectors=collectors)).read()
-    return assemble(files.policies, generation, time.time())
+    return load_snapshot(PolicySource(directory, registry, materials, servers), generation)
+
+
+def load_snapshot(source: PolicySource, generation: int) -> Snapshot:
+    """The snapshot of the files that a source names; raises Faults with every fault found."""
+    return assemble(FilePolicyReader(source).read().policies, generation, time.time())
 
 
 class FilePolicyReader:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
 
+from gateway.domain.retriever import SearchTarget
 from gateway.domain.tool import ToolServerAddress
 from gateway.extraction.extract import DocumentCache
 from gateway.links.cache import LinkCache
@@ -44,6 +45,24 @@ class NoToolLists:
 
 
 NO_TOOL_LISTS = NoToolLists()
+
+
+class RetrieverChecks(Protocol):
+    """Tells the compiler whether what a retriever names is there."""
+
+    def find_fault(self, workspace: str, target: SearchTarget) -> str | None:
+        """What is wrong with a target; `workspace` is "" for policy files. Called from any thread."""
+        ...
+
+
+class NoRetrieverChecks:
+    """For whoever only reads policies and asks no retriever."""
+
+    def find_fault(self, workspace: str, target: SearchTarget) -> str | None:
+        return None
+
+
+NO_RETRIEVER_CHECKS = NoRetrieverChecks()
 
 
 class PolicyMaterials:

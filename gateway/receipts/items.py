@@ -63,9 +63,10 @@ def describe_candidate(candidate: Candidate) -> dict[str, Any]:
 
 
 def describe_origin(item: FoundItem) -> dict[str, Any]:
-    """Where something that a collector found stands, and when it was changed."""
+    """Where something that a collector found stands, when it was changed, and where a passage is from."""
     modified = None if item.modified is None else datetime.fromtimestamp(item.modified, UTC).isoformat()
-    return {"breadcrumb": list(item.breadcrumb), "modified": modified}
+    source = {"source": item.source} if item.source else {}
+    return {"breadcrumb": list(item.breadcrumb), "modified": modified, **source}
 
 
 def describe_placed(selection: Selection, placed: PlacedResource, position: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from gateway.resources.external_link import ExternalLinkType
 from gateway.resources.glossary import GlossaryType
 from gateway.resources.http_tool import HttpToolType
 from gateway.resources.mcp_server import McpServerType
+from gateway.resources.retriever import RetrieverType
 from gateway.resources.text import TextType
 
 GROUP = "gateway.plugins"
@@ -24,6 +25,7 @@ BUILT_IN: tuple[type[ResourceType], ...] = (
     GlossaryType,
     McpServerType,
     HttpToolType,
+    RetrieverType,
 )
 
 DECLARED = ("alias", "name", "description", "data")  # what every type says about itself

@@ -12,6 +12,7 @@ from gateway.content.library import PREFIX, NodeEntry, NodeText
 from gateway.domain.collector import FoundItem
 from gateway.domain.injection import OwnTools
 from gateway.domain.resource import Resource
+from gateway.domain.retriever import FoundPassage, Lookup, Retriever
 from gateway.domain.selection import Selection
 from gateway.domain.tool import CallableTool, ToolOutcome
 from gateway.domain.tool_result import ToolResult
@@ -19,6 +20,8 @@ from gateway.errors import shorten
 
 PAGE = 8000  # code points
 LONGEST_QUERY = 2000  # code points of a query that are compared with every resource
+BREAK = "\n\n"
+NO_LOOKUP = Lookup(failure="nothing here can ask it")
 MAX_LISTED = 200  # entries; the total says how many there are
 
 _WORD = re.compile(r"\w+")
@@ -62,6 +65,7 @@ class NodeSource(Protocol):
 
 
 CallTool = Callable[[CallableTool, str], Awaitable[ToolOutcome]]
+LookUp = Callable[[Resource, str], Awaitable[Lookup]]  # a retriever and a query
 
 
 class ToolCallError(Exception):
@@ -78,6 +82,7 @@ class ToolRunner:
     finder: ResourceFinder | None = None  # None: queries are matched by words
     call: CallTool | None = None  # runs tools of servers and endpoints
     nodes: NodeSource | None = None  # None: the request is not about content
+    look_up: LookUp | None = None  # asks retrievers
 
     async def run(self, name: str, arguments: str) -> ToolResult:
         """The result of one call; errors are results too."""
@@ -102,9 +107,21 @@ class ToolRunner:
             return await self._get_node(arguments, self.nodes)
         if resource is None:
             raise ToolCallError(f"no resource '{shorten(arguments.resource_id)}' is available.")
+        if isinstance(resource.data, Retriever):
+            return await self._look_up(resource, arguments)
         text = self.clean(resource.text or "")
         if arguments.query and arguments.offset is None and len(text) > PAGE:
             text = await self._select_passages(resource, text, arguments.query)
+        return ToolResult(f"[{self.clean(resource.name)}]\n{cut_page(text, arguments.offset)}", (resource.id,))
+
+    async def _look_up(self, resource: Resource, arguments: GetArguments) -> ToolResult:
+        """What a retriever finds for a query; a page of it comes from the same lookup."""
+        if not (arguments.query or "").strip():
+            raise ToolCallError(f"'{resource.id}' searches for an answer: call again with a `query`.")
+        lookup = await self.look_up(resource, arguments.query or "") if self.look_up is not None else NO_LOOKUP
+        if lookup.failure is not None:
+            raise ToolCallError(f"'{resource.id}' cannot be searched now: {self.clean(lookup.failure)}.")
+        text = BREAK.join(self.clean(format_passage(one)) for one in lookup.passages) or "Nothing was found."
         return ToolResult(f"[{self.clean(resource.name)}]\n{cut_page(text, arguments.offset)}", (resource.id,))
 
     async def _get_node(self, arguments: GetArguments, nodes: NodeSource) -> ToolResult:
@@ -159,6 +176,13 @@ class ToolRunner:
         # What collectors found is no resource: its id may be that of one.
         found = (one for one in reachable if not isinstance(one.data, FoundItem))
         return next((resource for resource in found if resource.id == identity), None)
+
+
+def format_passage(passage: FoundPassage) -> str:
+    """A passage as a tool's result shows it, with its source beside it."""
+    about = [f"[{passage.title}]"] if passage.title else []
+    about += [f"source: {passage.source}"] if passage.source else []
+    return "\n".join([*([" ".join(about)] if about else []), passage.text])
 
 
 def decode_arguments(arguments: str, kind: type[A]) -> A:

@@ -17,6 +17,7 @@ from gateway.selection.select import Proposal, ScopeFills, SelectionTerms, fill_
 from gateway.selection.tool_rules import is_tool, list_waiting
 from gateway.selection.truncate import truncate
 
+RETRIEVERS = "retrievers"  # the collector that asks them
 NOTHING_RELEVANT = "_No relevant content found._"
 
 
@@ -68,7 +69,8 @@ def select(
     gone = [
         one for one in filled.dropped if not (one.candidate.resource.id in picks.searchable or is_tool(one.candidate))
     ]
-    kept = (one for one in offered.dropped if one.candidate.resource.id not in placed)
+    answered = find_answered(filled.placed)
+    kept = (one for one in offered.dropped if one.candidate.resource.id not in placed | answered)
     tools = (*fills.tools.placed, *(replace(one, category=Category.TOOLS) for one in filled.tools))
     waiting = list_waiting(fills.callable, tools) if fills.callable else ()
     chosen = replace(
@@ -77,13 +79,39 @@ def select(
         tools=tools,
         waiting=tuple(picks.explain(one, placed, left) for one in waiting),
         catalogue=tuple(picks.explain(one, placed, left) for one in offered.catalogue),
-        dropped=(*(picks.explain(one, placed, left) for one in kept), *fills.tools.left, *gone),
+        dropped=(
+            *(picks.explain(one, placed, left) for one in kept),
+            *fills.tools.left,
+            *gone,
+            *list_unanswered(proposal.looked_up, answered, outcomes),
+        ),
         warnings=(*selection.warnings, *filled.warnings),
         degraded=selection.degraded | picks.degraded | find_degraded(outcomes),
         collectors=tuple(make_report(one, filled.placed) for one in outcomes),
         costs=(*selection.costs, *filled.costs),
     )
     return finish_block(chosen, filled.notes, terms.pricing.prices)
+
+
+def find_answered(placed: Sequence[PlacedResource]) -> frozenset[str]:
+    """Ids of the retrievers of which a passage is placed."""
+    items = (one.candidate.resource.data for one in placed)
+    return frozenset(item.origin for item in items if isinstance(item, FoundItem) and item.origin)
+
+
+def list_unanswered(
+    retrievers: Sequence[Candidate], answered: frozenset[str], outcomes: Sequence[CollectorOutcome]
+) -> Iterator[Omission]:
+    """The retrievers that were to be asked and of which nothing is placed, and why."""
+    missed = {id: why for one in outcomes for id, why in one.findings.missed.items()}
+    failed = next((one.failure for one in outcomes if one.name == RETRIEVERS), None)
+    for candidate in retrievers:
+        id = candidate.resource.id
+        why = missed.get(id) or (f"all retrievers were {failed}" if failed else None)
+        if why is not None:
+            yield Omission(replace(candidate, why=why), "late")
+        elif id not in answered:
+            yield Omission(candidate, "below_threshold")
 
 
 def fill_collected(

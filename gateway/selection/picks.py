@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.resource import Mode
+from gateway.domain.retriever import Retriever
 from gateway.domain.search import Pick, SearchResult
 from gateway.domain.selection import Omission
 from gateway.selection.tool_rules import add_brought, is_tool
@@ -14,7 +15,12 @@ PREFETCH = "prefetch"  # how a receipt says that a search brought what only the 
 
 
 def is_searchable(candidate: Candidate, *, fetchable: bool = True) -> bool:
-    """Whether a search decides about a resource; where the tools cannot be called, about what is on demand too."""
+    """Whether a search decides about a text; where the tools cannot be called, about what is on demand too."""
+    return is_matched(candidate, fetchable=fetchable) and not isinstance(candidate.resource.data, Retriever)
+
+
+def is_matched(candidate: Candidate, *, fetchable: bool) -> bool:
+    """Whether it depends on the question: a text that is placed, or a retriever that is asked."""
     mode = candidate.resource.mode
     return (mode is Mode.SEMANTIC or (mode is Mode.ON_DEMAND and not fetchable)) and not candidate.named
 

@@ -7,12 +7,13 @@ from typing import NamedTuple
 from gateway.domain.candidate import Assignment, Candidate
 from gateway.domain.collector import Category
 from gateway.domain.resource import Mode
+from gateway.domain.retriever import NO_RETRIEVERS, Retriever, ScopeRetrievers
 from gateway.domain.scope import Scope
 from gateway.domain.selection import NO_VIEW, CatalogueView, CategoryCost, Notice, Omission, Selection
 from gateway.selection.allotment import NO_SHARES, Allotment, BudgetShares, allot
 from gateway.selection.catalogue import CatalogueFit, fit_catalogue
 from gateway.selection.fill import NOTHING_FILLED, CategoryFill, fill
-from gateway.selection.picks import is_searchable
+from gateway.selection.picks import is_matched, is_searchable
 from gateway.selection.pricing import BlockPrices, Pricing
 from gateway.selection.tool_rules import add_brought, is_tool, list_waiting
 
@@ -42,8 +43,14 @@ class Proposal:
 
     @property
     def resources(self) -> list[Candidate]:
-        """Those that are texts."""
-        return [one for one in self.candidates if not is_tool(one)]
+        """Those that are texts, or are looked up when a model asks for it."""
+        texts = [one for one in self.candidates if not is_tool(one)]
+        return [one for one in texts if not is_looked_up(one)]
+
+    @property
+    def looked_up(self) -> list[Candidate]:
+        """The retrievers that every request asks."""
+        return [one for one in self.candidates if is_looked_up(one)]
 
     @property
     def tools(self) -> list[Candidate]:
@@ -53,6 +60,13 @@ class Proposal:
     def list_searchable(self, *, fetchable: bool) -> tuple[str, ...]:
         """Ids of the resources that semantic search may pick from; `fetchable`: what is on demand is left to tools."""
         return tuple(one.resource.id for one in self.candidates if is_searchable(one, fetchable=fetchable))
+
+    def list_retrievers(self, *, fetchable: bool) -> ScopeRetrievers:
+        """The retrievers that requests ask by themselves."""
+        others = (one for one in self.candidates if isinstance(one.resource.data, Retriever) and not is_looked_up(one))
+        matched = (one.resource for one in others if is_matched(one, fetchable=fetchable))
+        found = ScopeRetrievers(tuple(one.resource for one in self.looked_up), tuple(matched))
+        return found if found.always or found.matched else NO_RETRIEVERS
 
 
 def propose(
@@ -64,6 +78,12 @@ def propose(
     """The candidates by priority; those of equal priority keep their order."""
     ranked = sorted(candidates, key=lambda candidate: candidate.resource.priority)  # stable
     return Proposal(tuple(ranked), tuple(dropped), sources, degraded)
+
+
+def is_looked_up(candidate: Candidate) -> bool:
+    """Whether every request asks it: it has no text of its own that could be placed or offered."""
+    resource = candidate.resource
+    return isinstance(resource.data, Retriever) and (candidate.named or resource.mode is Mode.ALWAYS)
 
 
 def choose_budget(scope: Scope, default: int) -> int:

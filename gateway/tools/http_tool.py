@@ -10,7 +10,7 @@ import orjson
 
 from gateway.domain.tool import ToolEndpoint, ToolOutcome
 from gateway.extraction.formats import normalize_charset
-from gateway.links.fetch import PinnedResolver
+from gateway.links.fetch import open_session
 from gateway.links.guard import LinkGuard, LinkRefused
 
 CHUNK_BYTES = 64 * 1024
@@ -83,12 +83,9 @@ async def call_endpoint(
         return ToolOutcome(f"the arguments are not usable: {fault}.", failed=True)
     except LinkRefused as fault:
         return ToolOutcome(f"the endpoint cannot be called: {fault}.", failed=True)
-    connector = aiohttp.TCPConnector(resolver=PinnedResolver(link.addresses), use_dns_cache=False, force_close=True)
     try:
         async with (
-            aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False
-            ) as session,
+            open_session(link.addresses) as session,
             session.request(
                 request.method,
                 link.url.update_query(request.query) if request.query else link.url,

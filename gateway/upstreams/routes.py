@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import Final
 
 from gateway import errors
+from gateway.circuit_breaker import CircuitBreaker
 from gateway.domain.dialect import DialectName
 from gateway.domain.exchange import ForwardedHeaders
 from gateway.domain.name_pattern import matches_pattern
 from gateway.domain.upstream import Upstream, UpstreamAnswer, UpstreamReply, UpstreamRequest
 from gateway.settings import RouteSettings, Settings
-from gateway.upstreams.breaker import CircuitBreaker
 from gateway.upstreams.translation.translated import send_in_dialect
 
 CACHED_MODELS: Final = 1024

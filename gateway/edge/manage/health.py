@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from gateway.circuit_breaker import BreakerState, CircuitBreaker
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.routes import ApiRoute
 from gateway.settings import Settings
-from gateway.upstreams.breaker import BreakerState, CircuitBreaker
 
 STATES: Mapping[BreakerState, Literal["up", "down", "recovering"]] = {
     BreakerState.CLOSED: "up",

@@ -93,6 +93,7 @@ class ResolvedResource(BaseModel):
     why: str
     breadcrumb: list[str] | None = Field(None, description="Of what a collector found: titles from the root down.")
     modified: datetime | None = Field(None, description="Of what a collector found: when it was changed.")
+    source: str | None = Field(None, description="Of a passage that was looked up: where it is from.")
     parts: list[ResolvedPart] | None = Field(None, description="Of a fragment of the knowledge graph: its entities.")
 
 

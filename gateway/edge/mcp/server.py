@@ -34,6 +34,7 @@ from pydantic import ValidationError
 
 from gateway.domain.exchange import Exchange
 from gateway.domain.resource import Resource
+from gateway.domain.retriever import Retriever
 from gateway.edge.errors import log_internal_error
 from gateway.edge.mcp.call import FindCall, McpCall
 from gateway.edge.mcp.documents import (
@@ -156,7 +157,7 @@ class McpHandlers:
         return call, await open_view(self._pipeline, call.exchange)
 
     async def _read(self, exchange: Exchange, view: ScopeView, resource: Resource, address: ResourceAddress) -> str:
-        if not address.is_whole:
+        if not address.is_whole or isinstance(resource.data, Retriever):
             asked = {"resource_id": resource.id, "query": address.query, "offset": address.offset}
             result = await view.runner.run(PLAIN_TOOLS.get, msgspec.json.encode(asked).decode())
             return result.text

@@ -3,8 +3,8 @@
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.requests import Request
 
+from gateway.circuit_breaker import CircuitBreaker
 from gateway.edge.metrics import Metrics
-from gateway.upstreams.breaker import CircuitBreaker
 
 
 class Scrape:

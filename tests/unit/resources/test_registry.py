@@ -10,7 +10,10 @@ from gateway.resources.base import ResourceType
 from gateway.resources.registry import BUILT_IN, ResourceRegistry, load_registry
 from gateway.resources.text import TextType
 
-BUILT_IN_ALIASES = ("brand-voice", "text", "document", "external-link", "glossary", "mcp-server", "http-tool")
+BUILT_IN_ALIASES = (
+    *("brand-voice", "text", "document", "external-link", "glossary", "mcp-server", "http-tool"),
+    "retriever",
+)
 
 
 class Haiku(ResourceType):

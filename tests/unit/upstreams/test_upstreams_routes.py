@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from gateway import errors
+from gateway.circuit_breaker import BreakerState, CircuitBreaker
 from gateway.domain.name_pattern import matches_pattern
 from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
 from gateway.settings import Settings
-from gateway.upstreams.breaker import BreakerState, CircuitBreaker
 from gateway.upstreams.routes import RetryClock, Routes, compute_backoff, parse_retry_after
 
 CHAT = UpstreamRequest("/chat/completions", b"{}")

@@ -15,7 +15,7 @@ const FORMS = {"brand-voice": renderBrandVoice, text: renderText, glossary: rend
 
 /** What a new resource of a type begins with. @type {Record<string, () => any>} */
 export const START_DATA = {
-  text: () => ({content: ""}), glossary: () => ({terms: []}), "external-link": () => ({url: "https://"}), "brand-voice": () => ({}), document: () => ({content: ""}),
+  text: () => ({content: ""}), glossary: () => ({terms: []}), "external-link": () => ({url: "https://"}), retriever: () => ({url: "https://"}), "brand-voice": () => ({}), document: () => ({content: ""}),
 };
 
 /** @param {FormProps} props */

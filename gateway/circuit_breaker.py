@@ -1,4 +1,4 @@
-"""The circuit breaker of one upstream: while it keeps failing, others are tried first."""
+"""A circuit breaker: while something keeps failing, it is left alone for a while."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -13,7 +13,7 @@ class BreakerState(StrEnum):
 
 
 class CircuitBreaker:
-    """Opens after consecutive failures; then one call per interval may find out whether the upstream is back."""
+    """Opens after consecutive failures; then one call per interval may find out whether the other side is back."""
 
     __slots__ = ("_clock", "_failures", "_open_until", "_seconds", "_threshold")
 
