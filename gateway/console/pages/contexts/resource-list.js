@@ -5,7 +5,7 @@ import {t} from "../../lib/i18n.js";
 import {at, navigate} from "../../lib/router.js";
 import {confirmAction} from "../../ui/dialog.js";
 import {ConsoleElement} from "../../ui/element.js";
-import {icon} from "../../ui/icon.js";
+import {icon, typeIcon} from "../../ui/icon.js";
 import {emptyState, modeBadge} from "../../ui/parts.js";
 import {addResource} from "./add-resource.js";
 
@@ -79,7 +79,7 @@ export class ResourceList extends ConsoleElement {
         @drop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); this.move(this.dragged, index); }}
         @dragend=${() => { this.dragged = this.over = -1; }}>
       ${this.disabled ? nothing : html`<button class="handle" aria-label=${t("Move {name}: arrow keys", {name})} @keydown=${(/** @type {KeyboardEvent} */ event) => this.moveByKey(event, index)}>${icon("grip-vertical")}</button>`}
-      <span class="type-icon" title=${type?.name || resource.type}>${icon(type?.icon || "file")}</span>
+      <span class="type-icon" title=${type?.name || resource.type}>${typeIcon(type)}</span>
       <span class="grow resource-text"><a class="truncate" href=${at(`/contexts/${encode(this.context)}/${encode(resource.id)}`)}>${name}</a>
         <span class="sub clamp-2">${resource.description || summarize(resource)}</span></span>
       <span class="row badges">${modeBadge(resource.mode)}${resource.mandatory ? html`<span class="badge bad">${t("Mandatory")}</span>` : nothing}
