@@ -2,6 +2,7 @@
 
 import secrets
 from dataclasses import dataclass
+from hashlib import sha256
 
 import orjson
 
@@ -30,7 +31,7 @@ class SavedCase:
 
     @property
     def tag(self) -> str:
-        return str(self.record.version)
+        return f"{self.record.version}-{sha256(self.record.body or b'').hexdigest()[:8]}"
 
 
 class EvaluationCases:

@@ -8,7 +8,7 @@ HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 @pytest.fixture
 def context(call, request):
     """A stored context with three texts; its alias."""
-    alias = f"c-{request.node.name[:40].replace('_', '-').replace('[', '-').replace(']', '')}"
+    alias = f"c-{request.node.name[:50].replace('_', '-').replace('[', '-').replace(']', '').replace(' ', '-')}"
     resources = [
         {"id": name, "type": "text", "name": name.title(), "data": {"content": f"About {name}."}}
         for name in ("one", "two", "three")
@@ -114,6 +114,28 @@ def test_a_conflict_about_the_same_text_is_decided_by_the_person(visit, call, co
     dialog.get_by_role("button", name="Save the combination").click()
     second.wait_until("!document.querySelector('dialog[open]')")
     assert call("GET", f"contexts/{context}")["resources"][0]["data"]["content"] == "Theirs."
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["made meanwhile", "changed meanwhile"])
+def test_two_editors_of_one_draft_lose_nothing(visit, call, context, known):
+    if known:
+        call("PUT", f"contexts/{context}/draft", call("GET", f"contexts/{context}"))
+    first, second = visit(), visit()
+    second.expect_failures("412")
+    for one, resource in ((first, "one"), (second, "two")):
+        page = one.open(f"/contexts/{context}")
+        if known:
+            page.get_by_role("button", name="Open the draft").click()
+            page.get_by_text("You are editing the draft.").wait_for()
+        page.locator(f'[data-id="{resource}"] a').click()
+        page.get_by_label("Text", exact=True).fill(f"{resource} by somebody")
+    for one in (first, second):
+        one.page.get_by_role("button", name="Save draft" if known else "Save as draft").click()
+        if one is second:
+            one.page.get_by_role("dialog").get_by_role("button", name="Save the combination").click()
+        one.page.get_by_text("Draft saved.").wait_for()
+    texts = [one["data"]["content"] for one in call("GET", f"contexts/{context}/draft")["resources"]]
+    assert texts == ["one by somebody", "two by somebody", "About three."]
 
 
 def test_a_draft_is_written_tried_and_published(visit, call, context):

@@ -16,7 +16,7 @@ const MARGIN = 8; // rows beyond what is in view
 export class VirtualList extends ConsoleElement {
   static properties = {
     fetchPage: {attribute: false}, columns: {attribute: false}, href: {attribute: false}, label: {}, rowHeight: {type: Number},
-    empty: {attribute: false},
+    empty: {attribute: false}, open: {attribute: false},
   };
 
   constructor() {
@@ -31,6 +31,8 @@ export class VirtualList extends ConsoleElement {
     this.rowHeight = 52;
     /** @type {unknown} */
     this.empty = nothing;
+    /** @type {((item: any) => void) | null} what a row does instead of leading somewhere */
+    this.open = null;
     /** @type {Map<number, any[] | "loading">} */
     this.pages = new Map();
     /** @type {number | null} */
@@ -135,6 +137,13 @@ export class VirtualList extends ConsoleElement {
     else if (attempts) setTimeout(() => this.focusRow(attempts - 1), 50);
   }
 
+  /** @param {MouseEvent} event @param {any} item */
+  choose(event, item) {
+    if (!this.open || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    this.open(item);
+  }
+
   render() {
     if (this.error) return renderFailure(this.error, () => this.reload());
     if (this.total === null) return renderLoading();
@@ -160,7 +169,7 @@ export class VirtualList extends ConsoleElement {
     return html`<div class="vlist-row" role="row" aria-rowindex=${index + 2} data-index=${index} ${style}
         @focusin=${() => { this.active = index; }}>
       ${this.columns.map((column, place) => html`<span role="cell" class=${column.className || ""}>${place === 0
-        ? html`<a class="vlist-link" href=${this.href(item)}>${column.cell(item)}</a>` : column.cell(item)}</span>`)}
+        ? html`<a class="vlist-link" href=${this.href(item)} @click=${(/** @type {MouseEvent} */ event) => this.choose(event, item)}>${column.cell(item)}</a>` : column.cell(item)}</span>`)}
     </div>`;
   }
 }
