@@ -669,6 +669,7 @@ export default {
   "{n} kept": "{n} behalten",
   "{n} node inherits it|{n} nodes inherit it": "{n} Knoten erbt es|{n} Knoten erben es",
   "{n} of {total} cannot be fetched": "{n} von {total} nicht abrufbar",
+  "{n} of {total} compared so far…": "{n} von {total} bisher verglichen …",
   "{n} of {total} tokens": "{n} von {total} Token",
   "{n} of {total} would be told something else.": "Bei {n} von {total} würde etwas anderes gesagt.",
   "{n} per request": "{n} je Anfrage",

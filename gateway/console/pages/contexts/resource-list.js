@@ -9,6 +9,8 @@ import {icon, typeIcon} from "../../ui/icon.js";
 import {emptyState, modeBadge} from "../../ui/parts.js";
 import {addResource} from "./add-resource.js";
 
+const LONGEST = 240; // characters of a text in a row
+
 export class ResourceList extends ConsoleElement {
   static properties = {context: {}, resources: {attribute: false}, types: {attribute: false}, disabled: {type: Boolean}, dragged: {state: true}, over: {state: true}, said: {state: true}};
 
@@ -98,5 +100,6 @@ function summarize({type, data = {}, link}) {
     return terms.join(", ");
   }
   if (type === "external-link") return `${data.url}${link?.fetched_at ? "" : ` · ${t("never fetched")}`}`;
-  return String(data.content || data.path || data.url || data.server || (data.sha256 ? t("Uploaded document") : "")).slice(0, 240);
+  const text = String(data.content || data.path || data.url || data.server || (data.sha256 ? t("Uploaded document") : ""));
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }

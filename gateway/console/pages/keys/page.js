@@ -68,7 +68,7 @@ export class KeysPage extends ConsoleElement {
   render() {
     return html`<div class="page">${pageHead(t("Keys"), {lead: t("Every client and every person has a key of its own. The role says what it may do."), actions: html`<button class="button primary" @click=${this.create}>${icon("plus")}${t("New key")}</button>`})}
       <virtual-list .label=${t("Keys")} .fetchPage=${this.fetchPage} .rowHeight=${60} .columns=${this.listColumns()} .href=${() => at("/keys")} .open=${(/** @type {any} */ key) => key.source === "config" || this.change(key)}
-        .empty=${html`${noticeBox("info", t("There are no keys yet: everybody on this machine is an admin. From the first key on, everybody needs one, so create an admin key first."))}<div class="card">${emptyState("key", t("No keys yet"))}</div>`}></virtual-list></div>`;
+        .empty=${html`<div class="stack">${noticeBox("info", t("There are no keys yet: everybody on this machine is an admin. From the first key on, everybody needs one, so create an admin key first."))}<div class="card">${emptyState("key", t("No keys yet"))}</div></div>`}></virtual-list></div>`;
   }
 
   /** @returns {import("../../ui/virtual-list.js").Column[]} */

@@ -143,9 +143,13 @@ export class TryPage extends ConsoleElement {
     const done = this.results.filter((one) => one.state !== "waiting");
     const changed = done.filter((one) => one.state === "changed").length;
     const failed = done.filter((one) => one.state === "failed").length;
-    return html`<div aria-live="polite">${noticeBox(changed ? "warn" : "good", html`<strong>${t("{n} of {total} would be told something else.", {n: changed, total: done.length})}</strong> ${failed ? t("{n} could not be compared.", {n: failed}) : ""}`)}</div>
-      ${renderFigures(this.figures, this.results)}
-      <div class="stack tight">${repeat(this.results, (result) => result.side, (result) => html`<try-result .result=${result} .drafts=${this.compared} @keep=${() => this.keep(result)}></try-result>`)}</div>`;
+    if (this.busy) return html`<div role="status">${noticeBox("info", t("{n} of {total} compared so far…", {n: done.length, total: this.results.length}))}</div>${this.renderList()}`;
+    return html`<div role="status">${noticeBox(changed ? "warn" : "good", html`<strong>${t("{n} of {total} would be told something else.", {n: changed, total: done.length})}</strong> ${failed ? t("{n} could not be compared.", {n: failed}) : ""}`)}</div>
+      ${renderFigures(this.figures, this.results)}${this.renderList()}`;
+  }
+
+  renderList() {
+    return html`<div class="stack tight">${repeat(this.results, (result) => result.side, (result) => html`<try-result .result=${result} .drafts=${this.compared} @keep=${() => this.keep(result)}></try-result>`)}</div>`;
   }
 }
 customElements.define("try-page", TryPage);
