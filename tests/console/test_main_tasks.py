@@ -1,21 +1,27 @@
 """The main task of each page, once by mouse and once by keyboard alone."""
 
+from dataclasses import dataclass
+
 import pytest
 
 
-@pytest.fixture(params=["mouse", "keyboard"])
-def hand(request):
+@dataclass(frozen=True)
+class Hand:
     """Presses something, as people with or without a mouse do."""
 
-    def press(locator):
-        if request.param == "mouse":
+    name: str
+
+    def __call__(self, locator):
+        if self.name == "mouse":
             locator.click()
         else:
             locator.focus()
             locator.page.keyboard.press("Enter")
 
-    press.name = request.param
-    return press
+
+@pytest.fixture(params=["mouse", "keyboard"])
+def hand(request):
+    return Hand(request.param)
 
 
 def save(hand, page):
