@@ -46,6 +46,7 @@ from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
 from gateway.edge.passthrough_rights import PassthroughRights
+from gateway.edge.plugin_files import PluginFiles
 from gateway.edge.recorder import RequestRecorder
 from gateway.edge.request import DirectEndpoint
 from gateway.edge.site import SiteApps, build_site
@@ -257,7 +258,7 @@ class Gateway:
             apps=SiteApps(
                 PassthroughEndpoint(self.routes, paths, self.limiter, limits, PassthroughRights(self.policies)),
                 LazyApp(self.build_management),
-                ConsoleEndpoint() if self.settings.console else None,
+                ConsoleEndpoint(plugins=PluginFiles(self.types)) if self.settings.console else None,
                 LazyApp(self.build_mcp) if self.settings.mcp else None,
                 StoredResponsesEndpoint(self.pipeline.responses, self.routes, self.limiter),
             ),

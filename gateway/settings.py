@@ -289,7 +289,7 @@ class VersionSettings(Section):
 
 
 QuotaName = Literal[
-    "contexts", "profiles", "agents", "prompts", "recipes", "content", "documents", "drafts", "keys", "links",
+    "contexts", "profiles", "agents", "prompts", "recipes", "content", "documents", "drafts", "cases", "keys", "links",
     "sessions", "entities", "relationships", "axioms", "knowledge_bytes",
     "record_bytes", "document_bytes", "object_bytes", "list_items",
 ]  # fmt: skip
@@ -306,6 +306,7 @@ class QuotaLimits(Section):
     content: int = Field(200_000, ge=0)  # nodes
     documents: int = Field(10_000, ge=0)
     drafts: int = Field(5_000, ge=0)
+    cases: int = Field(1_000, ge=0)  # saved questions for evaluations
     keys: int = Field(5_000, ge=0)
     links: int = Field(2_000, ge=0)  # URLs
     sessions: int = Field(100_000, ge=0)

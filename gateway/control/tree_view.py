@@ -1,6 +1,6 @@
 """The content tree of a workspace at one moment, for reading."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from gateway.control.objects import PolicyObject
@@ -54,15 +54,19 @@ class TreeView:
 
     def list_all(self) -> list[TreeNode]:
         """All nodes, ordered by path."""
-        ordered = sorted(self.nodes.nodes.values(), key=lambda node: node.path.split("/"))
-        return [self._make_tree_node(node) for node in ordered]
+        return [self.describe(node) for node in self.list_matching(lambda _: True)]
+
+    def list_matching(self, accept: Callable[[Node], bool]) -> list[Node]:
+        """The nodes that are accepted, ordered by path."""
+        found = [node for node in self.nodes.nodes.values() if accept(node)]
+        return sorted(found, key=lambda node: node.path.split("/"))
 
     def find(self, name: str) -> TreeNode:
         """A node by id or path; raises NotFound."""
         node = self.nodes.find(name)
         if node is None:
             raise NotFound(f"There is no node {name!r}.")
-        return self._make_tree_node(node)
+        return self.describe(node)
 
     def find_id(self, name: str) -> str | None:
         """The id of a node that is named by id or path; None if there is no such node."""
@@ -71,14 +75,15 @@ class TreeView:
 
     def list_branch(self, node: Node) -> list[PolicyObject]:
         """The node and everything below it."""
-        return [self._make_tree_node(one).object for one in self.nodes.list_branch(node)]
+        return [self.describe(one).object for one in self.nodes.list_branch(node)]
 
     def list_effective_contexts(self, node: Node) -> list[Assignment]:
         """The contexts that apply to a node, and the nodes that they come from."""
         assignments = list_content_assignments(node, self.snapshot)
         return [one for one in assignments if one.context in self.snapshot.contexts]
 
-    def _make_tree_node(self, node: Node) -> TreeNode:
+    def describe(self, node: Node) -> TreeNode:
+        """A node with where it is defined."""
         return TreeNode(node, self.entries[node.id], self.nodes.count_children(node))
 
 

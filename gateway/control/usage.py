@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.candidate import Level
+from gateway.domain.node import Node
 from gateway.domain.snapshot import Snapshot
 from gateway.policies.files import PolicyEntry
 from gateway.scopes.scope import list_content_assignments
@@ -72,12 +73,17 @@ def _list_alias_uses(context: str, snapshot: Snapshot) -> Iterator[ContextUse]:
 
 
 def _list_node_uses(context: str, snapshot: Snapshot) -> Iterator[ContextUse]:
+    tree = snapshot.tree
+    assigned = sorted((node for node in tree.nodes.values() if context in node.contexts), key=lambda node: node.path)
+    below: dict[str, Node] = {}  # by path; whatever does not lie below one of them inherits nothing
+    for node in assigned:
+        if node.path not in below:
+            below |= {one.path: one for one in tree.list_branch(node)}
     heirs = Counter(
-        assigned.entity
-        for node in snapshot.tree.nodes.values()
-        for assigned in list_content_assignments(node, snapshot)
-        if assigned.context == context and assigned.entity != node.path
+        found.entity
+        for node in below.values()
+        for found in list_content_assignments(node, snapshot)
+        if found.context == context and found.entity != node.path
     )
-    for path, node in sorted(snapshot.tree.nodes.items()):
-        if context in node.contexts:
-            yield ContextUse(Level.CONTENT, path, node.title, path=path, inherited=heirs[path])
+    for node in assigned:
+        yield ContextUse(Level.CONTENT, node.path, node.title, path=node.path, inherited=heirs[node.path])

@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.edge.console_files import INDEX, PREFIX, VERSION_MARK, ConsoleFile, ConsoleFiles
 from gateway.edge.manage.calls import parse_etags
+from gateway.edge.plugin_files import FOLDER, PluginFiles
 from gateway.errors import MethodNotAllowed
 
 # Everything comes from here, nothing inline runs, no other page may frame this one.
@@ -37,8 +38,8 @@ ASK_EACH_TIME: Final = "no-cache"
 class ConsoleEndpoint:
     """An ASGI app for `/console` and everything below it."""
 
-    def __init__(self, files: ConsoleFiles | None = None) -> None:
-        self._files = files or ConsoleFiles()
+    def __init__(self, files: ConsoleFiles | None = None, plugins: PluginFiles | None = None) -> None:
+        self._files, self._plugins = files or ConsoleFiles(), plugins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
@@ -51,13 +52,20 @@ class ConsoleEndpoint:
 
     async def _answer(self, path: str, headers: Mapping[bytes, bytes]) -> Response:
         name, version = split_path(path)
+        if version is None and name.startswith(FOLDER):
+            return await self._answer_plugin(name.removeprefix(FOLDER), headers)
         file = await self._read(name, version)
         if file is None and version is None and b"text/html" in headers.get(b"accept", b""):
             name, file = INDEX, await self._read(INDEX, None)  # the address of a page, which the console itself routes
         if file is None:
-            return Response("There is no such file.\n", 404, {**SAFE_HEADERS, "cache-control": "no-store"})
+            return refuse()
         lasting = version is not None and version == self._files.digest
         return respond(file, headers, FOR_EVER if lasting else ASK_EACH_TIME)
+
+    async def _answer_plugin(self, name: str, headers: Mapping[bytes, bytes]) -> Response:
+        plugins = self._plugins
+        found = None if plugins is None or plugins.is_empty else await asyncio.to_thread(plugins.find, name)
+        return refuse() if found is None else respond(found[0], headers, FOR_EVER if found[1] else ASK_EACH_TIME)
 
     async def _read(self, name: str, version: str | None) -> ConsoleFile | None:
         known = self._files.find_read(name, version) if name != INDEX else None
@@ -71,6 +79,10 @@ def split_path(path: str) -> tuple[str, str | None]:
         return below or INDEX, None
     version, _, name = below[1:].partition("/")
     return name or INDEX, version
+
+
+def refuse() -> Response:
+    return Response("There is no such file.\n", 404, {**SAFE_HEADERS, "cache-control": "no-store"})
 
 
 def respond(file: ConsoleFile, headers: Mapping[bytes, bytes], caching: str) -> Response:

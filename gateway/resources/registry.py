@@ -54,6 +54,9 @@ class ResourceRegistry:
                 raise ValueError(
                     f"two resource types have the alias {entry.alias!r}: {self._types[entry.alias]!r}, {entry!r}"
                 )
+            faults = [] if entry.console is None else list(entry.console.list_faults(entry.alias))
+            if faults:
+                raise ValueError(f"the console's files of the resource type {entry.alias!r}: {'; '.join(faults)}")
             self._types[entry.alias] = entry
 
     def get(self, alias: str) -> ResourceType | None:

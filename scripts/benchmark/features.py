@@ -1,4 +1,4 @@
-"""This gateway with one feature on: what keys, limits, receipts and the log add to a request."""
+"""This gateway with one feature on: what keys, limits, receipts, the log and the console add to a request."""
 
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -12,6 +12,7 @@ from scripts.benchmark.subjects import Subject, probe, run_gateway
 
 OURS = "gateway"
 QUIET = "gateway without log"
+HEADLESS = "gateway without console"
 UNRECORDED = "gateway without receipts"
 KEY = "sk-bench-features"
 
@@ -35,6 +36,7 @@ def build_key(**limits: int) -> dict[str, Any]:
 FEATURES = (
     Feature("exchange log", OURS, QUIET, 1.1, {}),
     Feature("receipts", OURS, UNRECORDED, 1.15, {}),
+    Feature("console", OURS, HEADLESS, 1.03, {}),
     Feature("keys", "gateway with keys", OURS, 1.03, build_key()),
     Feature("request limit", "gateway with a request limit", OURS, 1.1, build_key(requests=10**9)),
     Feature("token limit", "gateway with a token limit", OURS, 1.1, build_key(tokens=10**12)),
@@ -44,7 +46,11 @@ FEATURES = (
 @contextmanager
 def run_features(upstream_port: int, directory: Path) -> Generator[list[Subject]]:
     """Each in a process of its own; the gateway with its defaults is not among them."""
-    settings = {QUIET: {"log": {"exchanges": False}}, UNRECORDED: {"receipts": {"enabled": False}}}
+    settings: dict[str, dict[str, Any]] = {
+        QUIET: {"log": {"exchanges": False}},
+        UNRECORDED: {"receipts": {"enabled": False}},
+        HEADLESS: {"console": False},
+    }
     settings |= {one.subject: dict(one.settings) for one in FEATURES if one.settings}
     with ExitStack() as stack:
         running = []

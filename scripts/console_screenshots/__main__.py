@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 from tests.support.gateway_processes import ROOT, running_workers
 
 SIZE: Final[ViewportSize] = {"width": 1280, "height": 820}
-PHONE: Final[ViewportSize] = {"width": 375, "height": 760}
+PHONE: Final[ViewportSize] = {"width": 360, "height": 760}
 QUESTIONS: Final = (
     ("support", "My order arrived broken, what now?"),
     ("support", "How long does delivery to Austria take?"),
@@ -37,7 +37,9 @@ PAGES: Final = {
     "prompt": "/prompts/meta-description",
     "recipe": "/recipes/brainstorm",
     "knowledge": "/knowledge",
+    "entity": "/knowledge/halden",
     "try": "/try",
+    "cases": "/try?tab=saved",
     "receipts": "/receipts",
     "sessions": "/sessions",
     "analytics": "/analytics",
@@ -76,6 +78,15 @@ def fill(address: str) -> str:
         brand: dict[str, Any] = {"alias": "brand", "name": "Brand voice", "resources": resources}
         client.post("/api/v1/contexts", json=brand).raise_for_status()
         client.put("/api/v1/contexts/brand/draft", json={**brand, "resources": resources[:-1]}).raise_for_status()
+        for question, expected in (("How do we ask for newsletter consent?", ["brand/personal-data"]), ("Hello!", [])):
+            case = {"question": question, "expect": expected, "agent": "seo-writer"}
+            client.post("/api/v1/evaluation-cases", json=case).raise_for_status()
+        for id, name in (("halden", "Halden Instruments"), ("hp-200", "HP-200"), ("fl-30", "FL-30")):
+            entity = {"id": id, "type": "Company" if id == "halden" else "Product", "name": name}
+            client.post("/api/v1/knowledge/entities", json=entity).raise_for_status()
+        for product in ("hp-200", "fl-30"):
+            made = {"from": "halden", "type": "makes", "to": product}
+            client.post("/api/v1/knowledge/relationships", json=made).raise_for_status()
         receipt = ""
         for number in range(3):
             for agent, question in QUESTIONS:
@@ -92,6 +103,8 @@ def shoot(browser: Browser, address: str, pages: dict[str, str], directory: Path
         page = browser.new_page(viewport=SIZE, color_scheme=scheme, reduced_motion="reduce", locale="en-GB")
         for name, path in pages.items():
             open_page(page, f"{address}/console{path}")
+            if name == "try":
+                compare(page)
             page.screenshot(path=directory / f"{name}-{scheme}.png")
         page.close()
     phone = browser.new_page(viewport=PHONE, reduced_motion="reduce", locale="en-GB")
@@ -99,6 +112,13 @@ def shoot(browser: Browser, address: str, pages: dict[str, str], directory: Path
         open_page(phone, f"{address}/console{path}")
         phone.screenshot(path=directory / f"{name}-phone.png")
     phone.close()
+
+
+def compare(page: Page) -> None:
+    """The results of a trial, in place of the form alone."""
+    page.get_by_role("button", name="Compare").click()
+    page.get_by_role("heading", name="Before and after").wait_for()
+    page.get_by_role("heading", name="Before and after").evaluate("heading => heading.scrollIntoView()")
 
 
 def open_page(page: Page, url: str) -> None:

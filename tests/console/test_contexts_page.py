@@ -2,13 +2,11 @@
 
 import pytest
 
-HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
-
 
 @pytest.fixture
 def context(call, request):
     """A stored context with three texts; its alias."""
-    alias = f"c-{request.node.name[:40].replace('_', '-').replace('[', '-').replace(']', '')}"
+    alias = f"c-{request.node.name[:50].replace('_', '-').replace('[', '-').replace(']', '').replace(' ', '-')}"
     resources = [
         {"id": name, "type": "text", "name": name.title(), "data": {"content": f"About {name}."}}
         for name in ("one", "two", "three")
@@ -116,6 +114,28 @@ def test_a_conflict_about_the_same_text_is_decided_by_the_person(visit, call, co
     assert call("GET", f"contexts/{context}")["resources"][0]["data"]["content"] == "Theirs."
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["made meanwhile", "changed meanwhile"])
+def test_two_editors_of_one_draft_lose_nothing(visit, call, context, known):
+    if known:
+        call("PUT", f"contexts/{context}/draft", call("GET", f"contexts/{context}"))
+    first, second = visit(), visit()
+    second.expect_failures("412")
+    for one, resource in ((first, "one"), (second, "two")):
+        page = one.open(f"/contexts/{context}")
+        if known:
+            page.get_by_role("button", name="Open the draft").click()
+            page.get_by_text("You are editing the draft.").wait_for()
+        page.locator(f'[data-id="{resource}"] a').click()
+        page.get_by_label("Text", exact=True).fill(f"{resource} by somebody")
+    for one in (first, second):
+        one.page.get_by_role("button", name="Save draft" if known else "Save as draft").click()
+        if one is second:
+            one.page.get_by_role("dialog").get_by_role("button", name="Save the combination").click()
+        one.page.get_by_text("Draft saved.").wait_for()
+    texts = [one["data"]["content"] for one in call("GET", f"contexts/{context}/draft")["resources"]]
+    assert texts == ["one by somebody", "two by somebody", "About three."]
+
+
 def test_a_draft_is_written_tried_and_published(visit, call, context):
     call(
         "PUT",
@@ -177,56 +197,12 @@ def test_an_object_of_a_file_is_read_only_and_names_its_file(visit):
     page.get_by_text("shared.yaml:").wait_for()
 
 
-def test_hostile_names_and_texts_stay_texts(visit, call):
-    resource = {
-        "id": "x",
-        "type": "text",
-        "name": HOSTILE,
-        "description": HOSTILE,
-        "examples": [HOSTILE],
-        "data": {"content": HOSTILE},
-    }
-    call("POST", "contexts", {"alias": "hostile", "name": HOSTILE, "resources": [resource]})
-    call("POST", "agents", {"alias": "hostile", "name": HOSTILE, "instructions": HOSTILE, "contexts": ["hostile"]})
-    call("POST", "prompts", {"alias": "hostile", "name": HOSTILE, "template": HOSTILE})
-    call("POST", "content", {"key": "hostile", "title": HOSTILE, "body": HOSTILE, "contexts": ["hostile"]})
-    one = visit()
-    for path in (
-        "/contexts",
-        "/contexts/hostile",
-        "/contexts/hostile/x",
-        "/agents",
-        "/agents/hostile",
-        "/prompts",
-        "/prompts/hostile",
-        "/content?node=hostile",
-        "/audit",
-        "/playground?agent=hostile",
-    ):
-        page = one.open(path)
-        page.wait_for_load_state("networkidle")
-        assert page.evaluate("document.querySelectorAll('img').length") == 0, path
-        assert page.title() != "owned"
-    page.get_by_label("Message", exact=True).fill(HOSTILE)
-    page.get_by_role("button", name="Send").click()
-    page.get_by_role("button", name="View Context").click()
-    page.get_by_role("dialog").get_by_role("heading", name="Rules").wait_for()
-    assert page.evaluate("document.querySelectorAll('img').length") == 0
-
-
-def test_a_list_of_thousands_scrolls_with_few_rows(visit, call):
-    for start in range(0, 300, 100):
-        bundle = {
-            "contexts": {
-                f"many-{number:04}": {"name": f"Many {number:04}", "resources": {}}
-                for number in range(start, start + 100)
-            }
-        }
-        call("POST", "import", bundle)
+def test_the_keyboard_reaches_the_end_of_a_long_list(visit, call):
+    names = {f"many-{number:04}": {"name": f"Many {number:04}", "resources": {}} for number in range(120)}
+    call("POST", "import", {"contexts": names})
     one = visit()
     page = one.open("/contexts")
-    page.locator('[data-index="0"]').wait_for()
     page.locator('[data-index="0"] a').focus()
     page.keyboard.press("End")
-    one.wait_until("document.activeElement.closest('[data-index]')?.dataset.index > 250")
+    one.wait_until("document.activeElement.closest('[data-index]')?.dataset.index > 110")
     assert page.locator(".vlist-row").count() < 80

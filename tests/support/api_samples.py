@@ -48,6 +48,7 @@ class Sample:
                 "/preview",
                 "/find",
                 "/activity",
+                "/run",
             )
         )
 
@@ -82,7 +83,7 @@ def fill_places(text: str, world: World) -> str:
     """A text with the names of a world."""
     for name in ("one", "base", "root", "new"):
         text = text.replace(f"<{name}>", world.name(name))
-    for place, value in (("sha256", world.sha256), ("mark", world.mark), ("key", world.key)):
+    for place, value in (("sha256", world.sha256), ("mark", world.mark), ("key", world.key), ("case", world.case)):
         text = text.replace(f"<{place}>", value)
     return text
 
@@ -128,10 +129,17 @@ CONTEXT, RESOURCE, NODE = "/contexts/{context}", "/contexts/{context}/resources/
 SESSION, OWN = "/sessions/{session}", "user="  # of the caller itself
 RESOLVE = {"context": {"agent": "<one>", "content": "<one>"}, "query": "What is it about?"}
 DIFF = {"from": RESOLVE, "to": {"context": {"agent": "<one>"}, "query": "Something else?"}}
+CASE = {"question": "What is it about?", "expect": ["<one>/tone"], "agent": "<one>"}
 BUNDLE = {"agents": {"<new>": {"instructions": "Be brief."}}}
 
 SAMPLES: tuple[Sample, ...] = (
     *(sample for kind in KINDS for sample in list_kind_samples(kind)),
+    Sample("GET", "/evaluation-cases"),
+    Sample("POST", "/evaluation-cases", CASE, status=201),
+    Sample("POST", "/evaluation-cases/run", {"cases": ["<case>"], "model": "m"}),
+    Sample("GET", "/evaluation-cases/{case}"),
+    Sample("PUT", "/evaluation-cases/{case}", CASE),
+    Sample("DELETE", "/evaluation-cases/{case}", status=204),
     Sample("GET", "/resource-types"),
     Sample("GET", "/resource-types/{type}"),
     Sample("GET", "/contexts/global"),

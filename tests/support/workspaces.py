@@ -20,7 +20,7 @@ from gateway.stores.protocols import SessionOwner
 from tests.support.gateway import POLICIES, Client, Thread, running_gateway
 
 KINDS = ("contexts", "profiles", "agents", "prompts", "recipes")
-EVERY_KIND = (*KINDS, *(f"draft:{kind}" for kind in KINDS), "content", "documents", "keys")
+EVERY_KIND = (*KINDS, *(f"draft:{kind}" for kind in KINDS), "content", "documents", "cases", "keys")
 OTHER_STORES = ("receipts", "entities", "relationships", "axioms")
 ROLES = ("chat", "editor", "admin")
 NEVER = "https://127.0.0.1:9/{}"  # the guard refuses the address before anybody dials it
@@ -51,6 +51,10 @@ class World:
     @property
     def key(self) -> str:
         return "key-" + sha256(self.workspace.encode()).hexdigest()[:12]
+
+    @property
+    def case(self) -> str:
+        return "case-" + sha256(self.workspace.encode()).hexdigest()[:12]
 
     @property
     def receipt(self) -> Receipt:
@@ -92,6 +96,7 @@ class World:
             "sha256": self.sha256,
             "node": self.name(),
             "key": self.key,
+            "case": self.case,
             "type": "text",
             "receipt": self.receipt.id,
             "session": self.name("talk"),
@@ -134,6 +139,7 @@ class World:
                 "text": self.upload.decode(),
             },
         )
+        found["cases", self.case] = None, {"question": f"What about {text}?", "expect": [f"{one}/tone"], "agent": one}
         found["keys", self.key] = None, {"name": f"{self.mark} key", "sha256": sha256(self.key.encode()).hexdigest()}
         return found
 

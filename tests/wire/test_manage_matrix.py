@@ -38,9 +38,11 @@ SHARED |= {
     "/content/{node:path}/activity"
 }  # it answers nothing; whose activity it is, the contract of content stores checks
 FOREIGN_MARKS = (THEM.mark, TWIN.mark)
-GENERATED = re.compile(rb'(?<=")(\d{4}-\d\d-\d\dT[\d:.]+Z|cgw?[-_][\w-]{20,}|key-[0-9a-f]{12}|[0-9a-f]{19,64})(?=")')
+GENERATED = re.compile(
+    rb'(?<=")(\d{4}-\d\d-\d\dT[\d:.]+Z|cgw?[-_][\w-]{20,}|(?:key|case)-[0-9a-f]{12}|[0-9a-f]{19,64})(?=")'
+)
 COUNTED = re.compile(rb'"version":\d+|"snapshot":"[0-9a-f]{12}"')
-TAGS = re.compile(r'"\d+-[0-9a-f]{8}"|key-[0-9a-f]{12}|[0-9a-f]{64}')
+TAGS = re.compile(r'"\d+-[0-9a-f]{8}"|(?:key|case)-[0-9a-f]{12}|[0-9a-f]{64}')
 
 
 def needed(method: str, path: str) -> Role:
@@ -146,7 +148,9 @@ def shows_own(answer: ClientReply) -> bool:
 def told(answer: ClientReply, world: World) -> Any:
     """An answer without the names of the world that it was asked about, and without what is made up anew each time."""
     ids = (world.id(kind) for kind in KINDS)
-    names = re.compile("|".join((world.mark, world.sha256, world.key, *ids, world.prefix)).encode(), re.IGNORECASE)
+    names = re.compile(
+        "|".join((world.mark, world.sha256, world.key, world.case, *ids, world.prefix)).encode(), re.IGNORECASE
+    )
     raw = names.sub(b"@", answer.raw)
     headers = {name: value for name, value in answer.headers.items() if name not in ("date", "content-length")}
     shown = {name: TAGS.sub("@", value.replace(world.prefix, "@")) for name, value in headers.items()}

@@ -21,7 +21,7 @@ export class ContextPicker extends ConsoleElement {
 
   connectedCallback() {
     super.connectedCallback();
-    getAll("contexts").then((items) => { this.known = items; }, () => {});
+    getAll("contexts", {brief: true}).then((items) => { this.known = items; }, () => {});
   }
 
   /** @param {string[]} value */

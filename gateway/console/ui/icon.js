@@ -1,5 +1,6 @@
 import {html, svg} from "../vendor/lit.js";
 import {ICONS} from "../vendor/icons.js";
+import {styled} from "./style.js";
 
 /** Names that resource types use, and what the icon set calls them now. @type {Record<string, string>} */
 const RENAMED = {"align-left": "text-align-start", help: "circle-question-mark", history: "file-clock"};
@@ -14,6 +15,12 @@ export function icon(name) {
   const shapes = known[RENAMED[name] || name] || known.shapes;
   return html`<svg class="icon" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.75" stroke-linecap="round"
     stroke-linejoin="round" aria-hidden="true">${shapes.map(renderShape)}</svg>`;
+}
+
+/** The icon of a resource type: a known one, or the shape that it brings along. @param {any} type */
+export function typeIcon(type) {
+  if (!type?.icon_address) return icon(type?.icon || "file");
+  return html`<span class="icon own-icon" aria-hidden="true" ${styled({"mask-image": `url("${new URL(type.icon_address, location.origin).href}")`})}></span>`;
 }
 
 /** @param {[string, Record<string, any>]} shape */

@@ -4,7 +4,8 @@
  */
 import {html} from "../vendor/lit.js";
 
-const INLINE = /(`[^`]+`)|(\*\*[^*]+\*\*)|(\*[^*\s][^*]*\*)|\[([^\]]+)\]\((https?:\/\/[^\s)]+)\)/;
+// Every piece is bounded, so that a text of nothing but brackets takes no longer than another.
+const INLINE = /(`[^`]+`)|(\*\*[^*]+\*\*)|(\*[^*\s][^*]*\*)|\[([^[\]]{1,500})\]\((https?:\/\/[^\s)]{1,2000})\)/;
 const MAX_LENGTH = 200000; // characters; beyond that, as plain text
 
 /** @param {string} text */

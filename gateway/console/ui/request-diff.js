@@ -18,7 +18,7 @@ export function renderDifference(diff) {
 
 /** @param {any} item */
 function describeItem(item) {
-  if (item.fields) return Object.keys(item.fields).join(", ");
+  if (item.fields) return item.fields.join(", ");
   if (item.from !== undefined) return `${item.from} → ${item.to}`;
   return item.why || "";
 }

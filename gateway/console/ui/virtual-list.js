@@ -4,19 +4,21 @@
  */
 import {html, nothing} from "../vendor/lit.js";
 import {t} from "../lib/i18n.js";
-import {ConsoleElement} from "./element.js";
+import {ConsoleElement, debounce} from "./element.js";
 import {renderFailure, renderLoading} from "./parts.js";
 import {styled} from "./style.js";
 
-const PAGE = 100;
+const PAGE = 50;
 const MARGIN = 8; // rows beyond what is in view
+const PAUSE_MS = 80; // without scrolling, before rows are fetched that were not known
+const ATTEMPTS = 3; // to fetch a page
 
 /** @typedef {{cell: (item: any) => unknown, title: string, width?: string, className?: string}} Column */
 
 export class VirtualList extends ConsoleElement {
   static properties = {
     fetchPage: {attribute: false}, columns: {attribute: false}, href: {attribute: false}, label: {}, rowHeight: {type: Number},
-    empty: {attribute: false},
+    empty: {attribute: false}, open: {attribute: false},
   };
 
   constructor() {
@@ -31,6 +33,8 @@ export class VirtualList extends ConsoleElement {
     this.rowHeight = 52;
     /** @type {unknown} */
     this.empty = nothing;
+    /** @type {((item: any) => void) | null} what a row does instead of leading somewhere */
+    this.open = null;
     /** @type {Map<number, any[] | "loading">} */
     this.pages = new Map();
     /** @type {number | null} */
@@ -40,6 +44,8 @@ export class VirtualList extends ConsoleElement {
     this.first = 0;
     this.visible = 20;
     this.active = 0;
+    this.failures = 0;
+    this.fetchSoon = debounce(() => this.fetchVisible(), PAUSE_MS);
     this.onScroll = () => this.look();
   }
 
@@ -68,7 +74,7 @@ export class VirtualList extends ConsoleElement {
     this.pages = new Map();
     this.total = null;
     this.error = null;
-    this.first = this.active = 0;
+    this.first = this.active = this.failures = 0;
     this.load(0);
   }
 
@@ -82,28 +88,42 @@ export class VirtualList extends ConsoleElement {
       if (pages !== this.pages) return;
       pages.set(page, items);
       this.total = total;
+      this.failures = 0;
     } catch (error) {
       if (pages !== this.pages) return;
       pages.delete(page);
-      this.error = error;
+      this.failures += 1;
+      if (this.total === null || this.failures >= ATTEMPTS) this.error = error;
+      else setTimeout(this.fetchSoon, 500 * this.failures);
+      return this.requestUpdate();
     }
     this.requestUpdate();
     this.dispatchEvent(new CustomEvent("counted", {detail: this.total}));
   }
 
-  /** Finds out which rows are in view, and fetches what is missing of them. */
+  /** Finds out which rows are in view; what is missing of them is fetched once scrolling pauses. */
   look() {
     const body = this.querySelector(".vlist-body");
     if (!body || this.total === null) return;
     const top = body.getBoundingClientRect().top;
     const first = Math.max(0, Math.min(Math.floor(-top / this.rowHeight) - MARGIN, this.total - 1));
     const visible = Math.ceil(innerHeight / this.rowHeight) + 2 * MARGIN;
-    const last = Math.min(this.total - 1, first + visible);
-    for (let page = Math.floor(first / PAGE); page <= Math.floor(last / PAGE); page += 1) this.load(page);
+    if (this.listPages(first, visible).some((page) => !this.pages.has(page))) this.fetchSoon();
     if (first === this.first && visible === this.visible) return;
     this.first = first;
     this.visible = visible;
     this.requestUpdate();
+  }
+
+  /** The pages of some rows. @param {number} first @param {number} visible */
+  listPages(first, visible) {
+    const last = Math.floor(Math.min((this.total ?? 1) - 1, first + visible) / PAGE);
+    const start = Math.floor(first / PAGE);
+    return Array.from({length: last - start + 1}, (_, index) => start + index);
+  }
+
+  fetchVisible() {
+    if (this.isConnected && !this.error) for (const page of this.listPages(this.first, this.visible)) this.load(page);
   }
 
   /** @param {number} index */
@@ -135,6 +155,13 @@ export class VirtualList extends ConsoleElement {
     else if (attempts) setTimeout(() => this.focusRow(attempts - 1), 50);
   }
 
+  /** @param {MouseEvent} event @param {any} item */
+  choose(event, item) {
+    if (!this.open || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    this.open(item);
+  }
+
   render() {
     if (this.error) return renderFailure(this.error, () => this.reload());
     if (this.total === null) return renderLoading();
@@ -160,7 +187,7 @@ export class VirtualList extends ConsoleElement {
     return html`<div class="vlist-row" role="row" aria-rowindex=${index + 2} data-index=${index} ${style}
         @focusin=${() => { this.active = index; }}>
       ${this.columns.map((column, place) => html`<span role="cell" class=${column.className || ""}>${place === 0
-        ? html`<a class="vlist-link" href=${this.href(item)}>${column.cell(item)}</a>` : column.cell(item)}</span>`)}
+        ? html`<a class="vlist-link" href=${this.href(item)} @click=${(/** @type {MouseEvent} */ event) => this.choose(event, item)}>${column.cell(item)}</a>` : column.cell(item)}</span>`)}
     </div>`;
   }
 }

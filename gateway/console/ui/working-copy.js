@@ -40,6 +40,8 @@ export class WorkingCopy {
     this.etag = null;
     /** @type {any} */
     this.draft = null;
+    /** @type {string | null} */
+    this.draftTag = null;
     this.editingDraft = false;
     /** @type {Record<string, string>} message by pointer */
     this.faults = {};
@@ -60,7 +62,8 @@ export class WorkingCopy {
 
   async load() {
     const {data, etag} = await call("GET", this.path);
-    this.draft = data.draft ? (await call("GET", `${this.path}/draft`).catch(() => ({data: null}))).data : null;
+    [this.draft, this.draftTag] = [null, null];
+    if (data.draft) await this.readDraft().catch(() => {});
     this.editingDraft = false;
     this.accept(data, etag);
   }
@@ -100,22 +103,32 @@ export class WorkingCopy {
 
   async saveDraft() {
     await this.attempt(async () => {
-      await call("PUT", `${this.path}/draft`, {body: cleanBody(this.work)});
+      await this.putDraft();
       notify("good", t("Draft saved. It is not in use yet."));
       await this.openDraft();
     });
   }
 
+  /** Stores the draft unless somebody else has changed or made one meanwhile. */
+  async putDraft() {
+    if (!this.draftTag && (await call("GET", this.path)).data.draft) throw new StaleDraft();
+    await call("PUT", `${this.path}/draft`, {body: cleanBody(this.work), etag: this.draftTag}).catch((error) => { throw error.status === 412 ? new StaleDraft() : error; });
+  }
+
+  async readDraft() {
+    const {data, etag} = await call("GET", `${this.path}/draft`);
+    [this.draft, this.draftTag] = [data, etag];
+  }
+
   async openDraft() {
-    const {data} = await call("GET", `${this.path}/draft`);
-    this.draft = data;
+    await this.readDraft();
     this.editingDraft = true;
-    this.accept(data, this.etag);
+    this.accept(this.draft, this.etag);
   }
 
   async publish() {
     await this.attempt(async () => {
-      if (this.dirty) await call("PUT", `${this.path}/draft`, {body: cleanBody(this.work)});
+      if (this.dirty) await this.putDraft();
       await call("POST", `${this.path}/publish`, {etag: this.etag});
       notify("good", t("Published. It is in use from the next request on."));
       await this.load();
@@ -138,7 +151,8 @@ export class WorkingCopy {
     try {
       await act();
     } catch (/** @type {any} */ error) {
-      if (error.status === 412) await this.settle(act);
+      if (error instanceof StaleDraft) await this.settleDraft(act);
+      else if (error.status === 412) await this.settle(act);
       else this.report(error);
     }
     this.busy = false;
@@ -151,6 +165,15 @@ export class WorkingCopy {
     const merged = await resolveConflict(this.base, this.work, theirs.data);
     if (!merged) return;
     [this.base, this.etag, this.work] = [theirs.data, theirs.etag, merged];
+    await this.attempt(act);
+  }
+
+  /** @param {() => Promise<void>} act */
+  async settleDraft(act) {
+    const theirs = await call("GET", `${this.path}/draft`);
+    const merged = await resolveConflict(this.base, this.work, theirs.data);
+    if (!merged) return;
+    [this.base, this.draft, this.draftTag, this.work, this.editingDraft] = [theirs.data, theirs.data, theirs.etag, merged, true];
     await this.attempt(act);
   }
 
@@ -180,6 +203,9 @@ export class WorkingCopy {
       <button class="button primary" ?disabled=${this.busy} @click=${() => this.save()}>${icon("save")}${this.editingDraft ? t("Save draft") : t("Save")}</button></div>`;
   }
 }
+
+/** Somebody else has made or changed the draft. */
+class StaleDraft extends Error {}
 
 /** Without what only replies have, and without empty lines of sample questions. @param {any} work */
 function cleanBody(work) {

@@ -12,6 +12,7 @@ from gateway.control.adoption import Adoption
 from gateway.control.bundle_import import BundleImporter
 from gateway.control.content import Content
 from gateway.control.documents import Documents
+from gateway.control.evaluation_cases import EvaluationCases
 from gateway.control.keys import Keys
 from gateway.control.knowledge import KnowledgeManager
 from gateway.control.links import Links
@@ -30,6 +31,7 @@ from gateway.edge.manage.content_children import ContentChildrenRoutes
 from gateway.edge.manage.contexts import build_context_routes
 from gateway.edge.manage.documents import DocumentRoutes
 from gateway.edge.manage.drafts import DraftListRoutes
+from gateway.edge.manage.evaluation_cases import EvaluationCaseRoutes
 from gateway.edge.manage.health import HealthRoutes
 from gateway.edge.manage.keys import KeyRoutes
 from gateway.edge.manage.knowledge import build_knowledge_routes
@@ -49,6 +51,7 @@ from gateway.edge.manage.sessions import SessionRoutes
 from gateway.edge.manage.stats import StatsRoutes
 from gateway.edge.manage.tool_servers import ToolServerRoutes
 from gateway.edge.manage.usage import UsageRoutes
+from gateway.edge.plugin_files import PluginFiles
 from gateway.edge.sign_ins import SignIns
 from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
@@ -57,6 +60,7 @@ from gateway.knowledge.repository import KnowledgeRepository
 from gateway.links.cache import LinkCache
 from gateway.pipeline import Pipeline
 from gateway.policies.repository import PolicyRepository
+from gateway.replay.case_trial import CaseTrial
 from gateway.replay.overlay import OverlayBuilder
 from gateway.replay.replayer import Replayer
 from gateway.replay.resolved_request import RequestResolver
@@ -108,7 +112,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
     replayer = Replayer(RequestResolver(parts.pipeline), overlays, parts.receipts, parts.threads)
     adoption = Adoption(parts.policies, services.writer, files, allowed=parts.settings.adopt)
     groups: tuple[RouteGroup, ...] = (
-        ResourceTypeRoutes(parts.types),
+        ResourceTypeRoutes(parts.types, PluginFiles(parts.types) if parts.settings.console else None),
         *build_context_routes(services),
         ResourceRoutes(services.objects, services.contexts, parts.links, sizes),
         LinkRoutes(Links(parts.policies, parts.links, services.contexts)),
@@ -125,6 +129,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         HealthRoutes(parts.health, parts.settings, lambda: parts.pipeline.routes.breakers),
         ResolveRoutes(replayer),
         ReplayRoutes(replayer),
+        EvaluationCaseRoutes(EvaluationCases(parts.policies, services.writer), CaseTrial(replayer)),
         UsageRoutes(parts.policies, services.objects, services.contexts, parts.threads),
         SearchRoutes(parts.policies, parts.threads),
         BundleRoutes(

@@ -273,5 +273,5 @@ def build_content_routes(services: ControlServices, content: Content, threads: F
 
 
 def _find_nodes(tree: TreeView, query: ListQuery) -> tuple[list[TreeNode], int]:
-    found = [one for one in tree.list_all() if query.accepts(one.node.path, one.node.title)]
-    return found[query.skip : query.skip + query.take], len(found)
+    found = tree.list_matching(lambda node: query.accepts(node.path, node.title))
+    return [tree.describe(node) for node in found[query.skip : query.skip + query.take]], len(found)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from pydantic import Field
+
 from gateway.control.object_bodies import kind_name
 from gateway.control.objects import Objects, ObjectsOfKind
 from gateway.control.services import ControlServices
@@ -15,7 +17,14 @@ from gateway.edge.manage.drafts import DraftRoutes
 from gateway.edge.manage.paging import ListQuery, Page, paginate
 from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute, RouteGroup
 from gateway.edge.manage.versions import VersionRoutes, render_current
-from gateway.edge.manage.views import ALIAS, IgnoredMetadata, ObjectMetadata, ObjectModels, render_object
+from gateway.edge.manage.views import (
+    ALIAS,
+    IgnoredMetadata,
+    ObjectMetadata,
+    ObjectModels,
+    render_briefly,
+    render_object,
+)
 from gateway.errors import Conflict, InsufficientStorage, InvalidObject, NotFound
 from gateway.policies.recipe_shapes import RecipeShape
 from gateway.policies.shapes import AgentShape, ProfileShape, PromptShape
@@ -115,6 +124,12 @@ PROMPT_MODELS = ObjectModels(PromptView, PromptPage, PromptBody, NewPrompt)
 RECIPE_MODELS = ObjectModels(RecipeView, RecipePage, RecipeBody, NewRecipe)
 
 
+class BriefQuery(ListQuery):
+    """Which page of a list to return, filtered by a word, with or without what is long."""
+
+    brief: bool = Field(False, description="Resources come with id, name, type and mode only, and with empty data.")
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectRoutes:
     """The objects of one kind below `/{kind}`; each is found by alias or id."""
@@ -133,7 +148,7 @@ class ObjectRoutes:
             path=every,
             handler=self.list,
             summary=f"List the {self.kind}",
-            query=ListQuery,
+            query=BriefQuery if self.kind == "contexts" else ListQuery,
             responses={200: models.page},
         )
         yield route(
@@ -173,7 +188,8 @@ class ObjectRoutes:
 
     async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
         found = self.objects.list_all(call.workspace, self.kind, call.query.filter)
-        return ApiReply(paginate(found, call.query, render_object))
+        is_brief = isinstance(call.query, BriefQuery) and call.query.brief
+        return ApiReply(paginate(found, call.query, render_briefly if is_brief else render_object))
 
     async def get(self, call: ApiCall[None, None]) -> ApiReply:
         one = self.objects.get(call.workspace, self.kind, self._get_name(call))

@@ -1,8 +1,9 @@
 """`/resource-types`: the types of resources, with the JSON Schemas from which editors can be generated."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -11,9 +12,12 @@ from gateway.domain.resource import Mode
 from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.paging import ListQuery, Page, paginate
 from gateway.edge.manage.routes import ApiRoute
+from gateway.edge.plugin_files import NO_ADDRESSES, PluginFiles
 from gateway.errors import NotFound
 from gateway.resources.base import ResourceType
 from gateway.resources.registry import ResourceRegistry
+
+T = TypeVar("T")
 
 
 class ResourceTypeView(BaseModel):
@@ -24,6 +28,8 @@ class ResourceTypeView(BaseModel):
     description: str
     key: str | None = Field(description="Resources with the same type and key exclude each other.")
     icon: str = Field(description="The name of an icon.")
+    icon_address: str | None = Field(description="Of an icon that the type brings along, an SVG; instead of the name.")
+    editor: str | None = Field(description="The address of a module whose default export is an element that edits it.")
     recommended_mode: Mode = Field(description="What suits most resources of this type; a hint for editors.")
     data: dict[str, Any] = Field(description="JSON Schema of a resource's data.")
 
@@ -37,6 +43,7 @@ class ResourceTypeRoutes:
     """The resource types. They come from code and plugins, so they are read-only."""
 
     types: ResourceRegistry
+    plugins: PluginFiles | None = None  # None: there is no console
 
     def list_routes(self) -> Iterator[ApiRoute]:
         yield ApiRoute(
@@ -63,22 +70,30 @@ class ResourceTypeRoutes:
     async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
         every = [kind for alias in sorted(self.types.list_aliases()) if (kind := self.types.get(alias))]
         found = [kind for kind in every if call.query.accepts(kind.alias, kind.name, kind.description)]
-        return ApiReply(paginate(found, call.query, _build_view))
+        return ApiReply(await self._describe(lambda: paginate(found, call.query, self._build_view)))
 
     async def get(self, call: ApiCall[None, None]) -> ApiReply:
         kind = self.types.get(call.path["type"])
         if kind is None:
             raise NotFound(f"There is no resource type {call.path['type']!r}.")
-        return ApiReply(_build_view(kind))
+        return ApiReply(await self._describe(lambda: self._build_view(kind)))
 
+    async def _describe(self, build: Callable[[], T]) -> T:
+        """What is built; in a thread if files of plug-ins may have to be read."""
+        if self.plugins is None or self.plugins.is_empty:
+            return build()
+        return await asyncio.to_thread(build)
 
-def _build_view(kind: ResourceType) -> ResourceTypeView:
-    return ResourceTypeView(
-        alias=kind.alias,
-        name=kind.name,
-        description=kind.description,
-        key=kind.conflict_key,
-        icon=kind.icon,
-        recommended_mode=kind.recommended_mode,
-        data=kind.data.model_json_schema(),
-    )
+    def _build_view(self, kind: ResourceType) -> ResourceTypeView:
+        addresses = NO_ADDRESSES if self.plugins is None else self.plugins.locate(kind.alias)
+        return ResourceTypeView(
+            alias=kind.alias,
+            name=kind.name,
+            description=kind.description,
+            key=kind.conflict_key,
+            icon=kind.icon,
+            icon_address=addresses.icon,
+            editor=addresses.editor,
+            recommended_mode=kind.recommended_mode,
+            data=kind.data.model_json_schema(),
+        )

@@ -69,6 +69,16 @@ def render_object(one: PolicyObject) -> dict[str, Any]:
     }
 
 
+BRIEF_FIELDS = ("id", "ref", "name", "type", "mode")
+
+
+def render_briefly(one: PolicyObject) -> dict[str, Any]:
+    """A context for a list: its resources without what they say."""
+    shown = render_object(one)
+    brief = [{name: each[name] for name in BRIEF_FIELDS if name in each} | {"data": {}} for each in shown["resources"]]
+    return shown | {"resources": brief}
+
+
 def to_datetime(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 

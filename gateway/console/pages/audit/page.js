@@ -9,7 +9,7 @@ import {ConsoleElement, debounce} from "../../ui/element.js";
 import {emptyState, pageHead} from "../../ui/parts.js";
 import "../../ui/virtual-list.js";
 
-const KINDS = ["contexts", "profiles", "agents", "prompts", "recipes", "content", "documents", "keys", "entities", "relationships", "axioms"];
+const KINDS = ["contexts", "profiles", "agents", "prompts", "recipes", "content", "documents", "cases", "keys", "entities", "relationships", "axioms"];
 
 export class AuditPage extends ConsoleElement {
   constructor() {
@@ -37,22 +37,15 @@ export class AuditPage extends ConsoleElement {
   render() {
     /** @type {import("../../ui/virtual-list.js").Column[]} */
     const columns = [
-      {title: t("What"), width: "minmax(0, 2fr)", cell: (one) => html`${one.alias}<span class="sub">${one.kind}</span>`},
+      {title: t("What"), width: "minmax(0, 2fr)", cell: (one) => html`${one.alias}<span class="sub">${one.kind.replace(/^draft:/, "")}</span>`},
       {title: t("Change"), width: "minmax(0, 1fr)", cell: (one) => html`<span class="badge">${one.action}</span>`},
       {title: t("By"), width: "minmax(0, 1fr)", className: "wide-only", cell: (one) => one.by},
       {title: t("When"), width: "180px", className: "wide-only", cell: (one) => formatTime(one.at)},
     ];
-    const open = (/** @type {MouseEvent} */ event) => {
-      const link = /** @type {Element} */ (event.target).closest("a.vlist-link");
-      const row = link?.closest("[data-index]");
-      if (!row) return;
-      event.preventDefault();
-      this.show(/** @type {any} */ (this.querySelector("virtual-list")).getItem(Number(row.getAttribute("data-index"))));
-    };
     return html`<div class="page">${pageHead(t("Audit"), {lead: t("Who changed what, and when.")})}
       <div class="toolbar filters"><select aria-label=${t("Kind")} @change=${(/** @type {any} */ event) => this.change("kind", event.target.value)}><option value="">${t("Everything")}</option>${KINDS.map((kind) => html`<option>${kind}</option>`)}</select>
         <input type="search" aria-label=${t("Alias")} placeholder=${t("Alias")} @input=${(/** @type {any} */ event) => this.change("alias", event.target.value)}><input type="search" aria-label=${t("By")} placeholder=${t("By")} @input=${(/** @type {any} */ event) => this.change("by", event.target.value)}></div>
-      <virtual-list .label=${t("Audit")} .fetchPage=${this.fetchPage} .rowHeight=${56} .columns=${columns} @click=${open} .empty=${html`<div class="card">${emptyState("scroll-text", t("No changes yet"))}</div>`}></virtual-list></div>`;
+      <virtual-list .label=${t("Audit")} .fetchPage=${this.fetchPage} .rowHeight=${56} .columns=${columns} .open=${(/** @type {any} */ entry) => this.show(entry)} .empty=${html`<div class="card">${emptyState("scroll-text", t("No changes yet"))}</div>`}></virtual-list></div>`;
   }
 }
 customElements.define("audit-page", AuditPage);

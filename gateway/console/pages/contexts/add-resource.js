@@ -2,7 +2,7 @@
 import {html} from "../../vendor/lit.js";
 import {t} from "../../lib/i18n.js";
 import {showDialog} from "../../ui/dialog.js";
-import {icon} from "../../ui/icon.js";
+import {typeIcon} from "../../ui/icon.js";
 import {makeAlias} from "../../ui/name-dialog.js";
 import {START_DATA} from "./forms/registry.js";
 
@@ -11,7 +11,7 @@ export async function addResource(types, existing) {
   const type = await showDialog({
     heading: t("Add resource"),
     body: (close) => html`<div class="type-grid">${types.map((one) => html`<button class="type-choice" @click=${() => close(one)}>
-      <span class="type-icon">${icon(one.icon)}</span><span><strong>${one.name}</strong><span class="sub">${one.description}</span></span></button>`)}</div>`,
+      <span class="type-icon">${typeIcon(one)}</span><span><strong>${one.name}</strong><span class="sub">${one.description}</span></span></button>`)}</div>`,
   });
   if (!type) return null;
   const taken = new Set(existing.map((one) => one.id));

@@ -32,7 +32,7 @@ export class ContextsPage extends ConsoleElement {
 
   makeFetch() {
     const filter = this.filter;
-    return (/** @type {number} */ skip, /** @type {number} */ take) => get("contexts", {skip, take, filter});
+    return (/** @type {number} */ skip, /** @type {number} */ take) => get("contexts", {skip, take, filter, brief: true});
   }
 
   /** What uses a context; asked for when its row comes into view, the latest rows first. @param {string} alias */

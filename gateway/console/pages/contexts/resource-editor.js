@@ -3,7 +3,7 @@ import {html, nothing} from "../../vendor/lit.js";
 import {encode} from "../../lib/api.js";
 import {t} from "../../lib/i18n.js";
 import {ConsoleElement} from "../../ui/element.js";
-import {icon} from "../../ui/icon.js";
+import {typeIcon} from "../../ui/icon.js";
 import {MODES, explainMode, nameMode, pageHead} from "../../ui/parts.js";
 import {renderAdvanced} from "./advanced.js";
 import {textArea} from "./forms/field.js";
@@ -44,7 +44,7 @@ export class ResourceEditor extends ConsoleElement {
     if (!resource) return nothing;
     return html`${pageHead(resource.name || resource.id, {
       crumbs: [[t("Contexts"), "/contexts"], [this.contextName, `/contexts/${encode(this.context)}`]],
-      badges: html`<span class="badge">${icon(type?.icon || "file")}${type?.name || resource.type}</span>`,
+      badges: html`<span class="badge">${typeIcon(type)}${type?.name || resource.type}</span>`,
       lead: html`<code>${this.context}/${resource.id}</code>`,
     })}
     <div class="split">

@@ -5,9 +5,11 @@ import {t} from "../../lib/i18n.js";
 import {at, navigate} from "../../lib/router.js";
 import {confirmAction} from "../../ui/dialog.js";
 import {ConsoleElement} from "../../ui/element.js";
-import {icon} from "../../ui/icon.js";
+import {icon, typeIcon} from "../../ui/icon.js";
 import {emptyState, modeBadge} from "../../ui/parts.js";
 import {addResource} from "./add-resource.js";
+
+const LONGEST = 240; // characters of a text in a row
 
 export class ResourceList extends ConsoleElement {
   static properties = {context: {}, resources: {attribute: false}, types: {attribute: false}, disabled: {type: Boolean}, dragged: {state: true}, over: {state: true}, said: {state: true}};
@@ -79,7 +81,7 @@ export class ResourceList extends ConsoleElement {
         @drop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); this.move(this.dragged, index); }}
         @dragend=${() => { this.dragged = this.over = -1; }}>
       ${this.disabled ? nothing : html`<button class="handle" aria-label=${t("Move {name}: arrow keys", {name})} @keydown=${(/** @type {KeyboardEvent} */ event) => this.moveByKey(event, index)}>${icon("grip-vertical")}</button>`}
-      <span class="type-icon" title=${type?.name || resource.type}>${icon(type?.icon || "file")}</span>
+      <span class="type-icon" title=${type?.name || resource.type}>${typeIcon(type)}</span>
       <span class="grow resource-text"><a class="truncate" href=${at(`/contexts/${encode(this.context)}/${encode(resource.id)}`)}>${name}</a>
         <span class="sub clamp-2">${resource.description || summarize(resource)}</span></span>
       <span class="row badges">${modeBadge(resource.mode)}${resource.mandatory ? html`<span class="badge bad">${t("Mandatory")}</span>` : nothing}
@@ -98,5 +100,6 @@ function summarize({type, data = {}, link}) {
     return terms.join(", ");
   }
   if (type === "external-link") return `${data.url}${link?.fetched_at ? "" : ` · ${t("never fetched")}`}`;
-  return String(data.content || data.path || data.url || data.server || (data.sha256 ? t("Uploaded document") : "")).slice(0, 240);
+  const text = String(data.content || data.path || data.url || data.server || (data.sha256 ? t("Uploaded document") : ""));
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }

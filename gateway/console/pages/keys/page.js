@@ -1,24 +1,30 @@
 /** API keys: create, limit, revoke. */
-import {html, nothing} from "../../vendor/lit.js";
+import {html} from "../../vendor/lit.js";
 import {call, encode, get} from "../../lib/api.js";
 import {formatTime} from "../../lib/format.js";
 import {t} from "../../lib/i18n.js";
+import {at} from "../../lib/router.js";
 import {getState, notify} from "../../lib/state.js";
 import {confirmAction, showDialog} from "../../ui/dialog.js";
-import {ConsoleElement, Loader} from "../../ui/element.js";
+import {ConsoleElement} from "../../ui/element.js";
 import {icon} from "../../ui/icon.js";
 import {emptyState, noticeBox, pageHead} from "../../ui/parts.js";
+import "../../ui/virtual-list.js";
 import {editKey} from "./edit-key.js";
 
 export class KeysPage extends ConsoleElement {
   constructor() {
     super();
-    this.loader = new Loader(this, (signal) => get("keys", {take: 1000}, signal));
+    this.fetchPage = this.makeFetch();
   }
 
-  connectedCallback() {
-    super.connectedCallback();
-    this.loader.run();
+  makeFetch() {
+    return (/** @type {number} */ skip, /** @type {number} */ take) => get("keys", {skip, take});
+  }
+
+  reload() {
+    this.fetchPage = this.makeFetch();
+    this.requestUpdate();
   }
 
   async create() {
@@ -28,7 +34,7 @@ export class KeysPage extends ConsoleElement {
       const {data} = await call("POST", "keys", {body});
       await showSecret(data);
       if (getState().identity?.anonymous) location.reload();
-      else await this.loader.run();
+      else this.reload();
     } catch (/** @type {any} */ error) {
       notify("bad", error.errors?.[0]?.message || error.message);
     }
@@ -41,7 +47,7 @@ export class KeysPage extends ConsoleElement {
     try {
       await call("PUT", `keys/${encode(key.id)}`, {body});
       notify("good", t("Saved."));
-      await this.loader.run();
+      this.reload();
     } catch (/** @type {any} */ error) {
       notify("bad", error.errors?.[0]?.message || error.message);
     }
@@ -53,7 +59,7 @@ export class KeysPage extends ConsoleElement {
     try {
       await call("DELETE", `keys/${encode(key.id)}`);
       notify("good", t("Revoked."));
-      await this.loader.run();
+      this.reload();
     } catch (/** @type {any} */ error) {
       notify("bad", error.message);
     }
@@ -61,18 +67,22 @@ export class KeysPage extends ConsoleElement {
 
   render() {
     return html`<div class="page">${pageHead(t("Keys"), {lead: t("Every client and every person has a key of its own. The role says what it may do."), actions: html`<button class="button primary" @click=${this.create}>${icon("plus")}${t("New key")}</button>`})}
-      ${this.loader.render(({items}) => items.length ? html`<section class="card padded table-scroll" tabindex="0" aria-label=${t("Keys")}><table class="plain-table"><thead><tr><th scope="col">${t("Name")}</th><th scope="col">${t("Role")}</th><th scope="col">${t("Agents")}</th><th scope="col">${t("Limits")}</th><th scope="col">${t("Expires")}</th><th scope="col"><span class="visually-hidden">${t("Actions")}</span></th></tr></thead>
-        <tbody>${items.map((/** @type {any} */ key) => this.renderKey(key))}</tbody></table></section>`
-        : html`${noticeBox("info", t("There are no keys yet: everybody on this machine is an admin. From the first key on, everybody needs one, so create an admin key first."))}<div class="card">${emptyState("key", t("No keys yet"))}</div>`)}</div>`;
+      <virtual-list .label=${t("Keys")} .fetchPage=${this.fetchPage} .rowHeight=${60} .columns=${this.listColumns()} .href=${() => at("/keys")} .open=${(/** @type {any} */ key) => key.source === "config" || this.change(key)}
+        .empty=${html`<div class="stack">${noticeBox("info", t("There are no keys yet: everybody on this machine is an admin. From the first key on, everybody needs one, so create an admin key first."))}<div class="card">${emptyState("key", t("No keys yet"))}</div></div>`}></virtual-list></div>`;
   }
 
-  /** @param {any} key */
-  renderKey(key) {
-    const limits = [key.limits?.requests ? t("{n} requests/min", {n: key.limits.requests}) : "", key.limits?.tokens ? t("{n} tokens/min", {n: key.limits.tokens}) : ""].filter(Boolean).join(", ");
-    const fixed = key.source === "config";
-    return html`<tr><td><strong>${key.name}</strong><span class="sub mono">${key.id}</span></td><td><span class="badge ${key.role === "admin" ? "bad" : key.role === "editor" ? "semantic" : "info"}">${key.role}</span></td>
-      <td>${key.agent || (key.agents ? key.agents.join(", ") : t("all"))}</td><td>${limits || "–"}</td><td>${key.expires_at ? formatTime(key.expires_at) : "–"}</td>
-      <td class="right">${fixed ? html`<span class="badge outline">${icon("lock")}${t("configured")}</span>` : html`<button class="button small" @click=${() => this.change(key)}>${t("Edit")}</button> <button class="button small danger" @click=${() => this.revoke(key)}>${t("Revoke")}</button>`}${nothing}</td></tr>`;
+  /** @returns {import("../../ui/virtual-list.js").Column[]} */
+  listColumns() {
+    const limits = (/** @type {any} */ key) => [key.limits?.requests ? t("{n} requests/min", {n: key.limits.requests}) : "", key.limits?.tokens ? t("{n} tokens/min", {n: key.limits.tokens}) : ""].filter(Boolean).join(", ");
+    return [
+      {title: t("Name"), width: "minmax(0, 1.6fr)", cell: (key) => html`${key.name}<span class="sub mono">${key.id}</span>`},
+      {title: t("Role"), width: "80px", cell: (key) => html`<span class="badge ${key.role === "admin" ? "bad" : key.role === "editor" ? "semantic" : "info"}">${key.role}</span>`},
+      {title: t("Agents"), width: "minmax(0, 1fr)", className: "wide-only", cell: (key) => key.agent || (key.agents ? key.agents.join(", ") : t("all"))},
+      {title: t("Limits"), width: "minmax(0, 1fr)", className: "wide-only", cell: (key) => limits(key) || "–"},
+      {title: t("Expires"), width: "150px", className: "wide-only", cell: (key) => (key.expires_at ? formatTime(key.expires_at) : "–")},
+      {title: t("Actions"), width: "150px", cell: (key) => (key.source === "config" ? html`<span class="badge outline">${icon("lock")}${t("configured")}</span>`
+        : html`<span class="row tight-row"><button class="button small" @click=${() => this.change(key)}>${t("Edit")}</button><button class="button small danger" @click=${() => this.revoke(key)}>${t("Revoke")}</button></span>`)},
+    ];
   }
 }
 customElements.define("keys-page", KeysPage);

@@ -1,10 +1,11 @@
-/** Forms by resource type; a type without one gets a form made from its JSON Schema. */
+/** Forms by resource type: ours, the one that a type brings along, or one made from its JSON Schema. */
 import {html} from "../../../vendor/lit.js";
 import "../../../ui/schema-form.js";
 import {renderBrandVoice} from "./brand-voice.js";
 import {renderDocument} from "./document.js";
 import {renderGlossary} from "./glossary.js";
 import {renderLink} from "./link.js";
+import "./plugin-editor.js";
 import {renderText} from "./text.js";
 
 /**
@@ -21,7 +22,9 @@ export const START_DATA = {
 /** @param {FormProps} props */
 export function renderDataForm(props) {
   const form = FORMS[props.type?.alias];
+  const receive = (/** @type {CustomEvent} */ event) => { event.stopPropagation(); props.change(event.detail); };
+  if (props.type?.editor) return html`<plugin-editor .type=${props.type} .data=${props.data} .faults=${props.faults} ?disabled=${props.disabled} @change=${receive}></plugin-editor>`;
   if (form) return form(props);
   return html`<schema-form .schema=${props.type?.data || {}} .value=${props.data} .faults=${props.faults} ?disabled=${props.disabled} prefix="data"
-    @change=${(/** @type {CustomEvent} */ event) => { event.stopPropagation(); props.change(event.detail); }}></schema-form>`;
+    @change=${receive}></schema-form>`;
 }

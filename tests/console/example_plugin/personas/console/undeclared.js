@@ -1,0 +1,1 @@
+export default "Nobody may read this: no type declares it.";
