@@ -204,7 +204,7 @@ class Content:
         else:
             await self._writer.check(caller.workspace, {(KIND, identity): body})
         await self._writer.commit(caller, action, [Change(KIND, identity, body, former)], tags)
-        self._content.activity.note(caller.workspace, caller.name, identity, ActivityKind.EDIT)
+        self._content.activity.note(caller.workspace, caller.name_actor(None), identity, ActivityKind.EDIT)
 
     async def _read_whole(self, workspace: str, found: TreeNode) -> Record:
         """The record of a stored node with what it says; raises Conflict if somebody has deleted it meanwhile."""

@@ -1,9 +1,9 @@
 """The store of hidden turns: what the client never saw of an exchange, until it returns its own tools' results."""
 
 import asyncio
-from collections.abc import Callable, Mapping, MutableSet
+from collections.abc import Callable, Container, Mapping, MutableSet
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import msgspec
 import orjson
@@ -16,7 +16,6 @@ from gateway.conversation.history import UNREADABLE
 from gateway.conversation.history_hash import HistoryKeys, find_keys, make_turn_keys
 from gateway.domain.chat import ChatRequest
 from gateway.domain.principal import Principal
-from gateway.domain.selection import Selection
 from gateway.errors import StoreError
 from gateway.stores.protocols import EphemeralStore
 
@@ -24,6 +23,14 @@ HIDDEN_TURN_SECONDS = 3600.0  # that hidden turns are kept
 LARGE_BODY = 256 * 1024  # bytes from which a history is read off the event loop
 
 R = TypeVar("R")
+
+
+class ReachableResources(Protocol):
+    """What the caller may read in the request at hand; a Selection is one."""
+
+    def list_reachable(self) -> Container[str]:
+        """Ids of resources, and of nodes with their prefix."""
+        ...
 
 
 @dataclass(slots=True)
@@ -92,7 +99,7 @@ class HiddenTurns:
         dialect: Dialect,
         owner: ConversationOwner,
         request: ChatRequest,
-        selection: Selection,
+        selection: ReachableResources,
         degraded: MutableSet[str],
     ) -> list[Raw]:
         """The client's messages with what was hidden put back in, as far as the caller can reach it now."""
@@ -128,7 +135,7 @@ async def run_beside(request: ChatRequest, work: Callable[[], R]) -> R:
 
 
 def replay_turns(
-    dialect: Dialect, keys: HistoryKeys, turns: Mapping[int, HiddenTurn], selection: Selection
+    dialect: Dialect, keys: HistoryKeys, turns: Mapping[int, HiddenTurn], selection: ReachableResources
 ) -> list[Raw] | None:
     """The history with these turns; None if none of them can be put back in."""
     try:

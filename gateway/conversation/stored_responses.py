@@ -31,6 +31,8 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True):
     input: tuple[Raw, ...] | None = None  # items that the client sent; None: the upstream has the same
     added: tuple[Raw, ...] = ()  # what followed them, hidden turns included
     earlier: tuple[str, ...] = ()  # ids of the responses before it, oldest first
+    told: tuple[tuple[int, tuple[str, ...]], ...] = ()  # ids of resources, by position in `added`, else in `pending`
+    known: tuple[str, ...] = ()  # ids of resources that the upstream's copy of the conversation tells of
 
     @property
     def is_shown_upstream(self) -> bool:

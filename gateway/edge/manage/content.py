@@ -243,14 +243,14 @@ class ContentRoutes:
         return ApiReply(build_node_links(self.content.tree(call.workspace), contents[one.node.id], backlinks))
 
     async def note_activity(self, call: ApiCall[None, NodeActivityBody]) -> ApiReply:
-        user, kind = call.body.user or call.principal.name, ActivityKind(call.body.kind)
+        user, kind = call.principal.name_actor(call.body.user), ActivityKind(call.body.kind)
         self.content.note_activity(call.workspace, user, self._get_node(call), kind)
         return reply_empty()
 
     async def list_activity(self, call: ApiCall[ActivityQuery, None]) -> ApiReply:
         query = call.query
         since = 0.0 if query.since is None else query.since.timestamp()
-        user = query.user or call.principal.name
+        user = call.principal.name_actor(query.user)
         found = await self.content.list_activity(call.workspace, user, since, query.take)
         return ApiReply(build_activity(self.content.tree(call.workspace), found))
 

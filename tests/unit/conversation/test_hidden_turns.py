@@ -27,7 +27,9 @@ GET = "get_context_resource"
 
 
 def make_selection(*identities: str, reason: str | None = None) -> Selection:
-    candidates: list[Any] = [SimpleNamespace(resource=SimpleNamespace(id=identity)) for identity in identities]
+    candidates: list[Any] = [
+        SimpleNamespace(resource=SimpleNamespace(id=identity, data=None)) for identity in identities
+    ]
     return Selection(dropped=tuple(Omission(one, reason) for one in candidates))
 
 
