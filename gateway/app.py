@@ -185,10 +185,12 @@ class Gateway:
         recorder = build_recorder(settings, receipts) if settings.receipts.enabled else None
         sessions = open_sessions(settings, stores.sessions)
         pipeline = Pipeline(
-            *(routes, builder, HiddenTurns(store, timings.hidden_turns), settings.defaults, semantic, timings),
+            *(routes, builder, HiddenTurns(store, timings.hidden_turns, threads), settings.defaults, semantic, timings),
             *(settings.limits.reply_bytes, recorder, sessions, ContentSuggester(threads), ToolCaller(servers), content),
             NodeLibrary(content, render_content, node_search),
-            responses=StoredResponses(store, settings.responses.seconds),
+            responses=StoredResponses(
+                store, settings.responses.seconds, lambda name: policies.get_quota_limits(name).response_bytes
+            ),
         )
         gateway = cls(
             *(settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline),

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
+from gateway.cpu_shares import CpuShares, lower_priority
 from gateway.errors import WorkspaceBusy
 
 BACKGROUND = "\0background"  # work of nobody: it takes its turn, but no workspace gets less because of it
@@ -45,6 +46,7 @@ class FairQueue:
         self._running: dict[str, int] = {}
         self._waiting: dict[str, Waiting] = {}
         self._ready: OrderedDict[str, None] = OrderedDict()  # workspaces that wait and may start: the first goes next
+        self.shares = CpuShares(clock=clock)  # CPU time of work that had a place
         self.shed = 0  # work that was rejected
 
     async def acquire(self, workspace: str) -> None:
@@ -83,6 +85,10 @@ class FairQueue:
             yield
         finally:
             self.release(workspace)
+
+    def is_heavy(self, workspace: str) -> bool:
+        """Whether a workspace uses much more CPU time than others who have work now; background work always does."""
+        return workspace == BACKGROUND or self.shares.is_heavy(workspace, len(self._active))
 
     @property
     def _share(self) -> int:
@@ -161,12 +167,21 @@ class CoreUser(Protocol):
 
 
 class FairThreads:
-    """Threads whose work is shared out among workspaces."""
+    """Threads whose work is shared out among workspaces.
 
-    def __init__(self, name: str, bounds: QueueBounds = REQUEST_BOUNDS) -> None:
+    With `yields`, work of workspaces that use much more CPU time than others has a low priority. Only for work that
+    does not hold the interpreter's lock: a thread that waits for the CPU with it would stop everybody.
+    """
+
+    def __init__(self, name: str, bounds: QueueBounds = REQUEST_BOUNDS, *, yields: bool = False) -> None:
         self.queue = FairQueue(bounds)
         self._cores: FairQueue | None = None  # places of all threads together
         self._pool = ThreadPoolExecutor(bounds.places, thread_name_prefix=name)
+        self._low_pool = (
+            ThreadPoolExecutor(bounds.places, thread_name_prefix=f"{name}-low", initializer=lower_priority)
+            if yields
+            else None
+        )  # threads are started when they are needed
 
     def share_cores(self, cores: FairQueue) -> None:
         """As CoreUser, beside the places of its own."""
@@ -178,15 +193,24 @@ class FairThreads:
         """What `work` returns; raises WorkspaceBusy. Work that nobody waits for any more keeps its place to its end."""
         await self._acquire(workspace)
         loop = asyncio.get_running_loop()
+        used = 0.0
+
+        def run_timed() -> Result:
+            nonlocal used
+            began = time.thread_time()
+            try:
+                return work(*args, **kwargs)
+            finally:
+                used = time.thread_time() - began
 
         def release(_: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._release, workspace)
+                loop.call_soon_threadsafe(self._release, workspace, used)
 
         try:
-            future = self._pool.submit(work, *args, **kwargs)
+            future = self._choose_pool(workspace).submit(run_timed)
         except RuntimeError:  # the threads are closed
-            self._release(workspace)
+            self._release(workspace, used)
             raise
         future.add_done_callback(release)
         return await asyncio.wrap_future(future)
@@ -200,11 +224,19 @@ class FairThreads:
                 self.queue.release(workspace)
                 raise
 
-    def _release(self, workspace: str) -> None:
+    def _choose_pool(self, workspace: str) -> ThreadPoolExecutor:
+        if self._low_pool is not None and (self._cores or self.queue).is_heavy(workspace):
+            return self._low_pool
+        return self._pool
+
+    def _release(self, workspace: str, used: float) -> None:
+        (self._cores or self.queue).shares.charge(workspace, used)
         self.queue.release(workspace)
         if self._cores is not None:
             self._cores.release(workspace)
 
     def close(self) -> None:
         """Start nothing any more; what runs is not waited for."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._low_pool):
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)

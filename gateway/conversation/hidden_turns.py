@@ -1,8 +1,7 @@
 """The store of hidden turns: what the client never saw of an exchange, until it returns its own tools' results."""
 
-import asyncio
 from collections.abc import Callable, Container, Mapping, MutableSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeVar
 
 import msgspec
@@ -16,7 +15,8 @@ from gateway.conversation.history import UNREADABLE
 from gateway.conversation.history_hash import HistoryKeys, find_keys, make_turn_keys
 from gateway.domain.chat import ChatRequest
 from gateway.domain.principal import Principal
-from gateway.errors import StoreError
+from gateway.errors import StoreError, WorkspaceBusy
+from gateway.fair_queue import FairThreads
 from gateway.stores.protocols import EphemeralStore
 
 HIDDEN_TURN_SECONDS = 3600.0  # that hidden turns are kept
@@ -66,6 +66,7 @@ class HiddenTurns:
 
     store: EphemeralStore
     ttl: float = HIDDEN_TURN_SECONDS
+    threads: FairThreads = field(default_factory=lambda: FairThreads("history"))  # for large bodies
 
     async def keep(
         self,
@@ -77,12 +78,15 @@ class HiddenTurns:
     ) -> None:
         """Store a hidden turn; if that fails, the next request has the client's own history, complete by itself."""
         try:
-            keys = await run_beside(
-                request, lambda: make_turn_keys(dialect, owner.encode(), request.messages, turn.text, turn.marks)
+            keys = await self._run_beside(
+                owner, request, lambda: make_turn_keys(dialect, owner.encode(), request.messages, turn.text, turn.marks)
             )
             pointer = TurnPointer(keys.exact, turn.hash_meaning(dialect)) if keys is not None else None
         except UNREADABLE:
             return  # no shape that could be put back in
+        except WorkspaceBusy:
+            degraded.add("store")
+            return
         if keys is None or pointer is None:
             return
         try:
@@ -105,7 +109,7 @@ class HiddenTurns:
         """The client's messages with what was hidden put back in, as far as the caller can reach it now."""
         if not dialect.may_answer_calls(request):
             return request.messages
-        keys = await run_beside(request, lambda: find_keys(dialect, owner.encode(), request.messages))
+        keys = await self._run_beside(owner, request, lambda: find_keys(dialect, owner.encode(), request.messages))
         if keys is None:
             return request.messages
         try:
@@ -114,6 +118,10 @@ class HiddenTurns:
             degraded.add("store")
             return request.messages
         return (replay_turns(dialect, keys, turns, selection) if turns else None) or request.messages
+
+    async def _run_beside(self, owner: ConversationOwner, request: ChatRequest, work: Callable[[], R]) -> R:
+        """Do what takes time that grows with the body: in a thread if that is large."""
+        return await self.threads.run(owner.workspace, work) if len(request.raw) > LARGE_BODY else work()
 
     async def _load(self, dialect: Dialect, keys: HistoryKeys) -> dict[int, HiddenTurn]:
         """The hidden turns by the number of the call that they begin with."""
@@ -127,11 +135,6 @@ class HiddenTurns:
         if wanted:
             turns |= decode_turns(dialect, wanted, await self.store.get_many(list(wanted.values())))
         return turns
-
-
-async def run_beside(request: ChatRequest, work: Callable[[], R]) -> R:
-    """Do what takes time that grows with the body: in a thread if that is large."""
-    return await asyncio.to_thread(work) if len(request.raw) > LARGE_BODY else work()
 
 
 def replay_turns(
