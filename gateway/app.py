@@ -172,7 +172,7 @@ class Gateway:
             semantic = SemanticService(
                 settings.semantic, lambda: open_vectors(settings.store), settings.store, threads=threads, cores=cores
             )
-        content = WorkspaceContent(policies, stores.content, ActivityLog(stores.content))
+        content = WorkspaceContent(policies, stores.content, ActivityLog(stores.content), threads)
         node_search = NodeSearch(content, threads)
         policies.watch_nodes(node_search.note_change)
         knowledge = await open_knowledge(settings, stores, threads, policies)

@@ -82,6 +82,10 @@ class Content:
         own = {one.node.id: NO_CONTENT if one.entry.record else read_entry(one.entry) for one in found}
         return own | {id: read_content(record) for id, record in records.items()}
 
+    def count_readable(self, workspace: str, found: Sequence[TreeNode]) -> int:
+        """How many of these nodes, from the first on, fit into one page."""
+        return self._content.count_readable(workspace, [one.node.id for one in found])
+
     async def list_backlinks(self, workspace: str, one: TreeNode, limit: int) -> Sequence[Backlink]:
         """Links to a node from anywhere; raises StoreError."""
         return await self._content.list_backlinks(workspace, one.node.id, limit)

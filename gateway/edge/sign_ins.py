@@ -79,7 +79,10 @@ class SignIns:
         self._seen: LruCache[str, tuple[float, StoredSignIn]] = LruCache(REMEMBERED)
 
     async def create(self, principal: Principal) -> SignIn:
-        """A sign-in for whoever holds the principal's key; raises InvalidApiKey without one, RateLimited, StoreError."""
+        """A sign-in for whoever holds the principal's key.
+
+        Raises InvalidApiKey without one, RateLimited after too many of them, StoreError.
+        """
         fingerprint = self._auth.find_fingerprint(principal)
         if fingerprint is None:
             raise InvalidApiKey("Sign in with an API key. Send it as 'Authorization: Bearer <key>'.")

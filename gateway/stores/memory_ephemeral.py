@@ -26,8 +26,8 @@ class MemoryEntry:
 class MemoryEphemeralStore:
     """Bounded: when it is full, what expires first is dropped first, and what never expires is never dropped.
 
-    What stands before the last `/` in a key is the group that it belongs to. The group that holds the most gives something up
-    before others do, so that what one workspace keeps does not displace what another one needs.
+    What stands before the last `/` in a key is the group that it belongs to. The group that holds the most gives
+    something up before others do, so that what one workspace keeps does not displace what another one needs.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, max_bytes: int = 64 * 1024 * 1024) -> None:

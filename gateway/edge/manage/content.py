@@ -195,6 +195,7 @@ class ContentRoutes:
     async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
         tree = self.content.tree(call.workspace)
         found, total = await self.threads.run(call.workspace, _find_nodes, tree, call.query)
+        found = found[: self.content.count_readable(call.workspace, found)]
         contents = await self.content.read(call.workspace, found)
         return ApiReply(build_page([build_node_view(one, contents[one.node.id]) for one in found], total))
 
