@@ -60,4 +60,5 @@ def lower_priority() -> None:
     """Let other threads have the CPU first; what this thread does is not urgent. Cannot be taken back."""
     if sys.platform == "linux":  # where a priority belongs to a thread
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+            thread = threading.get_native_id()
+            os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
