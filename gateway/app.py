@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gateway.allocation import return_large_blocks
 from gateway.background import BackgroundJobs
 from gateway.builder.factory import make_context_builder
 from gateway.collectors.contexts import build_merge
@@ -330,6 +331,7 @@ class Gateway:
         """Watch the policies, refresh links, write logs, until the block ends."""
         loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_SECONDS)
+        return_large_blocks()
         self._add_jobs(self.loaded_files)
         reloads: set[asyncio.Task[None]] = set()
         loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(self.reload())))

@@ -148,13 +148,15 @@ class Pipeline:
         times["build"] = perf_counter()
         if injection.texts or injection.tools is not None:
             dialect.check_messages(request)
-        reachable = ReachableContext(injection.selection, self._open_nodes(exchange, scope))
-        if request.continued is not None:
-            request = screen(request, reachable)
-        restore = self.hidden_turns.restore
-        history = request.messages  # what is continued has its hidden turns
-        if not request.replaced:
-            history = await restore(dialect, resolved.owner, request, reachable, exchange.degraded)
+        history = request.messages
+        if request.continued is not None or dialect.may_answer_calls(request):
+            reachable = ReachableContext(injection.selection, self._open_nodes(exchange, scope))
+            if request.continued is not None:  # it has its hidden turns
+                request = screen(request, reachable)
+                history = request.messages
+            elif not request.replaced:
+                restore = self.hidden_turns.restore
+                history = await restore(dialect, resolved.owner, request, reachable, exchange.degraded)
         body_text = "" if scope.prompt is None or scope.node is None else await self.read_content(exchange, scope)
         outgoing = compose(request, history, scope, injection, target, body_text)
         if exchange.omitted_tools:

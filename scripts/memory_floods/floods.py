@@ -131,7 +131,7 @@ async def store_responses(address: str, scale: float) -> int:
 
 
 async def send_messages(address: str, scale: float) -> int:
-    """Messages in a million blocks."""
+    """Messages in 200,000 blocks."""
     count = max(1000, int(200_000 * scale))
     content = [{"type": "text", "text": f"{number}"} for number in range(count)]
     body = orjson.dumps({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": content}]})

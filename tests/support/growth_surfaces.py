@@ -15,6 +15,7 @@ from gateway.control.bundle_reader import read_bundle
 from gateway.control.knowledge_import import read_lines
 from gateway.control.sources.markdown import MarkdownFolder
 from gateway.control.sources.rows import CsvFile, JsonLines
+from gateway.control.sources.source_node import ContentSource
 from gateway.conversation.dialect import Dialect
 from gateway.conversation.dialects.messages.dialect import MESSAGES
 from gateway.conversation.dialects.responses.continuation import resume, screen
@@ -114,14 +115,9 @@ def import_nodes(folder: Path) -> Work:
         files |= {"a.csv": f"a,b\n{text}", "b.csv": text, "c.csv": f'a,b\n"{text}",1\n'}
         for name, content in files.items():
             (folder / name).write_text(content, newline="")
-        return [
-            list(source.read())
-            for source in (
-                MarkdownFolder(folder),
-                JsonLines(folder / "a.jsonl"),
-                *(CsvFile(folder / f"{name}.csv") for name in "abc"),
-            )
-        ]
+        sources: list[ContentSource] = [MarkdownFolder(folder), JsonLines(folder / "a.jsonl")]
+        sources += [CsvFile(folder / f"{name}.csv") for name in "abc"]
+        return [list(source.read()) for source in sources]
 
     return work
 
@@ -164,7 +160,7 @@ def write_recipe(text: str) -> object:
         {"layers": [{"take": "children", "types": pieces, "where": {text: pieces}, "show": pieces}]},
         {"world": {"types": pieces, "where": {piece: {piece: [piece]} for piece in pieces[:50]}, "show": pieces}},
     )
-    return attempt(*(lambda body=body: make_recipe("r", "r", RecipeShape.model_validate(body)) for body in bodies))  # type: ignore[misc]
+    return attempt(*(lambda body=body: make_recipe("r", "r", RecipeShape.model_validate(body)) for body in bodies))
 
 
 def ask_with_inputs(text: str) -> object:
@@ -177,7 +173,7 @@ def ask_with_inputs(text: str) -> object:
         {"items": [{"name": text, "text": text}, *({"name": piece, "text": piece} for piece in pieces[:900])]},
         {"selection": {text: text}, "task": text, "type": text},
     )
-    return attempt(*(lambda body=body: read_context_request((), Raw(orjson.dumps(body))) for body in bodies))  # type: ignore[misc]
+    return attempt(*(lambda body=body: read_context_request((), Raw(orjson.dumps(body))) for body in bodies))
 
 
 def read_conversation(dialect: Dialect, body: dict[str, Any]) -> object:
@@ -233,7 +229,8 @@ def take_responses(text: str) -> object:
 def take_messages(text: str) -> object:
     tools = [{"name": one["name"], "input_schema": {"type": "object"}} for one in make_tools(text)]
     body = {"model": text, "messages": list_blocks(text), "system": text, "tools": tools, "max_tokens": 9}
-    chat = [{"role": "user", "content": text}, *({"role": "assistant", "content": piece} for piece in cut(text, 32))]
+    chat: list[dict[str, Any]] = [{"role": "user", "content": text}]
+    chat += [*({"role": "assistant", "content": piece} for piece in cut(text, 32))]
     calls = [{"id": text, "type": "function", "function": {"name": text, "arguments": text}}]
     chat += [{"role": "assistant", "tool_calls": calls}, {"role": "tool", "tool_call_id": text, "content": text}]
     return read_conversation(MESSAGES, body), attempt(
@@ -337,7 +334,7 @@ def read_whole_bundle(text: str) -> object:
     bodies: tuple[Any, ...] = ({"content": {"a": nested}}, {"content": wide}, {text: 1}, {"agents": {text: text}})
     return attempt(
         *(lambda body=body: read_bundle(parse_yaml(orjson.dumps(body).decode(), "f"), {}) for body in bodies)
-    )  # type: ignore[misc]
+    )
 
 
 def list_surfaces(folder: Path) -> dict[str, tuple[Work, float]]:

@@ -7,8 +7,15 @@ import time
 
 import pytest
 
-from gateway.cpu_shares import FORGOTTEN, HALF_LIFE, NICENESS, CpuShares
-from gateway.fair_queue import BACKGROUND, FairThreads, QueueBounds
+from gateway.fair_queue import (
+    BACKGROUND,
+    FORGOTTEN,
+    HALF_LIFE,
+    NICENESS,
+    CpuShares,
+    FairThreads,
+    QueueBounds,
+)
 
 
 def test_who_uses_much_more_than_the_average_is_heavy() -> None:
