@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gateway.allocation import return_large_blocks
 from gateway.background import BackgroundJobs
 from gateway.builder.factory import make_context_builder
 from gateway.collectors.contexts import build_merge
@@ -173,7 +174,7 @@ class Gateway:
             semantic = SemanticService(
                 settings.semantic, lambda: open_vectors(settings.store), settings.store, threads=threads, cores=cores
             )
-        content = WorkspaceContent(policies, stores.content, ActivityLog(stores.content))
+        content = WorkspaceContent(policies, stores.content, ActivityLog(stores.content), threads)
         node_search = NodeSearch(content, threads)
         policies.watch_nodes(node_search.note_change)
         knowledge = await open_knowledge(settings, stores, threads, policies)
@@ -183,10 +184,12 @@ class Gateway:
         receipts, statistics, recorder = await open_recording(settings)
         sessions = open_sessions(settings, stores.sessions)
         pipeline = Pipeline(
-            *(routes, builder, HiddenTurns(store, timings.hidden_turns), settings.defaults, semantic, timings),
+            *(routes, builder, HiddenTurns(store, timings.hidden_turns, threads), settings.defaults, semantic, timings),
             *(settings.limits.reply_bytes, recorder, sessions, ContentSuggester(threads), ToolCaller(servers), content),
             NodeLibrary(content, render_content, node_search),
-            responses=StoredResponses(store, settings.responses.seconds),
+            responses=StoredResponses(
+                store, settings.responses.seconds, lambda name: policies.get_quota_limits(name).response_bytes
+            ),
             retrievers=retrievers,
         )
         gateway = cls(
@@ -328,6 +331,7 @@ class Gateway:
         """Watch the policies, refresh links, write logs, until the block ends."""
         loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_SECONDS)
+        return_large_blocks()
         self._add_jobs(self.loaded_files)
         reloads: set[asyncio.Task[None]] = set()
         loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(self.reload())))

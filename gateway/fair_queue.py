@@ -1,8 +1,13 @@
-"""Shares places for work among workspaces: in turn and within bounds, so that nobody waits for what another queued."""
+"""Shares places for work among workspaces: in turn and within bounds, so that nobody waits for what another queued.
+
+Who takes much more CPU time than the others gets it at a lower priority.
+"""
 
 import asyncio
 import contextlib
 import os
+import sys
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
@@ -15,6 +20,11 @@ from gateway.errors import WorkspaceBusy
 
 BACKGROUND = "\0background"  # work of nobody: it takes its turn, but no workspace gets less because of it
 ACTIVE_SECONDS = 1.0
+HALF_LIFE = 2.0  # seconds after which CPU time counts half
+FORGOTTEN = 20  # half-lives after which nobody remembers it
+HEAVY = 1.5  # times what workspaces use on average
+LEAST_SECONDS = 0.05  # of recent CPU time under which nobody is heavy
+NICENESS = 10
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -31,6 +41,55 @@ class QueueBounds:
     newest_first: bool = False  # within a workspace, and the oldest is shed: for work that is useless when it is late
 
 
+class CpuShares:
+    """Recent CPU time by workspace; charging and asking take constant time."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._start = clock()
+        # Both in seconds times `_scale` of the moment: what is older counts less without being touched.
+        self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()  # and when, the longest ago first
+        self._total = 0.0
+
+    def charge(self, workspace: str, seconds: float) -> None:
+        """Note CPU time that was used just now."""
+        now = self._clock()
+        if now - self._start > 100 * HALF_LIFE:
+            self._rebase(now)
+        amount = seconds * self._scale(now)
+        used, _ = self._used.pop(workspace, (0.0, now))
+        self._used[workspace] = (used + amount, now)
+        self._total += amount
+        while (first := next(iter(self._used.values())))[1] < now - FORGOTTEN * HALF_LIFE:
+            self._used.popitem(last=False)
+            self._total -= first[0]
+
+    def is_heavy(self, workspace: str, active: int) -> bool:
+        """Whether it has used much more than the average of so many workspaces that have work now."""
+        used, _ = self._used.get(workspace, (0.0, 0.0))
+        if active < 2 or used <= LEAST_SECONDS * self._scale(self._clock()):
+            return False
+        return used > HEAVY * self._total / active
+
+    def _scale(self, now: float) -> float:
+        return float(2.0 ** ((now - self._start) / HALF_LIFE))
+
+    def _rebase(self, now: float) -> None:
+        """Begin to count anew, before numbers become too large."""
+        scale = self._scale(now)
+        self._used = OrderedDict((name, (used / scale, at)) for name, (used, at) in self._used.items())
+        self._total /= scale
+        self._start = now
+
+
+def lower_priority() -> None:
+    """Let other threads have the CPU first; what this thread does is not urgent. Cannot be taken back."""
+    if sys.platform == "linux":  # where a priority belongs to a thread
+        with contextlib.suppress(OSError):
+            thread = threading.get_native_id()
+            os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
+
+
 class FairQueue:
     """Hands out places, to one workspace after the other; taking and releasing one takes constant time.
 
@@ -45,6 +104,7 @@ class FairQueue:
         self._running: dict[str, int] = {}
         self._waiting: dict[str, Waiting] = {}
         self._ready: OrderedDict[str, None] = OrderedDict()  # workspaces that wait and may start: the first goes next
+        self.shares = CpuShares(clock=clock)  # CPU time of work that had a place
         self.shed = 0  # work that was rejected
 
     async def acquire(self, workspace: str) -> None:
@@ -83,6 +143,10 @@ class FairQueue:
             yield
         finally:
             self.release(workspace)
+
+    def is_heavy(self, workspace: str) -> bool:
+        """Whether a workspace uses much more CPU time than others who have work now; background work always does."""
+        return workspace == BACKGROUND or self.shares.is_heavy(workspace, len(self._active))
 
     @property
     def _share(self) -> int:
@@ -161,12 +225,21 @@ class CoreUser(Protocol):
 
 
 class FairThreads:
-    """Threads whose work is shared out among workspaces."""
+    """Threads whose work is shared out among workspaces.
 
-    def __init__(self, name: str, bounds: QueueBounds = REQUEST_BOUNDS) -> None:
+    With `yields`, work of workspaces that use much more CPU time than others has a low priority. Only for work that
+    does not hold the interpreter's lock: a thread that waits for the CPU with it would stop everybody.
+    """
+
+    def __init__(self, name: str, bounds: QueueBounds = REQUEST_BOUNDS, *, yields: bool = False) -> None:
         self.queue = FairQueue(bounds)
         self._cores: FairQueue | None = None  # places of all threads together
         self._pool = ThreadPoolExecutor(bounds.places, thread_name_prefix=name)
+        self._low_pool = (
+            ThreadPoolExecutor(bounds.places, thread_name_prefix=f"{name}-low", initializer=lower_priority)
+            if yields
+            else None
+        )  # threads are started when they are needed
 
     def share_cores(self, cores: FairQueue) -> None:
         """As CoreUser, beside the places of its own."""
@@ -178,15 +251,24 @@ class FairThreads:
         """What `work` returns; raises WorkspaceBusy. Work that nobody waits for any more keeps its place to its end."""
         await self._acquire(workspace)
         loop = asyncio.get_running_loop()
+        used = 0.0
+
+        def run_timed() -> Result:
+            nonlocal used
+            began = time.thread_time()
+            try:
+                return work(*args, **kwargs)
+            finally:
+                used = time.thread_time() - began
 
         def release(_: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._release, workspace)
+                loop.call_soon_threadsafe(self._release, workspace, used)
 
         try:
-            future = self._pool.submit(work, *args, **kwargs)
+            future = self._choose_pool(workspace).submit(run_timed)
         except RuntimeError:  # the threads are closed
-            self._release(workspace)
+            self._release(workspace, used)
             raise
         future.add_done_callback(release)
         return await asyncio.wrap_future(future)
@@ -200,11 +282,19 @@ class FairThreads:
                 self.queue.release(workspace)
                 raise
 
-    def _release(self, workspace: str) -> None:
+    def _choose_pool(self, workspace: str) -> ThreadPoolExecutor:
+        if self._low_pool is not None and (self._cores or self.queue).is_heavy(workspace):
+            return self._low_pool
+        return self._pool
+
+    def _release(self, workspace: str, used: float) -> None:
+        (self._cores or self.queue).shares.charge(workspace, used)
         self.queue.release(workspace)
         if self._cores is not None:
             self._cores.release(workspace)
 
     def close(self) -> None:
         """Start nothing any more; what runs is not waited for."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._low_pool):
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)

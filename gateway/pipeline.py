@@ -7,12 +7,19 @@ from time import perf_counter
 from gateway.builder.context_builder import ContextBuilder, ContextOrder, ScopeKeys
 from gateway.builder.narrowing import narrow_client_tools
 from gateway.builder.result_expansion import ResultExpansion
-from gateway.content.library import PREFIX, NodeLibrary
+from gateway.content.library import PREFIX, NodeLibrary, ReadableNodes
+from gateway.content.reach import ReachableContext
 from gateway.content.reader import WorkspaceContent
 from gateway.conversation.conversation import DEFAULT_TIMINGS, Conversation, ConversationTimings
 from gateway.conversation.dialect import Dialect
 from gateway.conversation.dialects.chat.dialect import CHAT
-from gateway.conversation.dialects.responses.continuation import ResponseKeeper, check_account, is_native, resume
+from gateway.conversation.dialects.responses.continuation import (
+    ResponseKeeper,
+    check_account,
+    is_native,
+    resume,
+    screen,
+)
 from gateway.conversation.hidden_turn import HiddenTurn
 from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
 from gateway.conversation.loop import LoopTerms, TurnLoop, plan_turns
@@ -147,10 +154,15 @@ class Pipeline:
         times["build"] = perf_counter()
         if injection.texts or injection.tools is not None:
             dialect.check_messages(request)
-        restore = self.hidden_turns.restore
-        history = request.messages  # what is continued has its hidden turns
-        if not request.replaced:
-            history = await restore(dialect, resolved.owner, request, injection.selection, exchange.degraded)
+        history = request.messages
+        if request.continued is not None or dialect.may_answer_calls(request):
+            reachable = ReachableContext(injection.selection, self._open_nodes(exchange, scope))
+            if request.continued is not None:  # it has its hidden turns
+                request = screen(request, reachable)
+                history = request.messages
+            elif not request.replaced:
+                restore = self.hidden_turns.restore
+                history = await restore(dialect, resolved.owner, request, reachable, exchange.degraded)
         body_text = "" if scope.prompt is None or scope.node is None else await self.read_content(exchange, scope)
         outgoing = compose(request, history, scope, injection, target, body_text)
         if exchange.omitted_tools:
@@ -169,8 +181,9 @@ class Pipeline:
         """Record it, send it, run our tools in between, and return the client's reply."""
         receipts, node = self.receipts, prepared.scope.node
         if node is not None and self.content is not None:
-            user = prepared.scope.request.user or exchange.principal.name
-            self.content.note_view(exchange.principal.workspace, user, node.id)
+            principal = exchange.principal
+            actor = principal.name_actor(prepared.scope.request.user)
+            self.content.note_view(principal.workspace, actor, node.id)
         if prepared.session is not None:
             await self.save_session(exchange, prepared)
         if receipts is None:
@@ -331,6 +344,13 @@ class Pipeline:
             self.builder, order, prepared.injection, tools, client, is_available, agent.tool_expansion
         )
 
+    def _open_nodes(self, exchange: Exchange, scope: Scope) -> ReadableNodes | None:
+        """The nodes that our tools can fetch."""
+        if scope.node is None or self.library is None or not (scope.takes_part and scope.request.inject):
+            return None
+        workspace, snapshot = exchange.principal.workspace, exchange.snapshot
+        return self.library.open(workspace, snapshot, scope.node, scope.readers, exchange.degraded.add)
+
     def _make_runner(self, exchange: Exchange, prepared: PreparedRequest) -> ToolRunner:
         injection, workspace = prepared.injection, exchange.principal.workspace
         assert injection.tools is not None
@@ -342,10 +362,7 @@ class Pipeline:
                 exchange.degraded.add("mcp")
             return outcome
 
-        scope, nodes = prepared.scope, None
-        if self.library is not None and scope.takes_part and scope.request.inject:
-            nodes = self.library.open(workspace, exchange.snapshot, scope.node, scope.readers, exchange.degraded.add)
-        look_up = self.make_look_up(exchange)
+        nodes, look_up = self._open_nodes(exchange, prepared.scope), self.make_look_up(exchange)
         return ToolRunner(injection.selection, injection.tools, neutralize, finder, call, nodes, look_up)
 
     def make_look_up(self, exchange: Exchange) -> LookUp:

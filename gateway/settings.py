@@ -310,6 +310,7 @@ class QuotaLimits(Section):
     keys: int = Field(5_000, ge=0)
     links: int = Field(2_000, ge=0)  # URLs
     sessions: int = Field(100_000, ge=0)
+    response_bytes: int = Field(512 * 1024 * 1024, ge=0)  # of stored responses
     entities: int = Field(100_000, ge=0)
     relationships: int = Field(400_000, ge=0)
     axioms: int = Field(2_000, ge=0)

@@ -5,6 +5,7 @@ Every surface that takes text is fed the families of text that make careless cod
 
 import contextlib
 import re
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -78,6 +79,7 @@ from gateway.tokens import BpeCounter
 from gateway.upstreams.demo.request import read_blocks
 from gateway.upstreams.http_parser import ReplyFault, ReplyParser
 from tests.support.growth import Growth, measure_growth
+from tests.support.growth_surfaces import list_surfaces
 
 SIZE = 1000  # characters at the beginning; eight times as many in the end
 OWN = "get_context_resource"
@@ -444,6 +446,7 @@ def surfaces(tmp_path: Path) -> dict[str, Surface]:
         "upstream chunks": Surface(reply_in_chunks, 4),
         "path": Surface(lambda text: normalize_path(f"/{text}".encode()), 8),
         "form": Surface(send_form, 4),
+        **{name: Surface(work, factor) for name, (work, factor) in list_surfaces(tmp_path).items()},
     }  # fmt: skip
 
 
@@ -485,7 +488,7 @@ def measure_surface(surface: Surface) -> Iterator[tuple[str, Growth]]:
         yield family, measure_growth(call(surface.work), repeat(FAMILIES[family]), int(SIZE * surface.factor))
 
 
-@pytest.mark.parametrize("name", surfaces(Path()))
+@pytest.mark.parametrize("name", surfaces(Path(tempfile.gettempdir()) / "growth"))
 def test_time_grows_with_the_length_of_the_text_and_not_faster(name: str, tmp_path: Path) -> None:
     surface = surfaces(tmp_path)[name]
     surface.work("warm up") if name == "tokens" else None

@@ -56,7 +56,7 @@ class ActivityCollector:
             return NO_FINDINGS
         since = max(self.clock() - options.max_age_hours * HOUR, order.scope.request.hints.since)
         # The node that the request is about is the one looked at last: one more, and what it takes from both kinds.
-        done = await self.content.list_activity(order.workspace, order.user, since, 2 * most + 2)
+        done = await self.content.list_activity(order.workspace, order.actor, since, 2 * most + 2)
         proposed = list(propose_recent(order, done))
         items = await make_items(order, self.content, proposed)
         return Findings(tuple(items), considered=len(proposed))

@@ -14,6 +14,7 @@ from gateway.domain.node_tree import NodeTree
 
 MARK = "[…]"  # where a text was cut
 MAX_PROPERTIES = 40  # of a node that are shown
+LOOKED_AT = 64_000  # characters of a text in which an excerpt is looked for
 MAX_VALUE = 400  # characters of a property that are shown
 EDITED, CREATED = 1.0, 0.75  # how much users have to do with what they wrote
 
@@ -138,10 +139,12 @@ def excerpt(text: str, limit: int, words: frozenset[str] = frozenset()) -> str:
     """At most about `limit` characters of a text: its beginning, or the part that has most of some words."""
     if len(text) <= limit:
         return text
+    whole = len(text)
+    text = text[: max(LOOKED_AT, limit)]
     pieces = split_pieces(text, limit)
     counts = [len(words.intersection(piece.lower().split())) for piece in pieces] if words else [0]
     best = counts.index(max(counts))
-    before, after = (f"{MARK} " if best else ""), (f" {MARK}" if best < len(pieces) - 1 else "")
+    before, after = (f"{MARK} " if best else ""), (f" {MARK}" if best < len(pieces) - 1 or whole > len(text) else "")
     return f"{before}{pieces[best]}{after}"
 
 

@@ -9,8 +9,11 @@ from gateway.domain.content import ActivityKind, NodeActivity
 from gateway.errors import StoreError
 from gateway.stores.content import ContentStore
 
-MAX_WAITING = 10_000  # that the store has not taken yet; of more, the oldest are lost
+MAX_WAITING = 10_000  # that the store has not taken yet; of more, the workspace with the most loses its oldest
+LONGEST_NAME = 520  # characters of whoever did it; a client may write any number
 FLUSH_SECONDS = 1.0
+
+Notes = dict[tuple[str, str, ActivityKind], float]  # user, node, kind → when
 
 
 class ActivityLog:
@@ -19,41 +22,54 @@ class ActivityLog:
     def __init__(self, store: ContentStore, *, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._clock = clock
-        self._waiting: dict[tuple[str, str, str, ActivityKind], float] = {}  # workspace, user, node, kind → when
+        self._waiting: dict[str, Notes] = {}  # by workspace
+        self._count = 0
         self.lost = 0
 
     def note(self, workspace: str, user: str, id: str, kind: ActivityKind) -> None:
         """Remember that a user did something with a node now."""
-        key = (workspace, user, id, kind)
-        self._waiting.pop(key, None)
-        self._waiting[key] = self._clock()
-        if len(self._waiting) > MAX_WAITING:
-            del self._waiting[next(iter(self._waiting))]
-            self.lost += 1
+        if len(user) > LONGEST_NAME:
+            return
+        waiting = self._waiting.setdefault(workspace, {})
+        self._count += (user, id, kind) not in waiting
+        waiting.pop((user, id, kind), None)
+        waiting[user, id, kind] = self._clock()
+        if self._count > MAX_WAITING:
+            self._lose_one()
 
     async def list_recent(self, workspace: str, user: str, since: float, limit: int) -> Sequence[NodeActivity]:
         """What a user did since a moment, the latest first; each node once per kind. Raises StoreError."""
-        if self._waiting:
-            await self.flush()
+        if workspace in self._waiting:
+            await self._store_notes(workspace)
         return await self._store.list_recent(workspace, user, since, limit)
 
     async def flush(self) -> None:
         """Store what waits; raises StoreError, and what was not stored waits on."""
-        waiting, self._waiting = self._waiting, {}
-        by_workspace: dict[str, list[NodeActivity]] = {}
-        for (workspace, user, id, kind), at in waiting.items():
-            by_workspace.setdefault(workspace, []).append(NodeActivity(id, user, kind, at))
-        try:
-            for workspace, activities in by_workspace.items():
-                await self._store.note(workspace, activities)
-        except StoreError:
-            self._waiting = {**waiting, **self._waiting}
-            raise
+        for workspace in list(self._waiting):
+            await self._store_notes(workspace)
 
     async def run(self, seconds: float = FLUSH_SECONDS) -> None:
         """Store what is noted, until cancelled."""
         while True:
             await asyncio.sleep(seconds)
-            if self._waiting:
-                with contextlib.suppress(StoreError):  # the next attempt comes soon
-                    await self.flush()
+            with contextlib.suppress(StoreError):  # the next attempt comes soon
+                await self.flush()
+
+    async def _store_notes(self, workspace: str) -> None:
+        waiting = self._waiting.pop(workspace, {})
+        self._count -= len(waiting)
+        activities = [NodeActivity(id, user, kind, at) for (user, id, kind), at in waiting.items()]
+        try:
+            if activities:
+                await self._store.note(workspace, activities)
+        except BaseException:  # the store failed, or nobody waits for the answer any more
+            newer = self._waiting.get(workspace, {})
+            self._count += len(waiting.keys() - newer.keys())
+            self._waiting[workspace] = {**waiting, **newer}
+            raise
+
+    def _lose_one(self) -> None:
+        most = max(self._waiting.values(), key=len)
+        del most[next(iter(most))]
+        self._count -= 1
+        self.lost += 1

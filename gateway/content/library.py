@@ -67,6 +67,11 @@ class ReadableNodes:
             return None
         return NodeText(PREFIX + node.id, node.title, self.library.render(found.get(node.id, NO_CONTENT)))
 
+    def __contains__(self, id: object) -> bool:
+        """Whether the model may fetch a node, by its prefixed id."""
+        node = self.snapshot.tree.get(id.removeprefix(PREFIX)) if isinstance(id, str) else None
+        return node is not None and self._may_read(node)
+
     async def list_entries(self, query: str | None) -> list[NodeEntry]:
         """What a query finds; without one, the node at hand with what is around it."""
         finder = self.library.finder

@@ -1,6 +1,6 @@
 """Looks up what nodes say, whether a policy file or a workspace defines them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -9,9 +9,12 @@ from gateway.domain.content import ActivityKind, Backlink, NodeActivity, NodeCon
 from gateway.domain.node_tree import NodeTree
 from gateway.domain.record import Record
 from gateway.domain.snapshot import Snapshot
-from gateway.policies.node_records import read_content
+from gateway.fair_queue import FairThreads
+from gateway.policies.node_records import CONTENT, read_content
 from gateway.stores.content import ContentStore
 
+MOST_BYTES = 32_000_000  # of nodes that are read at once; a workspace may have nodes of 8 MB, and many of them
+LARGE_BYTES = 256 * 1024  # from which nodes are decoded off the event loop
 MOST_BACKLINKS = 10_000  # that are looked at for a caller who may not read some of them
 
 
@@ -22,6 +25,10 @@ class NodeRecords(Protocol):
         """The policies of a workspace, with its tree."""
         ...
 
+    def find_record(self, workspace: str, kind: str, alias: str) -> Record | None:
+        """The current record of a node without what it says."""
+        ...
+
     async def read_nodes(self, workspace: str, ids: Sequence[str]) -> dict[str, Record]:
         """The whole records of stored nodes by id; raises StoreError."""
         ...
@@ -30,7 +37,10 @@ class NodeRecords(Protocol):
 class WorkspaceContent:
     """The ContentReader of a gateway."""
 
-    def __init__(self, nodes: NodeRecords, store: ContentStore, activity: ActivityLog) -> None:
+    def __init__(
+        self, nodes: NodeRecords, store: ContentStore, activity: ActivityLog, threads: FairThreads | None = None
+    ) -> None:
+        self._threads = threads or FairThreads("content")
         self._nodes = nodes
         self._store = store
         self.activity = activity
@@ -40,9 +50,21 @@ class WorkspaceContent:
         found = {id: snapshot.contents[id] for id in ids if id in snapshot.contents}
         stored = [id for id in ids if id not in found and id in snapshot.tree.ids]
         if stored:
-            records = await self._nodes.read_nodes(workspace, stored)
-            found |= {id: read_content(record) for id, record in records.items()}
+            records = await self._nodes.read_nodes(workspace, stored[: self.count_readable(workspace, stored)])
+            large = sum(len(record.body or b"") for record in records.values()) > LARGE_BYTES
+            decoding = self._threads.run(workspace, decode_nodes, records.items()) if large else None
+            found |= await decoding if decoding is not None else decode_nodes(records.items())
         return {id: resolve_links(found[id], snapshot.tree) for id in ids if id in found}
+
+    def count_readable(self, workspace: str, ids: Sequence[str]) -> int:
+        """How many of these nodes, from the first on, are read at once: at least one."""
+        total = 0
+        for place, id in enumerate(ids):
+            record = self._nodes.find_record(workspace, CONTENT, id)
+            total += record.size if record is not None else 0
+            if place and total > MOST_BYTES:
+                return place
+        return len(ids)
 
     async def list_backlinks(
         self, workspace: str, id: str, limit: int, readers: frozenset[str] | None = None
@@ -67,6 +89,10 @@ class WorkspaceContent:
 
     def note_view(self, workspace: str, user: str, id: str) -> None:
         self.activity.note(workspace, user, id, ActivityKind.VIEW)
+
+
+def decode_nodes(records: Iterable[tuple[str, Record]]) -> dict[str, NodeContent]:
+    return {id: read_content(record) for id, record in records}
 
 
 def may_read_source(link: Backlink, tree: NodeTree, readers: frozenset[str] | None) -> bool:

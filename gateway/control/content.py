@@ -82,6 +82,10 @@ class Content:
         own = {one.node.id: NO_CONTENT if one.entry.record else read_entry(one.entry) for one in found}
         return own | {id: read_content(record) for id, record in records.items()}
 
+    def count_readable(self, workspace: str, found: Sequence[TreeNode]) -> int:
+        """How many of these nodes, from the first on, fit into one page."""
+        return self._content.count_readable(workspace, [one.node.id for one in found])
+
     async def list_backlinks(self, workspace: str, one: TreeNode, limit: int) -> Sequence[Backlink]:
         """Links to a node from anywhere; raises StoreError."""
         return await self._content.list_backlinks(workspace, one.node.id, limit)
@@ -204,7 +208,7 @@ class Content:
         else:
             await self._writer.check(caller.workspace, {(KIND, identity): body})
         await self._writer.commit(caller, action, [Change(KIND, identity, body, former)], tags)
-        self._content.activity.note(caller.workspace, caller.name, identity, ActivityKind.EDIT)
+        self._content.activity.note(caller.workspace, caller.name_actor(None), identity, ActivityKind.EDIT)
 
     async def _read_whole(self, workspace: str, found: TreeNode) -> Record:
         """The record of a stored node with what it says; raises Conflict if somebody has deleted it meanwhile."""

@@ -1,15 +1,14 @@
 """Finds objects by the words in them."""
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from gateway.domain.normal_form import normalize_text
 from gateway.domain.snapshot import Snapshot
 
 KINDS = ("contexts", "resources", "profiles", "agents", "prompts", "recipes", "content")
 SNIPPET = 160  # code points around the first matching word
-FOLDED_AT_ONCE = 1000  # code points
 WORD = re.compile(r"\w+")
 MARKS = re.compile(r"[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u064b-\u065f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]")
 WHOLE, PREFIX, INSIDE = 1.0, 0.8, 0.4  # how well a word of a text matches a word of the query
@@ -68,9 +67,7 @@ def fold_text(text: str) -> str:
     """Text for comparison: without case, accents and typographic variants."""
     if text.isascii():
         return text.lower()
-    # In parts: sorting the marks of one endless letter takes quadratic time.
-    parts = (text[start : start + FOLDED_AT_ONCE].casefold() for start in range(0, len(text), FOLDED_AT_ONCE))
-    return MARKS.sub("", "".join(unicodedata.normalize("NFKD", part) for part in parts))
+    return MARKS.sub("", normalize_text("NFKD", text.casefold()))
 
 
 def _score(words: list[str], one: _Searchable) -> float:

@@ -1,7 +1,7 @@
 """Which calls of a history came in one hidden turn."""
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.conversation.hidden_turn import HiddenTurn
@@ -21,7 +21,7 @@ class CallGroup:
 
 
 def find_groups(
-    calls: Sequence[HistoryCall], turns: Mapping[int, HiddenTurn], reachable: Collection[str]
+    calls: Sequence[HistoryCall], turns: Mapping[int, HiddenTurn], reachable: Container[str]
 ) -> list[CallGroup]:
     """The groups of calls to which something hidden belongs that the caller can reach."""
     groups = []

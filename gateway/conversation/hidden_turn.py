@@ -1,7 +1,7 @@
 """One hidden turn: what the model wrote and our tools answered before and beside what the client saw."""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,7 +21,7 @@ class OwnResult(msgspec.Struct, frozen=True, array_like=True):
     text: str | None  # None: the caller cannot reach it any more
     resources: tuple[str, ...] = ()  # ids of the resources that it tells of
 
-    def permit(self, reachable: Collection[str]) -> "OwnResult":
+    def permit(self, reachable: Container[str]) -> "OwnResult":
         return self if all(one in reachable for one in self.resources) else OwnResult(self.position, None)
 
 
@@ -56,7 +56,7 @@ class HiddenTurn(msgspec.Struct, frozen=True, array_like=True):
     def has_results(self) -> bool:
         return any(one.reachable_results for one in self.messages)
 
-    def permit(self, reachable: Collection[str]) -> "HiddenTurn":
+    def permit(self, reachable: Container[str]) -> "HiddenTurn":
         """The turn without results that tell of other resources than these."""
         messages = tuple(
             HiddenMessage(one.message, tuple(result.permit(reachable) for result in one.results))

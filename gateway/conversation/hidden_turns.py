@@ -1,9 +1,8 @@
 """The store of hidden turns: what the client never saw of an exchange, until it returns its own tools' results."""
 
-import asyncio
-from collections.abc import Callable, Mapping, MutableSet
-from dataclasses import dataclass
-from typing import Self, TypeVar
+from collections.abc import Callable, Container, Mapping, MutableSet
+from dataclasses import dataclass, field
+from typing import Protocol, Self, TypeVar
 
 import msgspec
 import orjson
@@ -16,14 +15,22 @@ from gateway.conversation.history import UNREADABLE
 from gateway.conversation.history_hash import HistoryKeys, find_keys, make_turn_keys
 from gateway.domain.chat import ChatRequest
 from gateway.domain.principal import Principal
-from gateway.domain.selection import Selection
-from gateway.errors import StoreError
+from gateway.errors import StoreError, WorkspaceBusy
+from gateway.fair_queue import FairThreads
 from gateway.stores.protocols import EphemeralStore
 
 HIDDEN_TURN_SECONDS = 3600.0  # that hidden turns are kept
 LARGE_BODY = 256 * 1024  # bytes from which a history is read off the event loop
 
 R = TypeVar("R")
+
+
+class ReachableResources(Protocol):
+    """What the caller may read in the request at hand; a Selection is one."""
+
+    def list_reachable(self) -> Container[str]:
+        """Ids of resources, and of nodes with their prefix."""
+        ...
 
 
 @dataclass(slots=True)
@@ -59,6 +66,7 @@ class HiddenTurns:
 
     store: EphemeralStore
     ttl: float = HIDDEN_TURN_SECONDS
+    threads: FairThreads = field(default_factory=lambda: FairThreads("history"))  # for large bodies
 
     async def keep(
         self,
@@ -70,12 +78,15 @@ class HiddenTurns:
     ) -> None:
         """Store a hidden turn; if that fails, the next request has the client's own history, complete by itself."""
         try:
-            keys = await run_beside(
-                request, lambda: make_turn_keys(dialect, owner.encode(), request.messages, turn.text, turn.marks)
+            keys = await self._run_beside(
+                owner, request, lambda: make_turn_keys(dialect, owner.encode(), request.messages, turn.text, turn.marks)
             )
             pointer = TurnPointer(keys.exact, turn.hash_meaning(dialect)) if keys is not None else None
         except UNREADABLE:
             return  # no shape that could be put back in
+        except WorkspaceBusy:
+            degraded.add("store")
+            return
         if keys is None or pointer is None:
             return
         try:
@@ -92,13 +103,13 @@ class HiddenTurns:
         dialect: Dialect,
         owner: ConversationOwner,
         request: ChatRequest,
-        selection: Selection,
+        selection: ReachableResources,
         degraded: MutableSet[str],
     ) -> list[Raw]:
         """The client's messages with what was hidden put back in, as far as the caller can reach it now."""
         if not dialect.may_answer_calls(request):
             return request.messages
-        keys = await run_beside(request, lambda: find_keys(dialect, owner.encode(), request.messages))
+        keys = await self._run_beside(owner, request, lambda: find_keys(dialect, owner.encode(), request.messages))
         if keys is None:
             return request.messages
         try:
@@ -107,6 +118,10 @@ class HiddenTurns:
             degraded.add("store")
             return request.messages
         return (replay_turns(dialect, keys, turns, selection) if turns else None) or request.messages
+
+    async def _run_beside(self, owner: ConversationOwner, request: ChatRequest, work: Callable[[], R]) -> R:
+        """Do what takes time that grows with the body: in a thread if that is large."""
+        return await self.threads.run(owner.workspace, work) if len(request.raw) > LARGE_BODY else work()
 
     async def _load(self, dialect: Dialect, keys: HistoryKeys) -> dict[int, HiddenTurn]:
         """The hidden turns by the number of the call that they begin with."""
@@ -122,13 +137,8 @@ class HiddenTurns:
         return turns
 
 
-async def run_beside(request: ChatRequest, work: Callable[[], R]) -> R:
-    """Do what takes time that grows with the body: in a thread if that is large."""
-    return await asyncio.to_thread(work) if len(request.raw) > LARGE_BODY else work()
-
-
 def replay_turns(
-    dialect: Dialect, keys: HistoryKeys, turns: Mapping[int, HiddenTurn], selection: Selection
+    dialect: Dialect, keys: HistoryKeys, turns: Mapping[int, HiddenTurn], selection: ReachableResources
 ) -> list[Raw] | None:
     """The history with these turns; None if none of them can be put back in."""
     try:

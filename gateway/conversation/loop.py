@@ -5,6 +5,7 @@ A driver calls `build_request()` for the body of the next upstream call, passes 
 bodies and events are read and written is the business of the dialect.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -122,6 +123,11 @@ class TurnLoop:
 
     def _start_turn(self) -> TurnStart:
         return TurnStart(self.turns, self._is_last, self.plan.own_names, self.usage)
+
+    @property
+    def hidden(self) -> Sequence[HiddenMessage]:
+        """The turns in which our tools were run, with their results."""
+        return self._hidden
 
     @property
     def last_id(self) -> str:

@@ -1,7 +1,8 @@
 """Responses that clients come back to by their ids: whose they are, and what the gateway has to know to go on."""
 
 import hashlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -15,6 +16,8 @@ RESPONSE_SECONDS = 24 * 3600.0  # that responses are kept
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024  # of a response with its input; larger ones are not kept
 MAX_CHAIN = 500  # responses that one continues, directly or through others
 PREFIX = "response:"
+SIZES = "response-bytes:"
+PERIODS = 24  # parts of the time that responses are kept, by which their sizes are counted
 GONE = b"-"  # what stands for a deleted response until it would have expired
 
 
@@ -31,6 +34,8 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True):
     input: tuple[Raw, ...] | None = None  # items that the client sent; None: the upstream has the same
     added: tuple[Raw, ...] = ()  # what followed them, hidden turns included
     earlier: tuple[str, ...] = ()  # ids of the responses before it, oldest first
+    told: tuple[tuple[int, tuple[str, ...]], ...] = ()  # ids of resources, by position in `added`, else in `pending`
+    known: tuple[str, ...] = ()  # ids of resources that the upstream's copy of the conversation tells of
 
     @property
     def is_shown_upstream(self) -> bool:
@@ -46,6 +51,8 @@ class StoredResponses:
 
     store: EphemeralStore
     ttl: float = RESPONSE_SECONDS
+    get_quota: Callable[[str], int] | None = None  # bytes that a workspace may keep; None: any number
+    clock: Callable[[], float] = time.time
 
     async def find(self, owner: ConversationOwner, identity: str) -> ResponseRecord | None:
         """What is known of a response; None: nothing, or it is somebody else's. Raises StoreUnavailable."""
@@ -61,12 +68,33 @@ class StoredResponses:
         return [decode_record(found.get(key)) for key in keys]
 
     async def keep(self, owner: ConversationOwner, identity: str, record: ResponseRecord) -> bool:
-        """Store a response; False if it is too large. Raises StoreError."""
+        """Store a response; False if it is too large, or its workspace keeps too much. Raises StoreError."""
         data = msgspec.json.encode(record)
-        if len(data) > MAX_RESPONSE_BYTES:
+        if len(data) > MAX_RESPONSE_BYTES or not await self._book(owner.workspace, len(data)):
             return False
         await self.store.put(make_key(owner, identity), data, self.ttl)
         return True
+
+    async def count_bytes(self, workspace: str) -> int:
+        """What a workspace keeps, or has deleted lately: that counts until it would have expired."""
+        return sum((await self.store.add_many(dict.fromkeys(self._list_periods(workspace), 0), self.ttl)).values())
+
+    async def _book(self, workspace: str, size: int) -> bool:
+        """Count a response; False if that would be more than the workspace may keep."""
+        if self.get_quota is None:
+            return True
+        periods = self._list_periods(workspace)
+        ttl = self.ttl * (PERIODS + 1) / PERIODS
+        used = await self.store.add_many({**dict.fromkeys(periods, 0), periods[0]: size}, ttl)
+        if sum(used.values()) <= self.get_quota(workspace):
+            return True
+        await self.store.add_many({periods[0]: -size}, ttl)
+        return False
+
+    def _list_periods(self, workspace: str) -> list[str]:
+        """The counters of all periods in which a response was stored that may still be there, the newest first."""
+        now = int(self.clock() * PERIODS / self.ttl)
+        return [f"{SIZES}{hash_name(workspace)}:{now - age}" for age in range(PERIODS + 1)]
 
     async def delete(self, owner: ConversationOwner, identity: str) -> None:
         """Forget a response; those that continue it cannot be continued any more. Raises StoreUnavailable."""
@@ -79,7 +107,11 @@ class StoredResponses:
 def make_key(owner: ConversationOwner, identity: str) -> str:
     """A hash, so that ids of any length and content make a key; sessions do not count, the id says enough."""
     whose = msgspec.json.encode([owner.workspace, owner.principal, owner.user, identity])
-    return PREFIX + hashlib.sha256(whose).hexdigest()
+    return f"{PREFIX}{hash_name(owner.workspace)}/{hashlib.sha256(whose).hexdigest()}"
+
+
+def hash_name(workspace: str) -> str:
+    return hashlib.sha256(workspace.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def decode_record(data: bytes | None) -> ResponseRecord | None:

@@ -1,7 +1,7 @@
 """A chat request in any dialect, decoded only as far as somebody has to look."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -20,6 +20,15 @@ class MessageStyle(IntEnum):
     INVALID = 3  # not objects
 
 
+@dataclass(frozen=True, slots=True)
+class ContinuedResponses:
+    """What a request continues: responses that were kept, with results that the client never saw."""
+
+    earlier: tuple[str, ...] = ()  # ids of all responses whose items are among the messages
+    told: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # ids of resources that a message tells of
+    known: tuple[str, ...] = ()  # ids of resources that the upstream's own copy of the conversation tells of
+
+
 @dataclass(slots=True)
 class ChatRequest:
     """The client's body: top-level fields and messages stay raw, so that they keep their bytes."""
@@ -33,7 +42,7 @@ class ChatRequest:
     style: MessageStyle = MessageStyle.UNUSUAL
     previous: str | None = None  # id of the response that it continues
     replaced: Mapping[str, Raw | None] | None = None  # fields that go upstream like this; None: not at all
-    earlier: tuple[str, ...] = ()  # ids of all responses whose items are among the messages
+    continued: ContinuedResponses | None = None
 
     def has(self, name: str) -> bool:
         """Whether a field is given and not null."""

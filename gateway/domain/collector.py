@@ -68,8 +68,13 @@ class CollectorOrder:
 
     @property
     def user(self) -> str:
-        """Whose activity and preferences count: the user that the key acts for, else the key itself."""
+        """Whose preferences count: those of the user that the key acts for, else the key's own."""
         return self.scope.request.user or self.principal.name
+
+    @property
+    def actor(self) -> str:
+        """Whose activity counts."""
+        return self.principal.name_actor(self.scope.request.user)
 
 
 @dataclass(frozen=True, slots=True)

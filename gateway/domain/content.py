@@ -59,7 +59,14 @@ class ContentReader(Protocol):
     """Looks up what nodes say. Ids are those of the workspace's tree; who may read a node is the caller's concern."""
 
     async def read(self, workspace: str, ids: Sequence[str]) -> Mapping[str, NodeContent]:
-        """The contents of these nodes; one that does not exist is absent. Raises StoreError."""
+        """The contents of these nodes; one that does not exist is absent, as are the last of very large ones.
+
+        Raises StoreError.
+        """
+        ...
+
+    def count_readable(self, workspace: str, ids: Sequence[str]) -> int:
+        """How many of these nodes, from the first on, `read` reads at once."""
         ...
 
     async def list_backlinks(

@@ -83,6 +83,10 @@ class Principal:
             own.add(USER + user)
         return frozenset(own)
 
+    def name_actor(self, user: str | None) -> str:
+        """Whose activity it is: that of the user it acts for, else its own. A key's name may be that of a user."""
+        return USER + user if user else KEY + (self.reader or self.name)
+
 
 def may_read(readers: frozenset[str], allowed: Collection[str]) -> bool:
     """Whether one of a caller's identities is on a reader list; an empty list is open to everyone."""

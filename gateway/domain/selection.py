@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from gateway.domain.candidate import Assignment, Candidate
-from gateway.domain.collector import Category, CollectorReport
+from gateway.domain.collector import Category, CollectorReport, FoundItem
 from gateway.domain.scope import RequestItem
 from gateway.domain.session import StickyPick
 
@@ -112,7 +112,9 @@ class Selection:
         placed = (one.candidate for one in (*self.stable, *self.volatile, *self.tools))
         omitted = (*self.catalogue, *self.dropped, *self.waiting)
         left = (one.candidate for one in omitted if one.reason not in NOT_IN_SCOPE)
-        return frozenset(candidate.resource.id for candidate in chain(placed, left))
+        every = (candidate.resource for candidate in chain(placed, left))
+        # What collectors found is no resource: its id may be that of one.
+        return frozenset(resource.id for resource in every if not isinstance(resource.data, FoundItem))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """`POST /v1/messages/count_tokens`: what a request would cost with the context that the gateway adds to it."""
 
-import asyncio
 import time
 
 import msgspec
@@ -84,7 +83,7 @@ class CountTokensEndpoint:
         prepared = await self._pipeline.prepare(exchange, body, MESSAGES)
         if MESSAGES.name in intersect_capabilities(prepared.upstreams).dialects:
             return await self._ask(exchange, prepared)
-        return await self._estimate(prepared)
+        return await self._estimate(principal.workspace, prepared)
 
     async def _ask(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         """The count of an upstream that has such an endpoint."""
@@ -108,11 +107,11 @@ class CountTokensEndpoint:
         finally:
             await answer.reply.close()
 
-    async def _estimate(self, prepared: PreparedRequest) -> Reply:
+    async def _estimate(self, workspace: str, prepared: PreparedRequest) -> Reply:
         """What the gateway makes of it, which is rather too much than too little."""
         body, model = prepared.body, prepared.model
         if len(body) > COUNTED_BYTES:
             tokens = len(body) // BYTES_PER_TOKEN
         else:
-            tokens = await asyncio.to_thread(self._counter.count, body.decode(), model)
+            tokens = await self._pipeline.builder.threads.run(workspace, self._counter.count, body.decode(), model)
         return Reply(200, {"content-type": "application/json"}, msgspec.json.encode({"input_tokens": tokens}))

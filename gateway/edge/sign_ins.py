@@ -34,6 +34,8 @@ FRESH_SECONDS: Final = 2.0  # how long another replica may not know that somebod
 REMEMBERED: Final = 1000
 MAX_FAILURES: Final = 20
 FAILURE_SECONDS: Final = 60.0
+MOST_AN_HOUR: Final = 60  # sign-ins with one key: each is kept until it ends
+HOUR: Final = 3600.0
 ENDED: Final = b"null"
 ENDED_SECONDS: Final = 60.0
 
@@ -77,10 +79,15 @@ class SignIns:
         self._seen: LruCache[str, tuple[float, StoredSignIn]] = LruCache(REMEMBERED)
 
     async def create(self, principal: Principal) -> SignIn:
-        """A sign-in for whoever holds the principal's key; raises InvalidApiKey without one, StoreError."""
+        """A sign-in for whoever holds the principal's key.
+
+        Raises InvalidApiKey without one, RateLimited after too many of them, StoreError.
+        """
         fingerprint = self._auth.find_fingerprint(principal)
         if fingerprint is None:
             raise InvalidApiKey("Sign in with an API key. Send it as 'Authorization: Bearer <key>'.")
+        if await self._store.add(f"sign-ins:{fingerprint}:{int(self._clock() // HOUR)}", 1, HOUR) > MOST_AN_HOUR:
+            raise RateLimited(f"This key has signed in {MOST_AN_HOUR} times within an hour. Sign in again later.")
         expires = self._clock() + self._seconds
         if principal.expires is not None:
             expires = min(expires, principal.expires)
@@ -128,7 +135,10 @@ class SignIns:
 
 
 class SignInGuard:
-    """An ASGI app that lets an address try only so many wrong keys to sign in with."""
+    """An ASGI app that answers wrong keys with 429 after so many of them from one address.
+
+    The right key passes all the same: behind a proxy all callers have one address, and none may lock out the others.
+    """
 
     def __init__(self, app: ASGIApp, clock: Callable[[], float] = time.monotonic) -> None:
         self._app = app
@@ -140,13 +150,13 @@ class SignInGuard:
             return await self._app(scope, receive, send)
         address, now = str((scope.get("client") or ("",))[0]), self._clock()
         recent = [at for at in self._failures.get(address) or () if at > now - FAILURE_SECONDS]
-        if len(recent) >= MAX_FAILURES:
-            error = RateLimited("Too many wrong keys were tried. Try again in a minute.")
-            error.retry_after = recent[0] + FAILURE_SECONDS - now
-            raise error
         try:
             await self._app(scope, receive, send)
         except InvalidApiKey:
+            if len(recent) >= MAX_FAILURES:
+                error = RateLimited("Too many wrong keys were tried. Try again in a minute.")
+                error.retry_after = recent[0] + FAILURE_SECONDS - now
+                raise error from None
             self._failures.put(address, [*recent, now])
             raise
 

@@ -1,5 +1,6 @@
 """What one workspace has stored of the graph, and the graph that it makes with the files."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -40,18 +41,8 @@ class WorkspaceKnowledge:
 
     stored: Mapping[ItemKey, StoredItem] = field(default_factory=dict)
     graph: KnowledgeGraph = EMPTY_GRAPH
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many items of each kind are stored."""
-        counts = dict.fromkeys(KNOWLEDGE_KINDS, 0)
-        for kind, _ in self.stored:
-            counts[kind] += 1
-        return counts
-
-    @property
-    def bytes(self) -> int:
-        return sum(one.size for one in self.stored.values())
+    counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(KNOWLEDGE_KINDS, 0))  # of stored items
+    bytes: int = 0  # of all that is stored
 
     def apply(self, records: Iterable[Record], files: KnowledgeSet) -> "WorkspaceKnowledge":
         """With these records, deletions included. Takes milliseconds to seconds of CPU: not on the event loop."""
@@ -64,7 +55,10 @@ class WorkspaceKnowledge:
                 stored[key] = StoredItem(item, record.version, record.at, record.by, len(record.body or b""))
             elif stored.pop(key, None) is not None:
                 changed.add(key)
-        return WorkspaceKnowledge(stored, self._revise(stored, files, changed))
+        counts = Counter(kind for kind, _ in stored)  # here, since every write asks for it on the event loop
+        size = sum(one.size for one in stored.values())
+        graph = self._revise(stored, files, changed)
+        return WorkspaceKnowledge(stored, graph, {kind: counts[kind] for kind in KNOWLEDGE_KINDS}, size)
 
     def replace_files(self, files: KnowledgeSet) -> "WorkspaceKnowledge":
         """The same items with those of other files."""

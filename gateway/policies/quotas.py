@@ -79,7 +79,7 @@ class Quotas:
 
 
 # Sessions and the knowledge graph are counted where they are stored.
-COUNTED_ELSEWHERE = {"sessions", "entities", "relationships", "axioms", "knowledge_bytes"}
+COUNTED_ELSEWHERE = {"sessions", "response_bytes", "entities", "relationships", "axioms", "knowledge_bytes"}
 QUOTA_NAMES = frozenset(QuotaLimits.model_fields) - {"object_bytes", "list_items"} - COUNTED_ELSEWHERE
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gateway.domain.content import ContentReader
+from gateway.domain.node import Node
 from gateway.domain.search import NodeMatches, NodeQuery
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError, WorkspaceBusy
@@ -112,9 +113,13 @@ class NodeSearch:
         try:
             pending = iter(await self._threads.run(BACKGROUND, nodes.follow, snapshot, changed))
             index.nodes = nodes
-            while batch := list(islice(pending, BATCH)):
-                contents = await self._content.read(workspace, [node.id for node in batch])
-                await self._threads.run(BACKGROUND, nodes.add, batch, contents)
+            batch: list[Node] = []
+            while batch := [*batch, *islice(pending, BATCH - len(batch))]:
+                ids = [node.id for node in batch]
+                count = self._content.count_readable(workspace, ids)
+                contents = await self._content.read(workspace, ids[:count])
+                await self._threads.run(BACKGROUND, nodes.add, batch[:count], contents)
+                batch = batch[count:]
         except BaseException:
             index.changed |= changed
             nodes.forget()

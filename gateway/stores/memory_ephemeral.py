@@ -24,13 +24,19 @@ class MemoryEntry:
 
 
 class MemoryEphemeralStore:
-    """Bounded: when it is full, what expires first is dropped first, and what never expires is never dropped."""
+    """Bounded: when it is full, what expires first is dropped first, and what never expires is never dropped.
+
+    What stands before the last `/` in a key is the group that it belongs to. The group that holds the most gives
+    something up before others do, so that what one workspace keeps does not displace what another one needs.
+    """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, max_bytes: int = 64 * 1024 * 1024) -> None:
         self._clock = clock
         self._max_bytes = max_bytes
         self._entries: dict[str, MemoryEntry] = {}
         self._deadlines: list[tuple[float, str]] = []  # a heap; may contain stale pairs of overwritten entries
+        self._groups: dict[str, dict[str, None]] = {}  # keys in the order in which they were set
+        self._group_bytes: dict[str, int] = {}
         self._bytes = 0
         self._permanent_bytes = 0
 
@@ -87,9 +93,12 @@ class MemoryEphemeralStore:
             raise StoreFull(f"The memory store is full ({self._max_bytes} bytes); use a sqlite:/// store.")
         self._drop(key)
         while self._bytes + entry.cost > self._max_bytes:
-            self._drop_earliest()
+            self._make_room()
         self._entries[key] = entry
         self._bytes += entry.cost
+        if (group := find_group(key, entry)) is not None:
+            self._groups.setdefault(group, {})[key] = None
+            self._group_bytes[group] = self._group_bytes.get(group, 0) + entry.cost
         if expires is None:
             self._permanent_bytes += entry.cost
         else:
@@ -106,6 +115,13 @@ class MemoryEphemeralStore:
         while self._deadlines and self._deadlines[0][0] <= now:
             self._drop_earliest()
 
+    def _make_room(self) -> None:
+        most = max(self._group_bytes, key=self._group_bytes.__getitem__, default=None)
+        if most is None:
+            self._drop_earliest()
+        else:
+            self._drop(next(iter(self._groups[most])))
+
     def _drop_earliest(self) -> None:
         """Drop the entry whose deadline comes first, or only a stale deadline."""
         expires, key = heapq.heappop(self._deadlines)
@@ -119,3 +135,14 @@ class MemoryEphemeralStore:
             self._bytes -= entry.cost
             if entry.expires is None:
                 self._permanent_bytes -= entry.cost
+            if (group := find_group(key, entry)) is not None:
+                del self._groups[group][key]
+                self._group_bytes[group] -= entry.cost
+                if not self._groups[group]:
+                    del self._groups[group], self._group_bytes[group]
+
+
+def find_group(key: str, entry: MemoryEntry) -> str | None:
+    """What an entry belongs to; None: to nothing, or it must not be dropped."""
+    group, slash, _ = key.rpartition("/")
+    return group if slash and entry.expires is not None else None

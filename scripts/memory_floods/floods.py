@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-KEY = "hostile-chat"
+KEY, ADMIN = "hostile-chat", "hostile-admin"
 WAIT_SECONDS = 10.0
 TRAILER_BYTES = 32_000_000
 TEXT_BYTES = 5_000_000
@@ -15,12 +15,15 @@ CHUNKED_BYTES = 1_000_000
 CONNECTIONS = 500
 HALF_HEAD_BYTES = 60_000
 PIPELINED_BYTES = 250_000
+STORED_BYTES = 2_000_000
+NODE_BYTES = 4_000_000
+MCP_BYTES = 250_000
 
 Flood = Callable[[str, float], Awaitable[int]]  # address and scale in, bytes that were sent out
 
 
-def make_head(*lines: str) -> bytes:
-    start = ("POST /v1/chat/completions HTTP/1.1", "host: 127.0.0.1", f"authorization: Bearer {KEY}")
+def make_head(*lines: str, path: str = "/v1/chat/completions", key: str = KEY, method: str = "POST") -> bytes:
+    start = (f"{method} {path} HTTP/1.1", "host: 127.0.0.1", f"authorization: Bearer {key}", "accept: */*")
     return "\r\n".join((*start, "content-type: application/json", *lines, "", "")).encode()
 
 
@@ -48,13 +51,16 @@ async def _read_all(reader: asyncio.StreamReader) -> None:
             pass
 
 
-async def ask(address: str, body: bytes) -> int:
-    """One whole chat; its answer is read."""
+async def ask(
+    address: str, body: bytes, path: str = "/v1/chat/completions", key: str = KEY, method: str = "POST"
+) -> int:
+    """One whole request, a chat unless said otherwise; its answer is read."""
     target = urlsplit(address)
     reader, writer = await asyncio.open_connection(target.hostname, target.port)
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(WAIT_SECONDS):
-            writer.write(make_head(f"content-length: {len(body)}", "connection: close") + body)
+            head = make_head(f"content-length: {len(body)}", "connection: close", path=path, key=key, method=method)
+            writer.write(head + body)
             await writer.drain()
             await _read_all(reader)
     writer.close()
@@ -117,6 +123,64 @@ async def send_requests_ahead(address: str, scale: float) -> int:
     return sum(await asyncio.gather(*(send(address, many, hold=1) for _ in range(int(200 * scale)))))
 
 
+async def store_responses(address: str, scale: float) -> int:
+    """Responses that the gateway has to keep, each with an input of 2 MB."""
+    texts = (f"{number} " + "word " * (STORED_BYTES // 5) for number in range(max(4, int(40 * scale))))
+    bodies = (orjson.dumps({"model": "m", "input": text}) for text in texts)
+    return sum([await ask(address, body, "/v1/responses") for body in bodies])
+
+
+async def send_messages(address: str, scale: float) -> int:
+    """Messages in 200,000 blocks."""
+    count = max(1000, int(200_000 * scale))
+    content = [{"type": "text", "text": f"{number}"} for number in range(count)]
+    body = orjson.dumps({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": content}]})
+    return sum([await ask(address, body, path) for path in ("/v1/messages", "/v1/messages/count_tokens") * 3])
+
+
+async def call_mcp(address: str, scale: float) -> int:
+    """Messages of an MCP client, each about as large as one may be, on some connections at once."""
+
+    async def call(number: int) -> int:
+        params = {"name": "get_context_resource", "arguments": {"resource_id": f"{number}" + "x" * MCP_BYTES}}
+        body = orjson.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
+        return await ask(address, body, "/mcp")
+
+    count = max(20, int(400 * scale))
+    return sum([sum(await asyncio.gather(*map(call, range(at, at + 20)))) for at in range(0, count, 20)])
+
+
+async def store_nodes(address: str, scale: float) -> int:
+    """Nodes of 4 MB below one, and questions about that."""
+    sent = await ask(address, orjson.dumps({"key": "n", "id": "n"}), "/api/v1/content", ADMIN)
+    for number in range(max(4, int(30 * scale))):
+        node = {"key": f"n{number}", "parent": "n", "body": f"{number} " + "word and. " * (NODE_BYTES // 10)}
+        sent += await ask(address, orjson.dumps(node), "/api/v1/content", ADMIN)
+    for number in range(5):
+        chat = make_chat(f"Which word {number}?", {"agent": "support", "content": "n"})
+        sent += await ask(address, chat)
+    sent += await ask(address, b"", "/api/v1/content?take=100", ADMIN, "GET")
+    return sent + await ask(address, b"", "/api/v1/content/n?recursive=true", ADMIN, "DELETE")
+
+
+async def store_knowledge(address: str, scale: float) -> int:
+    """Entities with long properties, created and deleted again."""
+    sent, path = 0, "/api/v1/knowledge/entities"
+    ids = [f"e{number}" for number in range(max(20, int(300 * scale)))]
+    for id in ids:
+        entity = {"id": id, "type": "t", "name": id, "properties": {f"p{n}": "x" * 500 for n in range(20)}}
+        sent += await ask(address, orjson.dumps(entity), path, ADMIN)
+    for id in ids:
+        sent += await ask(address, b"", f"{path}/{id}", ADMIN, "DELETE")
+    return sent
+
+
+async def sign_in_often(address: str, scale: float) -> int:
+    """Sign-ins beyond what a key may have."""
+    count = max(100, int(1000 * scale))
+    return sum([await ask(address, b" " * 10_000, "/api/v1/sign-in", ADMIN) for _ in range(count)])
+
+
 def make_chat(text: str, context: dict[str, object]) -> bytes:
     return orjson.dumps({"model": "m", "messages": [{"role": "user", "content": text}], "context": context})
 
@@ -129,4 +193,10 @@ FLOODS: dict[str, Flood] = {
     "half heads": hold_half_heads,
     "half bodies": hold_half_bodies,
     "requests ahead": send_requests_ahead,
+    "responses": store_responses,
+    "messages": send_messages,
+    "mcp": call_mcp,
+    "nodes": store_nodes,
+    "knowledge": store_knowledge,
+    "sign-ins": sign_in_often,
 }

@@ -33,6 +33,9 @@ class FakeContent:
         known = {**self.snapshot.contents, **self.changes}
         return {id: resolve_links(known[id], self.snapshot.tree) for id in ids if id in known}
 
+    def count_readable(self, workspace: str, ids: Sequence[str]) -> int:
+        return len(ids)
+
     async def list_backlinks(
         self, workspace: str, id: str, limit: int, readers: frozenset[str] | None = None
     ) -> Sequence[Backlink]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gateway.app import Gateway
 from gateway.background import BackgroundJobs
+from gateway.edge.health import describe_parts
 from gateway.settings import Settings
 from tests.support.upstream import wait_for
 
@@ -52,6 +53,13 @@ async def test_the_delay_grows_while_a_job_keeps_failing() -> None:
     assert third >= 0.08
 
 
+JOBS = {
+    *("policy files", "stored policies", "knowledge graph", "retention", "receipts", "receipt retention"),
+    *("statistics", "links", "tool servers", "request log", "limits", "content activity", "content index"),
+    "semantic search",
+}
+
+
 async def test_every_job_of_a_gateway_comes_back(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("contexts: {}\n")
     given = {"policies": str(tmp_path), "store": "memory:", "upstreams": {"demo": {"kind": "demo"}}}
@@ -60,9 +68,11 @@ async def test_every_job_of_a_gateway_comes_back(tmp_path: Path) -> None:
     gateway.jobs = jobs = BackgroundJobs(first_delay=0.001)
     async with gateway.running():
         await until(lambda: all(state.running for state in jobs.states.values()))
-        assert {"policy files", "stored policies", "retention", "links", "request log", "limits"} <= jobs.states.keys()
+        assert jobs.states.keys() >= JOBS
         for name, state in jobs.states.items():
             jobs.cancel(name)
             await until(lambda state=state: state.restarts == 1 and state.running)  # type: ignore[misc]
+        shown = describe_parts(gateway.policies, jobs.describe(), store_ok=True)["jobs"]
+        assert {name: one["restarts"] for name, one in shown.items()} == dict.fromkeys(jobs.states, 1)
         (tmp_path / "p.yaml").write_text("contexts: {late: {}}\n")
         await until(lambda: "late" in gateway.policies.get_snapshot("default").contexts)

@@ -137,7 +137,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         ),
         AdoptionRoutes(adoption, parts.policies),
         AuditRoutes(parts.records),
-        QuotaRoutes(parts.policies, parts.sessions, parts.knowledge),
+        QuotaRoutes(parts.policies, parts.sessions, parts.knowledge, parts.pipeline.responses),
         *build_knowledge_routes(KnowledgeManager(parts.knowledge, parts.threads)),
         ReceiptRoutes(parts.receipts),
         SessionRoutes(SessionManager(parts.sessions, parts.policies)),

@@ -195,6 +195,7 @@ class ContentRoutes:
     async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
         tree = self.content.tree(call.workspace)
         found, total = await self.threads.run(call.workspace, _find_nodes, tree, call.query)
+        found = found[: self.content.count_readable(call.workspace, found)]
         contents = await self.content.read(call.workspace, found)
         return ApiReply(build_page([build_node_view(one, contents[one.node.id]) for one in found], total))
 
@@ -243,14 +244,14 @@ class ContentRoutes:
         return ApiReply(build_node_links(self.content.tree(call.workspace), contents[one.node.id], backlinks))
 
     async def note_activity(self, call: ApiCall[None, NodeActivityBody]) -> ApiReply:
-        user, kind = call.body.user or call.principal.name, ActivityKind(call.body.kind)
+        user, kind = call.principal.name_actor(call.body.user), ActivityKind(call.body.kind)
         self.content.note_activity(call.workspace, user, self._get_node(call), kind)
         return reply_empty()
 
     async def list_activity(self, call: ApiCall[ActivityQuery, None]) -> ApiReply:
         query = call.query
         since = 0.0 if query.since is None else query.since.timestamp()
-        user = query.user or call.principal.name
+        user = call.principal.name_actor(query.user)
         found = await self.content.list_activity(call.workspace, user, since, query.take)
         return ApiReply(build_activity(self.content.tree(call.workspace), found))
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 
 from pydantic import BaseModel, Field
 
+from gateway.conversation.stored_responses import StoredResponses
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.routes import ApiRoute
@@ -35,6 +36,7 @@ class QuotaRoutes:
     policies: PolicyRepository
     sessions: Sessions
     knowledge: KnowledgeRepository
+    responses: StoredResponses
 
     def list_routes(self) -> Iterator[ApiRoute]:
         yield ApiRoute(
@@ -49,7 +51,9 @@ class QuotaRoutes:
 
     async def list(self, call: ApiCall[None, None]) -> ApiReply:
         uses = self.policies.list_quotas(call.workspace)
-        limit = self.policies.get_quota_limits(call.workspace).sessions
-        uses.append(QuotaUse("sessions", limit, await self.sessions.count(call.workspace)))
+        limits = self.policies.get_quota_limits(call.workspace)
+        uses.append(QuotaUse("sessions", limits.sessions, await self.sessions.count(call.workspace)))
+        kept = await self.responses.count_bytes(call.workspace)
+        uses.append(QuotaUse("response_bytes", limits.response_bytes, kept))
         uses += self.knowledge.list_quotas(call.workspace)
         return ApiReply(QuotaList(items=[QuotaView(**asdict(one)) for one in sorted(uses, key=lambda use: use.name)]))

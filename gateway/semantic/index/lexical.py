@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from gateway.domain.normal_form import normalize_text
 from gateway.semantic.index.vector_index import Floats, Rows
 
 Hashes = NDArray[np.uint64]
@@ -40,7 +41,7 @@ _SPREAD = np.uint64(0x9E3779B1)  # odd and far from round, so that "a b" and "b 
 def extract_terms(text: str) -> list[str]:
     """The index terms of a text in reading order: stems of words, pairs of characters where words have no spaces."""
     found: list[str] = []
-    for unspaced, word in _TOKEN.findall(_CAMEL.sub(" ", unicodedata.normalize("NFKC", text))):
+    for unspaced, word in _TOKEN.findall(_CAMEL.sub(" ", normalize_text("NFKC", text))):
         if unspaced:
             found.extend(_split_into_pairs(unspaced))
         else:

@@ -1,6 +1,5 @@
 """The vectors of recent sentences: conversations repeat themselves, and a hit costs microseconds."""
 
-import unicodedata
 from collections.abc import Sequence
 from hashlib import blake2b
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from gateway.domain.lru import HitCounter
 from gateway.domain.memory_budget import CachePartition, MemoryBudget
+from gateway.domain.normal_form import normalize_text
 from gateway.semantic.index.vector_index import Floats
 from gateway.semantic.model.embedder import Embedder
 
@@ -58,4 +58,4 @@ def make_key(embedder: Embedder, sentence: str) -> tuple[str, bytes]:
 
 def normalise_sentence(sentence: str) -> str:
     """What is embedded for a sentence: spacing and the way accents are written make no difference."""
-    return " ".join(unicodedata.normalize("NFC", sentence).split())
+    return " ".join(normalize_text("NFC", sentence).split())

@@ -171,14 +171,14 @@ async def test_edits_come_before_views_and_what_is_too_old_or_hidden_is_left_out
     now, hour = 1_000_000.0, 3600.0
     edit, view = ActivityKind.EDIT, ActivityKind.VIEW
     content.activity = [
-        NodeActivity("team", "anna", edit, now - 2 * hour),
-        NodeActivity("boss", "anna", edit, now - hour),
-        NodeActivity("boss", "anna", view, now - hour),
-        NodeActivity("far", "anna", view, now),
-        NodeActivity("launch", "anna", view, now),
-        NodeActivity("hidden", "anna", edit, now),
-        NodeActivity("space/notes", "anna", edit, now - 80 * hour),
-        NodeActivity("space/fan", "bert", edit, now),
+        NodeActivity("team", "user:anna", edit, now - 2 * hour),
+        NodeActivity("boss", "user:anna", edit, now - hour),
+        NodeActivity("boss", "user:anna", view, now - hour),
+        NodeActivity("far", "user:anna", view, now),
+        NodeActivity("launch", "user:anna", view, now),
+        NodeActivity("hidden", "user:anna", edit, now),
+        NodeActivity("space/notes", "user:anna", edit, now - 80 * hour),
+        NodeActivity("space/fan", "user:bert", edit, now),
     ]
     activity = ActivityCollector(content, clock=lambda: now)
     found = await activity.collect(make_order(activity, tree, replace(LAUNCH, user="anna")))

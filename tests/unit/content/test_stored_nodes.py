@@ -127,6 +127,6 @@ async def test_the_quota_counts_whole_texts(house: ControlPlane) -> None:
 
 async def test_an_edit_is_noted_for_the_editor(house: ControlPlane) -> None:
     await house.content.replace(replace(ANNA, name="eva"), "a", {"title": "A", "body": "Second"})
-    assert [(one.node, one.kind) for one in await house.contents.list_activity("default", "eva", 0, 9)] == [
+    assert [(one.node, one.kind) for one in await house.contents.list_activity("default", "key:eva", 0, 9)] == [
         ("a", "edit")
     ]

@@ -1,6 +1,5 @@
 """Hidden turns: kept, found again, put back."""
 
-import asyncio
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +18,7 @@ from gateway.domain.chat import ChatRequest
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.selection import Omission, Selection
 from gateway.errors import StoreError
+from gateway.fair_queue import FairThreads
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 
 Messages = list[dict[str, Any]]
@@ -27,7 +27,9 @@ GET = "get_context_resource"
 
 
 def make_selection(*identities: str, reason: str | None = None) -> Selection:
-    candidates: list[Any] = [SimpleNamespace(resource=SimpleNamespace(id=identity)) for identity in identities]
+    candidates: list[Any] = [
+        SimpleNamespace(resource=SimpleNamespace(id=identity, data=None)) for identity in identities
+    ]
     return Selection(dropped=tuple(Omission(one, reason) for one in candidates))
 
 
@@ -372,17 +374,17 @@ async def test_a_pointer_to_nothing_is_ignored() -> None:
 
 
 async def test_a_large_body_is_read_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[Any] = []
-    real = asyncio.to_thread
+    ran: list[str] = []
+    real = FairThreads.run
 
-    async def to_thread(work: Any) -> Any:
-        ran.append(work)
-        return await real(work)
+    async def run(threads: FairThreads, workspace: str, work: Any) -> Any:
+        ran.append(workspace)
+        return await real(threads, workspace, work)
 
-    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    monkeypatch.setattr(FairThreads, "run", run)
     question = {"role": "user", "content": "x" * 300_000}
     assert (await restore([question, SEEN, *THEIRS], before=[question]))[1] == MIXED
-    assert len(ran) == 2
+    assert ran == [OWNER.workspace] * 2  # as work of the workspace: others do not wait for it
 
 
 async def test_calls_that_are_nested_too_deeply_are_no_harm() -> None:

@@ -1,26 +1,29 @@
 """`previous_response_id` and `store`: continuing a response, and keeping one so that it can be continued."""
 
-from collections.abc import MutableSet, Sequence
+from collections.abc import Container, Iterator, MutableSet, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import msgspec
 from msgspec import Raw
 
 from gateway import sse
 from gateway.conversation.dialects.responses import events
-from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_items, decode_object
+from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_items, decode_object, read_item
 from gateway.conversation.dialects.responses.transcript import is_unstored
+from gateway.conversation.hidden_turn import HiddenMessage
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.loop import TurnLoop
 from gateway.conversation.stored_responses import MAX_CHAIN, NULL, ResponseRecord, StoredResponses
-from gateway.domain.chat import ChatRequest, OutgoingBody
+from gateway.domain.chat import ChatRequest, ContinuedResponses, OutgoingBody
 from gateway.domain.exchange import ClientWriter, Reply, ReplyStream
 from gateway.domain.upstream import Upstream
 from gateway.errors import InvalidRequest, PreviousResponseNotFound, StoreError, quote
 
 PREVIOUS = "previous_response_id"
 MAX_CONVERSATION_BYTES = 16 * 1024 * 1024  # of all items of a conversation that the gateway keeps
+OUT_OF_REACH = "Error: this result is not available any more."
 KEPT_STATUSES = (b'"completed"', b'"incomplete"')
 
 _encode = msgspec.json.Encoder().encode
@@ -56,22 +59,58 @@ async def resume(
                 "The previous response is kept by another upstream; send its items instead.", param=PREVIOUS
             )
         following = Raw(_encode(record.native))
-        return replace(request, messages=[*record.pending, *request.messages], replaced={PREVIOUS: following})
+        continued = ContinuedResponses(told=dict(record.told), known=record.known)
+        messages = [*record.pending, *request.messages]
+        return replace(request, messages=messages, replaced={PREVIOUS: following}, continued=continued)
     if len(record.earlier) >= MAX_CHAIN:
         raise InvalidRequest(
             f"A conversation of more than {MAX_CHAIN} responses cannot be continued; send its items instead.",
             param=PREVIOUS,
         )
-    chain = [*(await stored.find_many(owner, record.earlier)), record]
-    if None in chain:
+    whole = [*(await stored.find_many(owner, record.earlier)), record]
+    if None in whole:
         raise build_unknown(request.previous)
-    before = [item for one in chain if one is not None for item in (*(one.input or ()), *one.added)]
+    before: list[Raw] = []
+    told: dict[int, tuple[str, ...]] = {}
+    for one in whole:
+        assert one is not None
+        before += one.input or ()
+        told |= {len(before) + position: resources for position, resources in one.told}
+        before += one.added
     return replace(
         request,
         messages=[*before, *request.messages],
         replaced={PREVIOUS: None},
-        earlier=(*record.earlier, request.previous),
+        continued=ContinuedResponses((*record.earlier, request.previous), told),
     )
+
+
+def screen(request: ChatRequest, reachable: Container[str]) -> ChatRequest:
+    """The request without results that tell of resources which the caller cannot reach any more.
+
+    Raises PreviousResponseNotFound if the upstream's own copy of the conversation has such results.
+    """
+    continued = request.continued
+    assert continued is not None
+    if not all(one in reachable for one in continued.known):
+        raise PreviousResponseNotFound(
+            f"The response {quote(request.previous or '')} used context that this request has not got. "
+            "Send its items instead.",
+            param=PREVIOUS,
+        )
+    lost = [at for at, resources in continued.told.items() if not all(one in reachable for one in resources)]
+    if not lost:
+        return request
+    messages = list(request.messages)
+    for at in lost:
+        messages[at] = withhold(messages[at])
+    told = {at: resources for at, resources in continued.told.items() if at not in set(lost)}
+    return replace(request, messages=messages, continued=replace(continued, told=told))
+
+
+def withhold(item: Raw) -> Raw:
+    """A result that says nothing: without one, its call would be invalid."""
+    return Raw(_encode({"type": "function_call_output", "call_id": read_item(item).answers, "output": OUT_OF_REACH}))
 
 
 def build_unknown(identity: str) -> PreviousResponseNotFound:
@@ -132,17 +171,35 @@ class ResponseKeeper:
 
     def _build_record(self, identity: str, shown: Raw, output: list[Raw], loop: TurnLoop | None) -> ResponseRecord:
         model, sent = self.model, tuple(self.asked.messages)
+        hidden = loop.hidden if loop is not None else ()
+        continued = self.request.continued or ContinuedResponses()
         if self.native:
             changed = not self.outgoing.unchanged
+            pending = hidden[-1].results if loop is not None and loop.pending else ()
+            sent_up = hidden[:-1] if pending else hidden
+            told = chain(*continued.told.values(), *(one.resources for turn in sent_up for one in turn.results))
             return ResponseRecord(
                 model,
                 (loop.last_id if loop is not None else "") or identity,
                 tuple(map(Raw, loop.pending)) if loop is not None else (),
                 shown if changed else NULL,
                 sent if changed else None,
+                told=tuple((at, one.resources) for at, one in enumerate(pending) if one.resources),
+                known=tuple(dict.fromkeys((*continued.known, *told))),
             )
         added = tuple(map(Raw, loop.list_added())) if loop is not None else tuple(output)
-        return ResponseRecord(model, "", (), shown, sent, added, self.request.earlier)
+        return ResponseRecord(model, "", (), shown, sent, added, continued.earlier, tuple(list_told(hidden)))
+
+
+def list_told(hidden: Sequence[HiddenMessage]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Which resources the results of our calls tell of, each with its position among the items of all turns."""
+    position = 0
+    for turn in hidden:
+        position += len(decode_items(turn.message))
+        for result in turn.results:
+            if result.resources:
+                yield position, result.resources
+            position += 1
 
 
 def read_ended_response(event: bytes) -> bytes | None:

@@ -1,0 +1,84 @@
+"""Whoever uses much more CPU time than the others gets it after them."""
+
+import os
+import sys
+import threading
+import time
+
+import pytest
+
+from gateway.fair_queue import (
+    BACKGROUND,
+    FORGOTTEN,
+    HALF_LIFE,
+    NICENESS,
+    CpuShares,
+    FairThreads,
+    QueueBounds,
+)
+
+
+def test_who_uses_much_more_than_the_average_is_heavy() -> None:
+    now = [0.0]
+    shares = CpuShares(clock=lambda: now[0])
+    for _ in range(50):
+        now[0] += 0.02
+        shares.charge("hostile", 0.02)
+        shares.charge("honest", 0.002)
+    assert (shares.is_heavy("hostile", 2), shares.is_heavy("honest", 2)) == (True, False)
+    assert not shares.is_heavy("hostile", 1)  # alone, nobody else needs it
+    assert not shares.is_heavy("stranger", 3)
+
+
+def test_equal_shares_are_nobodys_fault() -> None:
+    shares = CpuShares(clock=lambda: 0.0)
+    for name in ("a", "b", "c"):
+        shares.charge(name, 1.0)
+    assert not any(shares.is_heavy(name, 3) for name in ("a", "b", "c"))
+
+
+def test_what_was_used_long_ago_is_forgotten() -> None:
+    now = [0.0]
+    shares = CpuShares(clock=lambda: now[0])
+    shares.charge("a", 1.0)
+    shares.charge("b", 0.1)
+    assert shares.is_heavy("a", 2)
+    now[0] += 5 * HALF_LIFE
+    assert not shares.is_heavy("a", 2)
+    now[0] += 300 * HALF_LIFE  # numbers begin anew
+    shares.charge("b", 0.2)
+    shares.charge("a", 0.01)
+    assert (shares.is_heavy("a", 2), shares.is_heavy("b", 2)) == (False, True)
+    assert len(shares._used) == 2
+    now[0] += (FORGOTTEN + 1) * HALF_LIFE
+    shares.charge("c", 0.01)
+    assert list(shares._used) == ["c"]
+
+
+def burn(seconds: float) -> int:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+    return get_niceness()
+
+
+def get_niceness() -> int:
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a priority belongs to the process")
+async def test_heavy_and_background_work_yields_to_that_of_others() -> None:
+    usual, bounds = get_niceness(), QueueBounds(places=3, each=2, waiting=10)
+    threads, equal = FairThreads("test", bounds, yields=True), FairThreads("equal", bounds)
+    try:
+        for one in (threads, equal):
+            assert await one.run("hostile", burn, 0.15) == usual
+            assert await one.run("honest", burn, 0.001) == usual
+        lowered = max(usual, NICENESS)
+        assert await threads.run("hostile", get_niceness) == lowered
+        assert await threads.run(BACKGROUND, get_niceness) == lowered
+        assert await threads.run("honest", get_niceness) == usual
+        assert await equal.run("hostile", get_niceness) == usual
+    finally:
+        threads.close()
+        equal.close()
