@@ -34,14 +34,14 @@ class AuditLog:
 async def merge_pages(first: ReadAudit, second: ReadAudit, skip: int, take: int) -> AuditEntryPage:
     """A page of two logs as one; of entries of the same moment those of the first come first.
 
-    How many of what is skipped are in each log is found by bisection, so that a page far back reads no more than others.
+    Bisection finds how much of what is skipped is in each log, so that a page far back reads no more than others.
     """
     total = (await first(0, 1)).total
     other = (await second(0, 1)).total
     low, high = max(0, skip - other), min(skip, total)
     while low < high:
         middle = (low + high) // 2
-        # If the entry at `middle` of the first log is not older than the last one skipped of the second, it comes first.
+        # Of the two, the entry of the first log comes first unless it is older.
         here, there = await first(middle, 1), await second(skip - middle - 1, 1)
         if here.entries and there.entries and here.entries[0].at < there.entries[0].at:
             high = middle

@@ -64,7 +64,7 @@ class BundleExporter:
 
 
 def build_bundle(objects: BundleObjects, knowledge: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
-    """The objects as one policy file: nodes below their parents, without empty sections; `knowledge` is one of these."""
+    """The objects, and the section `knowledge`, as one policy file: nodes below their parents, no empty sections."""
     bundle: dict[str, Any] = {kind: {} for kind in SECTIONS}
     for (kind, alias), data in objects.items():
         if kind != "content":

@@ -85,7 +85,7 @@ class BundleImporter:
 
     async def _plan_items(self, workspace: str, document: YamlDocument, replace_all: bool) -> KnowledgePlan:
         """What is to be done with the knowledge graph; raises InvalidObject, Conflict and StoreError."""
-        if not replace_all and not (isinstance(document.data, dict) and document.data.get(KNOWLEDGE)):
+        if not replace_all and (not isinstance(document.data, dict) or document.data.get(KNOWLEDGE) is None):
             return KnowledgePlan()
         await self._knowledge.refresh()
         known = self._knowledge.get(workspace)
@@ -154,7 +154,9 @@ def _require_own_items(plan: KnowledgePlan, bundle: BundleItems, known: Workspac
         return
     places = known.graph.items.places
     faults = [
-        _make_error(bundle.locations[key].fault(f"is defined differently in {places[key]}"), bundle.locations[key].document)
+        _make_error(
+            bundle.locations[key].fault(f"is defined differently in {places[key]}"), bundle.locations[key].document
+        )
         for key in plan.conflicts
     ]
     names = _name_some([f"{kind}/{identity} ({places[kind, identity]})" for kind, identity in plan.conflicts])

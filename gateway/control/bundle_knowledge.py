@@ -27,6 +27,7 @@ from gateway.policies.knowledge_files import read_knowledge
 from gateway.policies.knowledge_shapes import dump_item
 from gateway.strict_yaml import YamlDocument
 
+
 @dataclass(frozen=True, slots=True)
 class BundleItems:
     """The items of a bundle, and where they stand in it."""

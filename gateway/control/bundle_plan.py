@@ -42,7 +42,6 @@ class PlannedChange:
         return self.kind, self.alias
 
 
-
 def _make_comparable(kind: str, alias: str, data: Any) -> Any:
     if kind not in SECTIONS:  # items of the knowledge graph have one form only
         return data

@@ -66,11 +66,12 @@ class Snapshot:
 
     def _has_policies_of(self, other: "Snapshot") -> bool:
         """Whether everything but the tree is the same; compared by identity, as unchanged entries are not compiled."""
-        mine: tuple[Mapping[str, object], ...] = (self.contexts, self.profiles, self.agents, self.prompts, self.recipes)
-        others = (other.contexts, other.profiles, other.agents, other.prompts, other.recipes)
+        kinds = ("contexts", "profiles", "agents", "prompts", "recipes")
+        pairs: list[tuple[dict[str, object], dict[str, object]]] = [
+            (getattr(self, kind), getattr(other, kind)) for kind in kinds
+        ]
         return all(
-            list(one) == list(known) and all(one[alias] is known[alias] for alias in one)
-            for one, known in zip(mine, others, strict=True)
+            list(one) == list(known) and all(one[alias] is known[alias] for alias in one) for one, known in pairs
         )
 
     @cached_property

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from gateway.domain.collector import FoundItem, FoundPart
-from gateway.domain.longest import find_longest_within
 from gateway.domain.knowledge import Axiom, Entity, PropertyValue, Relationship
+from gateway.domain.longest import find_longest_within
 from gateway.knowledge.config import KnowledgeConfig, KnowledgeFormat
 from gateway.knowledge.matches import ScoredEntity
 

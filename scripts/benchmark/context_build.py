@@ -113,10 +113,10 @@ async def fill(gateway: Gateway, count: int, vocabulary: list[str], draw: random
     gateway.policies.get_snapshot = lambda workspace: snapshot  # type: ignore[method-assign]
     knowledge = make_knowledge(max(10, count // 10), vocabulary, draw)
     gateway.policies.get_knowledge = lambda: knowledge  # type: ignore[method-assign]
-    graphs = gateway.knowledge.repository
-    graphs.follow_files(knowledge)
-    while not graphs.find("default").graph:
-        await asyncio.sleep(0.05)
+    ready = asyncio.Event()
+    gateway.knowledge.repository.watch(lambda workspace: ready.set())
+    gateway.knowledge.repository.follow_files(knowledge)
+    await ready.wait()
 
 
 class Sample:

@@ -28,7 +28,9 @@ class AuditQuery(Paging):
 class AuditView(BaseModel):
     """One change."""
 
-    number: int = Field(description="Counts the changes of policies, and apart from these those of the knowledge graph.")
+    number: int = Field(
+        description="Counts the changes of policies, and apart from these those of the knowledge graph."
+    )
     at: datetime
     by: str
     key: str | None = Field(description="The id of the key that was used; null: there was none.")
