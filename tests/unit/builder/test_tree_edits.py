@@ -12,7 +12,7 @@ from gateway.errors import UnknownAlias
 from gateway.pipeline import PreparedRequest
 from tests.support.control_plane import ANNA, ControlPlane
 from tests.unit.test_pipeline import WordCounter
-from tests.unit.test_resolved_scopes import Asker
+from tests.unit.test_resolved_scopes import BODY, Asker
 
 FILES = {
     "contexts": {
@@ -38,9 +38,9 @@ class Site:
     async def create(self, id: str, parent: str | None, **said: Any) -> None:
         await self.content.create(ANNA, {"id": id, "key": id, "parent": parent, "title": id, **said})
 
-    async def ask(self, who: Principal = READER, **named: str) -> PreparedRequest:
+    async def ask(self, who: Principal = READER, /, **named: str) -> PreparedRequest:
         self.asker.snapshot = self.policies.get_snapshot("default")
-        return await self.asker.ask(who, **named)
+        return await self.asker.ask(who, BODY, **named)
 
     async def count(self, work: Callable[[], Awaitable[Any]]) -> int:
         """How many texts are counted in the meantime: whatever is built anew counts the tokens of its texts."""
@@ -121,8 +121,9 @@ async def test_readers_of_an_ancestor_are_seen_in_the_next_request(site: Site) -
     assert (await site.ask(READER, content="post")).scope.node is not None
     with pytest.raises(UnknownAlias):
         await site.ask(STRANGER, content="post")
-    assert (await site.ask(STRANGER, content="site/blog/post")).scope.node is not None, "the longest known prefix"
-    assert (await site.ask(STRANGER, content="site/blog/post")).scope.node.path == "site"
+    readable = (await site.ask(STRANGER, content="site/blog/post")).scope.node
+    assert readable is not None
+    assert readable.path == "site", "the longest prefix that the caller may read"
 
 
 async def test_a_node_that_comes_or_goes_is_seen_in_the_next_request(site: Site) -> None:
