@@ -22,7 +22,7 @@ FILES = {
     },
     "agents": {"editor": {"contexts": ["house"]}},
 }
-READER, STRANGER = Principal("reader", groups=("staff",)), Principal("stranger")
+READER, STRANGER = Principal("reader", groups=frozenset({"staff"})), Principal("stranger")
 SCOPES: list[dict[str, str]] = [{}, {"agent": "editor"}, {"content": "site/blog/post"}, {"contexts": "shop"}]
 
 
