@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LONGEST_PART = 100_000  # characters that are encoded at once
 SMALL_TEXT = 16_384  # characters: longer texts are worth the memory of tiktoken's core
 SMALL_PIECE = 64  # bytes: merging takes time that grows with their square
-REMEMBERED_STRINGS, SHORT_STRING = 32_768, 64  # 4 MB at most; and the characters of one
+REMEMBERED_STRINGS, SHORT_STRING = 32_768, 64  # and the characters of one
 INDIVISIBLE = 2**40  # in place of its tokens: a word after which a text cannot be divided
 
 # How each encoding splits text before merging, and the file of its merges (named by the hash of its address).
