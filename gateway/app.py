@@ -359,7 +359,10 @@ class Gateway:
         jobs.add("policy files", watch_files)
         jobs.add("stored policies", self.policies.follow)
         jobs.add("knowledge graph", self.knowledge.repository.run)
-        jobs.add("retention", lambda: prune_periodically(self.stores.records, self.store, settings.versions))
+        stores = self.stores
+        jobs.add(
+            "retention", lambda: prune_periodically(stores.records, stores.knowledge, self.store, settings.versions)
+        )
         if self.pipeline.receipts is not None:
             jobs.add("receipts", self.pipeline.receipts.run)
         jobs.add("receipt retention", lambda: keep_receipts_tidy(self.receipts, self.store, settings.receipts))

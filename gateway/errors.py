@@ -201,8 +201,23 @@ class RequestTimeout(GatewayError):
     status, code, kind = 408, "request_timeout", "invalid_request_error"
 
 
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One fault in a request, with its place in the body or its query parameter."""
+
+    pointer: str | None  # JSON pointer (RFC 6901)
+    message: str
+    parameter: str | None = None
+
+
 class Conflict(GatewayError):
+    """The request contradicts what is there; `faults` names the places in its body, if there are any."""
+
     status, code, kind = 409, "conflict", "invalid_request_error"
+
+    def __init__(self, message: str, faults: Sequence[FieldError] = ()) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults)
 
 
 class PreconditionFailed(GatewayError):
@@ -215,15 +230,6 @@ class BodyTooLarge(GatewayError):
 
 class UnsupportedMediaType(GatewayError):
     status, code, kind = 415, "unsupported_media_type", "invalid_request_error"
-
-
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    """One fault in a request, with its place in the body or its query parameter."""
-
-    pointer: str | None  # JSON pointer (RFC 6901)
-    message: str
-    parameter: str | None = None
 
 
 class InvalidObject(GatewayError):

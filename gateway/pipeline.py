@@ -80,6 +80,7 @@ class ResolvedScope:
     target: PlacementTarget
     owner: ConversationOwner
     session: SessionUse | None = None
+    tree_generation: int = 0  # of the snapshot: in another tree, names of content and readers may mean something else
     keys: ScopeKeys = field(default_factory=dict)
 
 
@@ -251,6 +252,8 @@ class Pipeline:
         found: ResolvedScope | None = partition.get(self._make_key(exchange, request))
         if found is None or found.principal is not exchange.principal:
             return None
+        if found.tree_generation != exchange.snapshot.tree_generation:
+            return None
         if found.principal.models is not None:
             require_one_model(found.principal, request.raw)
         return found
@@ -268,7 +271,8 @@ class Pipeline:
         can = intersect_capabilities(upstreams)
         target = choose_target(model, scope, can, self.defaults.placement)
         owner = ConversationOwner.from_principal(principal, asked.user, asked.session)
-        resolved = ResolvedScope(principal, scope, model, upstreams, can, target, owner, session)
+        tree = exchange.snapshot.tree_generation
+        resolved = ResolvedScope(principal, scope, model, upstreams, can, target, owner, session, tree)
         said = len(request.model or "") + sum(len(value) for _, value in exchange.context_headers)
         if "context" not in request.fields and not (asked.user or asked.task or session) and said <= REMEMBERED_BYTES:
             partition = self.builder.open_partition(exchange.snapshot, principal.workspace)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import threading
 from array import array
 from binascii import a2b_base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 LONGEST_PART = 100_000  # characters that are encoded at once
 SMALL_TEXT = 16_384  # characters: longer texts are worth the memory of tiktoken's core
 SMALL_PIECE = 64  # bytes: merging takes time that grows with their square
-REMEMBERED_PIECES = 8192
+REMEMBERED_STRINGS, SHORT_STRING = 32_768, 64  # and the characters of one
+INDIVISIBLE = 2**40  # in place of its tokens: a word after which a text cannot be divided
 
 # How each encoding splits text before merging, and the file of its merges (named by the hash of its address).
 _WORD_END = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -41,6 +43,24 @@ _CL100K = (
     r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
 )
 
+# The same for texts in ASCII: Python's own patterns take a third of the time, but do not know Unicode's classes.
+_ASCII_SPACE, _ASCII_OTHER = r"\t-\r ", r"[^\t-\r A-Za-z0-9]"
+_ASCII_O200K = "|".join(
+    [
+        r"[^\r\nA-Za-z0-9]?[A-Z]*[a-z]+" + _WORD_END,
+        r"[^\r\nA-Za-z0-9]?[A-Z]+[a-z]*" + _WORD_END,
+        r"[0-9]{1,3}",
+        rf" ?{_ASCII_OTHER}+[\r\n/]*",
+        rf"[{_ASCII_SPACE}]*[\r\n]+",
+        rf"[{_ASCII_SPACE}]+(?![^{_ASCII_SPACE}])",
+        rf"[{_ASCII_SPACE}]+",
+    ]
+)
+_ASCII_CL100K = (
+    rf"'(?i:[sdmt]|ll|ve|re)|[^\r\nA-Za-z0-9]?+[A-Za-z]++|[0-9]{{1,3}}+| ?{_ASCII_OTHER}++[\r\n]*+"
+    rf"|[{_ASCII_SPACE}]++$|[{_ASCII_SPACE}]*[\r\n]|[{_ASCII_SPACE}]+(?![^{_ASCII_SPACE}])|[{_ASCII_SPACE}]"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
@@ -48,13 +68,14 @@ class Encoding:
 
     file: str
     pattern: str
+    ascii: str  # the pattern for texts in ASCII
     slots: int  # of its table: a power of two, more than twice its tokens
 
 
 ENCODINGS = MappingProxyType(
     {
-        "o200k": Encoding("fb374d419588a4632f3f557e76b4b70aebbca790", _O200K, 2**19),
-        "cl100k": Encoding("9b5ad71b2ce5302211f9c61530b329a4922fc6a4", _CL100K, 2**18),
+        "o200k": Encoding("fb374d419588a4632f3f557e76b4b70aebbca790", _O200K, _ASCII_O200K, 2**19),
+        "cl100k": Encoding("9b5ad71b2ce5302211f9c61530b329a4922fc6a4", _CL100K, _ASCII_CL100K, 2**18),
     }
 )
 RANK_BITS = 2**18 - 1  # the lower bits of a slot hold a rank plus one, the others a hash
@@ -140,31 +161,75 @@ class TokenTable:
         return None
 
 
-class SmallEncoding:
-    """Counts small texts exactly as tiktoken's core does, three times slower, in a tenth of its memory."""
+class RememberedCounts:
+    """The tokens of short strings that come again and again; anything that threads do to each other is harmless."""
 
-    def __init__(self, table: TokenTable, pattern: str) -> None:
-        self._table, self._pattern = table, regex.compile(pattern)
+    def __init__(self, count: Callable[[str], int | None]) -> None:
+        self._count = count
         self._known: dict[str, int] = {}
+
+    def sum(self, strings: Sequence[str]) -> int | None:
+        """The tokens of all strings; None if those of one of them are not known."""
+        known = self._known
+        try:
+            return sum(map(known.__getitem__, strings))
+        except KeyError:
+            counted = self._count_new(set(strings).difference(known))
+        if counted is None:
+            return None
+        own = {**{one: known[one] for one in strings if one in known}, **counted}
+        short = {one: tokens for one, tokens in counted.items() if len(one) <= SHORT_STRING}
+        if len(known) + len(short) > REMEMBERED_STRINGS:
+            self._known = known = {}
+        known.update(short)
+        return sum(map(own.__getitem__, strings))
+
+    def _count_new(self, strings: Collection[str]) -> dict[str, int] | None:
+        counted: dict[str, int] = {}
+        for one in strings:
+            tokens = self._count(one)
+            if tokens is None:
+                return None
+            counted[one] = tokens
+        return counted
+
+
+class SmallEncoding:
+    """Counts small texts exactly as tiktoken's core does, in a tenth of its memory; words that came before at once.
+
+    Both encodings split before a space that follows anything but white space, so that a text is the sum of its words.
+    """
+
+    def __init__(self, table: TokenTable, pattern: str, ascii_pattern: str) -> None:
+        self._table, self._pattern, self._ascii = table, regex.compile(pattern), re.compile(ascii_pattern)
+        self._pieces = RememberedCounts(self._count_piece)
+        self._words = RememberedCounts(self._count_word)
 
     def count(self, text: str) -> int | None:
         """Tokens of `text`; None if it has a piece that would take long."""
-        total, known = 0, self._known
-        for piece in self._pattern.findall(text):
-            tokens = known.get(piece)
-            if tokens is None:
-                raw = piece.encode()
-                if self._table.find_rank(raw) is not None:
-                    tokens = 1
-                elif len(raw) > SMALL_PIECE:
-                    return None
-                else:
-                    tokens = self._merge(raw)
-                if len(known) >= REMEMBERED_PIECES:
-                    known.clear()
-                known[piece] = tokens
-            total += tokens
-        return total
+        words = text.split(" ")
+        first = words.pop(0)
+        following = self._words.sum(words)
+        if following is None:
+            return None
+        if following >= INDIVISIBLE or first[-1:].isspace():
+            return self._count_pieces(text)
+        begun = self._count_pieces(first)
+        return None if begun is None else begun + following
+
+    def _count_word(self, word: str) -> int | None:
+        """The tokens of a word and the space before it."""
+        return INDIVISIBLE if not word or word[-1].isspace() else self._count_pieces(f" {word}")
+
+    def _count_pieces(self, text: str) -> int | None:
+        pieces: list[str] = (self._ascii if text.isascii() else self._pattern).findall(text)
+        return self._pieces.sum(pieces)
+
+    def _count_piece(self, piece: str) -> int | None:
+        raw = piece.encode()
+        if self._table.find_rank(raw) is not None:
+            return 1
+        return self._merge(raw) if len(raw) <= SMALL_PIECE else None
 
     def _merge(self, piece: bytes) -> int:
         """Join the neighbours that make the token of the lowest rank, again and again; returns how many are left."""
@@ -259,7 +324,7 @@ def split_long_text(text: str) -> Iterator[str]:
 
 def load_small_encoding(name: str) -> SmallEncoding:
     encoding = ENCODINGS[name]
-    return SmallEncoding(TokenTable(read_tokens(encoding), encoding.slots), encoding.pattern)
+    return SmallEncoding(TokenTable(read_tokens(encoding), encoding.slots), encoding.pattern, encoding.ascii)
 
 
 def load_core(name: str) -> CoreBPE:

@@ -139,7 +139,9 @@ class ContextBuilder:
         request = order.request
         if len(request.raw) + budget > SMALL_REQUEST or not LIMITS.isdisjoint(request.fields):
             key = await self._fit_window(order, request, own)
-        known: KnownScope = partition.get(key.parts) or await self._learn_scope(order, partition, key)
+        known: KnownScope | None = partition.get(key.parts)
+        if known is None or known.tree_generation != order.snapshot.tree_generation:
+            known = await self._learn_scope(order, partition, key)
         asked = order.scope.request
         if known.collectors.applied and asked.inject:
             injection = await self._collect(order, partition, known)
@@ -198,7 +200,7 @@ class ContextBuilder:
         injection = personalize(context.injection, sources, instructions)
         collectors = collectors if context.searchable else collectors.drop_shared()
         collectors = collectors if context.retrievers is not NO_RETRIEVERS else collectors.drop(RETRIEVERS)
-        known = KnownScope(shared, context, sources, instructions, injection, collectors)
+        known = KnownScope(shared, context, sources, instructions, injection, collectors, snapshot.tree_generation)
         partition.put(key.parts, known, weigh_scope(instructions, terms.scope.include, terms.scope.exclude), shared)
         return known
 

@@ -62,6 +62,7 @@ class KnownScope:
     instructions: bytes  # as the inside of a JSON string
     injection: Injection  # of a request without a search
     collectors: ScopeCollectors = NO_COLLECTORS  # that have something to do for it
+    tree_generation: int = 0  # of the snapshot: with another tree, other contexts or collectors may apply
 
     def personalize(self, injection: Injection) -> Injection:
         """An injection that many share, with this scope's sources and instructions."""

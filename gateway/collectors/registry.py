@@ -83,6 +83,14 @@ class AppliedCollector:
     collector: Collector
     options: Any
     priority: int
+    said: str  # the options as text, to tell them apart
+
+    @classmethod
+    def make(cls, collector: Collector, settings: CollectorSettings) -> Self:
+        """A collector as it is set."""
+        options = collector.options(**settings.options)
+        priority = collector.priority if settings.priority is None else settings.priority
+        return cls(collector, options, priority, repr(options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +127,7 @@ NO_COLLECTORS = ScopeCollectors()
 def make_scope_collectors(applied: Sequence[AppliedCollector]) -> ScopeCollectors:
     if not applied:
         return NO_COLLECTORS
-    key = tuple((one.collector.name, repr(one.options)) for one in applied)
+    key = tuple((one.collector.name, one.said) for one in applied)
     return ScopeCollectors(tuple(applied), all(one.collector.shared for one in applied), key)
 
 
@@ -133,6 +141,8 @@ class CollectorRegistry:
     collectors: tuple[Collector, ...] = ()
     configured: Levels = field(default_factory=dict)
     workspaces: Mapping[str, Levels] = field(default_factory=dict)
+    # By name and configured workspace, where no agent says otherwise; None: it is not enabled.
+    _known: dict[tuple[str, str], AppliedCollector | None] = field(default_factory=dict, init=False, compare=False)
 
     def choose(
         self,
@@ -155,15 +165,28 @@ class CollectorRegistry:
         types = frozenset(kind for one in traits for kind in one.types)
         applied = []
         for collector in self.collectors:
-            settings = self.resolve(collector.name, workspace, scope)
             # Whoever does not take part gets what is mandatory, and nothing that others find.
-            if settings.enabled is False or not (scope.takes_part or collector.shared):
+            if not (scope.takes_part or collector.shared):
                 continue
-            options = collector.options(**settings.options)
-            if collector.applies(CollectorScope(workspace, scope, snapshot, modes, types, options)):
-                priority = collector.priority if settings.priority is None else settings.priority
-                applied.append(AppliedCollector(collector, options, priority))
+            one = self._configure(collector, workspace, scope)
+            if one is not None and collector.applies(
+                CollectorScope(workspace, scope, snapshot, modes, types, one.options)
+            ):
+                applied.append(one)
         return make_scope_collectors(sorted(applied, key=lambda one: one.priority))  # stable
+
+    def _configure(self, collector: Collector, workspace: str, scope: Scope) -> AppliedCollector | None:
+        """A collector as it is set for a scope; None: it is not enabled. What no agent says is looked at once."""
+        name = collector.name
+        key = (name, workspace if workspace in self.workspaces else "")
+        shared = scope.agent is None or name not in scope.agent.collectors
+        if shared and key in self._known:
+            return self._known[key]
+        settings = self.resolve(name, workspace, scope)
+        made = None if settings.enabled is False else AppliedCollector.make(collector, settings)
+        if shared:
+            self._known[key] = made
+        return made
 
     def resolve(self, name: str, workspace: str, scope: Scope) -> CollectorSettings:
         """What agent, workspace and configuration say about a collector, the narrowest first."""

@@ -72,25 +72,39 @@ def split_into_files(bundle: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[
     for section, objects in bundle.items():
         parts: list[dict[str, Any]] = [{}]
         size = 0
-        for alias, data in objects.items():
-            length = len(format_policies({alias: data}).encode())
+        for keys, data in list_objects(section, objects):
+            length = len(format_policies({keys[-1]: data}).encode())
             if parts[-1] and size + length > FILE_BYTES:
                 parts.append({})
                 size = 0
-            parts[-1][alias] = data
+            place = parts[-1]
+            for key in keys[:-1]:
+                place = place.setdefault(key, {})
+            place[keys[-1]] = data
             size += 2 * length  # deeper in the file, each line is indented further
         for number, part in enumerate(parts, 1):
             name = section if len(parts) == 1 else f"{section}-{number:03}"
             yield f"{name}.yaml", format_policies({section: part})
 
 
+def list_objects(section: str, objects: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The objects of a section, each with its keys in it; what is known stands below its kind."""
+    from gateway.policies.files import KNOWLEDGE
+
+    for key, data in objects.items():
+        if section == KNOWLEDGE:
+            yield from (((key, identity), item) for identity, item in data.items())
+        else:
+            yield (key,), data
+
+
 def write_files(directory: Path, texts: Mapping[Path, str]) -> None:
     """Replace the policy files of an earlier export; nothing is written if there are others."""
-    from gateway.policies.files import SECTIONS, SUFFIXES, list_files
+    from gateway.policies.files import KNOWLEDGE, SECTIONS, SUFFIXES, list_files
 
     directory.mkdir(parents=True, exist_ok=True)
     present = [path for path in list_files(directory) if path.suffix in SUFFIXES]
-    own = re.compile(rf"({'|'.join(SECTIONS)})(-\d{{3}})?\.yaml")
+    own = re.compile(rf"({'|'.join((*SECTIONS, KNOWLEDGE))})(-\d{{3}})?\.yaml")
     if others := [path for path in present if path.parent != directory or not own.fullmatch(path.name)]:
         raise Conflict(f"{directory} holds other policies, such as {others[0].name}. Choose an empty directory.")
     for path in present:
@@ -104,12 +118,14 @@ async def build_workspace_bundle(settings: Settings, workspace: str, *, stored: 
     """All objects of a workspace."""
     from gateway.commands.offline_policies import open_policies
     from gateway.control.bundle_export import BundleExporter, build_bundle
+    from gateway.control.bundle_knowledge import export_items
     from gateway.policies.whole_entries import read_whole_entries
 
     async with open_policies(settings) as offline:
         entries = await read_whole_entries(offline.policies, workspace)
         objects = await asyncio.to_thread(BundleExporter(offline.documents).objects, entries, stored=stored)
-    return build_bundle(objects)
+        known = (await offline.open_graphs()).get(workspace)
+    return build_bundle(objects, export_items(known, stored=stored))
 
 
 def format_policies(data: dict[str, Any]) -> str:

@@ -26,7 +26,8 @@ from gateway.commands.common import (
 from gateway.errors import Fault, Faults, InvalidObject
 
 if TYPE_CHECKING:
-    from gateway.control.bundle_import import ImportOptions, PlannedChange
+    from gateway.control.bundle_import import ImportOptions
+    from gateway.control.bundle_plan import PlannedChange
     from gateway.settings import Settings
     from gateway.strict_yaml import YamlDocument
 
@@ -68,7 +69,8 @@ async def import_bundle(settings: Settings, workspace: str, file: Path, options:
     require_lasting_store(settings, "import into")
     document = await asyncio.to_thread(read_bundle_file, file)
     async with open_policies(settings) as offline:
-        importer = BundleImporter(offline.policies, PolicyWriter(offline.policies, offline.store), offline.documents)
+        writer, graphs = PolicyWriter(offline.policies, offline.store), await offline.open_graphs()
+        importer = BundleImporter(offline.policies, writer, offline.documents, graphs)
         try:
             return await importer.run(build_operator(workspace), replace(document, lines={}), options)
         except InvalidObject as error:

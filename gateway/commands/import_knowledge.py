@@ -54,14 +54,10 @@ async def import_file(settings: Settings, arguments: argparse.Namespace) -> Know
     """Import a file; raises Faults with their lines, Conflict, QuotaExceeded and StoreError."""
     from gateway.commands.offline_policies import open_policies
     from gateway.control.knowledge_import import KnowledgeImporter, read_lines
-    from gateway.knowledge.repository import KnowledgeRepository
 
     found = await asyncio.to_thread(read_lines, arguments.file)
     async with open_policies(settings) as offline:
-        repository = KnowledgeRepository(offline.knowledge, quotas=settings.quotas)
-        repository.follow_files(offline.policies.get_knowledge())
-        await repository.start()
-        return await KnowledgeImporter(repository).run(
+        return await KnowledgeImporter(await offline.open_graphs()).run(
             build_operator(arguments.workspace),
             found,
             show_progress,

@@ -8,12 +8,13 @@ from pathlib import Path
 from gateway.collectors.registry import get_option_models, load_collectors
 from gateway.errors import StoreError
 from gateway.extraction.extract import DocumentCache
+from gateway.knowledge.repository import KnowledgeRepository
 from gateway.links.cache import LinkCache
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
 from gateway.policy_check import load_type_registry
-from gateway.settings import Settings
+from gateway.settings import QuotaSettings, Settings
 from gateway.stores.knowledge_records import KnowledgeRecords
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.open import open_stores
@@ -28,6 +29,14 @@ class OfflinePolicies:
     documents: DocumentCache
     store: EphemeralStore
     knowledge: KnowledgeRecords
+    quotas: QuotaSettings
+
+    async def open_graphs(self) -> KnowledgeRepository:
+        """The knowledge graphs of all workspaces, with that of the policy files."""
+        repository = KnowledgeRepository(self.knowledge, quotas=self.quotas)
+        repository.follow_files(self.policies.get_knowledge())
+        await repository.start()
+        return repository
 
 
 @asynccontextmanager
@@ -51,6 +60,6 @@ async def open_policies(settings: Settings) -> AsyncGenerator[OfflinePolicies]:
         await policies.start()
         if not policies.loaded:
             raise StoreError(policies.store_error or "The store does not answer.")
-        yield OfflinePolicies(policies, documents, stores.ephemeral, stores.knowledge)
+        yield OfflinePolicies(policies, documents, stores.ephemeral, stores.knowledge, settings.quotas)
     finally:
         await stores.close()

@@ -10,9 +10,10 @@ from gateway.control.documents import detect_media_type
 from gateway.control.object_bodies import make_node_body
 from gateway.errors import Conflict
 from gateway.extraction.extract import DocumentCache
-from gateway.policies.files import SECTIONS, PolicyEntry
+from gateway.policies.files import KNOWLEDGE, SECTIONS, PolicyEntry
 
 BundleObjects = dict[tuple[str, str], Any]  # (kind, alias) → data as it is stored
+NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,14 @@ class BundleExporter:
         return hashlib.sha256(content).hexdigest(), body
 
 
-def build_bundle(objects: BundleObjects) -> dict[str, Any]:
-    """The objects as one policy file: nodes below their parents, without empty sections."""
+def build_bundle(objects: BundleObjects, knowledge: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
+    """The objects, and the section `knowledge`, as one policy file: nodes below their parents, no empty sections."""
     bundle: dict[str, Any] = {kind: {} for kind in SECTIONS}
     for (kind, alias), data in objects.items():
         if kind != "content":
             bundle[kind][alias] = data
     bundle["content"] = _nest({alias: data for (kind, alias), data in objects.items() if kind == "content"})
+    bundle[KNOWLEDGE] = dict(knowledge)
     return {kind: section for kind, section in bundle.items() if section}
 
 

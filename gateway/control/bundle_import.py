@@ -2,59 +2,32 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import orjson
-from pydantic import ValidationError
 
 from gateway.control.adoption import Adoption
 from gateway.control.bundle_export import BundleExporter, BundleObjects
+from gateway.control.bundle_knowledge import BundleItems, KnowledgePlan, plan_items, read_items, store_items
+from gateway.control.bundle_plan import PlannedChange
 from gateway.control.bundle_reader import Bundle, read_bundle
-from gateway.control.diff import list_differences
-from gateway.control.object_bodies import is_same_object, make_stored_body
+from gateway.control.object_bodies import is_same_object
 from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal, Role
-from gateway.domain.record import Record
 from gateway.errors import Conflict, Fault, Faults, FieldError, Forbidden, InvalidObject
 from gateway.extraction.extract import DocumentCache
-from gateway.policies.files import SECTIONS, PolicyEntry
+from gateway.knowledge.repository import KnowledgeRepository
+from gateway.knowledge.workspace import WorkspaceKnowledge
+from gateway.policies.files import KNOWLEDGE, SECTIONS, PolicyEntry
 from gateway.policies.repository import PolicyRepository
 from gateway.policies.whole_entries import read_whole_entries
-from gateway.policies.workspace import ADOPTED_KINDS, AdoptedName, is_mandatory
+from gateway.policies.workspace import ADOPTED_KINDS, is_mandatory
 from gateway.strict_yaml import YamlDocument
 from gateway.validation import format_pointer
 
 MOST_NAMES = 5  # that a message names
 
 Entries = Mapping[str, Mapping[str, PolicyEntry]]
-Action = Literal["create", "update", "adopt", "unchanged", "delete"]
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
-    """What an import does with one object."""
-
-    kind: str
-    alias: str
-    action: Action
-    former: Any = None
-    data: Any = None
-    record: Record | None = None
-
-    @property
-    def changes(self) -> list[dict[str, Any]]:
-        """Field by field; empty for an object that is created or deleted."""
-        if self.action not in ("update", "adopt"):
-            return []
-        return list_differences(*(_make_comparable(self.kind, self.alias, data) for data in (self.former, self.data)))
-
-    def to_change(self) -> Change:
-        body = None if self.action == "delete" else make_stored_body(self.kind, self.alias, self.data)
-        return Change(self.kind, self.alias, body, self.record)
-
-    @property
-    def name(self) -> AdoptedName:
-        return self.kind, self.alias
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +42,17 @@ class BundleImporter:
     """Imports into the workspaces of one gateway."""
 
     def __init__(
-        self, policies: PolicyRepository, writer: PolicyWriter, files: DocumentCache, adoption: Adoption | None = None
+        self,
+        policies: PolicyRepository,
+        writer: PolicyWriter,
+        files: DocumentCache,
+        knowledge: KnowledgeRepository,
+        adoption: Adoption | None = None,
     ) -> None:
         self._policies = policies
         self._writer = writer
         self._files = files
+        self._knowledge = knowledge
         self._adoption = adoption or Adoption(policies, writer, files)
 
     async def run(self, caller: Principal, document: YamlDocument, options: ImportOptions) -> list[PlannedChange]:
@@ -81,6 +60,9 @@ class BundleImporter:
 
         What policy files define differently is adopted. Raises InvalidObject for an invalid bundle, Conflict for
         what cannot be adopted, and Forbidden where the caller may not adopt.
+
+        Everything is checked before anything is stored: policies first, then the knowledge graph, whose store is
+        another one. Each is stored as a whole; the same import goes on where a failure between them has ended it.
         """
         workspace = caller.workspace
         async with self._writer.lock(workspace):
@@ -88,13 +70,33 @@ class BundleImporter:
             entries = await read_whole_entries(self._policies, workspace)
             bundle = await self._policies.threads.run(workspace, _read, document, known)
             plan = await self._policies.threads.run(workspace, self._plan, bundle, entries, options.replace)
+            items = await self._plan_items(workspace, document, options.replace)
             self._require_adoptable(caller, plan, entries)
             changed = [one for one in plan if one.action != "unchanged"]
             changes = {(one.kind, one.alias): one.data for one in changed}
             await self._writer.check(workspace, changes, lambda fault: _make_error(bundle.relocate(fault), document))
+            if items.writes:
+                self._knowledge.check_quotas(workspace, items.writes)
             if changed and not options.dry_run:
                 await self._writer.commit(caller, "import", list(self._list_changes(workspace, changed)))
-        return plan
+            if not options.dry_run:
+                await store_items(self._knowledge, caller, items)
+        return [*plan, *items.steps]
+
+    async def _plan_items(self, workspace: str, document: YamlDocument, replace_all: bool) -> KnowledgePlan:
+        """What is to be done with the knowledge graph; raises InvalidObject, Conflict and StoreError."""
+        if not replace_all and (not isinstance(document.data, dict) or document.data.get(KNOWLEDGE) is None):
+            return KnowledgePlan()
+        await self._knowledge.refresh()
+        known = self._knowledge.get(workspace)
+
+        def work() -> KnowledgePlan:
+            bundle = _read_items(document, known, replace_all)
+            plan = plan_items(workspace, bundle, known, replace_all)
+            _require_own_items(plan, bundle, known)
+            return plan
+
+        return await self._policies.threads.run(workspace, work)
 
     def _require_adoptable(self, caller: Principal, plan: Sequence[PlannedChange], entries: Entries) -> None:
         """Raise Forbidden if the caller may not take over what the plan takes over from policy files."""
@@ -122,7 +124,7 @@ class BundleImporter:
     def _plan(self, bundle: Bundle, entries: Entries, replace_all: bool) -> list[PlannedChange]:
         current = BundleExporter(self._files).objects(entries)
         plan = [_plan_object(kind, alias, data, current, entries) for (kind, alias), data in bundle.objects.items()]
-        _require_stored(plan, entries)
+        _require_stored(plan, entries, bundle)
         plan = [one if _is_needed(one, plan, current) else replace(one, action="unchanged") for one in plan]
         return [*plan, *(_plan_deletions(entries, bundle.objects) if replace_all else ())]
 
@@ -131,15 +133,34 @@ def _read(document: YamlDocument, known: Mapping[str, str]) -> Bundle:
     try:
         return read_bundle(document, known)
     except Faults as faults:
-        errors = [_make_error(fault, document) for fault in faults.faults]
-        raise InvalidObject("The bundle is invalid; nothing was changed.", errors) from faults
+        raise _reject(document, faults) from faults
 
 
-def _make_comparable(kind: str, alias: str, data: Any) -> Any:
+def _read_items(document: YamlDocument, known: WorkspaceKnowledge, replace_all: bool) -> BundleItems:
     try:
-        return make_stored_body(kind, alias, data)
-    except ValidationError:  # stored by another version of the gateway
-        return data
+        return read_items(document, known, replace_all)
+    except Faults as faults:
+        raise _reject(document, faults) from faults
+
+
+def _reject(document: YamlDocument, faults: Faults) -> InvalidObject:
+    errors = [_make_error(fault, document) for fault in faults.faults]
+    return InvalidObject("The bundle is invalid; nothing was changed.", errors)
+
+
+def _require_own_items(plan: KnowledgePlan, bundle: BundleItems, known: WorkspaceKnowledge) -> None:
+    """Raise Conflict if policy files define an item differently."""
+    if not plan.conflicts:
+        return
+    places = known.graph.items.places
+    faults = [
+        _make_error(
+            bundle.locations[key].fault(f"is defined differently in {places[key]}"), bundle.locations[key].document
+        )
+        for key in plan.conflicts
+    ]
+    names = _name_some([f"{kind}/{identity} ({places[kind, identity]})" for kind, identity in plan.conflicts])
+    raise Conflict(f"Policy files define {names} differently. Change the files instead.", faults)
 
 
 def _plan_object(kind: str, alias: str, data: Any, current: BundleObjects, entries: Entries) -> PlannedChange:
@@ -162,18 +183,28 @@ def _is_needed(change: PlannedChange, plan: Sequence[PlannedChange], current: Bu
     return change.alias in orjson.dumps(changed).decode()
 
 
-def _require_stored(plan: Sequence[PlannedChange], entries: Entries) -> None:
+def _require_stored(plan: Sequence[PlannedChange], entries: Entries, bundle: Bundle) -> None:
     in_files = [one for one in plan if one.action == "update" and one.record is None]
     if in_files:
         message = f"Policy files define {_name_places(in_files, entries)} differently"
-        raise Conflict(f"{message}, and these cannot be adopted. Change the files instead.")
+        faults = [
+            FieldError(
+                format_pointer(bundle.places[one.name]),
+                f"is defined differently in {entries[one.kind][one.alias].location}",
+            )
+            for one in in_files
+        ]
+        raise Conflict(f"{message}, and these cannot be adopted. Change the files instead.", faults)
 
 
 def _name_places(changes: Sequence[PlannedChange], entries: Entries) -> str:
     """The objects with their places in policy files, some of them if there are many."""
-    names = [f"{one.kind}/{one.alias} ({entries[one.kind][one.alias].location})" for one in changes[:MOST_NAMES]]
-    more = f" and {len(changes) - MOST_NAMES} more" if len(changes) > MOST_NAMES else ""
-    return ", ".join(names) + more
+    return _name_some([f"{one.kind}/{one.alias} ({entries[one.kind][one.alias].location})" for one in changes])
+
+
+def _name_some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def _plan_deletions(entries: Entries, kept: BundleObjects) -> Iterator[PlannedChange]:

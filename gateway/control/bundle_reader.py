@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.control.bundle_export import BundleObjects
 from gateway.errors import Fault, Faults
-from gateway.policies.files import SECTIONS
+from gateway.policies.files import KNOWLEDGE, SECTIONS
 from gateway.policies.shapes import DocumentShape
 from gateway.strict_yaml import Keys, YamlDocument
 from gateway.validation import format_suggestion, validate
@@ -39,8 +39,10 @@ def read_bundle(document: YamlDocument, known: Mapping[str, str]) -> Bundle:
     """The objects of a bundle; `known` has node ids by path, for nodes without an id. Raises Faults."""
     reader = _BundleReader(document)
     for kind, section in reader.mapping(document.data, ()).items():
+        if kind == KNOWLEDGE:
+            continue  # `bundle_knowledge` reads it
         if kind not in SECTIONS:
-            reader.report((kind,), f"is not a known key{format_suggestion(kind, SECTIONS)}")
+            reader.report((kind,), f"is not a known key{format_suggestion(kind, (*SECTIONS, KNOWLEDGE))}")
         elif kind == "content":
             _add_nodes(reader, section, known)
         else:

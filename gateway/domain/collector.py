@@ -90,8 +90,8 @@ class FoundPart:
 class ShrinkableText(Protocol):
     """A text that is not cut at its sentences: it knows itself what to leave out."""
 
-    def shrink(self, fits: Callable[[str], bool]) -> "FoundItem | None":
-        """The longest form whose text fits, a part of every longer one; None if there is none."""
+    def shrink(self, count: Callable[[str], int], limit: int) -> "FoundItem | None":
+        """The longest form whose text has at most `limit` tokens, a part of every longer one; None if there is none."""
         ...
 
 

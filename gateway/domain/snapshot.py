@@ -1,7 +1,7 @@
 """The immutable form of all policies that a request works with."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -45,9 +45,34 @@ class Snapshot:
     mandatory: tuple[str, ...] = ()  # aliases of the contexts that always apply
     readers: frozenset[str] = frozenset()  # every identity that a reader list names
     valid_until: float | None = None  # when something begins or ends to be valid; None: never
-    # What was made of it for callers, by workspace; lives and dies with it.
+    tree_generation: int = 0  # the generation that brought its tree
+    # What was made of it for callers, by workspace; lives and dies with it, but for `follow`.
     partitions: dict[str, CachePartition] = field(init=False, default_factory=dict, compare=False, repr=False)
     _traits: dict[str, ContextTraits] = field(init=False, default_factory=dict, compare=False, repr=False)
+
+    def follow(self, former: "Snapshot | None", generation: int) -> "Snapshot":
+        """This snapshot as the next `generation`, after a former one.
+
+        If they differ in nothing but the tree, it keeps what was made of the former: whatever depends on the tree is
+        kept together with the `tree_generation` that it was made for.
+        """
+        if former is None:
+            return replace(self, generation=generation, tree_generation=generation)
+        tree_generation = former.tree_generation if self.tree is former.tree else generation
+        following = replace(self, generation=generation, tree_generation=tree_generation)
+        if self._has_policies_of(former):
+            following.partitions.update(former.partitions)
+        return following
+
+    def _has_policies_of(self, other: "Snapshot") -> bool:
+        """Whether everything but the tree is the same; compared by identity, as unchanged entries are not compiled."""
+        kinds = ("contexts", "profiles", "agents", "prompts", "recipes")
+        pairs: list[tuple[dict[str, object], dict[str, object]]] = [
+            (getattr(self, kind), getattr(other, kind)) for kind in kinds
+        ]
+        return all(
+            list(one) == list(known) and all(one[alias] is known[alias] for alias in one) for one, known in pairs
+        )
 
     @cached_property
     def languages(self) -> frozenset[str]:

@@ -10,6 +10,7 @@ import orjson
 
 from gateway.domain.collector import FoundItem, FoundPart
 from gateway.domain.knowledge import Axiom, Entity, PropertyValue, Relationship
+from gateway.domain.longest import find_longest_within
 from gateway.knowledge.config import KnowledgeConfig, KnowledgeFormat
 from gateway.knowledge.matches import ScoredEntity
 
@@ -51,17 +52,15 @@ class KnowledgeFragment:
             },
         )
 
-    def shrink(self, fits: Callable[[str], bool]) -> FoundItem | None:
-        """The most of the best entities whose text fits, by binary search; None if not even one does."""
-        low, high = 0, len(self.entities) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if fits(self.to_item(middle).text):
-                low = middle
-            else:
-                high = middle - 1
-        item = self.to_item(low) if low else None
-        return item if item is not None and fits(item.text) else None
+    def shrink(self, count: Callable[[str], int], limit: int) -> FoundItem | None:
+        """The most of the best entities whose text fits; None if not even one does."""
+        most = len(self.entities)
+
+        def measure(size: int) -> int:
+            return count(self.keep(size).render(most - size))
+
+        size = find_longest_within(most - 1, measure, limit, count(self.render(0)))
+        return self.to_item(size) if size else None
 
     def keep(self, count: int) -> "KnowledgeFragment":
         """The best entities, the relationships between them, the axioms of their types."""

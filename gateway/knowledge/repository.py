@@ -16,6 +16,7 @@ from gateway.policies.collection import freeze_gc
 from gateway.policies.quotas import Quotas, QuotaUse, require_quota
 from gateway.settings import QuotaSettings
 from gateway.stores.knowledge_records import KnowledgeRecords
+from gateway.stores.protocols import AuditEntryPage, AuditFilter
 
 POLL_SECONDS = 0.5
 START_SECONDS = 10.0  # that a start waits for the graph; then it is loaded in the background
@@ -128,6 +129,11 @@ class KnowledgeRepository:
             with contextlib.suppress(StoreError):  # the changes are stored; this replica reads them later
                 await self.refresh()
         return records
+
+    async def list_audit(self, workspace: str, criteria: AuditFilter, skip: int, take: int) -> AuditEntryPage:
+        """The matching audit entries of a workspace's graph, newest first; raises StoreError."""
+        store = await self._records.open()
+        return AuditEntryPage([], 0) if store is None else await store.list_audit(workspace, criteria, skip, take)
 
     def list_quotas(self, workspace: str) -> list[QuotaUse]:
         """The quotas of the graph, with what is used of them."""

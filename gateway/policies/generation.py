@@ -129,7 +129,7 @@ class PolicyGeneration:
         elif built.workspace is None:
             workspaces.pop(name, None)
         else:
-            workspaces[name] = built.workspace if keeps else built.workspace.replace_generation(number)
+            workspaces[name] = built.workspace if keeps else built.workspace.replace_generation(number, former)
         return replace(
             self,
             number=number,

@@ -1,7 +1,8 @@
 """The section `knowledge` of policy files: what all workspaces know."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from gateway.domain.knowledge import (
     ENTITIES,
@@ -41,8 +42,23 @@ class KnowledgeReader:
         return self._set, self._faults
 
 
+class KnowledgeText(NamedTuple):
+    """What some sections say, where each item stands in them, and every fault."""
+
+    items: KnowledgeSet
+    locations: Mapping[tuple[str, str], EntryLocation]  # by kind and id
+    faults: list[Fault]
+
+
 def compile_knowledge(sections: list[PolicyEntry]) -> tuple[KnowledgeSet, list[Fault]]:
-    """The items of these sections; an id is used once per kind."""
+    """The items of the sections of files. They relate only to each other: what workspaces store is not known here."""
+    items, locations, faults = read_knowledge(sections)
+    named = {key: str(location) for key, location in locations.items()}
+    return replace(items, places=named), faults
+
+
+def read_knowledge(sections: list[PolicyEntry], known: Collection[str] = ()) -> KnowledgeText:
+    """The items of these sections; an id is used once per kind. `known`: ids of entities that are there besides."""
     faults: list[Fault] = []
     entities: dict[str, Entity] = {}
     relationships: dict[str, Relationship] = {}
@@ -65,9 +81,8 @@ def compile_knowledge(sections: list[PolicyEntry]) -> tuple[KnowledgeSet, list[F
                 relationships[relationship.id] = relationship
             case Axiom() as axiom:
                 axioms[axiom.id] = axiom
-    faults += _list_dangling(relationships, places)
-    named = {key: str(location) for key, location in places.items()}
-    return KnowledgeSet(entities, relationships, axioms, named), faults
+    faults += _list_dangling(relationships, places, known)
+    return KnowledgeText(KnowledgeSet(entities, relationships, axioms), places, faults)
 
 
 def _list_entries(sections: list[PolicyEntry], faults: list[Fault]) -> Iterator[tuple[str, PolicyEntry]]:
@@ -101,10 +116,10 @@ def _split_list(section: PolicyEntry) -> tuple[list[PolicyEntry], list[Fault]]:
 
 
 def _list_dangling(
-    relationships: dict[str, Relationship], places: dict[tuple[str, str], EntryLocation]
+    relationships: dict[str, Relationship], places: dict[tuple[str, str], EntryLocation], known: Collection[str]
 ) -> Iterator[Fault]:
-    """Relationships of files are between entities of files: what workspaces store is not known here."""
+    """Relationships of entities that are nowhere."""
     for one in relationships.values():
         for key, end in (("from", one.source), ("to", one.target)):
-            if (ENTITIES, end) not in places:
+            if (ENTITIES, end) not in places and end not in known:
                 yield (places[(RELATIONSHIPS, one.id)] / key).fault(f"there is no entity {quote(end)}")

@@ -246,9 +246,9 @@ class Workspace:
         """The same policies and the same snapshot, with other entries that are no part of it."""
         return replace(self, own=own)
 
-    def replace_generation(self, number: int) -> "Workspace":
-        """The same workspace as part of a generation."""
-        return replace(self, snapshot=replace(self.snapshot, generation=number))
+    def replace_generation(self, number: int, former: "Workspace | None") -> "Workspace":
+        """The same workspace as part of a generation, in place of the `former` one."""
+        return replace(self, snapshot=self.snapshot.follow(former.snapshot if former is not None else None, number))
 
     def entries(self, files: FilePolicies, find_record: FindRecord) -> "WorkspaceEntries":
         """Every object by kind and alias; nodes are listed one by one under their ids."""

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gateway.domain.collector import Category
+from gateway.domain.longest import find_longest
 from gateway.domain.selection import NO_VIEW, CatalogueView, Notice, Omission
 from gateway.selection.pricing import BlockPrices
-from gateway.selection.truncate import find_longest
 
 CATALOGUE_CAP = 50
 

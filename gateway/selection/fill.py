@@ -83,18 +83,23 @@ def truncate_candidate(
     if remaining < WORTH_CUTTING or resource.truncate == "none":
         return None
     item = resource.data
+    counted = {resource.text or "": pricing.price(candidate)}
+
+    def count(text: str) -> int:
+        if text not in counted:
+            counted[text] = pricing.cost(resource, text)
+        return counted[text]
+
     if isinstance(item, FoundItem) and item.shrinkable is not None:
-        short = item.shrinkable.shrink(lambda text: pricing.cost(resource, text) <= remaining)
+        short = item.shrinkable.shrink(count, remaining)
         if short is None:
             return None
         smaller = replace(candidate, resource=replace(resource, data=short, text=short.text))
-        return PlacedResource(
-            smaller, short.text, pricing.cost(resource, short.text), truncated=True, category=category
-        )
-    text = cut(resource.text or "", remaining, lambda part: pricing.cost(resource, part), resource.truncate)
+        return PlacedResource(smaller, short.text, count(short.text), truncated=True, category=category)
+    text = cut(resource.text or "", remaining, count, resource.truncate)
     if not text:
         return None
-    return PlacedResource(candidate, text, pricing.cost(resource, text), truncated=True, category=category)
+    return PlacedResource(candidate, text, count(text), truncated=True, category=category)
 
 
 def warn_overdrawn(category: Category, owed: int, room: int) -> Notice:

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 from math import log
 
+from gateway.domain.longest import find_longest_within
+
 Count = Callable[[str], int]
 
 MARK = "[…]"  # marks where text was removed
@@ -30,13 +32,19 @@ def truncate(text: str, limit: int, count: Count, how: str, question: str = "") 
 
 
 def keep_start(text: str, limit: int, count: Count) -> str:
-    size = find_longest(len(text), lambda length: count(f"{text[:length].rstrip()} {MARK}") <= limit)
+    def measure(length: int) -> int:
+        return count(f"{text[:length].rstrip()} {MARK}")
+
+    size = find_longest_within(len(text), measure, limit, count(text))
     kept = text[: cut_at_space(text, size)].rstrip()
     return f"{kept} {MARK}" if kept else ""
 
 
 def keep_end(text: str, limit: int, count: Count) -> str:
-    size = find_longest(len(text), lambda length: count(f"{MARK} {text[len(text) - length :].lstrip()}") <= limit)
+    def measure(length: int) -> int:
+        return count(f"{MARK} {text[len(text) - length :].lstrip()}")
+
+    size = find_longest_within(len(text), measure, limit, count(text))
     rest = text[len(text) - size :]
     if 0 < size < len(text) and not text[len(text) - size - 1].isspace():
         rest = rest.partition(" ")[2] or rest
@@ -53,7 +61,11 @@ def extract(text: str, limit: int, count: Count, question: str = "") -> str:
     scores = rate_sentences([paragraphs[row][column] for row, column in places], question)
     best = sorted(range(len(places)), key=lambda place: -scores[place])  # stable: of equal ones the first
     order = [places[place] for place in best]
-    fits = find_longest(len(order), lambda size: count(assemble(paragraphs, order[:size])) <= limit)
+
+    def measure(size: int) -> int:
+        return count(assemble(paragraphs, order[:size]))
+
+    fits = find_longest_within(len(order), measure, limit, count(text))
     return assemble(paragraphs, order[:fits]) if fits else keep_start(text, limit, count)
 
 
@@ -98,18 +110,6 @@ def assemble(paragraphs: list[list[str]], places: list[tuple[int, int]]) -> str:
     ]
     whole = len(chosen) == sum(1 for paragraph in paragraphs if paragraph)
     return "\n\n".join(texts if whole else [*texts, MARK])
-
-
-def find_longest(size: int, fits: Callable[[int], bool]) -> int:
-    """The largest length up to `size` that fits, by binary search; 0 if none does."""
-    low, high = 0, size
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def cut_at_space(text: str, size: int) -> int:

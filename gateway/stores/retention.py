@@ -7,6 +7,7 @@ import time
 
 from gateway.errors import StoreError
 from gateway.settings import VersionSettings
+from gateway.stores.knowledge_records import KnowledgeRecords
 from gateway.stores.lease import Lease
 from gateway.stores.protocols import EphemeralStore, RecordStore
 
@@ -17,13 +18,17 @@ DAY_SECONDS = 86_400.0
 log = logging.getLogger(__name__)
 
 
-async def prune_periodically(records: RecordStore, store: EphemeralStore, settings: VersionSettings) -> None:
+async def prune_periodically(
+    records: RecordStore, knowledge: KnowledgeRecords, store: EphemeralStore, settings: VersionSettings
+) -> None:
     """Prune once an hour until cancelled; of several replicas or workers, one does it at a time."""
     lease = Lease(store, LEASE_KEY, secrets.token_hex(8), INTERVAL_SECONDS)
     while True:
         try:
             if await lease.acquire():
                 await prune_all(records, settings, time.time())
+                if (known := await knowledge.open()) is not None:
+                    await prune_all(known, settings, time.time())
         except StoreError as error:
             log.warning("old versions are not deleted for now: %s", error)
         await asyncio.sleep(INTERVAL_SECONDS)

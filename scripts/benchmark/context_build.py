@@ -1,9 +1,11 @@
 """Builds contexts for requests about nodes of one workspace, in process, without a store; prints JSON.
 
-Pages below sections below sites, of about a hundred words each, with typed links, and 1,000 resources. Every
-request is about another page and asks something else, so that nothing of the last one helps.
+Pages below sections below sites, of about a hundred words each, with typed links, 1,000 resources and a tenth as many
+entities as nodes, with relationships and axioms. Every request is about another page and asks something else, so that
+nothing of the last one helps.
 """
 
+import asyncio
 import gc
 import random
 import re
@@ -20,6 +22,7 @@ import uvloop
 from gateway.app import Gateway
 from gateway.domain.content import NodeContent, NodeLink
 from gateway.domain.exchange import Exchange
+from gateway.domain.knowledge import Axiom, Entity, KnowledgeSet, Relationship
 from gateway.domain.node import Node
 from gateway.domain.node_tree import NodeTree
 from gateway.domain.principal import ANONYMOUS
@@ -32,6 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTEXTS = 100  # of ten resources each
 PAGES, SECTIONS = 50, 20  # of a section, and of a site
 WORDS, SENTENCE = 100, 12  # of a page, and of a sentence
+TYPES = 20  # of entities
 TARGET_MS = 15.0
 PATIENCE = 300.0  # seconds until all nodes are indexed
 
@@ -64,6 +68,24 @@ def make_content(count: int, vocabulary: list[str], draw: random.Random) -> tupl
     return NodeTree(nodes, {node.id: path for path, node in nodes.items()}), contents
 
 
+def make_knowledge(count: int, vocabulary: list[str], draw: random.Random) -> KnowledgeSet:
+    """Entities with a few properties, each related to two others, and an axiom for every type."""
+    entities = {
+        f"e{one}": Entity(
+            f"e{one}",
+            f"type-{one % TYPES}",
+            " ".join(draw.choices(vocabulary, k=2)),
+            properties={f"property {place}": " ".join(draw.choices(vocabulary, k=SENTENCE)) for place in range(3)},
+        )
+        for one in range(count)
+    }
+    ties = [(f"e{one}", f"e{draw.randrange(count)}") for one in range(count) for _ in range(2)]
+    relationships = {f"r{at}": Relationship(f"r{at}", "uses", *ends) for at, ends in enumerate(ties)}
+    texts = [" ".join(draw.choices(vocabulary, k=SENTENCE)) for _ in range(TYPES)]
+    axioms = {f"a{at}": Axiom(f"a{at}", (f"type-{at}",), text) for at, text in enumerate(texts)}
+    return KnowledgeSet(entities, relationships, axioms)
+
+
 async def open_gateway(directory: Path) -> Gateway:
     """A gateway whose collectors may take their time: on a busy machine, they would be left out instead."""
     data = {
@@ -89,6 +111,12 @@ async def fill(gateway: Gateway, count: int, vocabulary: list[str], draw: random
     tree.names.build()  # as the first request about content has it built, in the background
     snapshot = replace(gateway.policies.get_snapshot("default"), tree=tree, contents=contents)
     gateway.policies.get_snapshot = lambda workspace: snapshot  # type: ignore[method-assign]
+    knowledge = make_knowledge(max(10, count // 10), vocabulary, draw)
+    gateway.policies.get_knowledge = lambda: knowledge  # type: ignore[method-assign]
+    ready = asyncio.Event()
+    gateway.knowledge.repository.watch(lambda workspace: ready.set())
+    gateway.knowledge.repository.follow_files(knowledge)
+    await ready.wait()
 
 
 class Sample:
@@ -154,6 +182,7 @@ async def measure(count: int, rounds: int) -> list[Figure]:
                 question = " ".join(draw.choices(vocabulary, k=8)) + "?"
                 took, cpu, block = await prepare(gateway, f"page-{draw.randrange(count)}", question)
                 assert "--- Focused Content [" in block
+                assert "--- Knowledge [" in block
                 if number >= 10:
                     samples.append((took, cpu))
     name, times = f"context for one of {count:,} nodes", [one for one, _ in samples]

@@ -9,13 +9,16 @@ import yaml
 from gateway.content.activity import ActivityLog
 from gateway.content.reader import WorkspaceContent
 from gateway.control.bundle_export import BundleExporter, build_bundle
-from gateway.control.bundle_import import BundleImporter, ImportOptions, PlannedChange
+from gateway.control.bundle_import import BundleImporter, ImportOptions
+from gateway.control.bundle_knowledge import export_items
+from gateway.control.bundle_plan import PlannedChange
 from gateway.control.content import Content
 from gateway.control.objects import PolicyObject
 from gateway.control.writer import PolicyWriter
 from gateway.domain.principal import Principal, Role
 from gateway.domain.snapshot import Snapshot
 from gateway.extraction.extract import DocumentCache
+from gateway.knowledge.repository import KnowledgeRepository
 from gateway.links.cache import LinkCache
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.materials import PolicyMaterials
@@ -52,13 +55,16 @@ class ControlPlane:
         self.store = MemoryContentStore(self.records)
         self.contents = WorkspaceContent(self.policies, self.store, ActivityLog(self.store))
         self.content = Content(self.policies, writer, self.contents)
-        self.importer = BundleImporter(self.policies, writer, self.documents)
+        self.knowledge = KnowledgeRepository()
+        self.importer = BundleImporter(self.policies, writer, self.documents, self.knowledge)
 
     @classmethod
     async def start(cls, directory: Path, files: dict[str, Any] | None = None) -> "ControlPlane":
         write(directory, files)
         made = cls(directory)
         await made.policies.start()
+        made.knowledge.follow_files(made.policies.get_knowledge())
+        await made.knowledge.start()
         return made
 
     @property
@@ -67,7 +73,8 @@ class ControlPlane:
 
     async def exported(self, *, stored: bool = False) -> dict[str, Any]:
         entries = await read_whole_entries(self.policies, ANNA.workspace)
-        return build_bundle(BundleExporter(self.documents).objects(entries, stored=stored))
+        items = export_items(self.knowledge.get(ANNA.workspace), stored=stored)
+        return build_bundle(BundleExporter(self.documents).objects(entries, stored=stored), items)
 
     async def take(
         self, bundle: Any, *, replace: bool = False, dry_run: bool = False, by: Principal = ANNA

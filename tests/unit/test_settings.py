@@ -9,9 +9,13 @@ import pytest
 from pydantic import BaseModel
 
 from gateway import settings_loader as module
+from gateway.domain.collector import Category
 from gateway.errors import Faults
+from gateway.policies.shapes import CategoryName
+from gateway.selection.allotment import SCOPE_ORDER, VOLATILE_ORDER
 from gateway.settings import Settings, is_loopback
 from gateway.settings_loader import SettingsOverrides, load_settings
+from gateway.settings_sections import CategoryShares
 from gateway.strict_yaml import parse_yaml
 
 MINIMAL = "upstreams: {demo: {kind: demo}}\nroutes: [{model: '*', upstream: demo}]\n"
@@ -260,3 +264,8 @@ def test_a_base_url_that_cannot_be_dialled_is_a_fault_at_its_line(tmp_path: Path
     with pytest.raises(Faults) as caught:
         load_settings(config, {})
     assert [(fault.line, fault.path) for fault in caught.value.faults] == [(4, "upstreams.a.base_url")]
+
+
+def test_shares_are_of_the_categories_that_a_budget_is_divided_among() -> None:
+    assert set(CategoryShares.model_fields) == {*SCOPE_ORDER, *VOLATILE_ORDER}
+    assert set(typing.get_args(CategoryName)) == {*SCOPE_ORDER, *VOLATILE_ORDER} - {Category.CATALOGUE}

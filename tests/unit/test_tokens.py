@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.tokens import ENCODINGS, SMALL_PIECE, SMALL_TEXT, BpeCounter, load_core, load_small_encoding, read_tokens
+from gateway.tokens import (
+    ENCODINGS,
+    REMEMBERED_STRINGS,
+    SMALL_PIECE,
+    SMALL_TEXT,
+    BpeCounter,
+    load_core,
+    load_small_encoding,
+    read_tokens,
+)
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +88,45 @@ def test_small_texts_count_as_tiktoken_counts_them(name: str) -> None:
         f"a{sign}b {sign} 1{sign}\n{sign}'{sign} " for sign in map(chr, range(1, 0x10000, 13)) if sign.isprintable()
     ]
     assert [text for text in texts if small.count(text) != len(core.encode_ordinary(text))] == []
+
+
+WORDS = [
+    "the",
+    "Gateway's",
+    "x=1;",
+    "I'LL",
+    "don't",
+    "12345",
+    "//",
+    "…",
+    "[…]",
+    "naïve",
+    "数据",
+    "",
+    "\n",
+    "\t",
+    "a\n",
+    "\x1c",
+]
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_texts_are_the_sum_of_their_words_only_where_tiktoken_splits_them_too(name: str) -> None:
+    small, core, chance = load_small_encoding(name), load_core(name), random.Random(2)
+    plain = [chr(code) for code in range(128)]
+    texts = [" ".join(chance.choices(WORDS, k=chance.randint(1, 12))) for _ in range(3000)]
+    texts += ["".join(chance.choices([*plain, *" " * 40, *WORDS], k=chance.randint(1, 14))) for _ in range(10_000)]
+    for _ in range(2):  # the second time, every word is known
+        assert [text for text in texts if small.count(text) != len(core.encode_ordinary(text))] == []
+
+
+def test_only_so_many_words_are_remembered() -> None:
+    small, core = load_small_encoding("cl100k"), load_core("cl100k")
+    for start in range(0, 3 * REMEMBERED_STRINGS, 1000):
+        text = " ".join(f"w{number}" for number in range(start, start + 1000)) + " " + "y " * 3 + "z" * 60
+        assert small.count(text) == len(core.encode_ordinary(text))
+        assert len(small._words._known) <= REMEMBERED_STRINGS
+        assert len(small._pieces._known) <= REMEMBERED_STRINGS
 
 
 @pytest.mark.parametrize("name", ENCODINGS)

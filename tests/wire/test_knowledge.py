@@ -228,6 +228,29 @@ async def test_an_edit_keeps_the_snapshot_and_what_was_built_for_it(known: Clien
     assert (await manage(known, "DELETE", url, authorization="Bearer root")).status == 204
 
 
+async def test_the_audit_tells_who_changed_what_in_the_graph(known: Client) -> None:
+    """As for every other object, newest first: who, with which key, what was there before and after."""
+    new = {"id": "ebb", "type": "Term", "name": "Ebb"}
+    url, root = "/knowledge/entities/ebb", {"authorization": "Bearer root"}
+    await manage(known, "POST", "/knowledge/entities", new, **root)
+    await manage(known, "PUT", url, {"type": "Term", "name": "Low tide"}, **root)
+    await manage(known, "POST", "/agents", {"alias": "reader", "inject": True}, **root)
+    await manage(known, "DELETE", url, **root)
+    log = (await manage(known, "GET", "/audit?alias=ebb", **root)).json
+    assert log["total"] == 3
+    assert [(one["action"], one["version"]) for one in log["items"]] == [("delete", 3), ("update", 2), ("create", 1)]
+    assert {(one["kind"], one["alias"], one["by"]) for one in log["items"]} == {("entities", "ebb", "root")}
+    [policy] = (await manage(known, "GET", "/audit?kind=agents&alias=reader", **root)).json["items"]
+    assert {one["key"] for one in log["items"]} == {policy["key"]} != {None}
+    assert log["items"][1]["changes"] == [{"pointer": "/name", "from": "Ebb", "to": "Low tide"}]
+    assert {one["pointer"]: one["from"] for one in log["items"][0]["changes"]} == {"/name": "Low tide", "/type": "Term"}
+    mine = (await manage(known, "GET", "/audit?kind=entities&by=root&take=1", **root)).json
+    assert [one["action"] for one in mine["items"]] == ["delete"]
+    everything = (await manage(known, "GET", "/audit", **root)).json["items"]
+    assert everything == sorted(everything, key=lambda one: one["at"], reverse=True)
+    assert (await manage(known, "GET", "/audit?alias=ebb", authorization="Bearer elsewhere")).json["total"] == 0
+
+
 async def test_the_first_and_the_last_entity_of_a_gateway_without_any(start: Start, upstream: Upstream) -> None:
     client = start(policies={"agents": POLICIES["agents"]})
     question = "What is a spring tide?"

@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 from tests.support.gateway import Client, Thread, running_gateway
+from tests.support.knowledge_graph import KNOWLEDGE
 from tests.support.management_client import manage
 from tests.support.upstream import Upstream, say
 
@@ -84,6 +85,21 @@ async def test_the_import_is_idempotent(pair: Pair) -> None:
         bundle = await manage(client, "GET", "/export?format=json")
         again = await manage(client, "POST", "/import?mode=replace", bundle.raw)
         assert {item["action"] for item in again.json["items"]} == {"unchanged"}
+
+
+@pytest.mark.parametrize("pair", [{"agents": {"writer": {"inject": True}}, "knowledge": KNOWLEDGE}], indirect=True)
+@pytest.mark.parametrize("form", ["yaml", "json"])
+async def test_what_is_known_works_the_same_elsewhere(pair: Pair, form: str) -> None:
+    await pair.carry(form)
+    body = await pair.same(asked="Which limit does the orders endpoint accept?", agent="writer")
+    assert b"Every list endpoint pages with a limit." in body
+    bundles = [await manage(client, "GET", "/export?format=json") for client in (pair.files, pair.empty)]
+    assert bundles[0].raw == bundles[1].raw
+    refused = await manage(
+        pair.files, "POST", "/import", {"knowledge": {"axioms": {"prices": {"types": ["X"], "text": "."}}}}
+    )
+    assert (refused.status, refused.json["code"]) == (409, "conflict")
+    assert [one["pointer"] for one in refused.json["errors"]] == ["/knowledge/axioms/prices"]
 
 
 async def test_a_dry_run_changes_nothing_and_tells_everything(pair: Pair) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, Field
 
+from gateway.control.audit import AuditLog
 from gateway.domain.principal import Role
 from gateway.domain.record import AuditEntry
 from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.paging import Page, Paging, build_page
 from gateway.edge.manage.routes import ApiRoute
-from gateway.stores.protocols import AuditFilter, RecordStore
+from gateway.stores.protocols import AuditFilter
 
 
 class AuditQuery(Paging):
@@ -27,7 +28,9 @@ class AuditQuery(Paging):
 class AuditView(BaseModel):
     """One change."""
 
-    number: int
+    number: int = Field(
+        description="Counts the changes of policies, and apart from these those of the knowledge graph."
+    )
     at: datetime
     by: str
     key: str | None = Field(description="The id of the key that was used; null: there was none.")
@@ -46,7 +49,7 @@ class AuditPage(Page[AuditView]):
 class AuditRoutes:
     """The audit log of the caller's own workspace."""
 
-    records: RecordStore
+    log: AuditLog
 
     def list_routes(self) -> Iterator[ApiRoute]:
         yield ApiRoute(
@@ -63,7 +66,7 @@ class AuditRoutes:
     async def list(self, call: ApiCall[AuditQuery, None]) -> ApiReply:
         query = call.query
         wanted = AuditFilter(query.kind, query.alias, query.by)
-        entries, total = await self.records.list_audit(call.workspace, wanted, query.skip, query.take)
+        entries, total = await self.log.list_page(call.workspace, wanted, query.skip, query.take)
         return ApiReply(build_page([_build_view(entry) for entry in entries], total))
 
 

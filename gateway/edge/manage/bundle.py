@@ -8,7 +8,9 @@ import orjson
 from pydantic import BaseModel, Field
 
 from gateway.control.bundle_export import BundleExporter, build_bundle
-from gateway.control.bundle_import import BundleImporter, ImportOptions, PlannedChange
+from gateway.control.bundle_import import BundleImporter, ImportOptions
+from gateway.control.bundle_knowledge import export_items
+from gateway.control.bundle_plan import PlannedChange
 from gateway.control.yaml_writer import format_yaml
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import JSON, ApiCall, ApiReply
@@ -18,6 +20,7 @@ from gateway.edge.manage.versions import ChangeView
 from gateway.errors import Conflict, Faults, FieldError, InsufficientStorage, InvalidObject
 from gateway.extraction.extract import DocumentCache
 from gateway.fair_queue import FairThreads
+from gateway.knowledge.repository import KnowledgeRepository
 from gateway.policies.repository import PolicyRepository
 from gateway.policies.whole_entries import read_whole_entries
 from gateway.strict_yaml import YamlDocument, parse_yaml
@@ -67,6 +70,7 @@ class BundleRoutes:
 
     policies: PolicyRepository
     importer: BundleImporter
+    knowledge: KnowledgeRepository
     files: DocumentCache
     threads: FairThreads
 
@@ -98,8 +102,13 @@ class BundleRoutes:
     async def export_bundle(self, call: ApiCall[ExportQuery, None]) -> ApiReply:
         entries = await read_whole_entries(self.policies, call.workspace)
         stored = call.query.source == "stored"
-        objects = await self.threads.run(call.workspace, BundleExporter(self.files).objects, entries, stored=stored)
-        return await self.threads.run(call.workspace, _render_bundle, build_bundle(objects), call.query.format)
+        known = self.knowledge.get(call.workspace)
+
+        def render() -> ApiReply:
+            objects = BundleExporter(self.files).objects(entries, stored=stored)
+            return _render_bundle(build_bundle(objects, export_items(known, stored=stored)), call.query.format)
+
+        return await self.threads.run(call.workspace, render)
 
     async def import_bundle(self, call: ApiCall[ImportQuery, bytes]) -> ApiReply:
         document = await self.threads.run(

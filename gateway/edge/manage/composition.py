@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from gateway.analytics.reports import Reports
 from gateway.content.reader import WorkspaceContent
 from gateway.control.adoption import Adoption
+from gateway.control.audit import AuditLog
 from gateway.control.bundle_import import BundleImporter
 from gateway.control.content import Content
 from gateway.control.documents import Documents
@@ -133,10 +134,14 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         UsageRoutes(parts.policies, services.objects, services.contexts, parts.threads),
         SearchRoutes(parts.policies, parts.threads),
         BundleRoutes(
-            parts.policies, BundleImporter(parts.policies, services.writer, files, adoption), files, parts.threads
+            parts.policies,
+            BundleImporter(parts.policies, services.writer, files, parts.knowledge, adoption),
+            parts.knowledge,
+            files,
+            parts.threads,
         ),
         AdoptionRoutes(adoption, parts.policies),
-        AuditRoutes(parts.records),
+        AuditRoutes(AuditLog(parts.records, parts.knowledge)),
         QuotaRoutes(parts.policies, parts.sessions, parts.knowledge, parts.pipeline.responses),
         *build_knowledge_routes(KnowledgeManager(parts.knowledge, parts.threads)),
         ReceiptRoutes(parts.receipts),

@@ -15,6 +15,7 @@ from gateway.edge.manage.calls import ApiReply
 from gateway.edge.request import ClientDisconnected
 from gateway.edge.response import Headers, send_body
 from gateway.errors import (
+    Conflict,
     GatewayError,
     InsufficientStorage,
     InvalidObject,
@@ -66,7 +67,7 @@ def render_problem(error: GatewayError) -> bytes:
         "detail": _replace_surrogates(error.message),
         "code": error.code,
     }
-    if isinstance(error, InvalidObject) and error.faults:
+    if isinstance(error, InvalidObject | Conflict) and error.faults:
         body["errors"] = [
             {place: _replace_surrogates(named), "message": _replace_surrogates(one.message)}
             for one in error.faults

@@ -142,7 +142,7 @@ def test_wrong_options_are_found_with_their_path() -> None:
 
 
 async def run(*collectors: TreeCollector, seconds: float = 0.05) -> list[tuple[int, str | None, str | None]]:
-    applied = [AppliedCollector(one, TreeOptions(), one.priority) for one in collectors]
+    applied = [AppliedCollector(one, TreeOptions(), one.priority, "") for one in collectors]
     outcomes = await run_collectors(applied, lambda one: one.collector.collect(order()), seconds)
     return [(len(one.findings.items), one.failure, one.findings.degraded) for one in outcomes]
 

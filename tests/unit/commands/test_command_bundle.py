@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from gateway.cli import main
+from gateway.commands.export import split_into_files
 from gateway.strict_yaml import parse_yaml
 
 FILES = {
@@ -51,6 +52,39 @@ def test_a_bundle_goes_out_and_in_again(house: Path, capsys: pytest.CaptureFixtu
     )
     assert main(["export", "--policies", "nothing", "--source", "stored", "--format", "json"]) == 0
     assert orjson.loads(capsys.readouterr().out) == FILES
+
+
+def test_what_is_known_goes_out_and_in_again(house: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = {f"part-{number}": {"type": "Part", "name": f"Part {number}"} for number in range(3)}
+    ties = {"r": {"from": "part-0", "type": "fits", "to": "part-1"}}
+    graph = {"knowledge": {"entities": parts, "relationships": ties, "axioms": {"a": {"types": ["Part"], "text": "T"}}}}
+    (house / "graph.yaml").write_text(yaml.safe_dump(graph))
+    assert main(["import", "graph.yaml", "--dry-run"]) == 0
+    assert "create entities/part-0\n" in (told := capsys.readouterr().out)
+    assert "5 created, 0 updated, 0 deleted, 0 unchanged (dry run" in told
+    assert main(["import", "graph.yaml"]) == 0
+    capsys.readouterr()
+    assert main(["export", "--format", "json"]) == 0
+    assert orjson.loads(capsys.readouterr().out) == {**FILES, **graph}
+    assert main(["export", "--to", "out"]) == 0
+    assert "knowledge.yaml" in capsys.readouterr().out
+    assert main(["export", "--to", "out"]) == 0, "its own files are replaced"
+    assert main(["import", "graph.yaml", "--policies", "out"]) == 0
+    assert capsys.readouterr().out.endswith("0 created, 0 updated, 0 deleted, 5 unchanged\n")
+    (house / "wrong.yaml").write_text("knowledge:\n  entities:\n    new: {type: T}\n")
+    assert main(["import", "wrong.yaml"]) == 1
+    assert "wrong.yaml:3: /knowledge/entities/new/name" in capsys.readouterr().out
+
+
+def test_a_large_graph_is_exported_in_several_files() -> None:
+    entities = {f"e{number}": {"type": "T", "name": "N", "properties": {"p": "x" * 3000}} for number in range(400)}
+    axioms = {"a": {"types": ["T"], "text": "Text"}}
+    files = dict(split_into_files({"knowledge": {"entities": entities, "axioms": axioms}}))
+    assert list(files) == ["knowledge-001.yaml", "knowledge-002.yaml", "knowledge-003.yaml"]
+    assert all(len(text.encode()) < 2**20 for text in files.values())
+    read = [parse_yaml(text, "part").data["knowledge"] for text in files.values()]
+    assert {key: one for part in read for key, one in part["entities"].items()} == entities
+    assert read[-1]["axioms"] == axioms
 
 
 def test_a_dry_run_only_tells(house: Path, capsys: pytest.CaptureFixture[str]) -> None:

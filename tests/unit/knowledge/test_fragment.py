@@ -109,13 +109,13 @@ def test_shrinking_drops_the_lowest_with_what_depends_on_them() -> None:
     whole = FRAGMENT.to_item()
     assert whole.counts == {"entities": 3, "relationships": 2, "axioms": 2}
     for room in range(len(whole.text)):
-        short = FRAGMENT.shrink(lambda text, room=room: len(text) <= room)  # type: ignore[misc]
+        short = FRAGMENT.shrink(len, room)
         if short is not None:
             assert len(short.text) <= room
             assert [one.id for one in short.parts] == ["orders", "limit", "other"][: len(short.parts)]
             assert len(short.parts) < 3
-    one = FRAGMENT.shrink(lambda text: "Limit" not in text)
+    one = FRAGMENT.shrink(lambda text: "Limit" in text, 0)
     assert one is not None
     assert one.counts == {"entities": 1, "relationships": 0, "axioms": 1}
     assert one.text.endswith("# 1 of 3 relevant entities; the others did not fit.")
-    assert FRAGMENT.shrink(lambda text: False) is None
+    assert FRAGMENT.shrink(lambda text: 1, 0) is None

@@ -6,6 +6,7 @@ import pytest
 from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.errors import StoreError
 from gateway.settings import VersionSettings
+from gateway.stores.knowledge_records import KnowledgeRecords
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.memory_records import MemoryRecordStore
 from gateway.stores.protocols import AuditFilter
@@ -37,8 +38,11 @@ async def test_the_audit_is_kept_by_its_age() -> None:
     assert (await records.list_audit("default", AuditFilter(), 0, 10))[1] == 0
 
 
-async def run_briefly(records: MemoryRecordStore, store: MemoryEphemeralStore) -> None:
-    task = asyncio.create_task(prune_periodically(records, store, VersionSettings(keep=1)))
+async def run_briefly(
+    records: MemoryRecordStore, store: MemoryEphemeralStore, knowledge: KnowledgeRecords | None = None
+) -> None:
+    known = knowledge or KnowledgeRecords()
+    task = asyncio.create_task(prune_periodically(records, known, store, VersionSettings(keep=1)))
     await asyncio.sleep(0.05)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -49,6 +53,16 @@ async def test_only_one_of_several_replicas_prunes() -> None:
     assert await store.lease(LEASE_KEY, "another replica", 60)
     await run_briefly(records, store)
     assert (await records.list_versions(KEY, 0, 10))[1] == 3
+
+
+async def test_versions_of_the_knowledge_graph_are_deleted_too() -> None:
+    knowledge, key = KnowledgeRecords(), RecordKey("default", "entities", "lamp")
+    graph = await knowledge.open()
+    assert graph is not None
+    for _ in range(3):
+        await graph.commit([RecordWrite(key, b"{}")], Author("anna", "update"))
+    await run_briefly(await save_versions(1), MemoryEphemeralStore(), knowledge)
+    assert (await graph.list_versions(key, 0, 10))[1] == 1
 
 
 async def test_a_store_that_fails_is_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
