@@ -8,10 +8,10 @@ import logging
 import secrets
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gateway.allocation import return_large_blocks
 from gateway.background import BackgroundJobs
@@ -20,7 +20,6 @@ from gateway.collectors.contexts import build_merge
 from gateway.collectors.nodes import render_content
 from gateway.collectors.registry import CollectorParts, load_collectors, open_collectors
 from gateway.content.activity import ActivityLog
-from gateway.content.indexing import index_periodically
 from gateway.content.library import NodeLibrary
 from gateway.content.reader import WorkspaceContent
 from gateway.control.key_history import CLOSER, has_had_keys, remember_keys
@@ -56,6 +55,7 @@ from gateway.errors import StoreError
 from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
 from gateway.fair_queue import CORE_BOUNDS, FairQueue, FairThreads
+from gateway.jobs import add_jobs
 from gateway.knowledge.service import KnowledgeService, open_knowledge
 from gateway.links.cache import LinkCache, make_guarded_fetch
 from gateway.links.guard import LinkGuard
@@ -63,10 +63,9 @@ from gateway.pipeline import Pipeline
 from gateway.policies.loading import load_policies_and_links
 from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
-from gateway.policies.watch import Fingerprint, compute_fingerprint, watch
+from gateway.policies.watch import Fingerprint, compute_fingerprint
 from gateway.policy_check import make_policy_source
-from gateway.receipts.retention import keep_receipts_tidy
-from gateway.recording import build_counter, open_recording
+from gateway.recording import open_recording
 from gateway.resources.registry import ResourceRegistry
 from gateway.retrievers.service import open_retrievers
 from gateway.scopes.content_suggestion import ContentSuggester
@@ -78,15 +77,14 @@ from gateway.settings import Settings, is_loopback
 from gateway.stores.monitored import MonitoredStore
 from gateway.stores.open import Stores, open_stores
 from gateway.stores.protocols import ReceiptStore
-from gateway.stores.retention import prune_periodically
 from gateway.stores.statistics import StatisticsStore
 from gateway.tokens import BpeCounter
 from gateway.tools.caller import ToolCaller
 from gateway.tools.servers import ToolServers
 from gateway.upstreams.factory import build_upstreams
-from gateway.upstreams.litellm.upstream import LitellmUpstream
 from gateway.upstreams.routes import Routes
 from gateway.watchdog import LoopWatchdog
+from gateway.watched_figures import watch_figures
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -231,25 +229,9 @@ class Gateway:
         return self.pipeline.tools.servers
 
     def build_app(self, draining: Callable[[], bool]) -> EdgeApp:
-        limits, metrics, semantic = self.settings.limits, self.metrics, self.semantic
+        limits, metrics = self.settings.limits, self.metrics
         self.auth.require_keys()
-        metrics.watch_counts("limited", lambda: self.limiter.refused)
-        metrics.watch_counts("log_lines_lost", lambda: {(): self.log.lost})
-        metrics.watch_counts("job_restarts", lambda: self.jobs.restarts)
-        metrics.watch_counts("loop_stalls", lambda: {(): self.watchdog.stalls})
-        metrics.watch_counts("shed", self._count_shed)
-        metrics.watch_generation(lambda: self.policies.generation)
-        metrics.watch_breakers(self.routes.breakers)
-        metrics.watch_gauge("store_breaker", lambda: {(): float(self.stores.breaker_open)})
-        metrics.watch_counts("session_changes_lost", lambda: {(): self.pipeline.sessions.late.lost})
-        recorder = self.pipeline.receipts
-        if recorder is not None:
-            metrics.watch_counts("receipts_lost", lambda: {(): recorder.lost})
-            metrics.watch_gauge("receipts_waiting", lambda: {(): recorder.waiting})
-        if semantic is not None:
-            metrics.watch_counts("selection_cache", lambda: self.pipeline.builder.lookups.by_outcome)
-            metrics.watch_counts("vector_cache", lambda: semantic.cache_counts)
-            metrics.watch_counts("lookups", lambda: semantic.lookup_counts)
+        watch_figures(metrics, self)
         paths = PassthroughPaths(self.settings.passthrough)
         site = build_site(
             access=self.access,
@@ -257,7 +239,7 @@ class Gateway:
                 self.policies, lambda: self.store.ok, draining, self.jobs.describe, self.access.is_from_admin
             ),
             metrics=metrics,
-            models=ModelsEndpoint(self._list_enabled(), self.policies, default=self.settings.defaults.model),
+            models=ModelsEndpoint(self.list_enabled(), self.policies, default=self.settings.defaults.model),
             apps=SiteApps(
                 PassthroughEndpoint(self.routes, paths, self.limiter, limits, PassthroughRights(self.policies)),
                 LazyApp(self.build_management),
@@ -276,12 +258,6 @@ class Gateway:
             direct = [CorsEndpoint(endpoint, origins, self.access) for endpoint in direct]
             served = CorsMiddleware(site, origins, self.access)
         return EdgeApp(direct, served, metrics, self.recorder)
-
-    def _count_shed(self) -> dict[tuple[str, ...], float]:
-        queues = {"requests": self.threads, "policies": self.policies.threads, "documents": self.extractor.threads}
-        shed: dict[tuple[str, ...], float] = {(name,): threads.queue.shed for name, threads in queues.items()}
-        pipeline = self.pipeline
-        return shed | {("tools",): pipeline.tools.queue.shed, ("retrievers",): pipeline.retrievers.queue.shed}
 
     def build_management(self) -> Starlette:
         from gateway.edge.manage.composition import ManagementParts, build_management_app
@@ -312,7 +288,8 @@ class Gateway:
 
         return McpEndpoint(self.pipeline, self.policies, self.limiter, self.metrics)
 
-    def _list_enabled(self) -> dict[str, Upstream]:
+    def list_enabled(self) -> dict[str, Upstream]:
+        """The upstreams that can be asked."""
         return {name: up for name, up in self.upstreams.items() if self.settings.upstreams[name].enabled}
 
     async def reload(self, *, wait: bool = True) -> None:
@@ -332,7 +309,7 @@ class Gateway:
         loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_SECONDS)
         return_large_blocks()
-        self._add_jobs(self.loaded_files)
+        add_jobs(self)
         reloads: set[asyncio.Task[None]] = set()
         loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(self.reload())))
         try:
@@ -345,44 +322,6 @@ class Gateway:
                 task.cancel()
             await asyncio.gather(*reloads, return_exceptions=True)
             await self.close()
-
-    def _add_jobs(self, loaded: Fingerprint | None) -> None:
-        """The background work; `loaded` is the state of the policy files that are in use."""
-        jobs, directory, settings = self.jobs, Path(self.settings.policies), self.settings
-        known = [loaded]
-
-        def watch_files() -> Coroutine[Any, Any, None]:
-            # A second watch cannot know what the first one missed: it begins with a reload.
-            since = known.pop() if known else frozenset()
-            return watch(directory, lambda: self.reload(wait=False), since=since)
-
-        jobs.add("policy files", watch_files)
-        jobs.add("stored policies", self.policies.follow)
-        jobs.add("knowledge graph", self.knowledge.repository.run)
-        stores = self.stores
-        jobs.add(
-            "retention", lambda: prune_periodically(stores.records, stores.knowledge, self.store, settings.versions)
-        )
-        if self.pipeline.receipts is not None:
-            jobs.add("receipts", self.pipeline.receipts.run)
-        jobs.add("receipt retention", lambda: keep_receipts_tidy(self.receipts, self.store, settings.receipts))
-        if self.pipeline.receipts is not None and settings.analytics.enabled:
-            jobs.add("statistics", lambda: build_counter(settings, self.statistics, self.semantic).run(self.store))
-        jobs.add("links", lambda: self.links.run(self.policies.update_links))
-        jobs.add("tool servers", lambda: self.tool_servers.run(self.policies.update_tools))
-        jobs.add("request log", self.recorder.run)
-        jobs.add("limits", self.limiter.run)
-        jobs.add("content activity", self.content.activity.run)
-        jobs.add("content index", lambda: index_periodically(self.policies, self.stores.content))
-        if self.semantic is not None:
-            jobs.add("semantic search", self.semantic.run)
-        jobs.add_once(
-            "token counter", lambda: asyncio.to_thread(self.counter.count, "-", settings.defaults.model or "")
-        )
-        jobs.add_once("retrievers", lambda: self.pipeline.retrievers.prepare(self.policies.snapshots()))
-        for name, upstream in self._list_enabled().items():
-            if isinstance(upstream, LitellmUpstream):
-                jobs.add_once(f"upstream {name}", upstream.prepare)
 
     async def close(self) -> None:
         await self.policies.close()

@@ -44,6 +44,7 @@ ROWS = (
     {"control"},
     {"replay"},
     {"edge"},
+    {"jobs", "watched_figures"},
     {"app"},
     {"worker"},
     {"worker_process"},

@@ -1,0 +1,43 @@
+"""What `/metrics` reads from the parts of a gateway whenever somebody asks for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gateway.app import Gateway
+    from gateway.edge.metrics import Metrics
+
+
+def watch_figures(metrics: Metrics, gateway: Gateway) -> None:
+    metrics.watch_counts("limited", lambda: gateway.limiter.refused)
+    metrics.watch_counts("log_lines_lost", lambda: {(): gateway.log.lost})
+    metrics.watch_counts("job_restarts", lambda: gateway.jobs.restarts)
+    metrics.watch_counts("loop_stalls", lambda: {(): gateway.watchdog.stalls})
+    metrics.watch_counts("shed", lambda: count_shed(gateway))
+    metrics.watch_generation(lambda: gateway.policies.generation)
+    metrics.watch_breakers(gateway.routes.breakers)
+    metrics.watch_gauge("store_breaker", lambda: {(): float(gateway.stores.breaker_open)})
+    metrics.watch_counts("session_changes_lost", lambda: {(): gateway.pipeline.sessions.late.lost})
+    recorder = gateway.pipeline.receipts
+    if recorder is not None:
+        metrics.watch_counts("receipts_lost", lambda: {(): recorder.lost})
+        metrics.watch_gauge("receipts_waiting", lambda: {(): recorder.waiting})
+    semantic = gateway.semantic
+    if semantic is not None:
+        metrics.watch_counts("selection_cache", lambda: gateway.pipeline.builder.lookups.by_outcome)
+        metrics.watch_counts("vector_cache", lambda: semantic.cache_counts)
+        metrics.watch_counts("lookups", lambda: semantic.lookup_counts)
+
+
+def count_shed(gateway: Gateway) -> dict[tuple[str, ...], float]:
+    """What was refused or left out because a workspace had more waiting than its share."""
+    pipeline = gateway.pipeline
+    queues = {
+        "requests": gateway.threads.queue,
+        "policies": gateway.policies.threads.queue,
+        "documents": gateway.extractor.threads.queue,
+        "tools": pipeline.tools.queue,
+        "retrievers": pipeline.retrievers.queue,
+    }
+    return {(name,): queue.shed for name, queue in queues.items()}
