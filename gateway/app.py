@@ -9,12 +9,11 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.allocation import return_large_blocks
-from gateway.background import BackgroundJobs
 from gateway.builder.factory import make_context_builder
 from gateway.collectors.contexts import build_merge
 from gateway.collectors.nodes import render_content
@@ -29,10 +28,7 @@ from gateway.conversation.dialects.registry import DIALECTS
 from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.conversation.stored_responses import StoredResponses
 from gateway.domain.memory_budget import MemoryBudget
-from gateway.domain.upstream import Upstream
-from gateway.edge.access import AccessControl
 from gateway.edge.app import EdgeApp
-from gateway.edge.auth import Authenticator, Freshness
 from gateway.edge.background_rules import BodyRules
 from gateway.edge.chat import ChatEndpoint
 from gateway.edge.console import ConsoleEndpoint
@@ -40,14 +36,10 @@ from gateway.edge.cors import AllowedOrigins, CorsEndpoint, CorsMiddleware
 from gateway.edge.count_tokens import CountTokensEndpoint
 from gateway.edge.health import HealthEndpoint, describe_parts
 from gateway.edge.lazy_app import LazyApp
-from gateway.edge.limits import RateLimiter
-from gateway.edge.logs import RequestLog
-from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
 from gateway.edge.passthrough_rights import PassthroughRights
 from gateway.edge.plugin_files import PluginFiles
-from gateway.edge.recorder import RequestRecorder
 from gateway.edge.request import DirectEndpoint
 from gateway.edge.site import SiteApps, build_site
 from gateway.edge.stored_responses import StoredResponsesEndpoint
@@ -56,34 +48,31 @@ from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
 from gateway.fair_queue import CORE_BOUNDS, FairQueue, FairThreads
 from gateway.jobs import add_jobs
-from gateway.knowledge.service import KnowledgeService, open_knowledge
+from gateway.knowledge.service import open_knowledge
 from gateway.links.cache import LinkCache, make_guarded_fetch
 from gateway.links.guard import LinkGuard
+from gateway.parts import GatewayParts
 from gateway.pipeline import Pipeline
 from gateway.policies.loading import load_policies_and_links
 from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
-from gateway.policies.watch import Fingerprint, compute_fingerprint
+from gateway.policies.watch import compute_fingerprint
 from gateway.policy_check import make_policy_source
 from gateway.recording import open_recording
-from gateway.resources.registry import ResourceRegistry
 from gateway.retrievers.service import open_retrievers
 from gateway.scopes.content_suggestion import ContentSuggester
 from gateway.semantic.factory import open_vectors
 from gateway.semantic.node_search import NodeSearch
 from gateway.semantic.service import SemanticService
 from gateway.sessions.sessions import open_sessions
-from gateway.settings import Settings, is_loopback
+from gateway.settings import Settings
 from gateway.stores.monitored import MonitoredStore
 from gateway.stores.open import Stores, open_stores
-from gateway.stores.protocols import ReceiptStore
-from gateway.stores.statistics import StatisticsStore
 from gateway.tokens import BpeCounter
 from gateway.tools.caller import ToolCaller
 from gateway.tools.servers import ToolServers
 from gateway.upstreams.factory import build_upstreams
 from gateway.upstreams.routes import Routes
-from gateway.watchdog import LoopWatchdog
 from gateway.watched_figures import watch_figures
 
 if TYPE_CHECKING:
@@ -99,42 +88,8 @@ SWITCH_SECONDS = 0.0005
 
 
 @dataclass
-class Gateway:
+class Gateway(GatewayParts):
     """A gateway that is ready to answer; `open` builds it, `running` keeps its background work going."""
-
-    settings: Settings
-    types: ResourceRegistry
-    stores: Stores
-    store: MonitoredStore
-    policies: PolicyRepository
-    links: LinkCache
-    upstreams: dict[str, Upstream]
-    routes: Routes
-    counter: BpeCounter
-    semantic: SemanticService | None
-    pipeline: Pipeline
-    receipts: ReceiptStore
-    statistics: StatisticsStore
-    metrics: Metrics = field(default_factory=Metrics)
-    log: RequestLog = field(default_factory=RequestLog)
-    jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
-    watchdog: LoopWatchdog = field(default_factory=LoopWatchdog)
-    auth: Authenticator = field(init=False)
-    access: AccessControl = field(init=False)
-    limiter: RateLimiter = field(init=False)
-    recorder: RequestRecorder = field(init=False)
-    threads: FairThreads = field(init=False)
-    content: WorkspaceContent = field(init=False)
-    extractor: Extractor = field(init=False)
-    knowledge: KnowledgeService = field(init=False)
-    loaded_files: Fingerprint | None = field(init=False, default=None)  # the state of the policy files in use
-
-    def __post_init__(self) -> None:
-        fresh = Freshness(self.settings.auth.stale_seconds, lambda: self.policies.contact)
-        self.auth = Authenticator(self.settings.auth, loopback=is_loopback(self.settings.listen.host), fresh=fresh)
-        self.access = AccessControl.from_settings(self.settings, self.auth, self.store)
-        self.limiter = RateLimiter(self.store)
-        self.recorder = RequestRecorder(self.metrics, self.log if self.settings.log.exchanges else None)
 
     @classmethod
     async def open(cls, settings: Settings, timings: ConversationTimings = DEFAULT_TIMINGS) -> Gateway:
@@ -224,10 +179,6 @@ class Gateway:
         if self.semantic is not None:
             self.semantic.submit(*self.policies.snapshots())
 
-    @property
-    def tool_servers(self) -> ToolServers:
-        return self.pipeline.tools.servers
-
     def build_app(self, draining: Callable[[], bool]) -> EdgeApp:
         limits, metrics = self.settings.limits, self.metrics
         self.auth.require_keys()
@@ -287,21 +238,6 @@ class Gateway:
         from gateway.edge.mcp.endpoint import McpEndpoint
 
         return McpEndpoint(self.pipeline, self.policies, self.limiter, self.metrics)
-
-    def list_enabled(self) -> dict[str, Upstream]:
-        """The upstreams that can be asked."""
-        return {name: up for name, up in self.upstreams.items() if self.settings.upstreams[name].enabled}
-
-    async def reload(self, *, wait: bool = True) -> None:
-        """Read the policies again; a faulty set changes nothing and is reported.
-
-        Without `wait`, workspaces with policies of their own may follow later.
-        """
-        if await self.policies.reload(wait=wait):
-            log.info("policies reloaded, generation %d", self.policies.generation)
-        else:
-            self.metrics.count_failed_reload()
-            log.error("policies not reloaded: %s", self.policies.error)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:

@@ -1,24 +1,20 @@
 """The background work of a gateway, job by job."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gateway.content.indexing import index_periodically
+from gateway.parts import GatewayParts
 from gateway.policies.watch import watch
 from gateway.receipts.retention import keep_receipts_tidy
 from gateway.recording import build_counter
 from gateway.stores.retention import prune_periodically
 from gateway.upstreams.litellm.upstream import LitellmUpstream
 
-if TYPE_CHECKING:
-    from gateway.app import Gateway
 
-
-def add_jobs(gateway: Gateway) -> None:
+def add_jobs(gateway: GatewayParts) -> None:
     """Let everything begin that goes on beside the requests."""
     jobs, directory, settings = gateway.jobs, Path(gateway.settings.policies), gateway.settings
     known = [gateway.loaded_files]

@@ -1,15 +1,10 @@
 """What `/metrics` reads from the parts of a gateway whenever somebody asks for it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from gateway.app import Gateway
-    from gateway.edge.metrics import Metrics
+from gateway.edge.metrics import Metrics
+from gateway.parts import GatewayParts
 
 
-def watch_figures(metrics: Metrics, gateway: Gateway) -> None:
+def watch_figures(metrics: Metrics, gateway: GatewayParts) -> None:
     metrics.watch_counts("limited", lambda: gateway.limiter.refused)
     metrics.watch_counts("log_lines_lost", lambda: {(): gateway.log.lost})
     metrics.watch_counts("job_restarts", lambda: gateway.jobs.restarts)
@@ -30,7 +25,7 @@ def watch_figures(metrics: Metrics, gateway: Gateway) -> None:
         metrics.watch_counts("lookups", lambda: semantic.lookup_counts)
 
 
-def count_shed(gateway: Gateway) -> dict[tuple[str, ...], float]:
+def count_shed(gateway: GatewayParts) -> dict[tuple[str, ...], float]:
     """What was refused or left out because a workspace had more waiting than its share."""
     pipeline = gateway.pipeline
     queues = {

@@ -44,6 +44,7 @@ ROWS = (
     {"control"},
     {"replay"},
     {"edge"},
+    {"parts"},
     {"jobs", "watched_figures"},
     {"app"},
     {"worker"},
