@@ -52,6 +52,7 @@ class MessagesStreamView:
         self._last_text_only = plan.last_text_only
         self._turn = FIRST_TURN
         self._now = MessageTurn()
+        self._begun = False  # the client saw how the message begins
         self._shown = 0  # blocks that the client saw
         self._spoken = False  # earlier turns showed text
 
@@ -127,7 +128,8 @@ class MessagesStreamView:
                 return b"" if block is None else self._show_part(event, block, {"type": read.type})
             case "message_start":
                 now.add_usage(_decode_message(read.message).usage)
-                return event if self._turn.number == 1 else b""
+                is_first, self._begun = not self._begun, True
+                return event if is_first else b""
             case "message_delta":
                 return self._take_finish(event, read)
             case "message_stop":
@@ -184,6 +186,8 @@ class MessagesStreamView:
         return b"".join([self._render(b"", block, part) for block, part in held])
 
     def _render(self, event: bytes, block: StreamBlock, part: dict[str, Any]) -> bytes:
+        if not self._begun:
+            raise UpstreamInvalid("The upstream sent a block before its message began.")
         if block.index < 0:
             block.index = self._shown
             self._shown += 1

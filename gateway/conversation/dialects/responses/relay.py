@@ -30,7 +30,8 @@ class ResponsesRelayView:
             raise UpstreamInvalid("The upstream sent an event that never ends.")
         if not ready:
             return b""
-        self._last = ready
+        if b"data:" in ready:  # comments have no numbers
+            self._last = ready
         if ready.startswith(events.PLAIN_START) and ready.count(b"\n\n") == ready.count(events.PLAIN_BORDER) + 1:
             return ready  # pieces of text and nothing else
         if any(mark in ready for mark in MARKS):
