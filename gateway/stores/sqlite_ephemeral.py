@@ -34,12 +34,19 @@ class SqliteEphemeralStore:
         return cls(await SqliteThreads.open(path), clock=clock)
 
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
+        await self._put({key: value}, ttl)
+
+    async def put_many(self, values: Mapping[str, bytes], ttl: float) -> None:
+        await self._put(values, ttl)
+
+    async def _put(self, values: Mapping[str, bytes], ttl: float | None) -> None:
         now = self._clock()
-        row = (encode_text(key), value, None if ttl is None else now + ttl)
+        expires = None if ttl is None else now + ttl
+        rows = [(encode_text(key), value, expires) for key, value in values.items()]
 
         def work(connection: sqlite3.Connection) -> None:
             with transaction(connection):
-                connection.execute(PUT, row)
+                connection.executemany(PUT, rows)
                 self._sweeper.sweep(connection, now)
 
         await self.threads.writer.run(work)
