@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -29,6 +30,14 @@ class _ReferringItem(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_ReferringItem).decode
+
+
+def is_reference(item: Any) -> bool:
+    """Whether an item that was decoded stands for another one."""
+    try:
+        return msgspec.convert(item, _ReferringItem).is_reference
+    except msgspec.ValidationError:
+        return False
 
 
 def find_references(request: ChatRequest) -> dict[int, str]:
