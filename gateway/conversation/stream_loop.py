@@ -1,6 +1,8 @@
 """The turn loop for streams: what the client may see of each event, and when."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain, groupby
 
 from gateway import sse
 from gateway.conversation.dialect import StreamView
@@ -76,10 +78,12 @@ class StreamLoop(TurnLoop):
 
     def _take_events(self, events: list[bytes], passed: bytes) -> bytes:
         """What the client sees of events behind those that passed unread."""
-        shown = [passed]
+        view, shown = self._view, [passed]
         try:
-            for event in events:
-                shown.append(self._view.pass_unread(event) or self._view.take_event(event))
+            for some in join_plain_events(events, view.plain_start):
+                shown.append(passed := view.pass_unread(some))
+                if len(passed) < len(some):
+                    shown += map(view.take_event, sse.split_events(some[len(passed) :]))
         except UpstreamError as fault:
             if not any(shown):
                 raise
@@ -101,3 +105,11 @@ class StreamLoop(TurnLoop):
 
     def _build_last_bytes(self, turn: Turn) -> bytes:
         return self._view.finish(turn, self.usage)
+
+
+def join_plain_events(events: list[bytes], start: bytes) -> Iterable[bytes]:
+    """The events, with those joined that follow each other and begin with `start`: they are read in one go."""
+    if not start:
+        return events
+    grouped = groupby(events, lambda event: event.startswith(start))
+    return chain.from_iterable((b"".join(some),) if plain else some for plain, some in grouped)

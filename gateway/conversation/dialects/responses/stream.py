@@ -47,6 +47,8 @@ class WaitingEvent:
 class ResponsesStreamView:
     """One stream for the client, made of those of all turns: items and events are numbered without gaps."""
 
+    plain_start = events.PLAIN_START
+
     def __init__(self, plan: LoopPlan) -> None:
         self.done = self.failed = False
         self._last_text_only = plan.last_text_only
