@@ -14,7 +14,7 @@ from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import Capabilities, UpstreamAnswer, UpstreamReply, UpstreamRequest
-from gateway.errors import GatewayError, UpstreamTruncated
+from gateway.errors import GatewayError, UpstreamTruncated, UpstreamUnreachable
 from gateway.upstreams.translation.translated import send_in_dialect
 from tests.support.client_requests import ListWriter
 
@@ -55,10 +55,15 @@ class CutUpstream:
     def __init__(self, replies: list[CutReply], speaks: DialectName) -> None:
         self.capabilities = Capabilities(dialects=frozenset({speaks}))
         self._left = list(replies)
+        self.given: list[CutReply] = []
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         assert request.dialect in self.capabilities.dialects
-        return self._left.pop(0)
+        if not self._left:
+            raise UpstreamUnreachable("The script is over.")
+        reply = self._left.pop(0)
+        self.given.append(reply)
+        return reply
 
 
 @dataclass
@@ -71,7 +76,9 @@ class Run:
     error: type[GatewayError] | None = None
 
 
-async def run(way: Way, replies: list[CutReply], dialect: Dialect, speaks: DialectName) -> Run:
+async def run(
+    way: Way, replies: list[CutReply], dialect: Dialect, speaks: DialectName, *, all_are_used: bool = True
+) -> Run:
     """Hold one exchange; the edge's part of it is done here."""
     kept: list[Any] = []
     upstream: Any = CutUpstream(replies, speaks)
@@ -91,7 +98,7 @@ async def run(way: Way, replies: list[CutReply], dialect: Dialect, speaks: Diale
     try:
         answer = await way(conversation)
     except GatewayError as error:
-        assert all(one.closed for one in replies)
+        assert all(one.closed for one in upstream.given)
         return Run(b"", True, len(kept), type(error))
     assert answer.stream is not None
     failure = None
@@ -101,5 +108,6 @@ async def run(way: Way, replies: list[CutReply], dialect: Dialect, speaks: Diale
         assert answer.render_failure is not None
         client.write(answer.render_failure(error))
         failure = type(error)
-    assert all(one.closed for one in replies), "every reply is closed"
+    assert all(one.closed for one in upstream.given), "every reply is closed"
+    assert not all_are_used or len(upstream.given) == len(replies)
     return Run(client.data, False, len(kept), failure)

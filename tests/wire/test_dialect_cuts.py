@@ -80,13 +80,13 @@ PIECE = 24  # characters of a delta
 KEPT = frozenset({"id", "status", "output", "usage", "model", "type", "role", "content", "stop_reason"})
 
 
-def record(answer: Answer, speaks: DialectName, number: int) -> bytes:
+def record(answer: Answer, speaks: DialectName, number: int, piece: int = PIECE) -> bytes:
     """A turn as the bytes of an upstream's stream, without what no rule depends on: every byte is a cut."""
     asked = {"stream": True, "stream_options": {"include_usage": True}, "model": "m"}
     write = {"responses": respond_with_response, "messages": respond_with_message}.get(speaks)
-    answer = answer.but(pieces=PIECE)
+    answer = answer.but(pieces=piece)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dialect_streams, "PIECE", PIECE)
+        patch.setattr(dialect_streams, "PIECE", piece)
         response = write(answer, asked, number) if write else answer.respond(asked, number)
     whole = b"".join(piece for piece in response.pieces if isinstance(piece, bytes))
     return b"".join(b"\n".join(map(shorten_line, event.split(b"\n"))) + b"\n\n" for event in whole.split(b"\n\n")[:-1])
@@ -133,9 +133,10 @@ class CutExchange:
     async def _relay(self, conversation: Conversation) -> Reply:
         return await conversation.relay(self._body, self._request, OutgoingBody({}, [], True))
 
-    async def _loop(self, conversation: Conversation) -> Reply:
+    @property
+    def plan(self) -> LoopPlan:
         request = self._request
-        plan = LoopPlan(
+        return LoopPlan(
             self.dialect,
             {name: value for name, value in request.fields.items() if name not in REWRITTEN},
             request.messages,
@@ -145,7 +146,13 @@ class CutExchange:
             client_fields=request.fields,
             last_text_only=self.dialect.wants_json(request),
         )
-        return await conversation.stream(StreamLoop(plan))
+
+    async def _loop(self, conversation: Conversation) -> Reply:
+        return await conversation.stream(StreamLoop(self.plan))
+
+    async def hold_with(self, replies: list[CutReply]) -> Run:
+        """The exchange with other replies; not all of them have to be needed."""
+        return await run(self._way, replies, self.dialect, self.speaks, all_are_used=False)
 
     async def hold(self, at: int, end: End = "close", *, in_events: bool = False) -> Run:
         """The exchange with one stream cut at a byte."""
