@@ -80,10 +80,12 @@ class StreamLoop(TurnLoop):
         """What the client sees of events behind those that passed unread."""
         view, shown = self._view, [passed]
         try:
-            for some in join_plain_events(events, view.plain_start):
-                shown.append(passed := view.pass_unread(some))
-                if len(passed) < len(some):
-                    shown += map(view.take_event, sse.split_events(some[len(passed) :]))
+            for some in group_plain_events(events, view.plain_start):
+                whole = some[0] if len(some) == 1 else b"".join(some)
+                unread = view.pass_unread(whole)
+                rest = some if not unread else sse.split_events(whole[len(unread) :]) if whole != unread else []
+                shown.append(unread)
+                shown += map(view.take_event, rest)
         except UpstreamError as fault:
             if not any(shown):
                 raise
@@ -107,9 +109,9 @@ class StreamLoop(TurnLoop):
         return self._view.finish(turn, self.usage)
 
 
-def join_plain_events(events: list[bytes], start: bytes) -> Iterable[bytes]:
-    """The events, with those joined that follow each other and begin with `start`: they are read in one go."""
+def group_plain_events(events: list[bytes], start: bytes) -> Iterable[list[bytes]]:
+    """The events, those together that follow each other and begin with `start`: they are read in one go."""
     if not start:
-        return events
+        return ([event] for event in events)
     grouped = groupby(events, lambda event: event.startswith(start))
-    return chain.from_iterable((b"".join(some),) if plain else some for plain, some in grouped)
+    return chain.from_iterable([list(some)] if plain else ([event] for event in some) for plain, some in grouped)

@@ -49,7 +49,13 @@ def build_message(text: str) -> dict[str, Any]:
 
 def build_response(text: str) -> dict[str, Any]:
     head = {"id": "resp_BenchmarkReply000000000000000", "object": "response", "created_at": 1_700_000_000}
-    asked = {"instructions": None, "tools": [], "tool_choice": "auto", "previous_response_id": None, "metadata": {}}
+    asked: dict[str, Any] = {
+        "instructions": None,
+        "tools": [],
+        "tool_choice": "auto",
+        "previous_response_id": None,
+        "metadata": {},
+    }
     rest = {"error": None, "incomplete_details": None, "model": "bench", "parallel_tool_calls": True, "store": True}
     usage = {**SPENT, "total_tokens": USAGE["total_tokens"]}
     return {**head, "status": "completed", **rest, **asked, "output": [build_item(text)], "usage": usage}

@@ -299,7 +299,7 @@ async def test_receipts_of_cut_streams_say_so(
     known = spoken.DIALECTS[dialect]
     body = orjson.dumps(known.write([Entry("user", "Hi")], stream=True) | {"model": "m"})
     whole, own = record(TEXT, speaks, 1), record(OWN_TURN, speaks, 1)
-    told = []
+    told: list[str] = []
     with recording(client):
         for agent, turns in (("bare", [whole[:-60]]), ("editor", [whole[:-60]]), ("editor", [own, whole[:-60]])):
             # The end of every stream says why the model stopped, which counts if the stream is closed in order.

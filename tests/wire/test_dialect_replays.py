@@ -47,8 +47,12 @@ def spoken(request: pytest.FixtureRequest) -> Spoken:
 
 @pytest.fixture
 def house(start: Start, upstream: Upstream) -> Iterator[Client]:
-    account = {"base_url": upstream.base_url, "api_key": "sk", "retries": 0}
-    kinds = {"r": {"kind": "openai", "responses": True}, "c": {"kind": "openai"}, "a": {"kind": "anthropic"}}
+    account: dict[str, Any] = {"base_url": upstream.base_url, "api_key": "sk", "retries": 0}
+    kinds: dict[str, dict[str, Any]] = {
+        "r": {"kind": "openai", "responses": True},
+        "c": {"kind": "openai"},
+        "a": {"kind": "anthropic"},
+    }
     named = {MESSAGES_MODEL: "a", CHAT_MODEL: "c", "*": "r"}
     client = start(
         auth={"keys": KEYS},

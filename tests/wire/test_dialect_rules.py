@@ -120,7 +120,8 @@ async def test_the_stream_is_kept_alive_between_turns(start: Start, spoken: Spok
     upstream.will(mixed(OWN), say("Done.").but(before=(0.08,)))
     reply = await Caller(client, spoken, True).send()
     assert spoken.read_stream(reply.raw).texts == ["Done."]
-    assert DIALECT_OBJECTS[spoken.name].keepalive in reply.raw
+    keepalive = next(one.keepalive for name, one in DIALECT_OBJECTS.items() if name == spoken.name)
+    assert reply.raw.count(keepalive) > 0
 
 
 async def test_what_the_model_fetched_is_kept_for_the_session(caller: Caller, spoken: Spoken, upstream: Upstream):

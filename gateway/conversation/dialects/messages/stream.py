@@ -41,20 +41,20 @@ class _FinishDelta(msgspec.Struct):
     stop_reason: str | None = None
 
 
-class _PlainText(msgspec.Struct, gc=False):
+class _PlainTextDelta(msgspec.Struct, gc=False):
     type: Literal["text_delta"]
     text: str
 
 
-class _PlainDelta(msgspec.Struct, gc=False):
+class _PlainBlockDelta(msgspec.Struct, gc=False):
     """A piece of text and nothing else."""
 
     type: Literal["content_block_delta"]
     index: int
-    delta: _PlainText
+    delta: _PlainTextDelta
 
 
-_decode_plain = msgspec.json.Decoder(list[_PlainDelta]).decode
+_decode_plain = msgspec.json.Decoder(list[_PlainBlockDelta]).decode
 _decode_event = msgspec.json.Decoder(MessageEvent).decode
 _decode_message = msgspec.json.Decoder(_StartedMessage).decode
 _decode_delta = msgspec.json.Decoder(_FinishDelta).decode
@@ -226,7 +226,7 @@ class MessagesStreamView:
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), _encode(numbered))
 
 
-def read_plain_events(data: bytes) -> list[_PlainDelta]:
+def read_plain_events(data: bytes) -> list[_PlainBlockDelta]:
     """Events that are pieces of text and nothing else; none if they are more."""
     if not data.startswith(PLAIN_START) or not data.endswith(b"\n\n"):
         return []
