@@ -1,7 +1,7 @@
 """Which calls of a history came in one hidden turn."""
 
 from collections import defaultdict, deque
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
