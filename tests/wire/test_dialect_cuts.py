@@ -200,7 +200,7 @@ class CutExchange:
 
 @pytest.fixture(autouse=True)
 def remembered_translations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests are the same however their replies are cut; to translate them takes half of the time."""
+    """Requests are the same however their replies are cut; to translate them takes a good part of the time."""
     monkeypatch.setattr(translated, "translate_call", lru_cache(16)(translated.translate_call))
 
 
