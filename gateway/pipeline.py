@@ -20,6 +20,7 @@ from gateway.conversation.dialects.responses.continuation import (
     resume,
     screen,
 )
+from gateway.conversation.dialects.responses.references import resolve_references
 from gateway.conversation.hidden_turn import HiddenTurn
 from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
 from gateway.conversation.loop import LoopTerms, TurnLoop, plan_turns
@@ -135,8 +136,8 @@ class Pipeline:
         asked = request
         if dialect.keeps_replies:
             check_account(request, resolved.upstreams)
-            if request.previous is not None:
-                request = await resume(self.responses, resolved.owner, request, resolved.upstreams)
+            asked = await resolve_references(self.responses, resolved.owner, request, resolved.upstreams)
+            request = await resume(self.responses, resolved.owner, asked, resolved.upstreams)
         scope, model, session = resolved.scope, resolved.model, resolved.session
         exchange.note_scope(scope, model, request.model)
         if scope.node is not None or session is not None:

@@ -10,7 +10,7 @@ from gateway.domain.collector import Category
 from gateway.domain.exchange import Exchange
 from gateway.domain.scope import Scope
 from gateway.domain.selection import Selection
-from gateway.domain.upstream import intersect_capabilities
+from gateway.domain.upstream import UpstreamRequest, intersect_capabilities
 from gateway.injection.blocks import SECTIONS, is_found
 from gateway.injection.compose import choose_target
 from gateway.pipeline import Pipeline, PreparedRequest
@@ -25,6 +25,7 @@ from gateway.receipts.items import (
     summarize_tokens,
 )
 from gateway.selection.requirements import find_shortfalls, is_truncated
+from gateway.upstreams.translation.translated import translate_body
 
 
 async def preview_request(pipeline: Pipeline, exchange: Exchange, body: bytes) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def describe_request(exchange: Exchange, prepared: PreparedRequest) -> dict[str,
         "snapshot": exchange.snapshot.hash[:12],
         "upstream": prepared.upstreams[0].name,
         "model": prepared.model,
-        "request": msgspec.json.decode(prepared.body),
+        "request": msgspec.json.decode(write_for_upstream(prepared)),
         "block": injection.block,
         "tools": [msgspec.json.decode(schema) for schema in injection.tools.schemas] if injection.tools else [],
         "selection": {
@@ -59,6 +60,12 @@ def describe_request(exchange: Exchange, prepared: PreparedRequest) -> dict[str,
         "warnings": describe_warnings(injection.selection),
         "degraded": sorted(exchange.degraded),
     }
+
+
+def write_for_upstream(prepared: PreparedRequest) -> bytes:
+    """The body as the first upstream gets it: in its own dialect."""
+    dialect, can = prepared.dialect, prepared.upstreams[0].capabilities
+    return translate_body(UpstreamRequest(dialect.upstream_path, prepared.body, dialect=dialect.name), can)
 
 
 def describe_sections(selection: Selection) -> list[dict[str, Any]]:

@@ -1,8 +1,9 @@
 """Which calls of a history came in one hidden turn."""
 
 from collections import defaultdict, deque
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from gateway.conversation.hidden_turn import HiddenTurn
 from gateway.conversation.history import HistoryCall
@@ -45,3 +46,10 @@ def match_calls(turn: HiddenTurn, seen: Sequence[HistoryCall]) -> list[HistoryCa
         waiting[call.mark.meaning].append(call)
     found = [waiting[mark.meaning].popleft() for mark in turn.marks if waiting[mark.meaning]]
     return found if len(found) == len(turn.calls) else None
+
+
+def find_free_id(identity: str, taken: Collection[str]) -> str:
+    """An id for a call of ours: its own, unless the client has given that to one of its calls."""
+    if identity not in taken:
+        return identity
+    return next(name for number in count(1) if (name := f"{identity}_{number}") not in taken)

@@ -34,6 +34,8 @@ class ReplyView(Protocol):
 class StreamView(Protocol):
     """What the client sees of the streams of all turns, as one stream."""
 
+    plain_start: bytes  # how events begin that may pass unread; b"": they have no beginning of their own
+
     @property
     def done(self) -> bool:
         """Whether nothing more of this turn's stream matters."""

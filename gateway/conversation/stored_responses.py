@@ -2,22 +2,27 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 from msgspec import Raw
 
 from gateway.conversation.hidden_turns import ConversationOwner
-from gateway.errors import StoreError, StoreUnavailable
+from gateway.errors import InvalidRequest, StoreError, StoreUnavailable
 from gateway.stores.protocols import EphemeralStore
 
 RESPONSE_SECONDS = 24 * 3600.0  # that responses are kept
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024  # of a response with its input; larger ones are not kept
 MAX_CHAIN = 500  # responses that one continues, directly or through others
-PREFIX = "response:"
 SIZES = "response-bytes:"
 PERIODS = 24  # parts of the time that responses are kept, by which their sizes are counted
+MAX_NAMED_ITEMS = 200  # of a response that a client can refer to by their ids
+MAX_ITEM_ID = 512  # characters
+MAX_REFERENCED_BYTES = 16 * 1024 * 1024  # of all responses that the items of one request come from
+RESPONSES_PER_QUERY = 4
+PREFIX, ITEM_PREFIX = "response:", "response_item:"
 GONE = b"-"  # what stands for a deleted response until it would have expired
 
 
@@ -41,8 +46,22 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True):
     def is_shown_upstream(self) -> bool:
         return bytes(self.shown) == b"null"
 
+    def list_output(self) -> list[Raw]:
+        """The items that the client saw, as far as the gateway has them."""
+        return [] if self.is_shown_upstream else _decode_shown(self.shown).output
+
+
+class _ShownResponse(msgspec.Struct):
+    output: list[Raw] = []
+
+
+class _NamedItem(msgspec.Struct):
+    id: str | None = None
+
 
 _decode = msgspec.json.Decoder(ResponseRecord).decode
+_decode_shown = msgspec.json.Decoder(_ShownResponse).decode
+_decode_named = msgspec.json.Decoder(_NamedItem).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +80,49 @@ class StoredResponses:
     async def find_many(self, owner: ConversationOwner, ids: Sequence[str]) -> list[ResponseRecord | None]:
         """The same for several."""
         keys = [make_key(owner, identity) for identity in ids]
-        try:
-            found = await self.store.get_many(keys)
-        except StoreError as fault:
-            raise StoreUnavailable("Stored responses cannot be read at the moment.") from fault
+        found = await self._get_many(keys)
         return [decode_record(found.get(key)) for key in keys]
 
-    async def keep(self, owner: ConversationOwner, identity: str, record: ResponseRecord) -> bool:
-        """Store a response; False if it is too large, or its workspace keeps too much. Raises StoreError."""
+    async def find_items(self, owner: ConversationOwner, ids: Collection[str]) -> dict[str, Raw | None]:
+        """Those of these items that the owner's responses have; None: only the upstream knows what it says.
+
+        Raises StoreUnavailable, and InvalidRequest if they come from too many or too large responses.
+        """
+        keys = {make_key(owner, identity, ITEM_PREFIX): identity for identity in ids}
+        named = await self._get_many(list(keys))
+        wanted: dict[str, set[str]] = {}  # ids of items by the keys of their responses
+        for key, response in named.items():
+            wanted.setdefault(response.decode(), set()).add(keys[key])
+        found: dict[str, Raw | None] = {}
+        read, waiting = 0, iter(wanted)
+        while batch := list(islice(waiting, RESPONSES_PER_QUERY)):
+            for key, data in (await self._get_many(batch)).items():
+                read += len(data)
+                if read > MAX_REFERENCED_BYTES:
+                    raise InvalidRequest("The items come from responses that are too large; send them instead.")
+                if (record := decode_record(data)) is not None:
+                    found |= dict.fromkeys(wanted[key]) | select_items(record.list_output(), wanted[key])
+        return found
+
+    async def _get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        try:
+            return await self.store.get_many(keys)
+        except StoreError as fault:
+            raise StoreUnavailable("Stored responses cannot be read at the moment.") from fault
+
+    async def keep(
+        self, owner: ConversationOwner, identity: str, record: ResponseRecord, output: Iterable[Raw] = ()
+    ) -> bool:
+        """Store a response, and whose its items are; False if it is too large, or its workspace keeps too much.
+
+        Raises StoreError.
+        """
         data = msgspec.json.encode(record)
         if len(data) > MAX_RESPONSE_BYTES or not await self._book(owner.workspace, len(data)):
             return False
-        await self.store.put(make_key(owner, identity), data, self.ttl)
+        key = make_key(owner, identity)
+        named = (make_key(owner, item, ITEM_PREFIX) for item in read_ids(islice(output, MAX_NAMED_ITEMS)))
+        await self.store.put_many({**dict.fromkeys(named, key.encode()), key: data}, self.ttl)
         return True
 
     async def count_bytes(self, workspace: str) -> int:
@@ -104,14 +154,25 @@ class StoredResponses:
             raise StoreUnavailable("Stored responses cannot be changed at the moment.") from fault
 
 
-def make_key(owner: ConversationOwner, identity: str) -> str:
+def make_key(owner: ConversationOwner, identity: str, prefix: str = PREFIX) -> str:
     """A hash, so that ids of any length and content make a key; sessions do not count, the id says enough."""
     whose = msgspec.json.encode([owner.workspace, owner.principal, owner.user, identity])
-    return f"{PREFIX}{hash_name(owner.workspace)}/{hashlib.sha256(whose).hexdigest()}"
+    return f"{prefix}{hash_name(owner.workspace)}/{hashlib.sha256(whose).hexdigest()}"
 
 
 def hash_name(workspace: str) -> str:
     return hashlib.sha256(workspace.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def read_ids(items: Iterable[Raw]) -> list[str]:
+    """The ids of items that have one which is not too long."""
+    ids = (_decode_named(item).id for item in items)
+    return [identity for identity in ids if identity and len(identity) <= MAX_ITEM_ID]
+
+
+def select_items(items: Sequence[Raw], ids: Collection[str]) -> dict[str, Raw]:
+    """The items with these ids."""
+    return {identity: item for item in items if (identity := _decode_named(item).id) is not None and identity in ids}
 
 
 def decode_record(data: bytes | None) -> ResponseRecord | None:

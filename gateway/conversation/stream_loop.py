@@ -1,6 +1,8 @@
 """The turn loop for streams: what the client may see of each event, and when."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain, groupby
 
 from gateway import sse
 from gateway.conversation.dialect import StreamView
@@ -76,10 +78,14 @@ class StreamLoop(TurnLoop):
 
     def _take_events(self, events: list[bytes], passed: bytes) -> bytes:
         """What the client sees of events behind those that passed unread."""
-        shown = [passed]
+        view, shown = self._view, [passed]
         try:
-            for event in events:
-                shown.append(self._view.pass_unread(event) or self._view.take_event(event))
+            for some in group_plain_events(events, view.plain_start):
+                whole = some[0] if len(some) == 1 else b"".join(some)
+                unread = view.pass_unread(whole)
+                rest = some if not unread else sse.split_events(whole[len(unread) :]) if whole != unread else []
+                shown.append(unread)
+                shown += map(view.take_event, rest)
         except UpstreamError as fault:
             if not any(shown):
                 raise
@@ -101,3 +107,11 @@ class StreamLoop(TurnLoop):
 
     def _build_last_bytes(self, turn: Turn) -> bytes:
         return self._view.finish(turn, self.usage)
+
+
+def group_plain_events(events: list[bytes], start: bytes) -> Iterable[list[bytes]]:
+    """The events, those together that follow each other and begin with `start`: they are read in one go."""
+    if not start:
+        return ([event] for event in events)
+    grouped = groupby(events, lambda event: event.startswith(start))
+    return chain.from_iterable([list(some)] if plain else ([event] for event in some) for plain, some in grouped)

@@ -41,7 +41,7 @@ class ChatRequest:
     stream: bool
     style: MessageStyle = MessageStyle.UNUSUAL
     previous: str | None = None  # id of the response that it continues
-    replaced: Mapping[str, Raw | None] | None = None  # fields that go upstream like this; None: not at all
+    replaced: Mapping[str, Raw | None] | None = None  # fields that go upstream like this, None: not at all
     continued: ContinuedResponses | None = None
 
     def has(self, name: str) -> bool:

@@ -30,7 +30,7 @@ def compose(
     fields: dict[str, Any] = dict(request.fields)
     unchanged = "context" not in fields and history is request.messages
     fields.pop("context", None)
-    if request.replaced:
+    if request.replaced is not None:
         fields = {name: value for name, value in {**fields, **request.replaced}.items() if value is not None}
         unchanged = False
     if target.model != request.model:

@@ -9,6 +9,7 @@ import orjson
 
 from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.conversation.dialects.registry import DIALECTS
+from gateway.conversation.dialects.responses.references import is_reference
 from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.domain.principal import GROUP, KEY, Principal
 from gateway.domain.session import Session, SessionKey
@@ -73,8 +74,9 @@ async def build_receipt_source(receipt: ReceiptFields, given: GivenRequest, call
     context = {name: value for name, value in (body.pop("context", None) or {}).items() if name in IN_TEXT}
     context |= describe_context(receipt, scope) | check_overrides(given, caller)
     body["context"] = context
-    continued = body.pop("previous_response_id", None) is not None  # it is the sender's own, and soon gone
     principal = build_principal(receipt, scope, caller.workspace)
+    is_sender = (caller.key or caller.name) == (principal.key or principal.name)
+    left_out = () if is_sender else remove_stored(body)
     sessions = Sessions()
     if context.get("session") is not None:
         owner = principal.key or principal.name
@@ -85,8 +87,9 @@ async def build_receipt_source(receipt: ReceiptFields, given: GivenRequest, call
         principal,
         orjson.dumps(body),
         sessions=sessions,
-        hidden_turns=HiddenTurns(MemoryEphemeralStore()),  # they are the sender's own and soon gone
-        omitted=(*list_omissions(receipt, given), *(("previous_response",) if continued else ())),
+        # What was stored between requests is the sender's own, and soon gone.
+        hidden_turns=None if is_sender else HiddenTurns(MemoryEphemeralStore()),
+        omitted=(*list_omissions(receipt, given), *left_out),
         dialect=CHAT if given.has_text else DIALECTS.get(receipt.get("dialect") or "chat", CHAT),
     )
 
@@ -99,6 +102,19 @@ def read_stored_body(receipt: ReceiptFields) -> ChatBody | None:
     except orjson.JSONDecodeError:  # it was cut
         return None
     return body if isinstance(body, dict) else None
+
+
+def remove_stored(body: ChatBody) -> tuple[str, ...]:
+    """Remove what names stored responses and their items; returns what that was."""
+    omitted = []
+    if body.pop("previous_response_id", None) is not None:
+        omitted.append("previous_response")
+    items = body.get("input")
+    if isinstance(items, list):
+        body["input"] = [item for item in items if not is_reference(item)]
+        if len(body["input"]) < len(items):
+            omitted.append("item_references")
+    return tuple(omitted)
 
 
 def choose_body(receipt: ReceiptFields, stored: ChatBody | None, given: GivenRequest) -> ChatBody:

@@ -28,6 +28,10 @@ class EphemeralStore(Protocol):
         """
         ...
 
+    async def put_many(self, values: Mapping[str, bytes], ttl: float) -> None:
+        """Store several values for `ttl` seconds in one step, all or none."""
+        ...
+
     async def put_new(self, key: str, value: bytes) -> bytes:
         """Store `value` forever unless the key exists; return the value that the key has now."""
         ...

@@ -33,6 +33,17 @@ class RedisEphemeralStore:
         expiry = None if ttl is None else to_milliseconds(ttl)
         await self.connection.call(lambda: self._client.set(encode_key(key), value, px=expiry))
 
+    async def put_many(self, values: Mapping[str, bytes], ttl: float) -> None:
+        expiry = to_milliseconds(ttl)
+
+        async def work() -> None:
+            async with self._client.pipeline(transaction=True) as steps:
+                for key, value in values.items():
+                    steps.set(encode_key(key), value, px=expiry)
+                await steps.execute()
+
+        await self.connection.call(work)
+
     async def put_new(self, key: str, value: bytes) -> bytes:
         name = encode_key(key)
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from scripts.benchmark import context, control, peers_run, semantic, soak, subjects
+from scripts.benchmark import context, control, dialects, peers_run, semantic, soak, subjects
 from scripts.benchmark.cells import CELLS
 from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
 from scripts.benchmark.report import build_document, compute_verdicts, render_text
@@ -18,14 +18,9 @@ from scripts.benchmark.semantic_figures import Figure
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = build_parser().parse_args(arguments)
-    if given.semantic:
-        return run_semantic(given)
-    if given.control:
-        return run_control(given)
-    if given.context:
-        return run_context(given)
-    if given.soak:
-        return run_soak(given)
+    for name, run in OTHER_TABLES.items():
+        if getattr(given, name):
+            return run(given)
     if given.peers:
         return peers_run.run(given, show_progress)
     plan = build_plan(given)
@@ -95,10 +90,34 @@ def run_soak(given: argparse.Namespace) -> int:
     return finish(figures, given)
 
 
+def run_dialects(given: argparse.Namespace) -> int:
+    """The table of dialects."""
+    usual = build_plan(given)
+    plan = dialects.build_plan(given.only, usual.passes, usual.scale)
+    if not plan.cells:
+        print(f"No line has {given.only!r} in its name.", file=sys.stderr)
+        return 2
+    table = show_progress(dialects.run(plan))
+    if any(measured.failures for measured in table):
+        return 1
+    figures = dialects.list_figures(table)
+    print(dialects.render_text(figures))
+    return finish(figures, given)
+
+
 def finish(figures: Sequence[Figure], given: argparse.Namespace) -> int:
     if given.json:
         given.json.write_text(json.dumps(list(map(asdict, figures)), indent=2, ensure_ascii=False) + "\n")
     return 1 if given.check and not all(figure.passed for figure in figures) else 0
+
+
+OTHER_TABLES = {
+    "semantic": run_semantic,
+    "control": run_control,
+    "context": run_context,
+    "soak": run_soak,
+    "dialects": run_dialects,
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -108,6 +127,7 @@ def build_parser() -> argparse.ArgumentParser:
     root.add_argument("--context", action="store_true", help="measure requests about content instead")
     root.add_argument("--control", action="store_true", help="measure policy changes instead")
     root.add_argument("--peers", action="store_true", help="beside nginx, TensorZero, Portkey and litellm instead")
+    root.add_argument("--dialects", action="store_true", help="compare the dialects instead")
     root.add_argument("--soak", action="store_true", help="look for leaks and late loops in 100,000 requests instead")
     root.add_argument("--subjects", default="", metavar="NAMES", help="with --peers: only these, separated by commas")
     root.add_argument("--before", type=Path, metavar="DIR", help="compare with another checkout that was set up")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from scripts.benchmark import payloads
+from scripts.benchmark import dialect_payloads, payloads
 
 
 class Kind(Enum):
@@ -35,9 +35,10 @@ class Shape:
     alone: int
     together: int
 
-    def body(self, model: str = "{}") -> bytes:
+    def body(self, model: str = "{}", dialect: str = "chat") -> bytes:
         """A request; `model` is the way to name the model."""
-        return payloads.build_chat(self.size, model.format(self.model), stream=self.streams)
+        named = model.format(self.model)
+        return dialect_payloads.build_request(dialect, self.size, named, stream=self.streams)
 
 
 SMALL = Shape("1 KB", 1024, payloads.BURST, False, 400, 1600)
@@ -77,4 +78,6 @@ CELLS = tuple(
 PEER_CELLS = tuple(
     Cell(Kind.INJECTED, shape, concurrency) for shape in (SMALL, LARGE, STREAM, HUGE) for concurrency in (1, CONCURRENT)
 )
+DIALECT_CELLS = tuple(Cell(kind, shape, CONCURRENT) for shape in (SMALL, LARGE, STREAM) for kind in Kind)
+DIALECT_LIMIT = 1.2  # of a request in another dialect, in chat requests of the same size
 FEATURE_CELLS = (Cell(Kind.INJECTED, SMALL, CONCURRENT), Cell(Kind.INJECTED, STREAM, CONCURRENT))

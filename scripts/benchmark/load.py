@@ -64,8 +64,8 @@ class LoadRun:
 class LoadClient(asyncio.Protocol):
     """One connection that has one request under way at most."""
 
-    def __init__(self, run: LoadRun, request: bytes, streams: bool) -> None:
-        self._run, self._request, self._streams = run, request, streams
+    def __init__(self, run: LoadRun, request: bytes, end: bytes) -> None:
+        self._run, self._request, self._end = run, request, end  # b"": it is no stream
         self._data = b""
         self._left = -1  # bytes of the body to come; -1: its head is not there yet
         self._chunked = False
@@ -109,8 +109,8 @@ class LoadClient(asyncio.Protocol):
         self._left = int(length[1]) if length else 0
 
     def _complete(self) -> None:
-        if self._streams and b"data: [DONE]" not in self._data:
-            self._run.fail("A stream ended without [DONE].")
+        if self._end and self._end not in self._data:
+            self._run.fail(f"A stream ended without {self._end.decode()!r}.")
         self._run.count_answer(self, time.perf_counter() - self._sent)
 
 
@@ -121,7 +121,7 @@ async def run_order(order: dict[str, Any]) -> dict[str, Any]:
     clients = []
     for _ in range(order["concurrency"]):
         _, client = await loop.create_connection(
-            lambda: LoadClient(run, request, order["streams"]), "127.0.0.1", order["port"]
+            lambda: LoadClient(run, request, order["end"].encode()), "127.0.0.1", order["port"]
         )
         clients.append(client)
     await run.send(clients, len(clients))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scripts.benchmark.cells import Cell
+from scripts.benchmark.dialect_payloads import ENDS
 from scripts.benchmark.processes import build_command, read_line, run_process
 from scripts.benchmark.semantic_figures import get_percentile
 from scripts.benchmark.subjects import Subject
@@ -71,7 +72,7 @@ class LoadGenerator:
             "port": subject.port,
             "pids": subject.pids,
             "request": subject.request(cell.kind, cell.shape).decode(),
-            "streams": cell.shape.streams,
+            "end": ENDS[subject.doors[cell.kind].dialect] if cell.shape.streams else "",
             "concurrency": cell.concurrency,
             "requests": requests,
         }

@@ -11,7 +11,8 @@ from typing import cast
 
 import uvloop
 
-from scripts.benchmark import payloads
+from scripts.benchmark import dialect_payloads, payloads
+from scripts.benchmark.dialect_payloads import PATHS as DIALECT_PATHS
 from scripts.benchmark.processes import wait_until_stdin_closes
 
 TICK = 0.001
@@ -36,11 +37,18 @@ class PreparedAnswers:
     """Everything that is ever sent, ready as bytes."""
 
     def __init__(self) -> None:
-        body = payloads.build_reply()
-        self.whole = JSON_HEAD % len(body) + body
+        self.whole = {dialect: encode_whole(dialect_payloads.build_reply(dialect)) for dialect in DIALECT_PATHS}
         self.chunks = {
             usage: [encode_chunk(event) for event in payloads.build_events(usage=usage)] for usage in (False, True)
         }
+        self.others = {
+            dialect: [encode_chunk(event) for event in dialect_payloads.build_events(dialect)]
+            for dialect in DIALECT_PATHS
+            if dialect != "chat"
+        }
+
+    def find_chunks(self, dialect: str, body: bytes) -> list[bytes]:
+        return self.others.get(dialect) or self.chunks[_USAGE.search(body) is not None]
 
 
 class Pacer:
@@ -95,15 +103,15 @@ class MockUpstream(asyncio.Protocol):
         end = head + 4 + (int(length[1]) if length else 0)
         if len(data) >= end:
             self._data = data[end:]
-            self._answer(data[head + 4 : end])
+            self._answer(find_dialect(data[: data.find(b"\r\n")]), data[head + 4 : end])
 
-    def _answer(self, body: bytes) -> None:
+    def _answer(self, dialect: str, body: bytes) -> None:
         if payloads.PROBE.encode() in body:
-            self._transport.write(build_probe_reply(body))
+            self._transport.write(build_probe_reply(dialect, body))
         elif not _STREAM.search(body):
-            self._transport.write(self._answers.whole)
+            self._transport.write(self._answers.whole[dialect])
         else:
-            chunks = self._answers.chunks[_USAGE.search(body) is not None]
+            chunks = self._answers.find_chunks(dialect, body)
             self._transport.write(STREAM_HEAD)
             if payloads.PACED.encode() in body:
                 self._pacer.add(self._transport, chunks)
@@ -111,11 +119,19 @@ class MockUpstream(asyncio.Protocol):
                 BurstStream(self._transport, chunks).step()
 
 
-def build_probe_reply(body: bytes) -> bytes:
+def find_dialect(line: bytes) -> str:
+    """The dialect of a request, by its first line."""
+    return next((name for name, path in DIALECT_PATHS.items() if path.encode() in line), "chat")
+
+
+def build_probe_reply(dialect: str, body: bytes) -> bytes:
     """A reply whose text says what arrived."""
     received = f"context={payloads.MARK.encode() in body} tools={b'get_context_resource' in body}"
-    answer = payloads.build_reply().replace(payloads.REPLY_WORDS.encode(), received.encode())
-    return JSON_HEAD % len(answer) + answer
+    return encode_whole(dialect_payloads.build_reply(dialect, received))
+
+
+def encode_whole(body: bytes) -> bytes:
+    return JSON_HEAD % len(body) + body
 
 
 async def serve() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scripts.benchmark import payloads
+from scripts.benchmark import dialect_payloads, payloads
 from scripts.benchmark.cells import TOKENS, Cell, Kind, Shape
 from scripts.benchmark.processes import build_command, read_cpu_seconds, read_line, read_resident_bytes, run_process
 
@@ -29,6 +29,7 @@ class RequestRoute:
     model: str = "{}"  # how it wants a model to be named
     context: bool = False  # whether 4 KB are injected
     tools: bool = False  # whether tools are registered
+    dialect: str = "chat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Subject:
     def request(self, kind: Kind, shape: Shape) -> bytes:
         """A request as it goes over the wire, with the headers that an SDK would send."""
         door = self.doors[kind]
-        body = shape.body(door.model)
+        body = shape.body(door.model, door.dialect)
         headers = {
             "host": f"127.0.0.1:{self.port}",
             "content-type": "application/json",
@@ -159,9 +160,9 @@ def measure_start(upstream_port: int, directory: Path) -> GatewayStart:
 def probe(subject: Subject, kind: Kind) -> None:
     """Make sure that a request arrives upstream as its route says; raises RuntimeError if not."""
     door = subject.doors[kind]
-    body = payloads.build_chat(1024, door.model.format(payloads.PROBE), stream=False)
+    body = dialect_payloads.build_request(door.dialect, 1024, door.model.format(payloads.PROBE), stream=False)
     head = {"content-type": "application/json", **dict(door.headers)}
-    said = fetch_json(subject, "POST", door.path, body, head)["choices"][0]["message"]["content"]
+    said = dialect_payloads.read_text(fetch_json(subject, "POST", door.path, body, head))
     wanted = f"context={door.context} tools={door.tools}"
     if said != wanted:
         raise RuntimeError(f"{subject.name}, {kind.value}: the upstream should have seen {wanted}, but saw {said}")

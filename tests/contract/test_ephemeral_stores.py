@@ -122,6 +122,14 @@ async def test_later_writes_do_not_revive_what_expired(store: EphemeralStore, cl
     assert await store.get_many(["old", "new"]) == {"new": b"two"}
 
 
+async def test_several_values_are_stored_in_one_step(store: EphemeralStore, clock: Clock) -> None:
+    await store.put("b", b"old")
+    await store.put_many({"a": b"1", "b": b"2"}, 10)
+    assert await store.get_many(["a", "b"]) == {"a": b"1", "b": b"2"}
+    clock.now += 11
+    assert await store.get_many(["a", "b"]) == {}
+
+
 async def test_put_new_keeps_the_first_value_for_good(store: EphemeralStore, clock: Clock) -> None:
     assert await store.put_new("secret", b"first") == b"first"
     assert await store.put_new("secret", b"second") == b"first"

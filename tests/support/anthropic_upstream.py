@@ -90,4 +90,4 @@ def respond_with_message(answer: Answer, request: dict[str, Any], number: int) -
     whole = whole.replace(b"\n", answer.newline)
     step = answer.split or len(whole)
     pieces = tuple(whole[at : at + step] for at in range(0, len(whole), step))
-    return Response(200, response.media, pieces, response.headers)
+    return Response(200, response.media, (*answer.before, *pieces), response.headers)

@@ -42,6 +42,7 @@ class Spoken(Protocol):
 
     name: str
     path: str  # below the base URL
+    model: str  # whose upstream it is
 
     def write(self, entries: Iterable[Entry], **options: Any) -> dict[str, Any]:
         """The body of a request; `tools` are names of functions, `named` is the one that must be called."""
@@ -69,10 +70,14 @@ class Spoken(Protocol):
 
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+ANY = {"type": "object"}
+MESSAGES_MODEL = "m-messages"  # the model of an upstream that speaks Messages
+CHAT_MODEL = "m-chat"  # the model of an upstream that speaks chat completions only
+SIGNATURE = "c2lnbmVk"  # of all thoughts of models that sign them
 
 
 class SpokenChat:
-    name, path = "chat", "/chat/completions"
+    name, path, model = "chat", "/chat/completions", "m-large"
 
     def write(self, entries: Iterable[Entry], **options: Any) -> dict[str, Any]:
         messages: list[dict[str, Any]] = []
@@ -87,14 +92,14 @@ class SpokenChat:
                     messages.append({"role": "tool", "tool_call_id": one.id, "content": one.text})
                 case "assistant" | "user":
                     messages.append({"role": one.kind, "content": one.text})
-        body: dict[str, Any] = {"model": "m-large", "messages": messages}
+        body: dict[str, Any] = {"model": self.model, "messages": messages}
         if tools := options.pop("tools", None):
             body["tools"] = [
                 {"type": "function", "function": {"name": name, "description": "theirs", "parameters": SCHEMA}}
                 for name in tools
             ]
         if options.pop("json", None):
-            body["response_format"] = {"type": "json_object"}
+            body["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": ANY}}
         if named := options.pop("named", None):
             body["tool_choice"] = {"type": "function", "function": {"name": named}}
         if options.get("stream"):
@@ -143,7 +148,7 @@ class SpokenChat:
 
 
 class SpokenResponses:
-    name, path = "responses", "/responses"
+    name, path, model = "responses", "/responses", "m-large"
 
     def write(self, entries: Iterable[Entry], **options: Any) -> dict[str, Any]:
         items: list[dict[str, Any]] = []
@@ -159,13 +164,13 @@ class SpokenResponses:
                     items.append({"type": "message", "role": "assistant", "content": [part]})
                 case "user":
                     items.append({"role": "user", "content": one.text})
-        body: dict[str, Any] = {"model": "m-large", "input": items}
+        body: dict[str, Any] = {"model": self.model, "input": items}
         if tools := options.pop("tools", None):
             body["tools"] = [
                 {"type": "function", "name": name, "description": "theirs", "parameters": SCHEMA} for name in tools
             ]
         if options.pop("json", None):
-            body["text"] = {"format": {"type": "json_object"}}
+            body["text"] = {"format": {"type": "json_schema", "name": "answer", "schema": ANY}}
         if named := options.pop("named", None):
             body["tool_choice"] = {"type": "function", "name": named}
         return body | options
@@ -243,7 +248,8 @@ class SpokenResponses:
 
 
 class SpokenMessages:
-    name, path = "messages", "/messages"
+    name, path, model = "messages", "/messages", MESSAGES_MODEL
+    signature = SIGNATURE
 
     def write(self, entries: Iterable[Entry], **options: Any) -> dict[str, Any]:
         messages: list[dict[str, Any]] = []
@@ -252,11 +258,11 @@ class SpokenMessages:
             if not messages or messages[-1]["role"] != role or one.kind == "user":
                 messages.append({"role": role, "content": []})
             messages[-1]["content"].append(block)
-        body: dict[str, Any] = {"model": MESSAGES_MODEL, "max_tokens": 100, "messages": messages}
+        body: dict[str, Any] = {"model": self.model, "max_tokens": 100, "messages": messages}
         if tools := options.pop("tools", None):
             body["tools"] = [{"name": name, "description": "theirs", "input_schema": SCHEMA} for name in tools]
         if options.pop("json", None):
-            body["output_config"] = {"format": {"type": "json_schema", "schema": {"type": "object"}}}
+            body["output_config"] = {"format": {"type": "json_schema", "schema": ANY}}
         if named := options.pop("named", None):
             body["tool_choice"] = {"type": "tool", "name": named}
         if choice := options.pop("tool_choice", None):
@@ -275,7 +281,7 @@ class SpokenMessages:
             case "result":
                 return "user", {"type": "tool_result", "tool_use_id": one.id, "content": one.text}
             case "reasoning":
-                return "assistant", {"type": "thinking", "thinking": one.text, "signature": SIGNATURE}
+                return "assistant", {"type": "thinking", "thinking": one.text, "signature": self.signature}
         return one.kind, {"type": "text", "text": one.text}
 
     def read_request(self, body: dict[str, Any]) -> list[Entry]:
@@ -287,7 +293,7 @@ class SpokenMessages:
                 case "text":
                     yield Entry(role, block["text"])
                 case "thinking":
-                    assert block["signature"] == SIGNATURE
+                    assert block["signature"] == self.signature
                     yield Entry("reasoning", block["thinking"])
                 case "tool_use":
                     yield Entry("call", orjson.dumps(block["input"]).decode(), block["id"], block["name"])
@@ -324,10 +330,6 @@ class SpokenMessages:
         return self._read_message(message)
 
 
-MESSAGES_MODEL = "m-messages"  # the model of an upstream that speaks Messages
-SIGNATURE = "c2lnbmVk"  # of all thoughts
-
-
 def read_payloads(raw: bytes) -> list[bytes]:
     """The data of every event that has some."""
     events = raw.replace(b"\r\n", b"\n").split(b"\n\n")
@@ -335,19 +337,32 @@ def read_payloads(raw: bytes) -> list[bytes]:
     return [line[5:].strip() for line in lines if line.startswith(b"data:")]
 
 
-class SpokenOverChat(SpokenResponses):
-    """Responses of a client, where the upstream has chat completions only."""
+class SpokenMessagesOverChat(SpokenMessages):
+    """Thoughts of a chat upstream say in their signature where they go back to."""
 
-    def read_request(self, body: dict[str, Any]) -> list[Entry]:
-        return CHAT.read_request(body)
+    signature = "chat:reasoning_content"
 
-    def read_instructions(self, body: dict[str, Any]) -> str:
-        return CHAT.read_instructions(body)
 
-    def read_tools(self, body: dict[str, Any]) -> list[str]:
-        return CHAT.read_tools(body)
+class SpokenOver:
+    """A client's dialect, where the upstream speaks another one."""
+
+    def __init__(self, client: Spoken, upstream: Spoken, model: str) -> None:
+        self.name, self.path, self.model = client.name, client.path, model
+        self.read_whole, self.read_stream = client.read_whole, client.read_stream
+        self.read_request, self.read_instructions = upstream.read_request, upstream.read_instructions
+        self.read_tools = upstream.read_tools
+        self._client = client
+
+    def write(self, entries: Iterable[Entry], **options: Any) -> dict[str, Any]:
+        return self._client.write(entries, **options) | {"model": self.model}
 
 
 CHAT, RESPONSES, MESSAGES = SpokenChat(), SpokenResponses(), SpokenMessages()
-OVER_CHAT = SpokenOverChat()
 DIALECTS: dict[str, Spoken] = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES}
+OVER_CHAT = SpokenOver(RESPONSES, CHAT, CHAT_MODEL)
+TRANSLATED: dict[str, Spoken] = {
+    "chat over messages": SpokenOver(CHAT, MESSAGES, MESSAGES_MODEL),
+    "responses over chat": OVER_CHAT,
+    "responses over messages": SpokenOver(RESPONSES, MESSAGES, MESSAGES_MODEL),
+    "messages over chat": SpokenOver(SpokenMessagesOverChat(), CHAT, CHAT_MODEL),
+}

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from gateway.tokens import BpeCounter
+from tests.support.dialect_caller import Caller
 from tests.support.gateway import Client, Start, Thread, running_gateway, running_upstream
-from tests.support.spoken import MESSAGES_MODEL
+from tests.support.spoken import CHAT_MODEL, DIALECTS, MESSAGES_MODEL, TRANSLATED, Spoken
 from tests.support.upstream import Upstream
 
 
@@ -42,9 +43,11 @@ def gateway(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPat
     account = {"base_url": scripted.base_url, "api_key": "sk-upstream", "retries": 0}
     upstreams = {
         "scripted": {"kind": "openai", "responses": True, **account},
+        "chat": {"kind": "openai", **account},
         "claude": {"kind": "anthropic", **account},
     }
-    routes = [{"model": MESSAGES_MODEL, "upstream": "claude"}, {"model": "*", "upstream": "scripted"}]
+    named = {MESSAGES_MODEL: "claude", CHAT_MODEL: "chat", "*": "scripted"}
+    routes = [{"model": model, "upstream": name} for model, name in named.items()]
     directory = tmp_path_factory.mktemp("gateway")
     with running_gateway(thread, directory, scripted.base_url, upstreams=upstreams, routes=routes) as client:
         yield client
@@ -65,3 +68,14 @@ def start(thread: Thread, scripted: Upstream, tmp_path: Path) -> Iterator[Start]
 def stream(request: pytest.FixtureRequest) -> bool:
     """Both forms of a reply."""
     return bool(request.param)
+
+
+@pytest.fixture(params=[*DIALECTS, *TRANSLATED])
+def spoken(request: pytest.FixtureRequest) -> Spoken:
+    """Every dialect of clients, with every kind of upstream."""
+    return {**DIALECTS, **TRANSLATED}[request.param]
+
+
+@pytest.fixture
+def caller(gateway: Client, spoken: Spoken, stream: bool) -> Caller:
+    return Caller(gateway, spoken, stream)

@@ -66,15 +66,3 @@ async def test_the_usage_of_what_is_relayed_is_told_and_charged(house: Client, u
             upstream.will(say("Done."))
             receipt = await read_receipt(house, await ask(house, spoken, stream, "bare"), count)
             assert count_all(receipt["usage"]) == 12
-
-
-async def test_a_receipt_is_replayed_in_its_dialect(house: Client, upstream: Upstream):
-    with recording(house):
-        for count, spoken in enumerate(DIALECTS.values(), 1):
-            upstream.will(say("Done."))
-            id = await ask(house, spoken, stream=False)
-            wait_finished(house, count)
-            again = await manage(house, "POST", f"/receipts/{id}/replay", {}, authorization=f"Bearer {ADMIN}")
-            assert again.status == 200, again.raw
-            assert spoken.read_request(again.json["request"])[-1] == Entry("user", "Tidy this")
-            assert "Write plainly." in spoken.read_instructions(again.json["request"])

@@ -1,74 +1,23 @@
 """The rules of the turn loop (DESIGN §3, CONTRACT §4) in every dialect, whole and as a stream: one suite."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
 import pytest
 
+from tests.support.dialect_caller import ASKED, OSLO, OWN, ROME, Caller, called, sent
 from tests.support.gateway import (
     NAMES,
     NAMES_RESULT,
     STYLE,
     STYLE_RESULT,
     Client,
-    ClientReply,
     Start,
-    Thread,
-    running_gateway,
 )
-from tests.support.spoken import DIALECTS, OVER_CHAT, Entry, Spoken, Understood
+from tests.support.spoken import DIALECTS, Entry, Spoken
 from tests.support.upstream import Answer, Upstream, call, hang_up, mixed, say, status, tool_call
 
 GET, LIST = "get_context_resource", "list_context_resources"
-ASKED = Entry("user", "Tidy this")
-OWN = tool_call(GET, "own", resource_id=STYLE)
-OSLO, ROME = tool_call("get_weather", "oslo", city="Oslo"), tool_call("get_weather", "rome", city="Rome")
-
-
-VARIANTS: dict[str, Spoken] = {**DIALECTS, "responses over chat": OVER_CHAT}
-
-
-@pytest.fixture(params=list(VARIANTS))
-def spoken(request: pytest.FixtureRequest) -> Spoken:
-    return VARIANTS[request.param]
-
-
-@pytest.fixture(scope="module")
-def chat_gateway(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A gateway whose upstream has chat completions only."""
-    with running_gateway(thread, tmp_path_factory.mktemp("chat"), scripted.base_url) as client:
-        yield client
-
-
-class Caller:
-    """Asks one gateway in one dialect and one form."""
-
-    def __init__(self, gateway: Client, spoken: Spoken, stream: bool) -> None:
-        self.gateway, self.spoken, self.stream = gateway, spoken, stream
-
-    async def send(self, *entries: Entry, agent: str = "editor", **options: Any) -> ClientReply:
-        body = self.spoken.write(entries or [ASKED], stream=self.stream, **options)
-        return await self.gateway.post(orjson.dumps(body), path=self.spoken.path, x_context_agent=agent)
-
-    async def ask(self, *entries: Entry, **options: Any) -> Understood:
-        return self.understand(await self.send(*entries, **options))
-
-    def understand(self, reply: ClientReply) -> Understood:
-        return (self.spoken.read_stream if reply.streamed else self.spoken.read_whole)(reply.raw)
-
-
-@pytest.fixture
-def caller(gateway: Client, chat_gateway: Client, spoken: Spoken, stream: bool) -> Caller:
-    return Caller(chat_gateway if spoken is OVER_CHAT else gateway, spoken, stream)
-
-
-def sent(upstream: Upstream, spoken: Spoken, number: int = -1) -> list[Entry]:
-    return spoken.read_request(upstream.requests[number])
-
-
-def called(one: dict[str, Any]) -> Entry:
-    return Entry("call", one["function"]["arguments"], one["id"], one["function"]["name"])
 
 
 async def test_our_call_is_run_and_never_shown(caller: Caller, spoken: Spoken, upstream: Upstream):

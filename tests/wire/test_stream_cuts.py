@@ -4,9 +4,8 @@ The gateway's part runs in-process with a reply that is cut; an oracle that know
 out. Some cuts are made again on real sockets. Mutants show that the oracle can fail.
 """
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 import pytest
@@ -17,19 +16,15 @@ from gateway.conversation.conversation import Conversation
 from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.conversation.dialects.chat.stream import ChatStreamView
 from gateway.conversation.stream_loop import StreamLoop
-from gateway.conversation.turn import FunctionCall, LoopPlan
+from gateway.conversation.turn import LoopPlan
 from gateway.domain.chat import OutgoingBody
 from gateway.domain.exchange import Exchange, Reply
-from gateway.domain.principal import ANONYMOUS
-from gateway.domain.snapshot import EMPTY_SNAPSHOT
-from gateway.domain.tool_result import ToolResult
-from gateway.domain.upstream import UpstreamAnswer, UpstreamReply
-from gateway.errors import GatewayError, UpstreamTruncated
-from tests.support.client_requests import ListWriter
+from gateway.errors import UpstreamTruncated
+from tests.support import cut_streams
+from tests.support.cut_streams import CutReply, End, Run, Way
 from tests.support.gateway import STYLE, WEATHER, Client, ClientReply
 from tests.support.upstream import Answer, Upstream, mixed, reply, say, tool_call
 
-End = Literal["close", "reset"]
 GET = "get_context_resource"
 OWN = tool_call(GET, "own_1", resource_id=STYLE)
 OSLO, ROME = tool_call("get_weather", "oslo", city="Oslo"), tool_call("get_weather", "rome", city="Røm")
@@ -52,47 +47,6 @@ STREAMS = {
 }
 
 
-class CutReply(UpstreamReply):
-    """A stream of events that ends where it was cut."""
-
-    status = 200
-
-    def __init__(self, data: bytes, end: End, size: int) -> None:
-        self.headers = {"content-type": "text/event-stream"}
-        self._pieces = [data[at : at + size] for at in range(0, len(data), size)]
-        self._end = end
-        self.closed = False
-
-    async def read(self) -> bytes:
-        if self._pieces:
-            return self._pieces.pop(0)
-        if self._end == "reset":
-            raise UpstreamTruncated("broken")
-        return b""
-
-    async def read_all(self) -> bytes:
-        raise AssertionError("a stream is never read whole")
-
-    async def close(self) -> None:
-        self.closed = True
-
-
-class AnyUpstream:
-    name, passes_bearer = "any", False
-
-
-@dataclass
-class Run:
-    """One exchange in-process: what the client got, and whether hidden turns were kept."""
-
-    raw: bytes
-    refused: bool  # it failed before anything was sent
-    kept: int
-
-
-Way = Callable[[Conversation], Awaitable[Reply]]
-
-
 async def relay(conversation: Conversation) -> Reply:
     return await conversation.relay(b"{}", CHAT.decode(b'{"messages":[]}'), OutgoingBody({}, [], True))
 
@@ -103,33 +57,7 @@ async def loop(conversation: Conversation) -> Reply:
 
 
 async def run(way: Way, replies: list[CutReply]) -> Run:
-    kept: list[Any] = []
-    left = list(replies)
-
-    async def send(body: bytes, first: bool) -> Any:
-        return UpstreamAnswer(AnyUpstream(), left.pop(0))  # type: ignore[arg-type]
-
-    async def keep(hidden: Any) -> None:
-        kept.append(hidden)
-
-    async def run(call: FunctionCall) -> ToolResult:
-        return ToolResult("result")
-
-    conversation = Conversation(Exchange("x", ANONYMOUS, EMPTY_SNAPSHOT, ()), CHAT, send, run, keep)
-    client = ListWriter()
-    try:
-        answer = await way(conversation)
-    except GatewayError:
-        assert all(one.closed for one in replies)
-        return Run(b"", True, len(kept))
-    assert answer.stream is not None
-    try:
-        await answer.stream(client)
-    except GatewayError as error:  # as the edge does
-        assert answer.render_failure is not None
-        client.write(answer.render_failure(error))
-    assert all(one.closed for one in replies), "every reply is closed"
-    return Run(client.data, False, len(kept))
+    return await cut_streams.run(way, replies, CHAT, "chat")
 
 
 @dataclass(frozen=True)
@@ -189,13 +117,17 @@ def answered(raw: bytes) -> ClientReply:
     return ClientReply(200, {"content-type": "text/event-stream"}, raw)
 
 
+def cut(data: bytes, size: int) -> list[bytes]:
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
 async def cut_everywhere(way: Way, stream: bytes, before: tuple[bytes, ...] = (), after: tuple[bytes, ...] = ()) -> int:
     """Judge every cut of `stream`; earlier and later turns are whole. Returns how many cuts there were."""
 
     def replies(data: bytes, end: End, size: int) -> list[CutReply]:
-        ahead = [CutReply(one, "close", 4096) for one in before]
+        ahead = [CutReply([one], "close") for one in before]
         complete = Facts.of(data).complete(end)
-        return [*ahead, CutReply(data, end, size), *(CutReply(one, "close", 4096) for one in after if complete)]
+        return [*ahead, CutReply(cut(data, size), end), *(CutReply([one], "close") for one in after if complete)]
 
     whole = Whole.of(await run(way, replies(stream, "close", 4096)))
     ends: tuple[End, ...] = ("close", "reset")
@@ -231,7 +163,7 @@ async def test_a_relay_passes_whole_events_byte_for_byte(name: str):
     stream = STREAMS[name]
     for at in range(1, len(stream) + 1):
         facts = Facts.of(stream[:at])
-        got = await run(relay, [CutReply(stream[:at], "close", 17)])
+        got = await run(relay, [CutReply(cut(stream[:at], 17), "close")])
         extra = got.raw.removeprefix(facts.whole)
         assert len(extra) + len(facts.whole) == len(got.raw), "other bytes than the upstream's"
         assert answered(extra).payloads in ([], [b"[DONE]"]) or answered(extra).errors

@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from gateway.errors import InvalidRequest
 from gateway.upstreams.translation.carried_fields import UNREADABLE, CarriedFields, encode, is_string, put
+from gateway.upstreams.translation.chat_completion import REASONING_FIELDS
 from gateway.upstreams.translation.thoughts import REDACTED, THINKING, find_signed_field
 from gateway.upstreams.translation.uncarried import MESSAGES_TO_CHAT
 
@@ -173,6 +174,7 @@ class MessagesReader:
                     self._add_thought(message, block, kind)
                 case _:
                     block.refuse("type")
+        join_thoughts(message)
         if texts:
             message["content"] = simplify(texts)
         if calls:
@@ -196,7 +198,7 @@ class MessagesReader:
         block.finish()
         field = find_signed_field(thought.get("signature")) if kind != REDACTED else None
         if field is not None:
-            message[field] = message.get(field, "") + thought.get(THINKING, "")
+            message.setdefault(field, []).append(thought.get(THINKING, ""))
         elif self._can.anthropic_fields:
             message.setdefault("thinking_blocks", []).append(thought)
 
@@ -236,6 +238,13 @@ class MessagesReader:
         tool.require_neutral("allowed_callers", ["direct"])
         tool.finish()
         return built
+
+
+def join_thoughts(message: Part) -> None:
+    """Thoughts without signatures were collected piece by piece; each field is one text."""
+    for field in REASONING_FIELDS:
+        if field in message:
+            message[field] = "".join(message[field])
 
 
 def simplify(parts: list[Part]) -> Any:

@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from gateway.errors import InvalidRequest
 from gateway.upstreams.translation.carried_fields import UNREADABLE, CarriedFields, encode, is_string, put
-from gateway.upstreams.translation.messages_to_chat_request import ChatAbilities, simplify
+from gateway.upstreams.translation.messages_to_chat_request import ChatAbilities, join_thoughts, simplify
 from gateway.upstreams.translation.thoughts import find_signed_field, unpack_thoughts
 from gateway.upstreams.translation.uncarried import RESPONSES_TO_CHAT
 
@@ -72,9 +72,7 @@ class ConversationReader:
         elif given is not None:
             for item in asked.read_objects("input", given):
                 self._add(item)
-        for message in self._messages:
-            message.pop("open", None)
-        return self._messages
+        return [close_message(message) for message in self._messages]
 
     def _add(self, item: CarriedFields) -> None:
         kind = item.take("type", str) or "message"
@@ -133,9 +131,16 @@ class ConversationReader:
             return
         message = self._open_assistant(fresh=lambda known: known["content"] is not None or "tool_calls" in known)
         if field is not None:
-            message[field] = message.get(field, "") + told
+            message.setdefault(field, []).append(told)
         else:
             message.setdefault("thinking_blocks", []).extend(thoughts)
+
+
+def close_message(message: Part) -> Part:
+    """A message that was put together, with its thoughts in one piece."""
+    if message.pop("open", False):
+        join_thoughts(message)
+    return message
 
 
 def read_output(item: CarriedFields) -> Any:

@@ -72,6 +72,15 @@ async def send_translated(upstream: Upstream, request: UpstreamRequest) -> Upstr
     return TranslatedReply(reply, translation, request.dialect)
 
 
+def translate_body(request: UpstreamRequest, can: Capabilities) -> bytes:
+    """The body of a call as an upstream gets it; raises InvalidRequest if it cannot be carried."""
+    while request.dialect not in can.dialects:
+        translation = translate_call(request, can)
+        target = translation.target
+        request = msgspec.structs.replace(request, path=PATHS[target], body=translation.body, dialect=target)
+    return request.body
+
+
 def build_refusal(dialect: DialectName, fault: InvalidRequest) -> UpstreamReply:
     if dialect == "messages":
         error = build_messages_error(fault.message, fault.kind, code=fault.code, param=fault.param)

@@ -24,6 +24,8 @@ _decode = msgspec.json.decode
 class ChatStreamView:
     """One stream for the client, made of those of all turns."""
 
+    plain_start = b""
+
     def __init__(self, plan: LoopPlan) -> None:
         self.failed = False
         self._last_text_only, self._forces_usage = plan.last_text_only, plan.forces_usage

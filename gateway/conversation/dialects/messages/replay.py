@@ -1,13 +1,12 @@
 """Putting hidden turns back into a history of messages, in place of what the client saw of them."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import count
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.call_groups import CallGroup
+from gateway.conversation.call_groups import CallGroup, find_free_id
 from gateway.conversation.dialects.messages.history import USER, decode_calls, is_thought, read_mark
 from gateway.conversation.dialects.messages.transcript import is_call, write_result
 from gateway.conversation.hidden_turn import HiddenMessage
@@ -136,12 +135,6 @@ def rename_calls(group: CallGroup, last: HiddenMessage) -> Raw:
             block = set_id(block, identity)
         blocks.append(block)
     return Raw(_encode({**message, "content": blocks}))
-
-
-def find_free_id(identity: str, taken: Collection[str]) -> str:
-    if identity not in taken:
-        return identity
-    return next(name for number in count(1) if (name := f"{identity}_{number}") not in taken)
 
 
 def set_id(block: Raw, identity: str) -> Raw:

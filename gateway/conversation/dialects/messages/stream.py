@@ -1,6 +1,6 @@
 """Streams of message events: what the client may see of each, and when."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw
@@ -14,6 +14,8 @@ from gateway.errors import GatewayError, UpstreamInvalid, UpstreamTruncated
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 STOP_EVENT = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 NULL = Raw(b"null")
+PLAIN_START = b"event: content_block_delta\ndata: "
+PLAIN_BORDER = b"\n\n" + PLAIN_START
 
 _encode = msgspec.json.Encoder().encode
 
@@ -39,6 +41,20 @@ class _FinishDelta(msgspec.Struct):
     stop_reason: str | None = None
 
 
+class _PlainTextDelta(msgspec.Struct, gc=False):
+    type: Literal["text_delta"]
+    text: str
+
+
+class _PlainBlockDelta(msgspec.Struct, gc=False):
+    """A piece of text and nothing else."""
+
+    type: Literal["content_block_delta"]
+    index: int
+    delta: _PlainTextDelta
+
+
+_decode_plain = msgspec.json.Decoder(list[_PlainBlockDelta]).decode
 _decode_event = msgspec.json.Decoder(MessageEvent).decode
 _decode_message = msgspec.json.Decoder(_StartedMessage).decode
 _decode_delta = msgspec.json.Decoder(_FinishDelta).decode
@@ -47,11 +63,14 @@ _decode_delta = msgspec.json.Decoder(_FinishDelta).decode
 class MessagesStreamView:
     """One stream for the client, made of those of all turns; its blocks are numbered without gaps."""
 
+    plain_start = PLAIN_START
+
     def __init__(self, plan: LoopPlan) -> None:
         self.failed = False
         self._last_text_only = plan.last_text_only
         self._turn = FIRST_TURN
         self._now = MessageTurn()
+        self._begun = False  # the client saw how the message begins
         self._shown = 0  # blocks that the client saw
         self._spoken = False  # earlier turns showed text
 
@@ -68,8 +87,18 @@ class MessagesStreamView:
         self._now = MessageTurn()
 
     def pass_unread(self, data: bytes) -> bytes:
-        """None: every event is read, to know which block it belongs to."""
-        return b""
+        """Events that carry nothing but text of a block that the client sees, while its numbers are the upstream's."""
+        now = self._now
+        if self._turn.number > 1 or self._last_text_only or now.has_own_calls or now.done or self.failed:
+            return b""
+        found = read_plain_events(data)
+        block = now.by_index.get(found[0].index) if found else None
+        if block is None or block.head.type != "text" or any(one.index != found[0].index for one in found):
+            return b""
+        text = "".join([one.delta.text for one in found])
+        block.deltas.append(Raw(_encode({"type": "text_delta", "text": text})))
+        now.spoken = now.spoken or bool(text)
+        return data
 
     def take_event(self, event: bytes) -> bytes:
         """Take one whole event; return what the client may see of it."""
@@ -127,7 +156,8 @@ class MessagesStreamView:
                 return b"" if block is None else self._show_part(event, block, {"type": read.type})
             case "message_start":
                 now.add_usage(_decode_message(read.message).usage)
-                return event if self._turn.number == 1 else b""
+                is_first, self._begun = not self._begun, True
+                return event if is_first else b""
             case "message_delta":
                 return self._take_finish(event, read)
             case "message_stop":
@@ -184,6 +214,8 @@ class MessagesStreamView:
         return b"".join([self._render(b"", block, part) for block, part in held])
 
     def _render(self, event: bytes, block: StreamBlock, part: dict[str, Any]) -> bytes:
+        if not self._begun:
+            raise UpstreamInvalid("The upstream sent a block before its message began.")
         if block.index < 0:
             block.index = self._shown
             self._shown += 1
@@ -192,3 +224,15 @@ class MessagesStreamView:
         kind = part.pop("type")
         numbered = {"type": kind, "index": block.index, **part}
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), _encode(numbered))
+
+
+def read_plain_events(data: bytes) -> list[_PlainBlockDelta]:
+    """Events that are pieces of text and nothing else; none if they are more."""
+    if not data.startswith(PLAIN_START) or not data.endswith(b"\n\n"):
+        return []
+    try:
+        # No JSON contains a line feed inside a string: the events become one array, which is checked in one go.
+        found = _decode_plain(b"[" + data[len(PLAIN_START) :].replace(PLAIN_BORDER, b",") + b"]")
+    except UNREADABLE:
+        return []
+    return found if len(found) == data.count(PLAIN_BORDER) + 1 else []

@@ -47,7 +47,8 @@ async def resume(
     stored: StoredResponses, owner: ConversationOwner, request: ChatRequest, upstreams: Sequence[Upstream]
 ) -> ChatRequest:
     """The request with what it continues; raises PreviousResponseNotFound unless that is the caller's own."""
-    assert request.previous is not None
+    if request.previous is None:
+        return request
     record, native = await stored.find(owner, request.previous), is_native(upstreams)
     if record is None:
         if native and all(upstream.passes_bearer for upstream in upstreams):
@@ -160,9 +161,10 @@ class ResponseKeeper:
             if bytes(response.get("status", b"")) not in KEPT_STATUSES:
                 return
             identity = str(events.decode_text(response["id"]))
-            record = self._build_record(identity, Raw(body), decode_items(response["output"]), loop)
+            output = decode_items(response["output"])
+            record = self._build_record(identity, Raw(body), output, loop)
             whole = sum(len(memoryview(item)) for item in self.request.messages) + len(body)
-            if whole > MAX_CONVERSATION_BYTES or not await self.stored.keep(self.owner, identity, record):
+            if whole > MAX_CONVERSATION_BYTES or not await self.stored.keep(self.owner, identity, record, output):
                 self.degraded.add("store")
         except (*UNREADABLE_ITEM, KeyError):
             return  # nothing that anybody could continue

@@ -1,17 +1,18 @@
 """A history of items, and putting hidden turns back into it."""
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.call_groups import CallGroup
+from gateway.conversation.call_groups import CallGroup, find_free_id
 from gateway.conversation.dialects.responses.items import (
     MESSAGE,
     RESULTS,
     UNREADABLE_ITEM,
     ItemHead,
+    decode_calls,
     decode_items,
     decode_object,
     read_item,
@@ -136,48 +137,54 @@ def write_hidden_turn(group: CallGroup) -> list[Raw]:
 
 def write_items(message: HiddenMessage, group: CallGroup | None) -> list[Raw]:
     """The items of one turn and the results of our calls; those of a group's calls are the client's own."""
-    own, position = message.own_positions, 0
-    theirs = iter(group.calls if group is not None else ())
+    ids = name_own_calls(message, group)
+    theirs = iter(group.calls) if group is not None and not group.has_same_ids else None
     items: list[Raw] = []
+    position = -1
     for raw in decode_items(message.message):
         if read_item(raw).is_call:
-            items.append(raw if position in own or group is None or group.has_same_ids else next(theirs).raw)
             position += 1
-        else:
-            items.append(raw)
-    return finish_items(items, message, group)
+            if position in ids:
+                raw = set_call_id(raw, ids[position])
+            elif theirs is not None:
+                raw = next(theirs).raw
+        items.append(raw)
+    return [*items, *write_results(message, ids)]
 
 
 def write_beside(group: CallGroup) -> list[Raw]:
     """Our calls and their results, as far as they can be reached, and the client's own calls."""
     items: list[Raw] = []
     for message in group.turn.messages:
-        calls = [raw for raw in decode_items(message.message) if read_item(raw).is_call]
-        ours = [calls[result.position] for result in message.reachable_results]
         last = message is group.turn.messages[-1]
-        items += finish_items([*ours, *(call.raw for call in group.calls if last)], message, group if last else None)
+        ids, calls = name_own_calls(message, group if last else None), decode_calls(message.message)
+        items += [set_call_id(calls[one.position], ids[one.position]) for one in message.reachable_results]
+        items += [call.raw for call in group.calls if last]
+        items += write_results(message, ids)
     return items
 
 
-def finish_items(items: list[Raw], message: HiddenMessage, group: CallGroup | None) -> list[Raw]:
-    """Items of one turn with the results of our calls; where the client has taken an id of ours, ours get another."""
-    calls = [raw for raw in decode_items(message.message) if read_item(raw).is_call]
-    taken = frozenset(call.mark.id for call in group.calls) if group is not None else frozenset()
-    results: list[Raw] = []
-    for result in message.reachable_results:
-        raw = calls[result.position]
-        identity = read_mark(raw).id
-        fresh = find_free_id(identity, taken)
-        if fresh != identity:
-            items = [set_call_id(one, fresh) if one is raw else one for one in items]
-        written = {"type": "function_call_output", "call_id": fresh, "output": result.text}
-        results.append(Raw(_encode(written)))
-    return [*items, *results]
+def name_own_calls(message: HiddenMessage, group: CallGroup | None) -> dict[int, str]:
+    """The ids of our calls in one turn, by position; where the client has taken one of them, ours gets another."""
+    names = [read_mark(call).id for call in decode_calls(message.message)]
+    theirs = {call.mark.id for call in group.calls} if group is not None else set()
+    used = theirs.union(names)
+    ids: dict[int, str] = {}
+    for position in sorted(message.own_positions):
+        ids[position] = names[position]
+        if names[position] in theirs:
+            ids[position] = find_free_id(names[position], used)
+            used.add(ids[position])
+    return ids
 
 
-def find_free_id(identity: str, taken: Collection[str]) -> str:
-    return identity if identity not in taken else find_free_id(f"{identity}_1", taken)
+def write_results(message: HiddenMessage, ids: Mapping[int, str]) -> list[Raw]:
+    """The results of our calls as items."""
+    return [
+        Raw(_encode({"type": "function_call_output", "call_id": ids[one.position], "output": one.text}))
+        for one in message.reachable_results
+    ]
 
 
 def set_call_id(call: Raw, identity: str) -> Raw:
-    return Raw(_encode(decode_object(call) | {"call_id": identity}))
+    return call if read_mark(call).id == identity else Raw(_encode(decode_object(call) | {"call_id": identity}))

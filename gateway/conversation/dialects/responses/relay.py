@@ -7,7 +7,10 @@ from gateway.conversation.dialects.responses.transcript import EchoedFields
 from gateway.errors import GatewayError, UpstreamInvalid, UpstreamTruncated
 
 MAX_USAGE_EVENT = 64 * 1024  # bytes of events that are kept for the usage they may report
-MARKS = (*(kind.encode() for kind in (*events.STARTS, *events.ENDS)), b'"error"')
+# Events that tell of parts of the output, by their first lines; what else there is has to be looked at.
+OF_OUTPUT = tuple(
+    b"event: response." + kind for kind in (b"output_", b"content_part.", b"function_call_", b"reasoning_")
+)
 
 
 class ResponsesRelayView:
@@ -30,12 +33,14 @@ class ResponsesRelayView:
             raise UpstreamInvalid("The upstream sent an event that never ends.")
         if not ready:
             return b""
-        self._last = ready
+        if b"data:" in ready:  # comments have no numbers
+            self._last = ready
         if ready.startswith(events.PLAIN_START) and ready.count(b"\n\n") == ready.count(events.PLAIN_BORDER) + 1:
             return ready  # pieces of text and nothing else
-        if any(mark in ready for mark in MARKS):
-            ready = b"".join(map(self._look, sse.split_events(ready)))
-            self.needs_driver = self.done or self.failed
+        ready = b"".join(
+            [event if event.startswith(OF_OUTPUT) else self._look(event) for event in sse.split_events(ready)]
+        )
+        self.needs_driver = self.done or self.failed
         if sse.reports_usage(ready):
             self.usage_event = ready[-MAX_USAGE_EVENT:]
         return ready

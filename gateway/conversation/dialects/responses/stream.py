@@ -1,5 +1,8 @@
 """Streams of responses: what the client may see of each event, and under which numbers."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Raw
@@ -9,23 +12,42 @@ from gateway.conversation.dialects.responses import events
 from gateway.conversation.dialects.responses.items import (
     MESSAGE,
     UNREADABLE_ITEM,
+    ItemHead,
     decode_items,
     decode_object,
     read_item,
 )
-from gateway.conversation.dialects.responses.reply import OutputItem, join_responses, make_turn, read_output
+from gateway.conversation.dialects.responses.reply import (
+    MAX_OUTPUT_ITEMS,
+    OutputItem,
+    join_responses,
+    make_turn,
+    read_output,
+)
 from gateway.conversation.dialects.responses.transcript import EchoedFields
 from gateway.conversation.turn import FIRST_TURN, LoopPlan, Turn, TurnStart, has_value
-from gateway.errors import GatewayError, UpstreamTruncated
+from gateway.errors import GatewayError, UpstreamInvalid, UpstreamTruncated
 
 MAX_HELD_EVENTS = 100_000  # that wait until somebody knows whether they are shown
 HIDDEN, UNDECIDED, HELD = -1, -2, -3  # in place of the number under which an item is shown
+FUNCTION, FUNCTION_EVENTS = "function_call", "response.function_call"
 
 Fields = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingEvent:
+    """An event that cannot be shown yet."""
+
+    order: int  # among all that wait
+    index: int  # of its item in this turn's output
+    top: Fields
+
+
 class ResponsesStreamView:
     """One stream for the client, made of those of all turns: items and events are numbered without gaps."""
+
+    plain_start = events.PLAIN_START
 
     def __init__(self, plan: LoopPlan) -> None:
         self.done = self.failed = False
@@ -42,7 +64,10 @@ class ResponsesStreamView:
     def _begin(self) -> None:
         self._indexes: dict[int, int] = {}  # of this turn's items → of the client's, or why there is none
         self._items: dict[int, Raw] = {}  # that are complete
-        self._waiting: list[Fields] = []  # events of items that are undecided or held
+        self._waiting: dict[int, list[WaitingEvent]] = {}  # of items that are undecided or held, by their indexes
+        self._waited = 0  # events so far
+        self._begun: set[int] = set()  # indexes whose items were announced
+        self._repeated: dict[int, int] = {}  # indexes that several items have → that of the latest
         self._end: Fields = {}  # the event that ended the turn
         self._response: Fields = {}  # that it carried
         self._output: list[OutputItem] = []
@@ -117,37 +142,51 @@ class ResponsesStreamView:
         return b""
 
     def _show_item(self, kind: str, top: Fields, event: bytes) -> bytes:
-        index = events.decode_index(top["output_index"])
+        index = self._find_index(kind, events.decode_index(top["output_index"]))
         if kind == events.ITEM_DONE:
             self._items[index] = top["item"]
         place = self._indexes.get(index, UNDECIDED)
         if place == UNDECIDED:
-            place = self._place_item(index, top.get("item"), is_done=kind == events.ITEM_DONE)
+            place = self._place_item(index, kind, top.get("item"))
+        elif place >= 0 and kind in (events.ITEM_ADDED, events.ITEM_DONE) and self._is_own(read_item(top["item"])):
+            raise UpstreamInvalid("The upstream turned an item that was shown into a call of a tool.")
         if place == HIDDEN:
-            self._waiting = [one for one in self._waiting if one["output_index"] != top["output_index"]]
+            self._waiting.pop(index, None)
             return b""
         if place in (UNDECIDED, HELD):
-            if len(self._waiting) >= MAX_HELD_EVENTS:
-                raise events.build_event_error()
-            self._same = False
-            self._waiting.append(top)
+            self._wait(index, top)
             return b""
-        released = self._release(index)
+        released = b"".join([self._write_waiting(one) for one in self._waiting.pop(index, ())])
         return released + self._number(kind, {**top, "output_index": place}, event if place == index else b"")
 
-    def _place_item(self, index: int, raw: Raw | None, *, is_done: bool) -> int:
+    def _find_index(self, kind: str, told: int) -> int:
+        """The index of an event's item; where the upstream gives several items the same, each gets its own."""
+        if kind == events.ITEM_ADDED:
+            if told in self._begun:
+                self._repeated[told] = MAX_OUTPUT_ITEMS + len(self._indexes)
+            self._begun.add(told)
+        return self._repeated.get(told, told) if self._repeated else told
+
+    def _place_item(self, index: int, kind: str, raw: Raw | None) -> int:
         """Decide where an item is shown: a call once its function is named, texts perhaps when the turn is over."""
         head = read_item(raw) if raw is not None else None
-        if head is not None and head.type == "function_call" and not (head.name or is_done):
+        if head is None:
+            place = UNDECIDED if kind.startswith(FUNCTION_EVENTS) else self._assign(index)
+        elif head.type == FUNCTION and not (head.name or kind == events.ITEM_DONE):
             place = UNDECIDED
-        elif head is not None and head.type == "function_call" and head.name in self._turn.own_names:
+        elif self._is_own(head):
             place, self._same, self._hides = HIDDEN, False, True
-        elif head is not None and head.type == MESSAGE and self._holds_text:
+        elif head.type == MESSAGE and self._holds_text:
             place = HELD
         else:
             place = self._assign(index)
         self._indexes[index] = place
+        if len(self._indexes) > MAX_OUTPUT_ITEMS:
+            raise UpstreamInvalid(f"The upstream sent a response with more than {MAX_OUTPUT_ITEMS} items.")
         return place
+
+    def _is_own(self, head: ItemHead) -> bool:
+        return head.type == FUNCTION and head.name in self._turn.own_names
 
     @property
     def _holds_text(self) -> bool:
@@ -158,19 +197,16 @@ class ResponsesStreamView:
         self._places.append(index)
         return len(self._shown) + len(self._places) - 1
 
-    def _release(self, index: int) -> bytes:
-        """The events of an item that waited until it was decided."""
-        if not self._waiting:
-            return b""
-        ours = [top for top in self._waiting if events.decode_index(top["output_index"]) == index]
-        if not ours:
-            return b""
-        self._waiting = [top for top in self._waiting if events.decode_index(top["output_index"]) != index]
-        return b"".join(self._write_waiting(top) for top in ours)
+    def _wait(self, index: int, top: Fields) -> None:
+        """Keep an event until it is decided where its item is shown."""
+        self._waited += 1
+        if self._waited > MAX_HELD_EVENTS:
+            raise UpstreamInvalid(f"The upstream sent more than {MAX_HELD_EVENTS} events that have to wait.")
+        self._same = False
+        self._waiting.setdefault(index, []).append(WaitingEvent(self._waited, index, top))
 
-    def _write_waiting(self, top: Fields) -> bytes:
-        place = self._indexes[events.decode_index(top["output_index"])]
-        return self._number(events.decode_text(top["type"]), {**top, "output_index": place})
+    def _write_waiting(self, one: WaitingEvent) -> bytes:
+        return self._number(events.decode_text(one.top["type"]), {**one.top, "output_index": self._indexes[one.index]})
 
     def _number(self, kind: str, top: Fields, event: bytes = b"") -> bytes:
         """An event under the client's numbers; with its own bytes where they are the same."""
@@ -211,8 +247,17 @@ class ResponsesStreamView:
         """What waited, and the end with the items and the usage of all turns."""
         for index in sorted(index for index, place in self._indexes.items() if place in (HELD, UNDECIDED)):
             self._indexes[index] = self._assign(index)
-        waited = b"".join(map(self._write_waiting, self._waiting))
-        return waited + self._write_end(usage)
+        waited = sorted((one for some in self._waiting.values() for one in some), key=attrgetter("order"))
+        shown = [*map(self._write_waiting, waited), *self._write_unannounced()]
+        return b"".join(shown) + self._write_end(usage)
+
+    def _write_unannounced(self) -> Iterator[bytes]:
+        """Items that only the event that ends the response tells of."""
+        for index, item in enumerate(() if self._indexes else self._output):
+            if not item.own:
+                place: Fields = {"output_index": self._assign(index), "item": item.raw, "sequence_number": 0}
+                for kind in (events.ITEM_ADDED, events.ITEM_DONE):
+                    yield self._number(kind, {"type": kind, **place})
 
     def _write_end(self, usage: Fields | None) -> bytes:
         output = [*self._shown, *self._list_shown()]
