@@ -3,13 +3,14 @@
 import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 import msgspec
 from msgspec import Raw
 
 from gateway.conversation.hidden_turns import ConversationOwner
+from gateway.domain.lru import LruCache
 from gateway.errors import InvalidRequest, StoreError, StoreUnavailable
 from gateway.stores.protocols import EphemeralStore
 
@@ -72,6 +73,7 @@ class StoredResponses:
     ttl: float = RESPONSE_SECONDS
     get_quota: Callable[[str], int] | None = None  # bytes that a workspace may keep; None: any number
     clock: Callable[[], float] = time.time
+    _earlier: LruCache[str, int] = field(default_factory=LruCache, compare=False)  # by the counter of a period
 
     async def find(self, owner: ConversationOwner, identity: str) -> ResponseRecord | None:
         """What is known of a response; None: nothing, or it is somebody else's. Raises StoreUnavailable."""
@@ -133,13 +135,21 @@ class StoredResponses:
         """Count a response; False if that would be more than the workspace may keep."""
         if self.get_quota is None:
             return True
-        periods = self._list_periods(workspace)
+        current, *earlier = self._list_periods(workspace)
         ttl = self.ttl * (PERIODS + 1) / PERIODS
-        used = await self.store.add_many({**dict.fromkeys(periods, 0), periods[0]: size}, ttl)
-        if sum(used.values()) <= self.get_quota(workspace):
+        used = await self._count_earlier(current, earlier) + await self.store.add(current, size, ttl)
+        if used <= self.get_quota(workspace):
             return True
-        await self.store.add_many({periods[0]: -size}, ttl)
+        await self.store.add(current, -size, ttl)
         return False
+
+    async def _count_earlier(self, current: str, earlier: Sequence[str]) -> int:
+        """What was stored before the current period: it does not change any more, so it is read once in each."""
+        known = self._earlier.get(current)
+        if known is None:
+            known = sum((await self.store.add_many(dict.fromkeys(earlier, 0), self.ttl)).values())
+            self._earlier.put(current, known)
+        return known
 
     def _list_periods(self, workspace: str) -> list[str]:
         """The counters of all periods in which a response was stored that may still be there, the newest first."""
