@@ -62,7 +62,7 @@ from gateway.recording import open_recording
 from gateway.retrievers.service import open_retrievers
 from gateway.scopes.content_suggestion import ContentSuggester
 from gateway.semantic.node_search import NodeSearch
-from gateway.semantic.service import SemanticService, open_semantic
+from gateway.semantic.service import open_semantic
 from gateway.sessions.sessions import open_sessions
 from gateway.settings import Settings
 from gateway.stores.monitored import MonitoredStore

@@ -49,10 +49,11 @@ class QueryCache:
         until = time.monotonic() + within
         if own := [key for key in missing if key not in others]:
             found |= await self._embed(embedder, workspace, {key: texts[key] for key in own}, within)
-        found |= await self._wait(others, until)
-        if left := [key for key in missing if key not in found]:  # whoever embedded them has given up
-            seconds = max(until - time.monotonic(), 0.001)
-            found |= await self._embed(embedder, workspace, {key: texts[key] for key in left}, seconds)
+        if others:
+            found |= await self._wait(others, until)
+            if left := [key for key in missing if key not in found]:  # whoever embedded them has given up
+                seconds = max(until - time.monotonic(), 0.001)
+                found |= await self._embed(embedder, workspace, {key: texts[key] for key in left}, seconds)
         return np.stack([found[key] for key in wanted])
 
     def find(self, embedder: Embedder, workspace: str, sentences: Sequence[str]) -> Floats | None:
@@ -83,9 +84,8 @@ class QueryCache:
         made: dict[SentenceKey, Floats] = {}
         try:
             rows = await embedder.embed(list(texts.values()), within, workspace)
-            # Copies: a row would keep all rows that came with it.
-            made = {key: row.copy() for key, row in zip(texts, rows, strict=True)}
-            for key, vector in made.items():
+            for key, row in zip(texts, rows, strict=True):
+                vector = made[key] = row.copy()  # a row would keep all rows that came with it
                 self._partitions[workspace].put(key, vector, VECTOR_BYTES + vector.nbytes)
         finally:
             for (_, key), future in running.items():
@@ -98,8 +98,7 @@ class QueryCache:
         self, others: Mapping[SentenceKey, asyncio.Future[Floats | None]], until: float
     ) -> dict[SentenceKey, Floats]:
         """What others embed, as far as they do so in time."""
-        if others:
-            await asyncio.wait(others.values(), timeout=max(until - time.monotonic(), 0.0))
+        await asyncio.wait(others.values(), timeout=max(until - time.monotonic(), 0.0))
         done = {key: future.result() for key, future in others.items() if future.done()}
         return {key: vector for key, vector in done.items() if vector is not None}
 
