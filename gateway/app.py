@@ -61,9 +61,8 @@ from gateway.policy_check import make_policy_source
 from gateway.recording import open_recording
 from gateway.retrievers.service import open_retrievers
 from gateway.scopes.content_suggestion import ContentSuggester
-from gateway.semantic.factory import open_vectors
 from gateway.semantic.node_search import NodeSearch
-from gateway.semantic.service import SemanticService
+from gateway.semantic.service import open_semantic
 from gateway.sessions.sessions import open_sessions
 from gateway.settings import Settings
 from gateway.stores.monitored import MonitoredStore
@@ -122,15 +121,12 @@ class Gateway(GatewayParts):
         routes = Routes(settings, upstreams)
         counter = BpeCounter()
         secret = settings.secret.encode() if settings.secret else await store.put_new(SECRET, secrets.token_bytes(32))
-        semantic = None
-        if settings.semantic.enabled:
-            semantic = SemanticService(
-                settings.semantic, lambda: open_vectors(settings.store), settings.store, threads=threads, cores=cores
-            )
+        semantic = open_semantic(settings.semantic, settings.store, threads, cores)
+        vectors = semantic.documents if semantic is not None else None
         content = WorkspaceContent(policies, stores.content, ActivityLog(stores.content), threads)
-        node_search = NodeSearch(content, threads)
+        node_search = NodeSearch(content, threads, vectors)
         policies.watch_nodes(node_search.note_change)
-        knowledge = await open_knowledge(settings, stores, threads, policies)
+        knowledge = await open_knowledge(settings, stores, threads, policies, vectors)
         parts = CollectorParts(semantic, content, node_search, knowledge, retrievers)
         collectors = open_collectors(classes.values(), parts, settings.collectors)
         builder = make_context_builder(settings, counter, build_merge(registry), secret, collectors, threads, memory)

@@ -279,6 +279,7 @@ class SemanticSettings(Section):
     kinds: dict[Literal["reference", "tool"], KindSettings] = {}
     index: Literal["auto", "local", "redis"] = "auto"  # where the nearest passages of large sets are looked up
     cache_bytes: int = Field(128 * 1024 * 1024, gt=0)  # for vectors of questions and views of the index, per process
+    content_bytes: int = Field(256 * 1024 * 1024, gt=0)  # for vectors of nodes and entities, per process
     calibration: OptionalText = None  # a file that `gateway eval --fit` wrote; absent: the bundled one
     expansion: ExpansionSettings = ExpansionSettings()
 

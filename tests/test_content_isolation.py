@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app import Gateway
 from gateway.domain.node_tree import NodeTree
+from gateway.domain.search import NodeQuery
 from gateway.errors import GatewayError
 from scripts.isolation_check.campaign import IsolationCampaign, opened
 from scripts.isolation_check.world import build_world
@@ -28,6 +30,17 @@ async def test_the_check_notices_a_missing_filter(tmp_path: Path, monkeypatch: p
     assert {leak.split()[0] for leak in done.leaks} >= {"injection", "resolve", "get", "list"}
 
 
+async def find_by_meaning(gateway: Gateway) -> bool:
+    """Whether nodes are found by their meaning."""
+    library = gateway.pipeline.library
+    assert library is not None
+    assert library.finder is not None
+    snapshot = gateway.policies.get_snapshot("default")
+    query = NodeQuery((), meant=("A lamp shines and says what?",), seconds=10.0)
+    found = await library.finder.find("default", snapshot, frozenset(), query, 100)
+    return any(one.by_meaning for one in found.matches)
+
+
 async def test_a_thousand_forbidden_nodes_change_nothing_in_a_request(tmp_path: Path) -> None:
     bodies: list[list[bytes]] = []
     for number, forbidden in enumerate((0, 1000)):
@@ -40,5 +53,23 @@ async def test_a_thousand_forbidden_nodes_change_nothing_in_a_request(tmp_path: 
                     prepared = await campaign.prepare(caller, {"content": path})
                     sent.append(b"" if isinstance(prepared, GatewayError) else prepared[1].body)
             bodies.append(sent)
+            assert await find_by_meaning(gateway), "vectors were compared"
     assert any(bodies[0])
     assert bodies[0] == bodies[1]
+
+
+async def test_forbidden_nodes_do_not_change_by_meaning_what_others_find(tmp_path: Path) -> None:
+    found = []
+    for number, forbidden in enumerate((0, 1000)):
+        world = build_world(3, forbidden=forbidden)
+        async with opened(world, tmp_path / f"policies{number}") as gateway:
+            library = gateway.pipeline.library
+            assert library is not None
+            assert library.finder is not None
+            snapshot = gateway.policies.get_snapshot("default")
+            query = NodeQuery((), meant=("A lamp shines and says hidden1x3",), seconds=10.0)
+            for caller in world.callers:
+                found.append(await library.finder.find("default", snapshot, frozenset(caller.identities), query, 30))
+    half = len(found) // 2
+    assert any(one.matches for one in found)
+    assert found[:half] == found[half:]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StrictBool
 
-from gateway.collectors.registry import CollectorParts, NoOptions
+from gateway.collectors.registry import SEMANTIC, CollectorParts, NoOptions
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings
 from gateway.knowledge.config import (
     MAX_DEPTH,
@@ -17,8 +17,10 @@ from gateway.knowledge.config import (
     build_config,
     find_preset,
 )
+from gateway.knowledge.entity_vectors import MeaningRule
 from gateway.knowledge.retrieval import KnowledgeQuery, RetrievedKnowledge
 from gateway.knowledge.service import KnowledgeService
+from gateway.semantic.index.relevance import MOST_MEANT, PATIENCE, SIMILAR
 from gateway.semantic.search.sentences import split_sentences
 
 NOTHING_FOUND = "No entities found."
@@ -42,10 +44,13 @@ class KnowledgeOptions(NoOptions):
     format: KnowledgeFormat | None = None
     properties: StrictBool | None = None
     max_properties: int | None = Field(None, ge=0, le=50)
+    semantic: StrictBool = True  # by their meaning too, and not by their words alone
+    similar: float = Field(SIMILAR, ge=0, le=1)  # the cosine from which an entity is relevant
+    max_embedded: int = Field(100_000, ge=0, le=1_000_000)  # entities that get vectors
 
     def list_custom(self) -> dict[str, Any]:
-        """What is said besides the preset."""
-        said = self.model_dump(exclude={"preset"}, exclude_none=True)
+        """What is said besides the preset and about meanings."""
+        said = self.model_dump(exclude={"preset", "semantic", "similar", "max_embedded"}, exclude_none=True)
         for name in ("include_types", "exclude_types"):
             if name in said:
                 said[name] = frozenset(one.casefold() for one in said[name])
@@ -78,15 +83,26 @@ class KnowledgeCollector:
         query = build_query(order)
         if config is None or not (query.sentences or query.include):
             return NO_FINDINGS
-        found, complete = await self.knowledge.retrieve(order.workspace, query, config)
+        found, complete, failure = await self.knowledge.retrieve(order.workspace, query, config, build_rule(order))
         findings = make_findings(found)
-        return findings if complete else replace(findings, degraded=self.degraded, complete=False, note="")
+        if not complete:
+            return replace(findings, degraded=self.degraded, complete=False, note="")
+        return findings if failure is None else replace(findings, degraded=SEMANTIC, complete=False)
 
     def _build_config(self, order: CollectorOrder) -> KnowledgeConfig | None:
         options: KnowledgeOptions = order.options
         agent = order.scope.agent
         preset = find_preset(options.preset, agent.alias if agent is not None else None)
         return build_config(preset, options.list_custom(), self.knowledge.find_tier(order.principal))
+
+
+def build_rule(order: CollectorOrder) -> MeaningRule | None:
+    """How the meaning of the question counts; None: it does not."""
+    options: KnowledgeOptions = order.options
+    if not (options.semantic and options.max_embedded and order.query.sentences):
+        return None
+    meant = order.query.sentences[:MOST_MEANT]
+    return MeaningRule(meant, options.similar, options.max_embedded, order.seconds * PATIENCE)
 
 
 def build_query(order: CollectorOrder) -> KnowledgeQuery:

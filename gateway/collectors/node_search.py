@@ -1,4 +1,4 @@
-"""The nodes collector: what a search by words finds relevant to the question among the nodes of a workspace."""
+"""The nodes collector: what a search finds relevant to the question among the nodes of a workspace."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,11 +7,12 @@ from typing import ClassVar, Self
 from pydantic import Field
 
 from gateway.collectors.nodes import ProposedNode, is_about_content, make_items
-from gateway.collectors.registry import CollectorParts, NoOptions
+from gateway.collectors.registry import SEMANTIC, CollectorParts, NoOptions
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings
 from gateway.domain.content import ContentReader
 from gateway.domain.intents import find_meant_types
 from gateway.domain.search import NodeMatch, NodeQuery
+from gateway.semantic.index.relevance import MOST_MEANT, PATIENCE, SIMILAR
 from gateway.semantic.node_search import NodeSearch
 
 MOST_SENTENCES = 3  # of a question that are searched for
@@ -23,6 +24,9 @@ class NodeSearchOptions(NoOptions):
     top_k: int = Field(15, ge=0, le=100, description="Nodes that are proposed.")
     min_score: float = Field(0.6, ge=0, le=1, description="How well they have to match.")
     excerpt: int = Field(800, ge=100, le=100_000, description="Characters of each node.")
+    semantic: bool = Field(True, description="By their meaning too, and not by their words alone.")
+    similar: float = Field(SIMILAR, ge=0, le=1, description="The cosine at which a meaning scores .6.")
+    max_embedded: int = Field(100_000, ge=0, le=1_000_000, description="Nodes that get vectors, the latest first.")
     always: bool = Field(False, description="For requests that name neither content nor a type, too.")
 
 
@@ -51,7 +55,7 @@ class NodeCollector:
 
     async def collect(self, order: CollectorOrder) -> Findings:
         options: NodeSearchOptions = order.options
-        query = NodeQuery(tuple(list_texts(order)), tuple(list_meant_types(order)))
+        query = build_query(order, options)
         if not options.top_k or not (query.texts or query.types):
             return NO_FINDINGS
         tree, focus = order.snapshot.tree, order.scope.node
@@ -64,11 +68,26 @@ class NodeCollector:
         ]
         items = await make_items(order, self.content, proposed[: options.top_k])
         truncated = not found.complete or len(proposed) > options.top_k
-        return Findings(tuple(items), considered=found.total, truncated=truncated)
+        degraded = None if found.failure is None else SEMANTIC
+        return Findings(tuple(items), considered=found.total, truncated=truncated, degraded=degraded)
+
+
+def build_query(order: CollectorOrder, options: NodeSearchOptions) -> NodeQuery:
+    meant = order.query.sentences[:MOST_MEANT] if options.semantic and options.max_embedded else ()
+    return NodeQuery(
+        tuple(list_texts(order)),
+        tuple(list_meant_types(order)),
+        meant=meant,
+        similar=options.similar,
+        max_embedded=options.max_embedded if meant else 0,
+        seconds=order.seconds * PATIENCE,
+    )
 
 
 def explain(match: NodeMatch) -> str:
-    return "of a type that is asked for" if match.by_type else f"matches the question ({match.score:.2f})"
+    if match.by_type:
+        return "of a type that is asked for"
+    return f"{'similar in meaning to' if match.by_meaning else 'matches'} the question ({match.score:.2f})"
 
 
 def list_texts(order: CollectorOrder) -> Iterator[str]:

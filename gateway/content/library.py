@@ -13,10 +13,11 @@ from gateway.errors import StoreError
 PREFIX = "node:"  # of a node's id in the tools; no id of a resource has a colon
 MOST_LISTED = 50
 LONGEST_QUERY = 2000  # characters
+LONGEST_MEANT = 500  # characters of it that are compared by their meaning
 
 
 class NodeFinder(Protocol):
-    """Finds nodes by their words."""
+    """Finds nodes by their words and meaning."""
 
     async def find(
         self, workspace: str, snapshot: Snapshot, readers: frozenset[str], query: NodeQuery, limit: int
@@ -79,7 +80,7 @@ class ReadableNodes:
         return [NodeEntry(PREFIX + one.id, one.title, one.type, one.path) for one in nodes if self._may_read(one)]
 
     async def _find(self, query: str, finder: NodeFinder) -> Iterable[Node]:
-        wanted = NodeQuery((query[:LONGEST_QUERY],))
+        wanted = NodeQuery((query[:LONGEST_QUERY],), meant=(query[:LONGEST_MEANT],))
         found = await finder.find(self.workspace, self.snapshot, self.readers, wanted, MOST_LISTED)
         nodes = (self.snapshot.tree.get(one.id) for one in found.matches)
         return [node for node in nodes if node is not None]

@@ -47,6 +47,10 @@ class NodeQuery:
     texts: tuple[str, ...]
     types: tuple[str, ...] = ()
     type_score: float = 0.6  # of a node that only has one of the types
+    meant: tuple[str, ...] = ()  # sentences whose meaning counts too; none: only words do
+    similar: float | None = None  # the cosine from which a meaning counts; None: as calibrated
+    max_embedded: int = 0  # nodes that get vectors because of this; 0: those that there are, are used
+    seconds: float = 0.1  # that it waits for the vectors of the question
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class NodeMatch:
     id: str
     score: float  # 0..1
     by_type: bool = False  # and by none of its words
+    by_meaning: bool = False  # more than by its words
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +70,4 @@ class NodeMatches:
     matches: tuple[NodeMatch, ...] = ()
     total: int = 0  # nodes that were searched and the caller may read
     complete: bool = True  # False: not all of them are indexed yet
+    failure: str | None = None  # why meanings did not count although they should: "late", "unavailable"

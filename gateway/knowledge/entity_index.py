@@ -1,4 +1,4 @@
-"""Finds entities by their words: whose name a question mentions, and whose properties answer it.
+"""Finds entities: whose name a question mentions, whose properties answer it, and who are similar in meaning.
 
 Nothing that a caller may not read has any influence on what it finds, nor on the scores.
 """
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gateway.domain.knowledge import Entity
 from gateway.domain.lru import LruCache
 from gateway.domain.principal import may_read
+from gateway.knowledge.entity_meaning import EntityMeaning
 from gateway.knowledge.matches import EntityMatches, ScoredEntity, TypeFilter
 from gateway.semantic.index.lexical import LexicalIndex, LexicalView, extract_terms
 from gateway.semantic.index.vector_index import Floats, Rows
@@ -99,15 +100,15 @@ class EntityIndex:
         readers: frozenset[str],
         types: TypeFilter,
         limit: int,
-        near: Floats | None = None,
+        meaning: EntityMeaning | None = None,
     ) -> EntityMatches:
-        """The `limit` best entities for some sentences; `near` has by row how near each is in meaning, 0..1."""
+        """The `limit` best entities for some sentences, by their words and, if it is known, by their meaning."""
         view = self.find_visible(readers, types)
         if not len(view.rows):
             return EntityMatches()
         scores = rate_words(self, view, sentences)
-        if near is not None:
-            scores = 1 - (1 - scores) * (1 - MEANING * near[view.rows])
+        if meaning is not None:
+            scores = 1 - (1 - scores) * (1 - MEANING * meaning.rate(view.rows))
         matching = np.flatnonzero(scores > 0)
         best = matching
         if len(matching) > limit:

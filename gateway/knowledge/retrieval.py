@@ -1,7 +1,10 @@
 """From a question to a fragment: search, score, filter, relationships, axioms."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gateway.domain.knowledge import Entity
 from gateway.domain.principal import may_read
@@ -9,6 +12,9 @@ from gateway.knowledge.config import KnowledgeConfig
 from gateway.knowledge.fragment import KnowledgeFragment
 from gateway.knowledge.graph import KnowledgeGraph
 from gateway.knowledge.matches import ScoredEntity, TypeFilter
+
+if TYPE_CHECKING:
+    from gateway.knowledge.entity_meaning import EntityMeaning
 
 OVERFETCH = 3  # times as many entities are searched as may be selected
 PRIORITIZED = 0.1  # added to the score of types that the request prefers
@@ -35,12 +41,15 @@ class RetrievedKnowledge:
     considered: int = 0
 
 
-def retrieve(graph: KnowledgeGraph, query: KnowledgeQuery, config: KnowledgeConfig) -> RetrievedKnowledge:
+def retrieve(
+    graph: KnowledgeGraph, query: KnowledgeQuery, config: KnowledgeConfig, meaning: EntityMeaning | None = None
+) -> RetrievedKnowledge:
     """What the graph says about a question. Takes milliseconds of CPU: not on the event loop."""
     if graph.index is None:
         return RetrievedKnowledge(None)
     types = TypeFilter(config.include_types, config.exclude_types)
-    matches = graph.index.search(query.sentences, query.readers, types, config.max_entities * OVERFETCH)
+    limit = config.max_entities * OVERFETCH
+    matches = graph.index.search(query.sentences, query.readers, types, limit, meaning)
     named = list_named(graph, query, types)
     known = {one.entity.id for one in named}
     scored = [*named, *(prioritize(one, query) for one in matches.found if one.entity.id not in known)]

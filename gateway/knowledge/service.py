@@ -6,9 +6,11 @@ from typing import NamedTuple
 from gateway.domain.principal import Principal
 from gateway.fair_queue import FairThreads
 from gateway.knowledge.config import KnowledgeConfig, KnowledgeTier, read_tier
+from gateway.knowledge.entity_vectors import EntityVectors, MeaningRule, MeantEntities
 from gateway.knowledge.repository import KnowledgeRepository
 from gateway.knowledge.retrieval import KnowledgeQuery, RetrievedKnowledge, retrieve
 from gateway.policies.repository import PolicyRepository
+from gateway.semantic.document_indexer import DocumentIndexer
 from gateway.settings import Settings
 from gateway.stores.open import Stores
 
@@ -18,6 +20,7 @@ class KnowledgeAnswer(NamedTuple):
 
     retrieved: RetrievedKnowledge
     complete: bool
+    failure: str | None = None  # why meanings did not count although they should
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,7 @@ class KnowledgeService:
     repository: KnowledgeRepository
     threads: FairThreads
     default_tier: KnowledgeTier = KnowledgeTier.CORE  # of keys that have none
+    vectors: EntityVectors | None = None  # None: words are all that counts
 
     def may_have(self, workspace: str) -> bool:
         return self.repository.may_have(workspace)
@@ -35,14 +39,24 @@ class KnowledgeService:
         """The tier of a key. Without keys nobody was sold anything: whoever reaches the gateway gets everything."""
         return KnowledgeTier.ENTERPRISE if principal.key is None else read_tier(principal.tier, self.default_tier)
 
-    async def retrieve(self, workspace: str, query: KnowledgeQuery, config: KnowledgeConfig) -> KnowledgeAnswer:
+    async def retrieve(
+        self, workspace: str, query: KnowledgeQuery, config: KnowledgeConfig, rule: MeaningRule | None = None
+    ) -> KnowledgeAnswer:
         """What the graph says about a question; raises WorkspaceBusy."""
         graph, complete = self.repository.find(workspace)
-        return KnowledgeAnswer(await self.threads.run(workspace, retrieve, graph, query, config), complete)
+        meant = MeantEntities()
+        if self.vectors is not None and rule is not None and graph.index is not None:
+            meant = await self.vectors.compare(workspace, graph.index, rule)
+        found = await self.threads.run(workspace, retrieve, graph, query, config, meant.meaning)
+        return KnowledgeAnswer(found, complete, meant.failure)
 
 
 async def open_knowledge(
-    settings: Settings, stores: Stores, threads: FairThreads, policies: PolicyRepository
+    settings: Settings,
+    stores: Stores,
+    threads: FairThreads,
+    policies: PolicyRepository,
+    documents: DocumentIndexer | None = None,
 ) -> KnowledgeService:
     """As the configuration wants it, loaded if that does not take long; it follows the policy files."""
     repository = KnowledgeRepository(stores.knowledge, threads, settings.quotas)
@@ -50,4 +64,5 @@ async def open_knowledge(
     await repository.start()
     policies.watch(lambda: repository.follow_files(policies.get_knowledge()))
     repository.watch(lambda workspace: policies.snapshots().forget_injections(workspace))
-    return KnowledgeService(repository, threads, KnowledgeTier(settings.knowledge.default_tier))
+    vectors = EntityVectors(documents, threads) if documents is not None else None
+    return KnowledgeService(repository, threads, KnowledgeTier(settings.knowledge.default_tier), vectors)

@@ -1,12 +1,16 @@
-"""Finds nodes by their words. The index of a workspace is made in the background, when somebody first searches it."""
+"""Finds nodes by their words and their meaning. The index of a workspace is made when somebody first searches it.
+
+Nobody waits for vectors: they are made in the background, and nodes without one are found by their words.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -16,9 +20,12 @@ from gateway.domain.search import NodeMatches, NodeQuery
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError, WorkspaceBusy
 from gateway.fair_queue import BACKGROUND, FairThreads
+from gateway.semantic.document_indexer import DocumentIndexer, DocumentSource
 
 if TYPE_CHECKING:
-    from gateway.semantic.index.node_index import NodeIndex
+    from gateway.semantic.index.document_vectors import DocumentVectors
+    from gateway.semantic.index.node_index import MeantQuestion, NodeIndex
+    from gateway.semantic.index.vector_index import Floats
 
 BATCH = 1_000  # nodes that are read and indexed at a time
 MOST_WORKSPACES = 64  # whose indexes are kept
@@ -36,13 +43,23 @@ class WorkspaceIndex:
     nodes: NodeIndex | None = None  # None: nothing is indexed yet
     complete: bool = False  # it knows all nodes of its tree
     making: asyncio.Task[None] | None = None
+    source: DocumentSource | None = None  # of vectors; None: nobody has asked for them
+    max_embedded: int = 0  # nodes that get vectors
 
 
 class NodeSearch:
     """Searches the nodes of workspaces; what is being indexed is searched as far as it is."""
 
-    def __init__(self, content: ContentReader, threads: FairThreads, *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        content: ContentReader,
+        threads: FairThreads,
+        vectors: DocumentIndexer | None = None,
+        *,
+        patience: float = PATIENCE,
+    ) -> None:
         self._content, self._threads, self._patience = content, threads, patience
+        self._vectors = vectors  # None: words are all that counts
         self._indexes: OrderedDict[str, WorkspaceIndex] = OrderedDict()  # the least recently used first
 
     async def find(
@@ -51,17 +68,22 @@ class NodeSearch:
         """The nodes that the caller may read and that match, best first."""
         index = self._open(workspace)
         nodes, tree = index.nodes, snapshot.tree
+        index.max_embedded = max(index.max_embedded, query.max_embedded)
         if nodes is None or nodes.tree is not tree or nodes.contents is not snapshot.contents or index.changed:
             self._make(workspace, index, snapshot)
         if not index.complete and index.making is not None:
             await asyncio.wait([index.making], timeout=self._patience)
         if index.nodes is None:
             return NodeMatches(complete=False)
-        found = await self._threads.run(workspace, index.nodes.search, readers, query, limit)
+        self._require_vectors(workspace, index, index.nodes)
+        meant, failure = await self._embed(workspace, index, query)
+        found = await self._threads.run(workspace, index.nodes.search, readers, query, limit, meant)
+        if index.source is not None:
+            index.source.prefer(found.unknown)
         # The tree may be newer than the index.
         here = ((one, tree.get(one.id)) for one in found.matches)
         permitted = (one for one, node in here if node is not None and tree.may_read(readers, node))
-        return NodeMatches(tuple(permitted), found.total, index.complete)
+        return NodeMatches(tuple(permitted), found.total, index.complete, failure)
 
     def note_change(self, workspace: str, ids: Collection[str]) -> None:
         """These nodes say something else by now: the next search has them indexed again."""
@@ -87,6 +109,8 @@ class NodeSearch:
                 _, oldest = self._indexes.popitem(last=False)
                 if oldest.making is not None:
                     oldest.making.cancel()
+                if self._vectors is not None and oldest.source is not None:
+                    self._vectors.close(oldest.source)
         self._indexes.move_to_end(workspace)
         return index
 
@@ -111,8 +135,8 @@ class NodeSearch:
         if nodes is None:
             nodes = await self._threads.run(BACKGROUND, _open_index)
         try:
-            pending = iter(await self._threads.run(BACKGROUND, nodes.follow, snapshot, changed))
-            index.nodes = nodes
+            new, gone = await self._threads.run(BACKGROUND, nodes.follow, snapshot, changed)
+            index.nodes, pending = nodes, iter(new)
             batch: list[Node] = []
             while batch := [*batch, *islice(pending, BATCH - len(batch))]:
                 ids = [node.id for node in batch]
@@ -125,6 +149,43 @@ class NodeSearch:
             nodes.forget()
             raise
         nodes.tree, index.complete = snapshot.tree, True
+        if index.source is not None:
+            index.source.remove(gone)
+            index.source.require([node.id for node in new], index.max_embedded)
+
+    def _require_vectors(self, workspace: str, index: WorkspaceIndex, nodes: NodeIndex) -> None:
+        """Have the nodes embedded once somebody asks for their meaning; those that change follow by themselves."""
+        if self._vectors is None or index.source is not None or not (index.max_embedded and index.complete):
+            return
+        index.source = self._vectors.open(partial(self._read_passages, workspace, nodes), nodes.numbers)
+        index.source.require(nodes.list_latest(index.max_embedded), index.max_embedded)
+
+    async def _read_passages(self, workspace: str, nodes: NodeIndex, ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
+        """What of nodes gets vectors; raises StoreError."""
+        passages: dict[str, Sequence[str]] = {}
+        while ids:
+            count = self._content.count_readable(workspace, ids)
+            contents = await self._content.read(workspace, ids[:count])
+            passages |= await self._threads.run(BACKGROUND, nodes.list_passages, contents)
+            ids = ids[count:]
+        return passages
+
+    async def _embed(
+        self, workspace: str, index: WorkspaceIndex, query: NodeQuery
+    ) -> tuple[MeantQuestion | None, str | None]:
+        """The question as vectors, if there is anything to compare it with; else why not, if something failed."""
+        if self._vectors is None or index.source is None or not query.meant:
+            return None, None
+        if index.source.vectors is None:
+            return None, self._vectors.failure
+        vectors, failure = await self._vectors.embed_question(workspace, query.meant, query.seconds)
+        return (_make_question(vectors, index.source.vectors) if vectors is not None else None), failure
+
+
+def _make_question(queries: Floats, vectors: DocumentVectors) -> MeantQuestion:
+    from gateway.semantic.index.node_index import MeantQuestion
+
+    return MeantQuestion(queries, vectors)
 
 
 def _open_index() -> NodeIndex:

@@ -7,30 +7,39 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.lru import HitCounter
 from gateway.domain.resource import Mode, Resource
 from gateway.domain.search import Query, SearchResult
 from gateway.domain.snapshot import Snapshot
-from gateway.errors import StoreError
+from gateway.errors import StoreError, WorkspaceBusy
 from gateway.fair_queue import CoreUser, FairQueue, FairThreads
-from gateway.semantic.factory import DEFAULT_FACTORY, SemanticFactory
+from gateway.semantic.document_indexer import DocumentIndexer
+from gateway.semantic.factory import DEFAULT_FACTORY, SemanticFactory, open_vectors
 from gateway.semantic.index.indexed_resources import IndexedResources, get_resource_id
-from gateway.semantic.model.embedder import Embedder, SemanticError
+from gateway.semantic.model.embedder import Embedder, SearchTimeout, SemanticError
 from gateway.settings import SemanticSettings
 from gateway.stores.protocols import VectorStore
 
 if TYPE_CHECKING:
     from gateway.semantic.index.indexer import Indexer
     from gateway.semantic.index.nearest import NearestLookup
+    from gateway.semantic.index.vector_index import Floats
     from gateway.semantic.search.engine import SemanticEngine
 
 WARM_UP = "warm up"
 NO_WORKSPACES: Mapping[str, Snapshot] = MappingProxyType({})
 
 log = logging.getLogger(__name__)
+
+
+class EmbeddedQuestion(NamedTuple):
+    """The vectors of a question; None if there are none now, and why if something failed."""
+
+    vectors: Floats | None
+    reason: str | None = None  # "late" or "unavailable"; None: nobody has to be told
 
 
 class SemanticService:
@@ -57,12 +66,15 @@ class SemanticService:
         self._ready = asyncio.Event()
         self._changed = asyncio.Event()
         self._vectors: VectorStore | None = None
+        self._markers: list[Callable[[], Awaitable[None]]] = []  # of vectors that others use
+        self._logged = ""
         self.factory = factory
         self.error: str | None = None  # why there is no engine
         self.embedder: Embedder | None = None
         self.engine: SemanticEngine | None = None
         self.indexer: Indexer | None = None
         self.lookup: NearestLookup | None = None
+        self.documents = DocumentIndexer(self, self._threads, settings.content_bytes)  # nodes and entities
 
     def submit(self, base: Snapshot, workspaces: Mapping[str, Snapshot] = NO_WORKSPACES) -> None:
         """Index these policies from now on: those of the files, and of each workspace that stores some of its own.
@@ -100,6 +112,7 @@ class SemanticService:
             jobs.create_task(self.engine.update_relations())
             jobs.create_task(self._serve_newest())
             jobs.create_task(self._sweep())
+            jobs.create_task(self.documents.run())
             if self.lookup is not None:
                 jobs.create_task(self.lookup.run(lambda: self.indexer.current if self.indexer is not None else None))
 
@@ -170,6 +183,38 @@ class SemanticService:
             return None
         within = self._settings.milliseconds / 1000
         return await self.engine.scores.score(self.embedder, workspace, query, texts, within)
+
+    async def embed_question(self, workspace: str, sentences: Sequence[str], within: float) -> EmbeddedQuestion:
+        """The vectors of a question, for whoever searches something besides resources; never raises."""
+        if self.engine is None or self.embedder is None:
+            self.enable()
+            return EmbeddedQuestion(None, "unavailable" if self.error else None)
+        within = min(within, self._settings.milliseconds / 1000)
+        try:
+            return EmbeddedQuestion(await self.engine.questions.embed(self.embedder, workspace, sentences, within))
+        except SearchTimeout:
+            return EmbeddedQuestion(None, "late")
+        except (SemanticError, ValueError, WorkspaceBusy) as error:
+            if str(error) != self._logged:
+                self._logged = str(error)
+                log.warning("nodes and entities are found by their words only: %s", error)
+            return EmbeddedQuestion(None, "unavailable")
+
+    async def wait_until_built(self) -> None:
+        """Return once there is an embedder."""
+        await self._ready.wait()
+
+    async def store_vectors(self, vectors: Mapping[bytes, bytes]) -> None:
+        """Store vectors for the next start and for other replicas, if the store takes them."""
+        assert self._vectors is not None
+        try:
+            await self._vectors.put_many(vectors)
+        except StoreError as error:
+            log.warning("vectors cannot be stored and will be computed again after a restart: %s", error)
+
+    def watch_sweep(self, mark_used: Callable[[], Awaitable[None]]) -> None:
+        """Have somebody mark its vectors as used before unused ones are removed."""
+        self._markers.append(mark_used)
 
     async def close(self) -> None:
         if self.embedder is not None:
@@ -247,6 +292,17 @@ class SemanticService:
             await asyncio.sleep(self.factory.sweep_seconds)
             try:
                 await self.indexer.mark_used()
+                for mark_used in self._markers:
+                    await mark_used()
                 await self._vectors.sweep()
             except StoreError as error:
                 log.warning("unused vectors could not be removed; retrying in a day: %s", error)
+
+
+def open_semantic(
+    settings: SemanticSettings, store: str, threads: FairThreads, cores: FairQueue
+) -> SemanticService | None:
+    """As the configuration wants it; None: there is no semantic search."""
+    if not settings.enabled:
+        return None
+    return SemanticService(settings, lambda: open_vectors(store), store, threads=threads, cores=cores)

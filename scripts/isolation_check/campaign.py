@@ -1,10 +1,11 @@
 """Asks a gateway as random callers by every path, and holds every secret word in the answers against the oracle."""
 
+import asyncio
 import random
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,11 @@ from gateway.injection.tools import make_own_tools
 from gateway.pipeline import PreparedRequest
 from gateway.preview import describe_request
 from gateway.retrieval.tool_runner import ToolRunner
+from gateway.semantic.factory import DEFAULT_FACTORY
 from gateway.semantic.node_search import NodeSearch
 from gateway.settings import Settings
 from scripts.isolation_check.oracle import list_secrets, may_read
+from scripts.isolation_check.word_embedder import WordEmbedder
 from scripts.isolation_check.world import Caller, World
 
 WORD = re.compile(r"\b(?:resource|body|title|hidden)\d+x\d+\b")
@@ -42,15 +45,20 @@ async def opened(world: World, folder: Path) -> AsyncIterator[Gateway]:
         "upstreams": {"demo": {"kind": "demo"}},
         "routes": [{"model": "*", "upstream": "demo"}],
         "defaults": {"model": "demo", "budget": 4000},
-        "semantic": {"enabled": False},
+        "semantic": {"milliseconds": 10_000},
         "limits": {"collect_milliseconds": 10_000},
     }
     gateway = await Gateway.open(Settings.model_validate(data))
+    assert gateway.semantic is not None
+    gateway.semantic.factory = replace(DEFAULT_FACTORY, open_embedder=lambda _: WordEmbedder())
+    job = asyncio.create_task(gateway.semantic.run())
     try:
         await gateway.policies.commit(list(list_writes(world.policies["content"])), Author("seeder", "import"))
         await index_nodes(gateway)
         yield gateway
     finally:
+        job.cancel()
+        await asyncio.gather(job, return_exceptions=True)
         await gateway.close()
 
 
@@ -60,13 +68,16 @@ def write_contexts(world: World, folder: Path) -> None:
 
 
 async def index_nodes(gateway: Gateway) -> None:
-    """Return once every node can be found, so that answers do not depend on time."""
+    """Return once every node can be found by words and meaning, so that answers do not depend on time."""
     library = gateway.pipeline.library
     assert library is not None
     assert isinstance(library.finder, NodeSearch)
     snapshot = gateway.policies.get_snapshot("default")
+    assert gateway.semantic is not None
     await library.finder.find("default", snapshot, frozenset(), NodeQuery(("lamp",)), 1)
     await library.finder.wait_until_indexed("default")
+    await library.finder.find("default", snapshot, frozenset(), NodeQuery(("lamp",), max_embedded=100_000), 1)
+    await gateway.semantic.documents.wait_until_indexed()
 
 
 def list_writes(content: dict[str, Any]) -> Iterator[RecordWrite]:

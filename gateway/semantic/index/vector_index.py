@@ -19,6 +19,7 @@ BLOCK = 2048  # rows that are compared at once: few calls, and what they need st
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.intp]
+Codes = NDArray[np.uint64]
 
 
 class RankedRows(NamedTuple):
@@ -72,14 +73,14 @@ class ExactIndex:
     def search(self, queries: Floats, k: int, rows: Rows | None = None) -> RankedRows:
         allowed = _list_all_rows(self) if rows is None else rows
         if not len(allowed):
-            return _build_empty_ranking(queries)
+            return build_empty_ranking(queries)
         if len(allowed) <= FEW:
-            return _rank_rows(self, queries, [allowed] * len(queries), k)
+            return rank_rows(self, queries, [allowed] * len(queries), k)
         scores = queries @ self.vectors.T if rows is None else self.compute_scores(queries, rows)
-        return _rank_rows(self, queries, [allowed[_find_largest(line, k)] for line in scores], k)
+        return rank_rows(self, queries, [allowed[_find_largest(line, k)] for line in scores], k)
 
     def compute_scores(self, queries: Floats, rows: Rows) -> Floats:
-        return _score_in_blocks(self, queries, rows)
+        return score_in_blocks(self, queries, rows)
 
     def get_vectors(self, rows: Rows) -> Floats:
         return self.vectors[_slice_if_adjacent(rows)]
@@ -90,7 +91,7 @@ class CodedIndex:
     """Compares codes first, then the vectors of the nearest codes; 0.9 KB a row with 384 dimensions."""
 
     vectors: NDArray[np.float16]
-    codes: NDArray[np.uint64]  # one line per 64 bits, so that each is counted in one pass
+    codes: Codes  # one line per 64 bits, so that each is counted in one pass
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -98,16 +99,16 @@ class CodedIndex:
     def search(self, queries: Floats, k: int, rows: Rows | None = None) -> RankedRows:
         allowed = _list_all_rows(self) if rows is None else rows
         if not len(allowed):
-            return _build_empty_ranking(queries)
+            return build_empty_ranking(queries)
         wanted = max(SHORTLIST, len(allowed) // SHORTLIST_SHARE, 4 * k)
         if len(allowed) <= wanted:
-            return _rank_rows(self, queries, [allowed] * len(queries), k)
+            return rank_rows(self, queries, [allowed] * len(queries), k)
         words = self.codes if rows is None else np.take(self.codes, rows, axis=1)
         found = [allowed[_find_nearest_codes(words, code, wanted)] for code in encode_vectors(queries).T]
-        return _rank_rows(self, queries, found, k)
+        return rank_rows(self, queries, found, k)
 
     def compute_scores(self, queries: Floats, rows: Rows) -> Floats:
-        return _score_in_blocks(self, queries, rows)
+        return score_in_blocks(self, queries, rows)
 
     def get_vectors(self, rows: Rows) -> Floats:
         return widen(self.vectors[_slice_if_adjacent(rows)])
@@ -126,7 +127,7 @@ def widen(half: NDArray[np.float16]) -> Floats:
     return wide
 
 
-def _score_in_blocks(index: VectorIndex, queries: Floats, rows: Rows) -> Floats:
+def score_in_blocks(index: VectorIndex, queries: Floats, rows: Rows) -> Floats:
     """The score of every query with every row, computed block by block.
 
     The shape of a matrix product decides its last bits: blocks of these rows alone make it independent of all others.
@@ -145,7 +146,7 @@ def _slice_if_adjacent(rows: Rows) -> Rows | slice:
     return rows
 
 
-def _build_empty_ranking(queries: Floats) -> RankedRows:
+def build_empty_ranking(queries: Floats) -> RankedRows:
     return RankedRows(np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.intp))
 
 
@@ -160,7 +161,7 @@ def _find_largest(scores: Floats, k: int) -> Rows:
     return np.argpartition(scores, len(scores) - k)[len(scores) - k :]
 
 
-def _rank_rows(index: VectorIndex, queries: Floats, candidates: list[Rows], k: int) -> RankedRows:
+def rank_rows(index: VectorIndex, queries: Floats, candidates: list[Rows], k: int) -> RankedRows:
     """The best `k` of the candidate rows of each query.
 
     Scores are summed row by row: those of a matrix product differ in the last bit with the matrix around them.
@@ -174,7 +175,7 @@ def _rank_rows(index: VectorIndex, queries: Floats, candidates: list[Rows], k: i
     return RankedRows(np.stack(best_scores), np.stack(best_rows))
 
 
-def encode_vectors(vectors: Floats) -> NDArray[np.uint64]:
+def encode_vectors(vectors: Floats) -> Codes:
     """Three bits per dimension, a column per vector: its sign, and on which side of its neighbour's ± it lies.
 
     Each is the side of a plane through the origin, so that the share of equal bits measures the angle. The planes are
@@ -186,14 +187,26 @@ def encode_vectors(vectors: Floats) -> NDArray[np.uint64]:
     return np.ascontiguousarray(np.packbits(padded, axis=1).view(np.uint64).T)
 
 
-def _find_nearest_codes(words: NDArray[np.uint64], code: NDArray[np.uint64], count: int) -> Rows:
+def _find_nearest_codes(words: Codes, code: Codes, count: int) -> Rows:
     """The places of the codes that differ from `code` in the fewest bits: at least `count`, and all ties."""
-    distance = np.zeros(words.shape[1], np.uint16)
+    distances = measure_distances(words, code)
+    return np.flatnonzero(distances <= find_cut(distances, count))
+
+
+def measure_distances(words: Codes, code: Codes) -> NDArray[np.uint16]:
+    """In how many bits each column differs from a code."""
+    distances = np.zeros(words.shape[1], np.uint16)
     for line, word in zip(words, code, strict=True):
-        distance += np.bitwise_count(line ^ word)
-    # Distances are small whole numbers: counting them finds the cut faster than any partition.
-    cut = np.searchsorted(np.cumsum(np.bincount(distance)), count)
-    return np.flatnonzero(distance <= cut)
+        distances += np.bitwise_count(line ^ word)
+    return distances
+
+
+def find_cut(distances: NDArray[np.uint16], count: int) -> int:
+    """The distance within which there are at least `count`.
+
+    Distances are small whole numbers: counting them finds the cut faster than any partition.
+    """
+    return int(np.searchsorted(np.cumsum(np.bincount(distances)), count))
 
 
 def take_best_per_owner(similarities: Floats, owners: Rows) -> Floats:

@@ -29,6 +29,7 @@ from gateway.semantic.search.choice import (
 )
 from gateway.semantic.search.expansion import ExpansionRule, expand_picks
 from gateway.semantic.search.query_cache import QueryCache
+from gateway.semantic.search.question_embedder import QuestionEmbedder
 from gateway.semantic.search.sentences import split_query
 from gateway.semantic.search.text_scores import TextScores
 from gateway.semantic.search.view import IndexViews
@@ -71,6 +72,7 @@ class SemanticEngine:
         self._logged = ""
         self.cache = QueryCache(memory)
         self.scores = TextScores(self.cache, self._admission)
+        self.questions = QuestionEmbedder(self.cache, self._admission)
 
     def fork(self, index: PassageIndex) -> "SemanticEngine":
         """The same search over another index, which nobody else uses."""

@@ -1,5 +1,6 @@
 """The cache of question vectors: what counts as the same, who shares it, and how large it grows."""
 
+import asyncio
 from collections.abc import Sequence
 
 import numpy as np
@@ -96,3 +97,41 @@ async def test_lateness_is_passed_on_and_not_kept() -> None:
         await cache.embed(embedder, "w", ["a"], 1)
     embedder.late = False
     assert len(await cache.embed(embedder, "w", ["a"], 1)) == 1
+
+
+class Slow(Counting):
+    """An embedder that waits until it may answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+
+    async def embed(
+        self, texts: Sequence[str], within: float | None = None, workspace: str = ""
+    ) -> NDArray[np.float32]:
+        self.asked.append(list(texts))
+        await self.gate.wait()
+        return np.array([[len(text), ord(text[0])] for text in texts], np.float32)
+
+
+async def test_a_sentence_that_is_being_embedded_is_waited_for() -> None:
+    cache, embedder = QueryCache(), Slow()
+    resources = asyncio.create_task(cache.embed(embedder, "w", ["whole", "part"], 5))
+    await asyncio.sleep(0)
+    nodes = asyncio.create_task(cache.embed(embedder, "w", ["whole"], 5))
+    await asyncio.sleep(0)
+    embedder.gate.set()
+    assert np.array_equal((await resources)[:1], await nodes)
+    assert embedder.asked == [["whole", "part"]]
+
+
+async def test_whoever_waits_embeds_itself_when_the_other_gives_up() -> None:
+    cache, embedder = QueryCache(), Slow()
+    first = asyncio.create_task(cache.embed(embedder, "w", ["whole"], 5))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(cache.embed(embedder, "w", ["whole"], 5))
+    await asyncio.sleep(0)
+    first.cancel()
+    embedder.gate.set()
+    assert (await second).tolist() == [[5, ord("w")]]
+    assert embedder.asked == [["whole"], ["whole"]]
