@@ -219,7 +219,7 @@ def list_key_paths(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> set[
 
 
 BY_NAME = (
-    *(("upstreams",), ("prices",), ("tool_servers",), ("defaults", "types")),
+    *(("upstreams",), ("prices",), ("tool_servers",), ("retrievers",), ("defaults", "types")),
     *(("collectors",), ("collectors", "*", "workspaces")),
 )
 
