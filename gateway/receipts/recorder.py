@@ -134,6 +134,14 @@ class ReceiptRecorder:
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, LONGEST_RETRY)
 
+    async def write_now(self, workspace: str, id: str) -> None:
+        """Store a receipt that still waits for its batch: somebody asks for it."""
+        pending, rendered = self._open.get(id), self._rendered.get(id)
+        waiting = rendered.receipt.workspace if rendered is not None else None
+        if workspace == (pending.exchange.principal.workspace if pending is not None else waiting):
+            with suppress(StoreError):  # it stays queued
+                await self._flush(everything=True)
+
     async def close(self) -> None:
         """Write what is left, and say that this process is gone."""
         try:

@@ -296,6 +296,13 @@ async def test_two_workspaces_never_see_each_other(start: Start, upstream: Upstr
         assert (await ask(client)).status == 401
 
 
+async def test_a_receipt_is_there_as_soon_as_the_answer_is(client: Client, upstream: Upstream) -> None:
+    upstream.will(say("Done."))
+    reply = await client.chat("Tidy this")
+    found = await ask(client, f"/{reply.headers['x-context-receipt']}")
+    assert (found.status, found.json["status"]) == (200, "ok")
+
+
 async def test_receipts_can_be_listed_exported_and_deleted(client: Client, upstream: Upstream) -> None:
     upstream.will(*[say("Done.")] * 5)
     ids: list[str] = []

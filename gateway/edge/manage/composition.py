@@ -144,7 +144,7 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         AuditRoutes(AuditLog(parts.records, parts.knowledge)),
         QuotaRoutes(parts.policies, parts.sessions, parts.knowledge, parts.pipeline.responses),
         *build_knowledge_routes(KnowledgeManager(parts.knowledge, parts.threads)),
-        ReceiptRoutes(parts.receipts),
+        ReceiptRoutes(parts.receipts, parts.pipeline.receipts),
         SessionRoutes(SessionManager(parts.sessions, parts.policies)),
         StatsRoutes(Reports(parts.statistics), parts.policies, parts.settings.defaults.budget),
         MeRoutes(parts.settings, parts.sign_ins),

@@ -17,6 +17,7 @@ from gateway.edge.manage.paging import QueryParameters
 from gateway.edge.manage.routes import ApiRoute, MediaContent
 from gateway.errors import InsufficientStorage, NotFound
 from gateway.policies.shapes import Moment
+from gateway.receipts.recorder import ReceiptRecorder
 from gateway.receipts.views import describe_receipt, encode_lines, read_pages
 from gateway.stores.protocols import ReceiptStore
 
@@ -118,6 +119,7 @@ class ReceiptRoutes:
     """The receipts of the caller's own workspace."""
 
     store: ReceiptStore
+    recorder: ReceiptRecorder | None = None  # of this process; None: nothing is recorded
 
     def list_routes(self) -> Iterator[ApiRoute]:
         # They name users and may contain what those wrote.
@@ -166,7 +168,10 @@ class ReceiptRoutes:
         return LineStream(_write_lines(await anext(pages), pages))
 
     async def get(self, call: ApiCall[None, None]) -> ApiReply:
-        receipt = await self.store.find(call.workspace, call.path["receipt"])
+        id = call.path["receipt"]
+        if self.recorder is not None:
+            await self.recorder.write_now(call.workspace, id)
+        receipt = await self.store.find(call.workspace, id)
         if receipt is None:
             raise _make_not_found()
         return ApiReply(describe_receipt(receipt))

@@ -121,6 +121,19 @@ async def test_what_is_young_waits_for_the_next_batch_and_no_longer() -> None:
     assert store.batches == [["started"], ["ok", "ok"]]
 
 
+async def test_a_receipt_that_somebody_asks_for_does_not_wait_for_its_batch() -> None:
+    store = BrokenStore()
+    recorder, exchange = make_recorder(store), make_exchange()
+    recorder.start(exchange, b"{}")
+    recorder.finish(exchange, 200, 0.1)
+    await recorder.write_now("another", exchange.id)
+    assert store.batches == []
+    await recorder.write_now("default", exchange.id)
+    assert store.batches == [["ok"]]
+    await recorder.write_now("default", exchange.id)
+    assert store.batches == [["ok"]]
+
+
 async def test_a_busy_gateway_stores_what_has_started_within_50_ms() -> None:
     store = BrokenStore()
     recorder, exchanges = make_recorder(store), [make_exchange() for _ in range(40)]
