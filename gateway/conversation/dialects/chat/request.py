@@ -1,6 +1,6 @@
 """The bytes of a chat body become a ChatRequest, or a clear 400."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -133,18 +133,6 @@ class _Message(msgspec.Struct):
 _message = msgspec.json.Decoder(_Message)
 
 
-def find_question(messages: Sequence[Raw]) -> Question | None:
-    """The last user text with the ones before it; None if the user has said nothing."""
-    texts: list[str] = []
-    for message in reversed(messages):
-        text = read_user_text(message)
-        if text:
-            texts.append(text)
-        if len(texts) > EARLIER:
-            break
-    return Question(texts[0], tuple(texts[1:])) if texts else None
-
-
 def read_user_texts(messages: Sequence[Raw]) -> list[str]:
     """The texts of all user messages, oldest first; "" for one that has none."""
     return [read_user_text(message) for message in messages if is_from_user(message)]
@@ -170,6 +158,18 @@ def read_user_text(message: Raw) -> str:
     parts = read.content if isinstance(read.content, list) else []
     texts = (part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text")
     return "\n".join(text for text in texts if isinstance(text, str)).strip()
+
+
+def find_question(messages: Sequence[Raw], read_text: Callable[[Raw], str] = read_user_text) -> Question | None:
+    """The last user text with the ones before it; None if the user has said nothing."""
+    texts: list[str] = []
+    for message in reversed(messages):
+        text = read_text(message)
+        if text:
+            texts.append(text)
+        if len(texts) > EARLIER:
+            break
+    return Question(texts[0], tuple(texts[1:])) if texts else None
 
 
 def may_answer_calls(request: ChatRequest) -> bool:

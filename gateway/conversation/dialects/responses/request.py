@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from gateway.conversation.dialects.chat import request as chat_requests
 from gateway.conversation.dialects.raw_body import decode_fields, decode_scalar
 from gateway.conversation.dialects.responses.items import MESSAGE, OBJECT, UNREADABLE_ITEM, decode_items, read_item
 from gateway.conversation.history import TEXT_PARTS
@@ -15,7 +16,6 @@ from gateway.domain.dialect import RequestDialect
 from gateway.domain.search import Question
 from gateway.errors import InvalidRequest
 
-EARLIER = 3  # user texts that may help to understand a short follow-up
 SCALARS = {"previous_response_id": str, "store": bool, "background": bool, "text": dict, "max_output_tokens": int}
 REPLACES_INPUT = ("previous_response_id", "conversation", "prompt")  # one of them is enough without any input
 OPENING_BYTES = 20  # of an item that tell its style: as many as the longest usual opening has
@@ -105,14 +105,7 @@ _read_user: Callable[[bytes], _UserItem] = msgspec.json.Decoder(_UserItem).decod
 
 def find_question(messages: Sequence[Raw]) -> Question | None:
     """The last user text with the ones before it; None if the user has said nothing."""
-    texts: list[str] = []
-    for item in reversed(messages):
-        text = read_user_text(item)
-        if text:
-            texts.append(text)
-        if len(texts) > EARLIER:
-            break
-    return Question(texts[0], tuple(texts[1:])) if texts else None
+    return chat_requests.find_question(messages, read_user_text)
 
 
 def read_user_texts(messages: Sequence[Raw]) -> list[str]:
