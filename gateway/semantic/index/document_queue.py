@@ -42,25 +42,27 @@ class DocumentQueue:
     def require(self, ids: Iterable[str]) -> None:
         """These documents are new or say something else by now."""
         for id in ids:
-            if id not in self._admitted and len(self._admitted) >= self.limit:
+            edited = id in self._admitted
+            if not edited and len(self._admitted) >= self.limit:
                 continue
             self._forget(id)
             self._admitted.add(id)
             self._waiting[DocumentStage.LOOK_UP][id] = None
+            if edited:
+                self._prefer(id)
 
     def remove(self, ids: Iterable[str]) -> None:
         """These documents are gone."""
         for id in ids:
             self._forget(id)
             self._admitted.discard(id)
+            self._preferred.pop(id, None)
 
     def prefer(self, ids: Iterable[str]) -> None:
         """Take these first, if they lack vectors."""
         for id in islice(ids, MOST_PREFERRED):
             if any(id in waiting for waiting in self._waiting.values()):
-                self._preferred[id] = None
-        while len(self._preferred) > MOST_PREFERRED:
-            del self._preferred[next(iter(self._preferred))]
+                self._prefer(id)
 
     def take(self) -> DocumentWork | None:
         """What to do next; None: every document has its vectors."""
@@ -95,10 +97,15 @@ class DocumentQueue:
     def _take(self, stage: DocumentStage, ids: list[str]) -> DocumentWork:
         for id in ids:
             del self._waiting[stage][id]
-            if not any(id in waiting for waiting in self._waiting.values()):
-                self._preferred.pop(id, None)
+            if stage is not DocumentStage.LOOK_UP and not any(id in waiting for waiting in self._waiting.values()):
+                self._preferred.pop(id, None)  # after a look-up, it still goes first where vectors are missing
         self._busy.update(ids)
         return DocumentWork(stage, ids)
+
+    def _prefer(self, id: str) -> None:
+        self._preferred[id] = None
+        if len(self._preferred) > MOST_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
 
     def _forget(self, id: str) -> None:
         self._busy.discard(id)

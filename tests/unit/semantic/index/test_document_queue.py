@@ -1,66 +1,58 @@
-"""In which order documents get vectors."""
+"""Which documents get vectors first."""
 
-from gateway.semantic.index.document_queue import DocumentQueue, DocumentStage
+from gateway.semantic.index.document_queue import MOST_PREFERRED, DocumentQueue, DocumentStage
+
+LOOK_UP, HEAD, REST = DocumentStage
 
 
-def make(*ids: str, limit: int = 100) -> DocumentQueue:
+def make_queue(*ids: str) -> DocumentQueue:
     queue = DocumentQueue()
-    queue.limit = limit
+    queue.limit = 10_000
     queue.require(ids)
     return queue
 
 
-def take(queue: DocumentQueue) -> tuple[DocumentStage, list[str]]:
+def look_up(queue: DocumentQueue) -> None:
+    """Find nothing stored for what is taken next."""
     work = queue.take()
     assert work is not None
+    assert work.stage is LOOK_UP
     queue.finish(work.ids)
-    return work.stage, work.ids
+    queue.want(HEAD, work.ids)
+    queue.want(REST, work.ids)
 
 
-def test_what_is_stored_is_looked_up_first_then_all_first_passages_are_embedded_then_the_others() -> None:
-    queue = make("a", "b")
-    assert take(queue) == (DocumentStage.LOOK_UP, ["a", "b"])
-    queue.want(DocumentStage.REST, ["a"])
-    queue.want(DocumentStage.HEAD, ["a", "b"])
-    assert take(queue) == (DocumentStage.HEAD, ["a", "b"])
-    assert take(queue) == (DocumentStage.REST, ["a"])
-    assert queue.take() is None
-
-
-def test_what_somebody_asked_for_goes_first() -> None:
-    queue = make(*(f"d{number}" for number in range(20)))
-    take(queue)
-    queue.want(DocumentStage.HEAD, [f"d{number}" for number in range(20)])
-    queue.want(DocumentStage.REST, ["d19"])
-    queue.require(["later"])
-    queue.prefer(["d19", "unknown"])
-    assert take(queue) == (DocumentStage.HEAD, ["d19"])
-    assert take(queue) == (DocumentStage.REST, ["d19"])
-    assert take(queue) == (DocumentStage.LOOK_UP, ["later"])
-
-
-def test_what_was_done_for_a_document_that_has_changed_meanwhile_does_not_count() -> None:
-    queue = make("a", "b", "c")
+def take_next(queue: DocumentQueue) -> tuple[DocumentStage, str]:
     work = queue.take()
     assert work is not None
+    return work.stage, work.ids[0]
+
+
+def test_what_was_edited_is_looked_up_and_embedded_before_what_waits() -> None:
+    queue = make_queue(*(f"n{number}" for number in range(100)))
+    look_up(queue)
+    queue.require(["n70"])
+    look_up(queue)
+    assert [take_next(queue), take_next(queue)] == [(HEAD, "n70"), (REST, "n70")]
+    assert take_next(queue) == (HEAD, "n0")
+
+
+def test_what_somebody_asked_for_goes_first_at_every_stage() -> None:
+    queue = make_queue(*(f"n{number}" for number in range(1000)))
+    queue.prefer(["n900"])
+    look_up(queue)
+    assert take_next(queue) == (HEAD, "n900")
+
+
+def test_only_so_many_are_preferred() -> None:
+    queue = make_queue(*(f"n{number}" for number in range(MOST_PREFERRED + 10)))
+    queue.require([f"n{number}" for number in range(MOST_PREFERRED + 10)])
+    assert len(queue._preferred) == MOST_PREFERRED
+
+
+def test_what_is_gone_is_not_preferred_any_more() -> None:
+    queue = make_queue("a", "b")
     queue.require(["b"])
-    queue.remove(["c"])
-    assert queue.finish(work.ids) == {"a"}
-    assert take(queue) == (DocumentStage.LOOK_UP, ["b"])
-    assert queue.take() is None
-
-
-def test_work_that_failed_comes_again() -> None:
-    queue = make("a")
-    work = queue.take()
-    assert work is not None
-    queue.put_back(work)
-    assert take(queue) == (DocumentStage.LOOK_UP, ["a"])
-
-
-def test_no_more_documents_than_allowed_get_vectors() -> None:
-    queue = make("a", "b", "c", limit=2)
-    assert take(queue)[1] == ["a", "b"]
-    queue.remove(["a"])
-    queue.require(["c", "b", "d"])
-    assert take(queue)[1] == ["c", "b"]
+    queue.remove(["b"])
+    assert take_next(queue) == (LOOK_UP, "a")
+    assert len(queue) == 0
