@@ -6,9 +6,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-MARKER = re.compile(r"--- (Context|Available Reference Materials|End) \[([0-9a-f]{8})\] ---")
+CATALOGUE, END = "Available Reference Materials", "End"  # every other section holds texts
+MARKER = re.compile(r"--- ([A-Z][A-Za-z ]{1,40}) \[([0-9a-f]{8})\] ---")
 ENTRY = re.compile(r"- \*\*(.+)\*\* \(ID: ([^\s()]+)\)")
-HEADING = re.compile(r"\[(.+)\]")
+HEADING = re.compile(r"\[([^\[\]]+)\](?: \[[^\[\]]+\])?|\[(.+)\]")  # a node's type follows its title
+EMPTY = "_No relevant content found._"
 
 
 class DemoPart(msgspec.Struct, frozen=True):
@@ -116,16 +118,16 @@ def read_blocks(text: str) -> ParsedBlocks:
     tag, section, source, after_gap = "", "", "", True
     for line in text.split("\n"):
         marker = MARKER.fullmatch(line.strip())
-        if marker and (marker[2] == tag or (not tag and marker[1] != "End")):
+        if marker and (marker[2] == tag or (not tag and marker[1] != END)):
             section, source, after_gap = marker[1], "", True
-            tag = "" if section == "End" else marker[2]
+            tag = "" if section == END else marker[2]
         elif not tag:
             blocks.rest.append(line)
-        elif section == "Context":
+        elif section != CATALOGUE:
             heading = HEADING.fullmatch(line) if after_gap else None
-            source = heading[1] if heading else source
+            source = heading[1] or heading[2] if heading else source
             after_gap = not line.strip()
-            if not (heading or after_gap):
+            if not (heading or after_gap or line == EMPTY):
                 blocks.lines.append(ContextLine(source, line.strip()))
         elif entry := ENTRY.fullmatch(line):
             blocks.catalogue.append(CatalogueEntry(entry[1], entry[2]))

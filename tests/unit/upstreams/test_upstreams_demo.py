@@ -92,6 +92,19 @@ async def test_small_words_do_not_outweigh_the_subject() -> None:
     assert await text(chat("What is the tone for this?", system=block)) == "From [N]: Tone: calm"
 
 
+async def test_content_is_quoted_as_texts_are() -> None:
+    block = """--- Focused Content [0a1b2c3d] ---
+[Why we weld] [article]
+Halden / Blog
+Glue held our measuring cells together for twenty years.
+
+--- Related Content [0a1b2c3d] ---
+_No relevant content found._
+--- End [0a1b2c3d] ---"""
+    said = await text(chat("What held the measuring cells?", system=block))
+    assert said == "From [Why we weld]: Glue held our measuring cells together for twenty years."
+
+
 async def test_without_context_it_says_so_and_echoes_the_question() -> None:
     assert await text(chat("Hello?", system="Be brief.")) == "No context was injected. You asked: Hello?"
 
