@@ -221,6 +221,8 @@ class Gateway(GatewayParts):
             threads=self.threads,
             extractor=self.extractor,
             receipts=self.receipts,
+            recorder=self.pipeline.receipts,
+            responses=self.pipeline.responses,
             statistics=self.statistics,
             limiter=self.limiter,
             sign_ins=self.access.sign_ins,

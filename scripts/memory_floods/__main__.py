@@ -61,7 +61,11 @@ async def measure_flood(name: str, flood: Flood, address: str, pid: int, scale: 
 
 
 async def warm_up(address: str, seconds: float = 3.0) -> None:
-    """What any use loads once is no flood's doing."""
+    """What any use loads once is no flood's doing: tokenizers, the code of other dialects."""
+    said = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello, world. " * 5000}]}
+    for path in ("/v1/messages", "/v1/messages/count_tokens"):
+        await ask(address, orjson.dumps(said), path)
+    await ask(address, orjson.dumps({"model": "m", "input": "Hello"}), "/v1/responses")
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         await ask(address, make_chat("How do I cancel gift cards? " * 2000, {"agent": "support"}))

@@ -21,6 +21,7 @@ from gateway.control.services import ControlServices
 from gateway.control.sessions import SessionManager
 from gateway.control.sizes import SizeCheck
 from gateway.control.tool_servers import ToolServerViews
+from gateway.conversation.stored_responses import StoredResponses
 from gateway.domain.agent import SelectionSettings
 from gateway.edge.limits import RateLimiter
 from gateway.edge.manage.adoption import AdoptionRoutes
@@ -61,6 +62,7 @@ from gateway.knowledge.repository import KnowledgeRepository
 from gateway.links.cache import LinkCache
 from gateway.pipeline import Pipeline
 from gateway.policies.repository import PolicyRepository
+from gateway.receipts.recorder import ReceiptRecorder
 from gateway.replay.case_trial import CaseTrial
 from gateway.replay.overlay import OverlayBuilder
 from gateway.replay.replayer import Replayer
@@ -89,6 +91,8 @@ class ManagementParts:
     threads: FairThreads
     extractor: Extractor
     receipts: ReceiptStore
+    recorder: ReceiptRecorder | None
+    responses: StoredResponses
     statistics: StatisticsStore
     limiter: RateLimiter
     sign_ins: SignIns | None
@@ -142,9 +146,9 @@ def build_management_app(parts: ManagementParts) -> Starlette:
         ),
         AdoptionRoutes(adoption, parts.policies),
         AuditRoutes(AuditLog(parts.records, parts.knowledge)),
-        QuotaRoutes(parts.policies, parts.sessions, parts.knowledge, parts.pipeline.responses),
+        QuotaRoutes(parts.policies, parts.sessions, parts.knowledge, parts.responses),
         *build_knowledge_routes(KnowledgeManager(parts.knowledge, parts.threads)),
-        ReceiptRoutes(parts.receipts, parts.pipeline.receipts),
+        ReceiptRoutes(parts.receipts, parts.recorder),
         SessionRoutes(SessionManager(parts.sessions, parts.policies)),
         StatsRoutes(Reports(parts.statistics), parts.policies, parts.settings.defaults.budget),
         MeRoutes(parts.settings, parts.sign_ins),
