@@ -21,7 +21,7 @@ def test_every_flood_leaves_the_memory_as_it_was(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     figures = [FloodFigures(**one) for one in orjson.loads(report.read_bytes())]
     assert [one.name for one in figures] == list(FLOODS)
-    assert all(one.sent > 0.5 for one in figures)
+    assert all(one.sent > 0.1 for one in figures)
     assert {one.name: one.peak - one.before for one in figures if one.peak - one.before > MOST_PEAK_MB} == {}
     assert figures[-1].after - figures[0].before < 1.5 * MOST_LEFT_MB
 
