@@ -219,3 +219,17 @@ async def test_a_scope_without_such_a_resource_asks_for_nothing(client: Client, 
     assert "Be kind." in await ask(client, upstream, "plain")
     assert client.app.summaries is not None
     assert client.app.summaries.waiting == 0
+
+
+async def test_no_callers_key_is_used(start: Start, upstream: Upstream) -> None:
+    client = start(
+        policies=make_policies(), summaries=SETTINGS | {"attempts": 1}, upstream_settings={"pass_bearer": True}
+    )
+    await ask(client, upstream, key="sk-of-the-client")
+    assert upstream.headers[-1]["authorization"] == "Bearer sk-of-the-client"
+    with summarizing(client):
+        pass
+    assert len(upstream.requests) == 1
+    assert client.app.summaries is not None
+    failure = client.app.summaries.find_failure("default", TEXT) or ""
+    assert failure.startswith("every upstream of its model needs the key of a client")
