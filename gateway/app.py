@@ -9,7 +9,7 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +67,7 @@ from gateway.sessions.sessions import open_sessions
 from gateway.settings import Settings
 from gateway.stores.monitored import MonitoredStore
 from gateway.stores.open import Stores, open_stores
+from gateway.summaries.service import open_summaries
 from gateway.tokens import BpeCounter
 from gateway.tools.caller import ToolCaller
 from gateway.tools.servers import ToolServers
@@ -130,6 +131,8 @@ class Gateway(GatewayParts):
         parts = CollectorParts(semantic, content, node_search, knowledge, retrievers)
         collectors = open_collectors(classes.values(), parts, settings.collectors)
         builder = make_context_builder(settings, counter, build_merge(registry), secret, collectors, threads, memory)
+        summaries = open_summaries(settings, routes, store, memory)
+        builder = replace(builder, summaries=summaries)
         receipts, statistics, recorder = await open_recording(settings)
         sessions = open_sessions(settings, stores.sessions)
         pipeline = Pipeline(
@@ -146,7 +149,7 @@ class Gateway(GatewayParts):
             *(receipts, statistics),
         )
         gateway.threads, gateway.extractor, gateway.loaded_files = threads, extractor, loaded
-        gateway.content, gateway.knowledge = content, knowledge
+        gateway.content, gateway.knowledge, gateway.summaries = content, knowledge, summaries
         policies.watch(gateway._follow_policies)
         policies.watch_records(gateway._follow_records)
         gateway._follow_records()

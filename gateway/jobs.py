@@ -7,10 +7,12 @@ from typing import Any
 
 from gateway.content.indexing import index_periodically
 from gateway.parts import GatewayParts
+from gateway.policies.repository import PolicyRepository
 from gateway.policies.watch import watch
 from gateway.receipts.retention import keep_receipts_tidy
 from gateway.recording import build_counter
 from gateway.stores.retention import prune_periodically
+from gateway.summaries.service import Summaries
 from gateway.upstreams.litellm.upstream import LitellmUpstream
 
 
@@ -42,6 +44,9 @@ def add_jobs(gateway: GatewayParts) -> None:
     jobs.add("limits", gateway.limiter.run)
     jobs.add("content activity", gateway.content.activity.run)
     jobs.add("content index", lambda: index_periodically(gateway.policies, gateway.stores.content))
+    summaries = gateway.summaries
+    if summaries is not None:
+        jobs.add("summaries", lambda: run_summaries(summaries, gateway.policies))
     if gateway.semantic is not None:
         jobs.add("semantic search", gateway.semantic.run)
     jobs.add_once("token counter", lambda: asyncio.to_thread(gateway.counter.count, "-", settings.defaults.model or ""))
@@ -49,3 +54,8 @@ def add_jobs(gateway: GatewayParts) -> None:
     for name, upstream in gateway.list_enabled().items():
         if isinstance(upstream, LitellmUpstream):
             jobs.add_once(f"upstream {name}", upstream.prepare)
+
+
+async def run_summaries(summaries: Summaries, policies: PolicyRepository) -> None:
+    """Make summaries; what was built without them is built again when somebody needs it."""
+    await summaries.run(lambda workspace: policies.snapshots().forget_injections(workspace))

@@ -28,6 +28,7 @@ from gateway.stores.monitored import MonitoredStore
 from gateway.stores.open import Stores
 from gateway.stores.protocols import ReceiptStore
 from gateway.stores.statistics import StatisticsStore
+from gateway.summaries.service import Summaries
 from gateway.tokens import BpeCounter
 from gateway.tools.servers import ToolServers
 from gateway.upstreams.routes import Routes
@@ -65,6 +66,7 @@ class GatewayParts:
     content: WorkspaceContent = field(init=False)
     extractor: Extractor = field(init=False)
     knowledge: KnowledgeService = field(init=False)
+    summaries: Summaries | None = field(init=False, default=None)  # None: no model is configured for them
     loaded_files: Fingerprint | None = field(init=False, default=None)  # the state of the policy files in use
 
     def __post_init__(self) -> None:

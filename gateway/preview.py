@@ -9,7 +9,8 @@ from gateway.domain.agent import Placement
 from gateway.domain.collector import Category
 from gateway.domain.exchange import Exchange
 from gateway.domain.scope import Scope
-from gateway.domain.selection import Selection
+from gateway.domain.selection import Notice, Selection
+from gateway.domain.summary import SUMMARIZE
 from gateway.domain.upstream import UpstreamRequest, intersect_capabilities
 from gateway.injection.blocks import SECTIONS, is_found
 from gateway.injection.compose import choose_target
@@ -30,10 +31,11 @@ from gateway.upstreams.translation.translated import translate_body
 
 async def preview_request(pipeline: Pipeline, exchange: Exchange, body: bytes) -> dict[str, Any]:
     """What would be sent for `body`, as CONTRACT §8 describes it; nothing is sent."""
-    return describe_request(exchange, await pipeline.prepare(exchange, body))
+    prepared = await pipeline.prepare(exchange, body)
+    return describe_request(exchange, prepared, list_summary_notices(pipeline, exchange, prepared))
 
 
-def describe_request(exchange: Exchange, prepared: PreparedRequest) -> dict[str, Any]:
+def describe_request(exchange: Exchange, prepared: PreparedRequest, notices: tuple[Notice, ...] = ()) -> dict[str, Any]:
     """A request that was not sent, as CONTRACT §8 describes it."""
     injection = prepared.injection
     return {
@@ -57,7 +59,7 @@ def describe_request(exchange: Exchange, prepared: PreparedRequest) -> dict[str,
         "collectors": describe_collectors(injection.selection),
         "tokens": summarize_tokens(injection),
         "suggested_content": exchange.suggested,
-        "warnings": describe_warnings(injection.selection),
+        "warnings": describe_warnings((*injection.selection.warnings, *notices)),
         "degraded": sorted(exchange.degraded),
     }
 
@@ -66,6 +68,24 @@ def write_for_upstream(prepared: PreparedRequest) -> bytes:
     """The body as the first upstream gets it: in its own dialect."""
     dialect, can = prepared.dialect, prepared.upstreams[0].capabilities
     return translate_body(UpstreamRequest(dialect.upstream_path, prepared.body, dialect=dialect.name), can)
+
+
+def list_summary_notices(pipeline: Pipeline, exchange: Exchange, prepared: PreparedRequest) -> tuple[Notice, ...]:
+    """A warning for every text that should be summarized and is cut, as things stand now."""
+    source, selection = pipeline.builder.summaries, prepared.injection.selection
+    notices = []
+    for placed in (*selection.stable, *selection.volatile):
+        resource = placed.candidate.resource
+        if resource.truncate != SUMMARIZE or not placed.truncated or placed.summarized:
+            continue
+        if source is None:
+            why = "no model is configured under `summaries`"
+        else:
+            failure = source.find_failure(exchange.principal.workspace, resource.text or "")
+            why = f"the last attempt failed ({failure})" if failure else "the summary is not there yet"
+        message = f"{resource.id} is not summarized, its best sentences are used: {why}."
+        notices.append(Notice("summary", placed.category, message))
+    return tuple(notices)
 
 
 def describe_sections(selection: Selection) -> list[dict[str, Any]]:
@@ -136,6 +156,6 @@ def format_preview(shown: dict[str, Any]) -> str:
 
 def format_item(one: dict[str, Any]) -> str:
     cost = f", {one['tokens']} tokens" if one["tokens"] is not None else ""
-    cut = ", truncated" if one["truncated"] else ""
+    cut = ", summarized" if one.get("summarized") else ", truncated" if one["truncated"] else ""
     reason = f" ({one['reason']})" if one["reason"] else ""
     return f"{one['id']} [{one['mode']}{cost}{cut}]{reason}: {one['why']}"

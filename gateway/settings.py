@@ -26,12 +26,14 @@ from gateway.settings_sections import (
     KnowledgeSettings,
     OptionalText,
     PassthroughSettings,
+    PriceSettings,
     RankingSettings,
     RequestType,
     ResourceSettings,
     RetrieverSettings,
     SessionStoreSettings,
     ShareTable,
+    SummarySettings,
 )
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -344,14 +346,6 @@ class AnalyticsSettings(Section):
     max_rows: int = Field(250_000, ge=1000)  # of one workspace, about 0.3 KB each
 
 
-class PriceSettings(Section):
-    """US dollars per million tokens."""
-
-    input: float = Field(ge=0, allow_inf_nan=False)
-    output: float = Field(ge=0, allow_inf_nan=False)
-    cached_input: float | None = Field(None, ge=0, allow_inf_nan=False)  # absent: as any other input
-
-
 class Settings(Section):
     """Everything that an operator can configure."""
 
@@ -386,6 +380,7 @@ class Settings(Section):
     mcp: bool = True  # serve contexts to MCP clients at /mcp
     knowledge: KnowledgeSettings = KnowledgeSettings()
     tool_servers: dict[str, ToolServerSettings] = {}  # MCP servers by the names that policies use
+    summaries: SummarySettings = SummarySettings()
     retrievers: dict[str, RetrieverSettings] = {}  # search endpoints by the names that policies use
     console: bool = True  # serve the console at /console
     log: LogSettings = LogSettings()

@@ -1,6 +1,6 @@
 """Sections of the configuration: what the others are made of, the budget, and what requests may bring."""
 
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -136,6 +136,34 @@ class SessionStoreSettings(Subsection):
 
 class ResourceSettings(Subsection):
     exclude: list[str] = []  # resource types that policies may not use
+
+
+class SummarySettings(Subsection):
+    """Summaries of texts that do not fit, written by a model in the background."""
+
+    model: OptionalText = None  # absent: `truncate: summarize` works as `extractive`
+    tokens: int = Field(768, ge=32, le=8192)  # of a summary at most, however much room there is
+    max_characters: int = Field(100_000, ge=1000, le=2_000_000)  # of a text that are sent; the rest is left out
+    calls: int = Field(2, ge=1, le=64)  # at once, per process
+    seconds: float = Field(120, gt=0, le=3600)  # for one call
+    attempts: int = Field(5, ge=1, le=100)  # then the text is left alone until it changes
+    retry_seconds: float = Field(30, gt=0, le=3600)  # after the first failure; doubles each time
+    parameters: dict[str, Any] = {}  # of every call, such as temperature
+
+    @field_validator("parameters")
+    @classmethod
+    def _check_parameters(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if own := sorted({"model", "messages", "stream", "n", "tools"} & value.keys()):
+            raise ValueError(f"the gateway sets {', '.join(own)} itself")
+        return value
+
+
+class PriceSettings(Subsection):
+    """US dollars per million tokens."""
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+    cached_input: float | None = Field(None, ge=0, allow_inf_nan=False)  # absent: as any other input
 
 
 class RetrieverSettings(Subsection):

@@ -18,6 +18,11 @@ def watch_figures(metrics: Metrics, gateway: GatewayParts) -> None:
     if recorder is not None:
         metrics.watch_counts("receipts_lost", lambda: {(): recorder.lost})
         metrics.watch_gauge("receipts_waiting", lambda: {(): recorder.waiting})
+    summaries = gateway.summaries
+    if summaries is not None:
+        metrics.watch_counts("summaries", lambda: summaries.outcomes)
+        metrics.watch_counts("summary_tokens", lambda: summaries.tokens)
+        metrics.watch_gauge("summaries_waiting", lambda: {(): summaries.waiting})
     semantic = gateway.semantic
     if semantic is not None:
         metrics.watch_counts("selection_cache", lambda: gateway.pipeline.builder.lookups.by_outcome)
@@ -35,4 +40,5 @@ def count_shed(gateway: GatewayParts) -> dict[tuple[str, ...], float]:
         "tools": pipeline.tools.queue,
         "retrievers": pipeline.retrievers.queue,
     }
-    return {(name,): queue.shed for name, queue in queues.items()}
+    shed: dict[tuple[str, ...], float] = {(name,): queue.shed for name, queue in queues.items()}
+    return shed if gateway.summaries is None else shed | {("summaries",): gateway.summaries.shed}

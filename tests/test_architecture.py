@@ -38,6 +38,7 @@ ROWS = (
         "receipts",
         "sessions",
     },
+    {"summaries"},
     {"analytics", "builder"},
     {"pipeline", "policy_check", "recording"},
     {"evaluation", "preview", "scope_view"},

@@ -1,7 +1,6 @@
 """Scope → contexts → candidates → search → selection → injection; each made once and shared by all who get the same."""
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass, field, replace
@@ -14,8 +13,10 @@ from gateway.builder.scope_context import (
     ContextTerms,
     KnownScope,
     ScopeContext,
+    make_query_key,
     make_scope_key,
     personalize,
+    warn_of_window,
     weigh_context,
     weigh_findings,
     weigh_question,
@@ -37,8 +38,8 @@ from gateway.domain.memory_budget import CachePartition, MemoryBudget, SharedVal
 from gateway.domain.retriever import NO_RETRIEVERS
 from gateway.domain.scope import Scope
 from gateway.domain.search import Query, Question
-from gateway.domain.selection import Notice
 from gateway.domain.snapshot import Snapshot
+from gateway.domain.summary import SummaryOrder, SummarySource
 from gateway.fair_queue import FairThreads
 from gateway.injection.anchors import render_sticky
 from gateway.injection.blocks import add_items, compute_block_tag, render, render_stable
@@ -46,16 +47,17 @@ from gateway.injection.tools import PLAIN_TOOLS
 from gateway.scopes.scope import resolve_assignments
 from gateway.selection.allotment import NOTHING_RESERVED, ShareSettings
 from gateway.selection.collected import RETRIEVERS, select
+from gateway.selection.cutter import Cutter
 from gateway.selection.rank import Ranker
 from gateway.selection.select import SelectionTerms, choose_budget, fill_scope, propose
 from gateway.selection.sticky import digest_texts, keep_picks
-from gateway.selection.truncate import truncate
 from gateway.selection.window import OUTPUT_FIELDS, WindowTable, fit_window
 from gateway.semantic.search.sentences import split_question
 from gateway.semantic.searcher import SemanticSearcher
 from gateway.tokens import TokenCounter
 
 ISOLATED_BYTES = 16 * 2**20  # that a builder for one preview may cache
+NO_QUERY = Query(())
 LIMITS = frozenset(OUTPUT_FIELDS)
 SMALL_REQUEST = 8_192  # bytes and tokens that fit into the smallest window
 
@@ -122,6 +124,8 @@ class ContextBuilder:
     ranking: RankingWeights = DEFAULT_WEIGHTS
     windows: WindowTable = field(default_factory=WindowTable)
     clock: Callable[[], float] = time.time
+    summaries: SummarySource | None = None  # None: no model is configured that could summarize
+    queues_summaries: bool = True  # those that are missing are made in the background
     lookups: HitCounter = field(default_factory=HitCounter)  # hits and misses of cached selections
     _running: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)  # what several callers may wait for
 
@@ -129,7 +133,8 @@ class ContextBuilder:
         """The same builder with another searcher, sharing no cache: for snapshots that are not served."""
         collectors = replace_searcher(self.collectors, searcher)
         memory = MemoryBudget(ISOLATED_BYTES)
-        return replace(self, collectors=collectors, memory=memory, lookups=HitCounter(), _running={})
+        isolated = replace(self, collectors=collectors, memory=memory, lookups=HitCounter(), _running={})
+        return replace(isolated, queues_summaries=False)  # nobody is served what it builds
 
     async def build(self, order: ContextOrder) -> Injection:
         """The injection for a scope and a question."""
@@ -211,13 +216,13 @@ class ContextBuilder:
         if shared is not None:
             return shared
 
-        def make() -> SharedValue:
-            context = self._make_context(workspace, snapshot, terms)
+        def make(cutter: Cutter) -> SharedValue:
+            context = self._make_context(workspace, snapshot, terms, cutter)
             return SharedValue(key, context, weigh_context(context, snapshot))
 
-        return await self._run_once((partition, key), lambda: self._run(workspace, make))
+        return await self._run_once((partition, key), lambda: self._run_cutting(workspace, make))
 
-    def _make_context(self, workspace: str, snapshot: Snapshot, asked: ContextTerms) -> ScopeContext:
+    def _make_context(self, workspace: str, snapshot: Snapshot, asked: ContextTerms, cutter: Cutter) -> ScopeContext:
         collected = collect_contexts(asked.scope, snapshot, self.merge)
         proposal = propose(collected.candidates, collected.dropped, (), collected.degraded)
         tag, count = self._tag(workspace), self._counting(asked.tokenizer)
@@ -226,7 +231,7 @@ class ContextBuilder:
         terms = SelectionTerms(
             asked.budget, asked.tools is not None, pricing, asked.shares, asked.categories, asked.nodes
         )
-        fills = fill_scope(proposal, terms)
+        fills = fill_scope(proposal, terms, cutter)
         selection = select(proposal, terms, (), fills)
         stable = render_stable(selection, tools, tag)
         searchable = proposal.list_searchable(fetchable=asked.tools is not None)
@@ -311,14 +316,13 @@ class ContextBuilder:
     ) -> Injection:
         """The injection with what collectors have found."""
         tag, ranker = self._tag(order.workspace), self._make_ranker(order, asked)
-        # By the sentences that are searched for: whoever shares what is found shares how it is cut.
-        cut = partial(truncate, question=" ".join(asked.query.sentences))
 
-        def make() -> Injection:
-            selection = select(context.proposal, context.terms, outcomes, context.fills, ranker, cut)
+        def make(cutter: Cutter) -> Injection:
+            selection = select(context.proposal, context.terms, outcomes, context.fills, ranker, cutter)
             return render(selection, context.stable, context.searchable, tag)
 
-        return await self._run(order.workspace, make)
+        # By the sentences that are searched for: whoever shares what is found shares how it is cut.
+        return await self._run_cutting(order.workspace, make, " ".join(asked.query.sentences))
 
     def _make_ranker(self, order: ContextOrder, asked: Inquiry) -> Ranker:
         scope = order.scope
@@ -345,6 +349,19 @@ class ContextBuilder:
         """Some work of a workspace, off the event loop: counting tokens takes time."""
         return await self.threads.run(workspace, work)
 
+    async def _run_cutting(self, workspace: str, work: Callable[[Cutter], Result], question: str = "") -> Result:
+        """Some work that cuts texts, repeated if the store has summaries that it turns out to need."""
+        source, loaded = self.summaries, dict[SummaryOrder, str]()
+        while True:
+            cutter = Cutter(question, source.open(workspace) if source is not None else None, loaded)
+            result = await self._run(workspace, partial(work, cutter))
+            if source is None or not cutter.missing:
+                return result
+            found = await source.load(workspace, cutter.missing, queue=self.queues_summaries)
+            if loaded.keys() >= found.keys():
+                return result
+            loaded |= found
+
     async def _run_once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """The outcome of some work, which callers who need it at the same time share; it ends even if they leave."""
         running: asyncio.Task[Result] | None = self._running.get(key)
@@ -366,23 +383,3 @@ class ContextBuilder:
         """Counts for one family of models; a client's own name for its model may be long, and this is kept."""
         counter = self.counter
         return lambda text: counter.count(text, tokenizer)
-
-
-def warn_of_window(injection: Injection, wanted: int) -> Injection:
-    """The injection with a warning that the model's window left less than its budget."""
-    selection = injection.selection
-    message = f"The model's window has room for {selection.budget} tokens of a budget of {wanted}."
-    notice = Notice("window", "total", message)
-    return replace(injection, selection=replace(selection, warnings=(*selection.warnings, notice)))
-
-
-NO_QUERY = Query(())
-
-
-def make_query_key(known: KnownScope, query: Query, scope: Scope) -> CacheKey:
-    """By what is searched for, not by the whole conversation: a question that stands alone is the same in each.
-
-    A hash stands for the sentences: keys live as long as their snapshot, and texts of clients are not kept.
-    """
-    searched = hashlib.blake2b(repr(query.sentences).encode(), digest_size=16).digest()
-    return (known.context, searched, scope.selection, known.collectors.key)

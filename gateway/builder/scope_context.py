@@ -1,5 +1,6 @@
 """What is kept of scopes: the part that many share, the part of each, their keys, and what they weigh."""
 
+import hashlib
 import sys
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
@@ -22,7 +23,8 @@ from gateway.domain.injection import Injection, OwnTools
 from gateway.domain.memory_budget import SharedValue
 from gateway.domain.retriever import NO_RETRIEVERS, ScopeRetrievers
 from gateway.domain.scope import REQUEST_TYPES, Scope
-from gateway.domain.selection import Selection
+from gateway.domain.search import Query
+from gateway.domain.selection import Notice, Selection
 from gateway.domain.snapshot import Snapshot
 from gateway.injection.blocks import StableBlock
 from gateway.selection.allotment import NO_SHARES, BudgetShares
@@ -74,6 +76,14 @@ def personalize(injection: Injection, sources: tuple[Assignment, ...], instructi
     return replace(injection, selection=selection, texts=replace(injection.texts, instructions=instructions))
 
 
+def warn_of_window(injection: Injection, wanted: int) -> Injection:
+    """The injection with a warning that the model's window left less than its budget."""
+    selection = injection.selection
+    message = f"The model's window has room for {selection.budget} tokens of a budget of {wanted}."
+    notice = Notice("window", "total", message)
+    return replace(injection, selection=replace(selection, warnings=(*selection.warnings, notice)))
+
+
 def make_scope_key(scope: Scope, snapshot: Snapshot, tools: OwnTools | None, tokenizer: str, budget: int) -> CacheKey:
     """The key of a scope in its workspace and snapshot: known ids and numbers, never what a client wrote.
 
@@ -102,6 +112,15 @@ def make_scope_key(scope: Scope, snapshot: Snapshot, tools: OwnTools | None, tok
         asked.hints is NO_HINTS,
         scope.recipe and scope.recipe.alias,
     )
+
+
+def make_query_key(known: KnownScope, query: Query, scope: Scope) -> CacheKey:
+    """By what is searched for, not by the whole conversation: a question that stands alone is the same in each.
+
+    A hash stands for the sentences: keys live as long as their snapshot, and texts of clients are not kept.
+    """
+    searched = hashlib.blake2b(repr(query.sentences).encode(), digest_size=16).digest()
+    return (known.context, searched, scope.selection, known.collectors.key)
 
 
 def weigh_context(context: ScopeContext, snapshot: Snapshot) -> int:

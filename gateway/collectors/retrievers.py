@@ -12,6 +12,7 @@ from gateway.collectors.registry import CollectorParts, NoOptions
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings, FoundItem
 from gateway.domain.resource import Resource
 from gateway.domain.retriever import NO_RETRIEVERS, RETRIEVER, FoundPassage, Lookup
+from gateway.domain.summary import SUMMARIZE
 from gateway.retrievers.service import LONGEST_QUESTION, Retrievers
 from gateway.semantic.searcher import SemanticSearcher
 
@@ -121,5 +122,6 @@ def make_item(resource: Resource, passage: FoundPassage, place: int) -> FoundIte
         breadcrumb=(resource.name,) if passage.title and passage.title != resource.name else (),
         source=passage.source,
         origin=resource.id,
-        truncate=resource.truncate,
+        # Passages differ from question to question: a summary would hardly ever be needed again.
+        truncate="extractive" if resource.truncate == SUMMARIZE else resource.truncate,
     )

@@ -47,7 +47,7 @@ async def list_shadowed(settings: Settings) -> list[dict[str, str]]:
 def run(arguments: argparse.Namespace) -> int:
     from gateway.control.sizes import ContextSizes, list_mode_advice
     from gateway.edge.auth import NO_KEYS
-    from gateway.policy_check import check_policies, load_type_registry
+    from gateway.policy_check import check_policies, list_summary_warnings, load_type_registry
     from gateway.settings import is_loopback
     from gateway.tokens import BpeCounter
 
@@ -64,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     }
     count = partial(BpeCounter().count, model=settings.defaults.model or "")
     warnings = list(ContextSizes(snapshot, count, settings.defaults.budget).list_warnings())
+    warnings += list_summary_warnings(settings, snapshot)
     advice = list(list_mode_advice(snapshot, load_type_registry(settings), count))
     try:
         shadowed = run_async(list_shadowed(settings))

@@ -54,6 +54,11 @@ class CachePartition:
         self._entries.move_to_end(key)
         return entry.value
 
+    def peek(self, key: Hashable) -> Any | None:
+        """As `get`, from any thread: it does not count as a use."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.value
+
     def get_shared(self, key: Hashable) -> SharedValue | None:
         """What another entry has brought along."""
         return self._shared.get(key)

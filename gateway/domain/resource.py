@@ -40,7 +40,7 @@ class Resource:
     mandatory: bool  # cannot be switched off by the caller
     readers: tuple[str, ...]  # empty: everyone
     examples: tuple[str, ...]
-    truncate: str  # "extractive", "keep_start", "keep_end" or "none"
+    truncate: str  # "extractive", "keep_start", "keep_end", "summarize" or "none"
     data: Any  # the validated data model of its type
     text: str | None  # rendered; None while its material (a link) has never been fetched
     valid_from: float | None = None  # seconds since 1970; None: ever since

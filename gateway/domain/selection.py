@@ -21,6 +21,7 @@ class PlacedResource:
     tokens: int
     truncated: bool = False
     category: Category = Category.ALWAYS  # that paid for it
+    summarized: bool = False  # truncated, by a model that wrote a summary of it
 
 
 @dataclass(frozen=True, slots=True)

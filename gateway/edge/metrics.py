@@ -46,6 +46,8 @@ COUNTERS = {
     "receipts_lost": MetricInfo("gateway_receipts_lost", "Exchanges without a receipt, because too many were waiting"),
     "selection_cache": MetricInfo("gateway_selection_cache", "Selection cache lookups", ("outcome",)),
     "lookups": MetricInfo("gateway_passage_lookups", "Passage lookups in Redis", ("outcome",)),
+    "summaries": MetricInfo("gateway_summaries", "Summaries that were made, adopted, failed or given up", ("outcome",)),
+    "summary_tokens": MetricInfo("gateway_summary_tokens", "Tokens that calls for summaries used", ("direction",)),
     "vector_cache": MetricInfo("gateway_vector_cache", "Vector cache lookups", ("outcome",)),
 }
 GAUGES = {
@@ -56,6 +58,7 @@ GAUGES = {
         "gateway_breaker_state", "Circuit breaker state: 0 closed, 1 half open, 2 open", ("upstream",)
     ),
     "receipts_waiting": MetricInfo("gateway_receipts_waiting", "Exchanges whose receipt is not finished and stored"),
+    "summaries_waiting": MetricInfo("gateway_summaries_waiting", "Summaries that are still to be made"),
     "store_breaker": MetricInfo("gateway_store_breaker_open", "1 while the circuit breaker of the store is open"),
 }
 DURATION = MetricInfo("gateway_request_seconds", "Seconds to the end of the answer", ("route",))

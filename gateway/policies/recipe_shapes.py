@@ -1,12 +1,12 @@
 """The shape of recipes in policy files, and what they become."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StrictBool
 
 from gateway.domain.agent import Budget
 from gateway.domain.recipe import ContentNeed, Detail, LayerSource, NodeFilter, Recipe, RecipeLayer, World
-from gateway.policies.shapes import BudgetField, BudgetShape, Shape, Strings, Text, Whole
+from gateway.policies.shapes import BudgetField, BudgetShape, Shape, Strings, Text, Truncation, Whole
 
 MAX_LAYERS = 20
 Where = Annotated[dict[Text, Strings], Field(max_length=10)]  # property → values
@@ -29,7 +29,7 @@ class LayerShape(Shape):
     show: Strings = Field(default_factory=list)
     characters: Whole | None = Field(None, ge=1, le=1_000_000)
     limit: Whole = Field(50, ge=1, le=500)
-    truncate: Literal["extractive", "keep_start", "keep_end", "none"] = "extractive"
+    truncate: Truncation = "extractive"
     required: StrictBool = False
 
 

@@ -119,6 +119,7 @@ class SharesShape(Shape, CategoryShares[Tokens]):
     """The shares of a budget in a policy."""
 
 
+Truncation = Literal["extractive", "keep_start", "keep_end", "summarize", "none"]
 CategoryName = Literal["always", "named", "tools", "focus", "semantic", "relations", "activity", "knowledge", "task"]
 
 
@@ -196,7 +197,7 @@ class ResourceShape(TimeLimitedShape):
     mandatory: StrictBool = False
     readers: Strings = Field(default_factory=list)
     examples: Strings = Field(default_factory=list)
-    truncate: Literal["extractive", "keep_start", "keep_end", "none"] = "extractive"
+    truncate: Truncation = "extractive"
     data: Any = Field(default_factory=dict)  # validated against the model of its type
 
 

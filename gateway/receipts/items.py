@@ -1,5 +1,6 @@
 """What was chosen for a request and why, as previews and receipts describe it."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,7 +8,7 @@ from gateway.domain.candidate import Candidate
 from gateway.domain.collector import FoundItem
 from gateway.domain.injection import Injection
 from gateway.domain.resource import Resource, ResourceKind
-from gateway.domain.selection import Omission, PlacedResource, Selection
+from gateway.domain.selection import Notice, Omission, PlacedResource, Selection
 from gateway.domain.tool import CallableTool
 
 MAX_TOOL_NAMES, MAX_TOOL_NAME = 512, 64  # of a client's tools, and characters of each
@@ -76,6 +77,7 @@ def describe_placed(selection: Selection, placed: PlacedResource, position: int)
         "position": position,
         "truncated": placed.truncated,
     }
+    described |= {"summarized": True} if placed.summarized else {}
     return described | {"parts": describe_parts(data)} if isinstance(data, FoundItem) and data.parts else described
 
 
@@ -97,8 +99,8 @@ def describe_sources(selection: Selection) -> list[dict[str, Any]]:
     return [{"level": one.level, "entity": one.entity, "context": one.context} for one in selection.sources]
 
 
-def describe_warnings(selection: Selection) -> list[dict[str, Any]]:
-    return [{"code": one.code, "category": one.category, "message": one.message} for one in selection.warnings]
+def describe_warnings(warnings: Iterable[Notice]) -> list[dict[str, Any]]:
+    return [{"code": one.code, "category": one.category, "message": one.message} for one in warnings]
 
 
 def summarize_tokens(injection: Injection) -> dict[str, Any]:

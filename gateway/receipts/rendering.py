@@ -232,7 +232,7 @@ def describe_injection(injection: Injection) -> InjectionDescription:
         "sources": describe_sources(selection),
         "collectors": describe_collectors(selection),
         "tokens": summarize_tokens(injection),
-        "warnings": describe_warnings(selection),
+        "warnings": describe_warnings(selection.warnings),
     }
     body = encode_json(described)
     return InjectionDescription(injection, body, tuple(dict.fromkeys(placed)), dict.fromkeys(placed) | left_out)

@@ -9,10 +9,11 @@ from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.domain.exchange import Exchange, HeaderBytes
 from gateway.domain.principal import Principal, may_read
+from gateway.domain.selection import Notice
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Forbidden
 from gateway.pipeline import Pipeline, PreparedRequest
-from gateway.preview import describe_request, find_placement
+from gateway.preview import describe_request, find_placement, list_summary_notices
 from gateway.semantic.service import SemanticService
 from gateway.semantic.snapshot_search import SnapshotSearcher
 from gateway.sessions.sessions import Sessions
@@ -39,10 +40,11 @@ class ResolvedRequest:
     prepared: PreparedRequest
     placement: str
     source: RequestSource
+    notices: tuple[Notice, ...] = ()  # about how things stand now
 
     def describe(self) -> dict[str, Any]:
         """As `resolve` shows it."""
-        return describe_request(self.exchange, self.prepared)
+        return describe_request(self.exchange, self.prepared, self.notices)
 
     @property
     def texts(self) -> Mapping[str, str]:
@@ -77,7 +79,8 @@ class RequestResolver:
             pipeline = replace(pipeline, hidden_turns=source.hidden_turns)
         exchange = Exchange("preview", source.principal, snapshot, source.headers)
         prepared = await pipeline.prepare(exchange, source.body, source.dialect)
-        return ResolvedRequest(exchange, prepared, find_placement(pipeline, prepared).value, source)
+        notices = list_summary_notices(pipeline, exchange, prepared)
+        return ResolvedRequest(exchange, prepared, find_placement(pipeline, prepared).value, source, notices)
 
     def isolate(self, snapshot: Snapshot) -> "RequestResolver":
         """The same for many requests in one snapshot that nobody is served: pass it with `is_served`."""

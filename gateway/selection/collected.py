@@ -8,14 +8,14 @@ from gateway.domain.candidate import Candidate
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOutcome, CollectorReport, FoundItem
 from gateway.domain.selection import CategoryCost, Notice, Omission, PlacedResource, SectionNote, Selection
 from gateway.selection.allotment import VOLATILE_ORDER
-from gateway.selection.fill import CategoryFill, Cut, fill
+from gateway.selection.cutter import PLAIN_CUTTER, Cutter
+from gateway.selection.fill import CategoryFill, fill
 from gateway.selection.found import make_found_candidate
 from gateway.selection.picks import NO_PICKS, PREFETCH, RankedPicks, rank_picks
 from gateway.selection.pricing import BlockPrices, Pricing
 from gateway.selection.rank import Ranker
 from gateway.selection.select import Proposal, ScopeFills, SelectionTerms, fill_scope, select_stable
 from gateway.selection.tool_rules import is_tool, list_waiting
-from gateway.selection.truncate import truncate
 
 RETRIEVERS = "retrievers"  # the collector that asks them
 NOTHING_RELEVANT = "_No relevant content found._"
@@ -46,13 +46,13 @@ def select(
     outcomes: Sequence[CollectorOutcome] = (),
     fills: ScopeFills | None = None,
     ranker: Ranker | None = None,
-    cut: Cut = truncate,
+    cutter: Cutter = PLAIN_CUTTER,
 ) -> Selection:
     """Always resources first, then what the caller named, then what collectors found; the rest is offered.
 
     Semantic resources stay in the catalogue whether they are picked or not, so that it is the same from turn to turn.
     """
-    fills = fills if fills is not None else fill_scope(proposal, terms)
+    fills = fills if fills is not None else fill_scope(proposal, terms, cutter)
     selection = select_stable(proposal, terms, fills)
     if not outcomes:
         return finish_block(selection, (), terms.pricing.prices)
@@ -62,7 +62,7 @@ def select(
         part = fills.allotment.measure_part(fills.carry)
         taken = frozenset(one.candidate.resource.id for one in fills.tools.placed)
         picks = rank_picks(proposal.candidates, found, part, taken, callable_=terms.offers)
-    filled = fill_collected(fills, terms.pricing, outcomes, picks, ranker or Ranker(), cut)
+    filled = fill_collected(fills, terms.pricing, outcomes, picks, ranker or Ranker(), cutter)
     placed = frozenset(one.candidate.resource.id for one in filled.placed)
     left = {one.candidate.resource.id: one.reason for one in filled.dropped}
     offered = fills.offered
@@ -120,7 +120,7 @@ def fill_collected(
     outcomes: Sequence[CollectorOutcome],
     picks: RankedPicks,
     ranker: Ranker,
-    cut: Cut,
+    cutter: Cutter,
 ) -> CollectedFills:
     """The volatile categories in their order; each passes on what it does not need."""
     allotment, carry, prices = fills.allotment, fills.carry, pricing.prices
@@ -134,9 +134,9 @@ def fill_collected(
         room = allotment.measure_room(category, carry)
         heading = prices.section(category) if ranked.candidates else 0
         searched = category is Category.SEMANTIC
-        sure = fill(picks.sure if searched else (), room, category, pricing, cut)
-        items = fill(ranked.candidates, _deduct(room, heading, sure), category, once, cut)
-        likely = fill(picks.likely if searched else (), _deduct(room, heading, sure, items), category, pricing, cut)
+        sure = fill(picks.sure if searched else (), room, category, pricing, cutter)
+        items = fill(ranked.candidates, _deduct(room, heading, sure), category, once, cutter)
+        likely = fill(picks.likely if searched else (), _deduct(room, heading, sure, items), category, pricing, cutter)
         overhead = heading if items.placed else 0
         spent = sure.spent + items.spent + likely.spent + overhead
         finished = sure.exhausted and items.exhausted and likely.exhausted and not (searched and picks.reasons)

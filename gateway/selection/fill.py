@@ -1,17 +1,15 @@
 """One category takes what fits: a strict prefix by rank."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.collector import Category, FoundItem
 from gateway.domain.selection import Notice, Omission, PlacedResource
+from gateway.selection.cutter import PLAIN_CUTTER, Cutter
 from gateway.selection.pricing import Pricing
-from gateway.selection.truncate import truncate
 
 WORTH_CUTTING = 50  # tokens that must remain for a truncated text to be of use
-
-Cut = Callable[[str, int, Callable[[str], int], str], str]  # text, limit, count, strategy → what fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ NOTHING_FILLED = CategoryFill((), (), 0)
 
 
 def fill(
-    candidates: Sequence[Candidate], room: int, category: Category, pricing: Pricing, cut: Cut = truncate
+    candidates: Sequence[Candidate], room: int, category: Category, pricing: Pricing, cutter: Cutter = PLAIN_CUTTER
 ) -> CategoryFill:
     """A strict prefix by rank: after the first resource that does not fit completely, nothing more is placed.
 
@@ -54,7 +52,7 @@ def fill(
             remaining -= tokens
         else:
             room_left = limit_room(candidate, remaining)
-            part = None if left else truncate_candidate(candidate, room_left, category, pricing, cut)
+            part = None if left else truncate_candidate(candidate, room_left, category, pricing, cutter)
             if part is not None:
                 placed.append(part)
                 remaining -= part.tokens
@@ -76,7 +74,7 @@ def limit_room(candidate: Candidate, remaining: int) -> int:
 
 
 def truncate_candidate(
-    candidate: Candidate, remaining: int, category: Category, pricing: Pricing, cut: Cut
+    candidate: Candidate, remaining: int, category: Category, pricing: Pricing, cutter: Cutter
 ) -> PlacedResource | None:
     """The part of a resource that fits, if enough room is left to be worth it."""
     resource = candidate.resource
@@ -96,10 +94,10 @@ def truncate_candidate(
             return None
         smaller = replace(candidate, resource=replace(resource, data=short, text=short.text))
         return PlacedResource(smaller, short.text, count(short.text), truncated=True, category=category)
-    text = cut(resource.text or "", remaining, count, resource.truncate)
+    text, summarized = cutter.cut(resource.text or "", remaining, count, resource.truncate)
     if not text:
         return None
-    return PlacedResource(candidate, text, count(text), truncated=True, category=category)
+    return PlacedResource(candidate, text, count(text), truncated=True, category=category, summarized=summarized)
 
 
 def warn_overdrawn(category: Category, owed: int, room: int) -> Notice:

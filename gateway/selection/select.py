@@ -12,6 +12,7 @@ from gateway.domain.scope import Scope
 from gateway.domain.selection import NO_VIEW, CatalogueView, CategoryCost, Notice, Omission, Selection
 from gateway.selection.allotment import NO_SHARES, Allotment, BudgetShares, allot
 from gateway.selection.catalogue import CatalogueFit, fit_catalogue
+from gateway.selection.cutter import PLAIN_CUTTER, Cutter
 from gateway.selection.fill import NOTHING_FILLED, CategoryFill, fill
 from gateway.selection.picks import is_matched, is_searchable
 from gateway.selection.pricing import BlockPrices, Pricing
@@ -126,17 +127,18 @@ class ScopeFills:
         return self.allotment.measure_rest(self.carry)
 
 
-def fill_scope(proposal: Proposal, terms: SelectionTerms) -> ScopeFills:
+def fill_scope(proposal: Proposal, terms: SelectionTerms, cutter: Cutter = PLAIN_CUTTER) -> ScopeFills:
     """What is placed whatever is asked; truncating a long text takes time, so a scope does it once."""
     ranked = proposal.resources
     waiting = terms.nodes or any(one.resource.mode is not Mode.ALWAYS and not one.named for one in ranked)
     # Tools are needed if something waits for them, or as soon as something does not fit. Where collectors compete, what
     # tools would need is reserved even so: otherwise they would lose it again as soon as everything else fits.
     if not terms.offers or not (waiting or terms.categories):
-        filled = _fill_first(proposal, terms, tools=False)
+        # With tools this counts only if everything fits: what it cuts is cut again below.
+        filled = _fill_first(proposal, terms, PLAIN_CUTTER if terms.offers else cutter, tools=False)
         if filled.complete or not terms.offers:
             return _finish(proposal, terms, filled, offers=False)
-    filled = _fill_first(proposal, terms, tools=True)
+    filled = _fill_first(proposal, terms, cutter, tools=True)
     needed = terms.pricing.prices.price_offer(len(ranked))
     return _finish(proposal, terms, filled, offers=needed <= filled.allotment.measure_offer(filled.carry))
 
@@ -154,7 +156,7 @@ class FirstFills(NamedTuple):
         return self.stable.exhausted and self.named.exhausted
 
 
-def _fill_first(proposal: Proposal, terms: SelectionTerms, *, tools: bool) -> FirstFills:
+def _fill_first(proposal: Proposal, terms: SelectionTerms, cutter: Cutter, *, tools: bool) -> FirstFills:
     ranked, called = proposal.resources, len(proposal.tools) > 0 and terms.offers
     always = [one for one in ranked if one.resource.mode is Mode.ALWAYS]
     named = [one for one in ranked if one.resource.mode is not Mode.ALWAYS and one.named]
@@ -165,9 +167,9 @@ def _fill_first(proposal: Proposal, terms: SelectionTerms, *, tools: bool) -> Fi
     frame += prices.frame(resources=bool(named) or searches, anything=bool(terms.categories))
     allotment = allot(max(0, terms.budget - frame), terms.shares, present)
     carry = allotment.start
-    stable = fill(always, allotment.measure_room(Category.ALWAYS, carry), Category.ALWAYS, terms.pricing)
+    stable = fill(always, allotment.measure_room(Category.ALWAYS, carry), Category.ALWAYS, terms.pricing, cutter)
     carry = allotment.pass_on(Category.ALWAYS, carry, stable.spent, stable.exhausted)
-    volatile = fill(named, allotment.measure_room(Category.NAMED, carry), Category.NAMED, terms.pricing)
+    volatile = fill(named, allotment.measure_room(Category.NAMED, carry), Category.NAMED, terms.pricing, cutter)
     carry = allotment.pass_on(Category.NAMED, carry, volatile.spent, volatile.exhausted)
     return FirstFills(stable, volatile, allotment, carry)
 

@@ -36,8 +36,12 @@ class Lease:
         try:
             yield
         finally:
-            with contextlib.suppress(StoreError):  # it expires by itself
-                await self._store.lease(self._key, self._owner, RELEASE_SECONDS)
+            await self.release()
+
+    async def release(self) -> None:
+        """Let others have it."""
+        with contextlib.suppress(StoreError):  # it expires by itself
+            await self._store.lease(self._key, self._owner, RELEASE_SECONDS)
 
     @asynccontextmanager
     async def keep_renewed(self) -> AsyncGenerator[None]:

@@ -56,7 +56,7 @@ async def test_the_delay_grows_while_a_job_keeps_failing() -> None:
 JOBS = {
     *("policy files", "stored policies", "knowledge graph", "retention", "receipts", "receipt retention"),
     *("statistics", "links", "tool servers", "request log", "limits", "content activity", "content index"),
-    "semantic search",
+    *("semantic search", "summaries"),
 }
 
 
@@ -64,7 +64,7 @@ async def test_every_job_of_a_gateway_comes_back(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("contexts: {}\n")
     given = {"policies": str(tmp_path), "store": "memory:", "upstreams": {"demo": {"kind": "demo"}}}
     routes = [{"model": "*", "upstream": "demo"}]
-    gateway = await Gateway.open(Settings.model_validate({**given, "routes": routes}))
+    gateway = await Gateway.open(Settings.model_validate({**given, "routes": routes, "summaries": {"model": "demo"}}))
     gateway.jobs = jobs = BackgroundJobs(first_delay=0.001)
     async with gateway.running():
         await until(lambda: all(state.running for state in jobs.states.values()))

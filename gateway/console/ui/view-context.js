@@ -78,7 +78,7 @@ export class ViewContext extends ConsoleElement {
       <div class="row vc-badges">${item.mode ? html`<span class="badge ${item.mode}">${nameMode(item.mode)}${item.score === null || item.score === undefined ? nothing : ` · ${formatScore(item.score)}`}</span>` : nothing}
         ${item.level ? html`<span class="badge outline">${nameLevel(item.level)}</span>` : nothing}
         ${item.via && !["contexts", "semantic"].includes(item.via) ? html`<span class="badge outline">${item.via}</span>` : nothing}
-        ${item.truncated ? html`<span class="badge warn">${t("shortened")}</span>` : nothing}
+        ${item.truncated ? html`<span class="badge warn">${item.summarized ? t("summarized") : t("shortened")}</span>` : nothing}
         ${item.tokens ? html`<span class="muted numeric vc-tokens">${t("{n} token|{n} tokens", {n: item.tokens})}</span>` : nothing}</div>
       ${description ? html`<p class="hint clamp-2">${description}</p>` : nothing}
       ${item.why ? html`<p class="hint vc-why">${icon("corner-down-right")} ${item.why}</p>` : nothing}</li>`;

@@ -89,6 +89,7 @@ class ResolvedResource(BaseModel):
     tokens: int | None
     position: int | None
     truncated: bool
+    summarized: bool = Field(False, description="Truncated: a summary by a model stands for it.")
     reason: str | None
     why: str
     breadcrumb: list[str] | None = Field(None, description="Of what a collector found: titles from the root down.")

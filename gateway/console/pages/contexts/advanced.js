@@ -21,7 +21,7 @@ export function renderAdvanced(resource, edit, disabled, faults) {
       ${input("languages", t("Languages"), {value: (resource.languages || []).join(", "), read: list, hint: t("Empty: all. Otherwise only for requests in these, such as de, fr.")})}
       ${input("readers", t("Readers"), {value: (resource.readers || []).join(", "), read: list, hint: t("Empty: everybody. Otherwise users and groups, such as group:legal.")})}
       ${input("key", t("Conflict key"), {read: (/** @type {string} */ text) => text || null, hint: t("Of resources with the same type and key, the narrowest wins.")})}
-      ${select("truncate", t("If it does not fit"), [["extractive", t("keep the best sentences")], ["keep_start", t("keep the beginning")], ["keep_end", t("keep the end")], ["none", t("leave it out")]], resource.truncate || "extractive")}
+      ${select("truncate", t("If it does not fit"), [["extractive", t("keep the best sentences")], ["keep_start", t("keep the beginning")], ["keep_end", t("keep the end")], ["summarize", t("use a summary by a model")], ["none", t("leave it out")]], resource.truncate || "extractive")}
       ${input("valid_from", t("Valid from"), {type: "datetime-local", value: toLocal(resource.valid_from), read: fromLocal})}
       ${input("valid_until", t("Valid until"), {type: "datetime-local", value: toLocal(resource.valid_until), read: fromLocal})}
     </div>
