@@ -270,6 +270,7 @@ class Gateway(GatewayParts):
             await self.semantic.close()
         if self.pipeline.receipts is not None:
             await self.pipeline.receipts.close()
+        await self.pipeline.responses.queue.close()
         await self.pipeline.retrievers.close()
         await self.statistics.close()
         await self.pipeline.sessions.late.close()

@@ -38,6 +38,8 @@ def add_jobs(gateway: GatewayParts) -> None:
     jobs.add("receipt retention", lambda: keep_receipts_tidy(gateway.receipts, gateway.store, settings.receipts))
     if gateway.pipeline.receipts is not None and settings.analytics.enabled:
         jobs.add("statistics", lambda: build_counter(settings, gateway.statistics, gateway.semantic).run(gateway.store))
+    jobs.add("responses", gateway.pipeline.responses.queue.run)
+    jobs.add("response quotas", gateway.pipeline.responses.quota.run)
     jobs.add("links", lambda: gateway.links.run(gateway.policies.update_links))
     jobs.add("tool servers", lambda: gateway.tool_servers.run(gateway.policies.update_tools))
     jobs.add("request log", gateway.recorder.run)

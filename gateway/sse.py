@@ -76,6 +76,12 @@ def read_payload(event: bytes) -> bytes | None:
     """The joined `data:` lines of an event; None for a comment or an event without data."""
     if event.startswith(b"data: ") and event.count(b"\n") == 2:
         return event[6:].strip()
+    if (
+        event.startswith(b"event: ")
+        and event.count(b"\n") == 3
+        and (at := event.find(b"\ndata: ")) == event.find(b"\n")
+    ):
+        return event[at + 7 :].strip()
     lines = [line[5:].strip() for line in event.replace(b"\r\n", b"\n").split(b"\n") if line.startswith(b"data:")]
     return b"\n".join(lines) if lines else None
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from scripts.benchmark import peers, soak, subjects
-from scripts.benchmark.cells import CELLS, FEATURE_CELLS, PEER_CELLS, Kind
+from scripts.benchmark import dialect_payloads, dialects, peers, soak, subjects
+from scripts.benchmark.cells import CELLS, DIALECT_CELLS, DIALECT_LIMIT, FEATURE_CELLS, PEER_CELLS, Kind
 from scripts.benchmark.installs import InstalledPeer, NotInstallable
 from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
 from scripts.benchmark.peers_report import BEGIN, END, PeersRun, list_goals, render_run, replace_part
@@ -216,6 +216,40 @@ def test_requests_about_content_are_measured_too(tmp_path: Path) -> None:
     for nodes in (50, 500):
         # Far from the target of 15 ms: other tests run at the same time.
         assert 0.5 < figures[f"context for one of {nodes} nodes, CPU, p50"] < 150
+
+
+@pytest.fixture(scope="module")
+def dialect_figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """A run that is far too short to be trusted."""
+    file = tmp_path_factory.mktemp("bench") / "dialects.json"
+    done = bench("--dialects", "--passes", "1", "--scale", "0.02", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    figures = {figure["name"]: figure for figure in json.loads(file.read_text())}
+    assert all(f"| {name} " in done.stdout for name in figures)
+    return figures
+
+
+def test_every_dialect_is_measured_beside_chat(dialect_figures: dict[str, dict[str, Any]]) -> None:
+    names = [f"{dialect}: {cell.name}" for cell in DIALECT_CELLS for dialect in dialects.OTHERS]
+    assert list(dialect_figures) == names
+    for figure in dialect_figures.values():
+        assert (figure["target"], figure["beside_is"]) == (DIALECT_LIMIT, "chat")
+        # A dialect that is not served, or a response that is not written, would cost next to nothing.
+        assert 20 < figure["beside"] < 20_000
+        assert 0.1 < figure["ours"] / figure["beside"] < 20
+
+
+@pytest.mark.timing
+def test_no_dialect_costs_much_more_than_chat(tmp_path: Path) -> None:
+    done = bench("--dialects", "--check", "--passes", "3", "--scale", "0.5")
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_response_of_the_benchmark_has_ids_of_its_own() -> None:
+    events = dialect_payloads.build_events("responses")
+    first, second = ([dialect_payloads.number_ids(event, number) for event in events] for number in (1, 2))
+    assert list(map(len, first)) == list(map(len, second)) == list(map(len, events))
+    assert all(one != other for one, other in zip(first, second, strict=True))
 
 
 def test_changes_of_the_policies_are_measured_too(tmp_path: Path) -> None:

@@ -134,6 +134,11 @@ class TurnLoop:
         """The upstream's id of the last reply."""
         return self._turn.id if self._turn is not None else ""
 
+    @property
+    def is_shown_as_told(self) -> bool:
+        """Whether the client sees the output of the last reply as the upstream wrote it, and no other."""
+        return self.turns == 1 and self._turn is not None and not self._turn.own_calls
+
     def list_added(self) -> list[bytes]:
         """What all turns added to the conversation, once it is over."""
         turn = self._turn

@@ -1,29 +1,30 @@
 """Responses that clients come back to by their ids: whose they are, and what the gateway has to know to go on."""
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 
 import msgspec
 from msgspec import Raw
 
 from gateway.conversation.hidden_turns import ConversationOwner
-from gateway.domain.lru import LruCache
+from gateway.conversation.response_queue import ResponseQueue, WaitingResponse
+from gateway.conversation.response_quota import ResponseQuota, hash_name
 from gateway.errors import InvalidRequest, StoreError, StoreUnavailable
 from gateway.stores.protocols import EphemeralStore
 
 RESPONSE_SECONDS = 24 * 3600.0  # that responses are kept
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024  # of a response with its input; larger ones are not kept
 MAX_CHAIN = 500  # responses that one continues, directly or through others
-SIZES = "response-bytes:"
-PERIODS = 24  # parts of the time that responses are kept, by which their sizes are counted
+LOOK_AGAIN = (0.03, 0.07, 0.2)  # seconds until a response that is missing is looked for again: see LATE_SECONDS
 MAX_NAMED_ITEMS = 200  # of a response that a client can refer to by their ids
 MAX_ITEM_ID = 512  # characters
 MAX_REFERENCED_BYTES = 16 * 1024 * 1024  # of all responses that the items of one request come from
 RESPONSES_PER_QUERY = 4
 PREFIX, ITEM_PREFIX = "response:", "response_item:"
+KEY_BYTES = 20  # of a hash
 GONE = b"-"  # what stands for a deleted response until it would have expired
 
 
@@ -42,10 +43,16 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True):
     earlier: tuple[str, ...] = ()  # ids of the responses before it, oldest first
     told: tuple[tuple[int, tuple[str, ...]], ...] = ()  # ids of resources, by position in `added`, else in `pending`
     known: tuple[str, ...] = ()  # ids of resources that the upstream's copy of the conversation tells of
+    echoed: dict[str, Raw] | None = None  # fields of the request that the client saw in the upstream's response
 
     @property
     def is_shown_upstream(self) -> bool:
         return bytes(self.shown) == b"null"
+
+    @property
+    def is_relayed(self) -> bool:
+        """Whether the client saw what the upstream has."""
+        return self.is_shown_upstream and self.echoed is None
 
     def list_output(self) -> list[Raw]:
         """The items that the client saw, as far as the gateway has them."""
@@ -65,24 +72,34 @@ _decode_shown = msgspec.json.Decoder(_ShownResponse).decode
 _decode_named = msgspec.json.Decoder(_NamedItem).decode
 
 
-@dataclass(frozen=True, slots=True)
 class StoredResponses:
-    """Keeps responses per workspace and key; nobody else finds them."""
+    """Keeps responses per workspace and key; nobody else finds them.
 
-    store: EphemeralStore
-    ttl: float = RESPONSE_SECONDS
-    get_quota: Callable[[str], int] | None = None  # bytes that a workspace may keep; None: any number
-    clock: Callable[[], float] = time.time
-    _earlier: LruCache[str, int] = field(default_factory=LruCache, compare=False)  # by the counter of a period
+    They are written behind the client's back (`ResponseQueue`), and found here at once. Another process finds them as
+    soon as they are written, so whoever does not find one looks again for a moment.
+    """
+
+    def __init__(
+        self,
+        store: EphemeralStore,
+        ttl: float = RESPONSE_SECONDS,
+        get_quota: Callable[[str], int] | None = None,  # bytes that a workspace may keep; None: any number
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._ttl = store, ttl
+        self.quota = ResponseQuota(store, ttl, get_quota, clock)
+        self.queue = ResponseQueue(store, ttl, self.quota)
 
     async def find(self, owner: ConversationOwner, identity: str) -> ResponseRecord | None:
         """What is known of a response; None: nothing, or it is somebody else's. Raises StoreUnavailable."""
-        return (await self.find_many(owner, [identity]))[0]
+        return (await self.find_many(owner, [identity], LOOK_AGAIN))[0]
 
-    async def find_many(self, owner: ConversationOwner, ids: Sequence[str]) -> list[ResponseRecord | None]:
+    async def find_many(
+        self, owner: ConversationOwner, ids: Sequence[str], pauses: Sequence[float] = ()
+    ) -> list[ResponseRecord | None]:
         """The same for several."""
         keys = [make_key(owner, identity) for identity in ids]
-        found = await self._get_many(keys)
+        found = await self._get_many(keys, pauses)
         return [decode_record(found.get(key)) for key in keys]
 
     async def find_items(self, owner: ConversationOwner, ids: Collection[str]) -> dict[str, Raw | None]:
@@ -91,7 +108,7 @@ class StoredResponses:
         Raises StoreUnavailable, and InvalidRequest if they come from too many or too large responses.
         """
         keys = {make_key(owner, identity, ITEM_PREFIX): identity for identity in ids}
-        named = await self._get_many(list(keys))
+        named = await self._get_many(list(keys), LOOK_AGAIN)
         wanted: dict[str, set[str]] = {}  # ids of items by the keys of their responses
         for key, response in named.items():
             wanted.setdefault(response.decode(), set()).add(keys[key])
@@ -106,60 +123,46 @@ class StoredResponses:
                     found |= dict.fromkeys(wanted[key]) | select_items(record.list_output(), wanted[key])
         return found
 
-    async def _get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+    async def _get_many(self, keys: Sequence[str], pauses: Sequence[float] = ()) -> dict[str, bytes]:
+        """These values; those that are missing are looked for again after each of the pauses."""
+        found = self.queue.find(keys)
         try:
-            return await self.store.get_many(keys)
+            found |= await self._store.get_many([key for key in keys if key not in found])
+            for pause in pauses:
+                if missing := [key for key in keys if key not in found]:
+                    await asyncio.sleep(pause)
+                    found |= await self._store.get_many(missing)
         except StoreError as fault:
             raise StoreUnavailable("Stored responses cannot be read at the moment.") from fault
+        return found
 
     async def keep(
-        self, owner: ConversationOwner, identity: str, record: ResponseRecord, output: Iterable[Raw] = ()
+        self, owner: ConversationOwner, identity: str, record: ResponseRecord, items: Iterable[str | None] = ()
     ) -> bool:
-        """Store a response, and whose its items are; False if it is too large, or its workspace keeps too much.
+        """Keep a response, and whose the items with these ids are; raises StoreError if it may be lost.
 
-        Raises StoreError.
+        False if it is too large, or its workspace keeps too much.
         """
         data = msgspec.json.encode(record)
-        if len(data) > MAX_RESPONSE_BYTES or not await self._book(owner.workspace, len(data)):
+        if len(data) > MAX_RESPONSE_BYTES:
             return False
         key = make_key(owner, identity)
-        named = (make_key(owner, item, ITEM_PREFIX) for item in read_ids(islice(output, MAX_NAMED_ITEMS)))
-        await self.store.put_many({**dict.fromkeys(named, key.encode()), key: data}, self.ttl)
-        return True
+        named = [id for id in islice(items, MAX_NAMED_ITEMS) if id and len(id) <= MAX_ITEM_ID]
+        values = dict.fromkeys([make_key(owner, id, ITEM_PREFIX) for id in named], key.encode())
+        values[key] = data
+        return await self.queue.add(WaitingResponse(key, owner.workspace, values, len(data)))
 
     async def count_bytes(self, workspace: str) -> int:
         """What a workspace keeps, or has deleted lately: that counts until it would have expired."""
-        return sum((await self.store.add_many(dict.fromkeys(self._list_periods(workspace), 0), self.ttl)).values())
-
-    async def _book(self, workspace: str, size: int) -> bool:
-        """Count a response; False if that would be more than the workspace may keep."""
-        if self.get_quota is None:
-            return True
-        current, *earlier = self._list_periods(workspace)
-        ttl = self.ttl * (PERIODS + 1) / PERIODS
-        used = await self._count_earlier(current, earlier) + await self.store.add(current, size, ttl)
-        if used <= self.get_quota(workspace):
-            return True
-        await self.store.add(current, -size, ttl)
-        return False
-
-    async def _count_earlier(self, current: str, earlier: Sequence[str]) -> int:
-        """What was stored before the current period: it does not change any more, so it is read once in each."""
-        known = self._earlier.get(current)
-        if known is None:
-            known = sum((await self.store.add_many(dict.fromkeys(earlier, 0), self.ttl)).values())
-            self._earlier.put(current, known)
-        return known
-
-    def _list_periods(self, workspace: str) -> list[str]:
-        """The counters of all periods in which a response was stored that may still be there, the newest first."""
-        now = int(self.clock() * PERIODS / self.ttl)
-        return [f"{SIZES}{hash_name(workspace)}:{now - age}" for age in range(PERIODS + 1)]
+        return await self.quota.count_bytes(workspace)
 
     async def delete(self, owner: ConversationOwner, identity: str) -> None:
         """Forget a response; those that continue it cannot be continued any more. Raises StoreUnavailable."""
+        key = make_key(owner, identity)
         try:
-            await self.store.put(make_key(owner, identity), GONE, self.ttl)
+            if self.queue.find([key]):
+                await self.queue.flush()  # else it would be written over what stands for it from now on
+            await self._store.put(key, GONE, self._ttl)
         except StoreError as fault:
             raise StoreUnavailable("Stored responses cannot be changed at the moment.") from fault
 
@@ -167,17 +170,7 @@ class StoredResponses:
 def make_key(owner: ConversationOwner, identity: str, prefix: str = PREFIX) -> str:
     """A hash, so that ids of any length and content make a key; sessions do not count, the id says enough."""
     whose = msgspec.json.encode([owner.workspace, owner.principal, owner.user, identity])
-    return f"{prefix}{hash_name(owner.workspace)}/{hashlib.sha256(whose).hexdigest()}"
-
-
-def hash_name(workspace: str) -> str:
-    return hashlib.sha256(workspace.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def read_ids(items: Iterable[Raw]) -> list[str]:
-    """The ids of items that have one which is not too long."""
-    ids = (_decode_named(item).id for item in items)
-    return [identity for identity in ids if identity and len(identity) <= MAX_ITEM_ID]
+    return f"{prefix}{hash_name(owner.workspace)}/{hashlib.blake2b(whose, digest_size=KEY_BYTES).hexdigest()}"
 
 
 def select_items(items: Sequence[Raw], ids: Collection[str]) -> dict[str, Raw]:

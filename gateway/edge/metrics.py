@@ -57,6 +57,7 @@ GAUGES = {
     "breakers": MetricInfo(
         "gateway_breaker_state", "Circuit breaker state: 0 closed, 1 half open, 2 open", ("upstream",)
     ),
+    "responses_waiting": MetricInfo("gateway_responses_waiting", "Responses that are kept but not stored yet"),
     "receipts_waiting": MetricInfo("gateway_receipts_waiting", "Exchanges whose receipt is not finished and stored"),
     "summaries_waiting": MetricInfo("gateway_summaries_waiting", "Summaries that are still to be made"),
     "store_breaker": MetricInfo("gateway_store_breaker_open", "1 while the circuit breaker of the store is open"),

@@ -10,6 +10,9 @@ from msgspec import Raw
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_object
+from gateway.conversation.dialects.responses.reply import NO_RESPONSE
+from gateway.conversation.dialects.responses.transcript import EchoedFields
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.relay import check_reply
 from gateway.conversation.stored_responses import ResponseRecord, StoredResponses
@@ -18,7 +21,7 @@ from gateway.edge.access import Caller, get_caller
 from gateway.edge.limits import RateLimiter
 from gateway.edge.outcomes import get_outcome
 from gateway.edge.response import select_client_headers
-from gateway.errors import InvalidRequest, NotFound, quote
+from gateway.errors import InvalidRequest, NotFound, UpstreamInvalid, quote
 from gateway.scopes.context_request import read_context_request
 from gateway.scopes.scope import require_user_right
 from gateway.upstreams.routes import Routes
@@ -40,11 +43,13 @@ class StoredResponsesEndpoint:
         caller, identity, record = await self._find(request)
         if request.method == "DELETE":
             return await self._delete(request, caller, identity, record)
-        if record.is_shown_upstream:
+        if record.is_relayed:
             return await self._ask_upstream(request, caller, record)
         if request.query_params.get("stream") == "true":
             raise InvalidRequest("A response that is over cannot be streamed again.", param="stream")
-        return Response(bytes(record.shown), media_type=JSON)
+        if record.echoed is None:
+            return Response(bytes(record.shown), media_type=JSON)
+        return await self._ask_upstream(request, caller, record, echoed=record.echoed)
 
     async def list_input(self, request: Request) -> Response:
         """`GET /v1/responses/{id}/input_items`."""
@@ -76,9 +81,14 @@ class StoredResponsesEndpoint:
         return Response(orjson.dumps({"id": identity, "object": "response", "deleted": True}), media_type=JSON)
 
     async def _ask_upstream(
-        self, request: Request, caller: Caller, record: ResponseRecord, below: str = ""
+        self,
+        request: Request,
+        caller: Caller,
+        record: ResponseRecord,
+        below: str = "",
+        echoed: Mapping[str, Raw] | None = None,
     ) -> Response:
-        """What the upstream that keeps a response says about it."""
+        """What the upstream that keeps a response says about it, with these fields of the client's own request."""
         query = f"?{request.url.query}" if request.url.query else ""
         forwarded = caller.head.forward(caller.bearer)
         call = UpstreamRequest(
@@ -94,9 +104,18 @@ class StoredResponsesEndpoint:
         try:
             check_reply(answer.upstream, answer.reply)
             headers = {name.decode(): value.decode() for name, value in select_client_headers(answer.reply.headers)}
-            return Response(await answer.reply.read_all(), answer.reply.status, headers)
+            body, status = await answer.reply.read_all(), answer.reply.status
+            return Response(body if echoed is None or status >= 400 else restore(body, echoed), status, headers)
         finally:
             await answer.reply.close()
+
+
+def restore(body: bytes, echoed: Mapping[str, Raw]) -> bytes:
+    """The upstream's response with the client's own fields: nobody sees what we added."""
+    try:
+        return _encode(EchoedFields(echoed).restore(decode_object(body)))
+    except UNREADABLE_ITEM as fault:
+        raise UpstreamInvalid(NO_RESPONSE) from fault
 
 
 def find_owner(caller: Caller) -> ConversationOwner:

@@ -13,7 +13,12 @@ import msgspec
 
 SAVE_SECONDS = 1.0  # between two saves of a worker
 REMEMBERED_WORKERS = 1000  # retired workers whose file somebody may still be reading
-SUMMED_GAUGES = ("in_flight", "receipts_waiting", "workers")  # of other gauges the highest value counts
+SUMMED_GAUGES = (
+    "in_flight",
+    "receipts_waiting",
+    "responses_waiting",
+    "workers",
+)  # of other gauges the highest value counts
 
 Labels = tuple[str, ...]
 Samples = dict[str, list[tuple[Labels, float]]]  # metric → label values and number; JSON has no tuples as keys

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
 
@@ -18,6 +19,9 @@ OPERATION_SECONDS = 2.0  # how long a caller waits, including the queue ahead of
 OPEN_SECONDS = 10.0  # how long workers that start together wait for each other
 OPEN_RETRY_SECONDS = 0.02
 KEYS_PER_QUERY = 500
+CHECKPOINT_PAGES = 8000  # batches change the same pages of the indexes again and again: they are copied less often
+# Python lets go of the interpreter and fights for it again with each statement: one writes as many rows as it can.
+ROWS_PER_STATEMENT = (64, 32, 16, 8, 4, 2, 1)
 SWEEP_SECONDS = 60.0
 SWEEP_ROWS = 500  # per sweep, so that no single write pays for a large backlog
 
@@ -154,6 +158,21 @@ def enable_wal(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")  # survives a kill; a power cut may cost the last moments
 
 
+def insert_rows(connection: sqlite3.Connection, statement: str, values: Sequence[object], width: int) -> None:
+    """Insert rows, whose values follow each other, with as few statements as possible."""
+    start = 0
+    for count in ROWS_PER_STATEMENT:
+        while len(values) - start >= count * width:
+            connection.execute(_repeat_row(statement, count, width), values[start : start + count * width])
+            start += count * width
+
+
+@cache
+def _repeat_row(statement: str, count: int, width: int) -> str:
+    row = f"({', '.join('?' * width)})"
+    return statement.format(", ".join([row] * count))
+
+
 def split_keys(keys: Sequence[Key]) -> Iterable[Sequence[Key]]:
     """The keys in groups that are small enough for one query."""
     return (keys[start : start + KEYS_PER_QUERY] for start in range(0, len(keys), KEYS_PER_QUERY))
@@ -174,6 +193,7 @@ def _prepare_writer(connection: sqlite3.Connection) -> None:
     if verdict != "ok":
         raise CorruptStore(f"it is damaged ({verdict})")
     enable_wal(connection)
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     migrate(connection)
 
 

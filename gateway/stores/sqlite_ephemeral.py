@@ -1,18 +1,17 @@
 """Key-values in the embedded store: one SQLite file, shared by all workers on a machine."""
 
-import asyncio
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from gateway.stores.codec import encode_text, parse_counter
-from gateway.stores.sqlite_connection import ExpirySweeper, SqliteThreads, split_keys, transaction
+from gateway.stores.sqlite_connection import ExpirySweeper, SqliteThreads, insert_rows, split_keys, transaction
 
-PUT = """INSERT INTO ephemeral (key, value, expires) VALUES (?, ?, ?)
+PUT_ROWS = """INSERT INTO ephemeral (key, value, expires) VALUES {}
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires = excluded.expires"""
+PUT = PUT_ROWS.format("(?, ?, ?)")
 PUT_NEW = """INSERT INTO ephemeral (key, value, expires) VALUES (?, ?, NULL)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires = NULL WHERE ephemeral.expires <= ?"""
 LEASE = PUT + " WHERE ephemeral.value = excluded.value OR ephemeral.expires <= ?"
@@ -22,24 +21,6 @@ SELECT_MANY = "SELECT key, value FROM ephemeral WHERE key IN ({marks}) AND (expi
 SWEEP = "DELETE FROM ephemeral WHERE key IN (SELECT key FROM ephemeral WHERE expires <= ? ORDER BY expires LIMIT ?)"
 
 
-BATCH_SECONDS = 0.003  # that values wait for others to be written with
-PutRow = tuple[bytes, bytes, float | None]
-
-
-@dataclass(slots=True)
-class PutBatch:
-    """Values of several callers that are written together."""
-
-    rows: list[PutRow] = field(default_factory=list)
-    written: asyncio.Task[None] | None = None
-
-
-def notice_failure(task: asyncio.Task[None]) -> None:
-    """Whoever still waits is told; it is no news that nobody does."""
-    if not task.cancelled():
-        task.exception()
-
-
 class SqliteEphemeralStore:
     """An EphemeralStore in a file, which it closes."""
 
@@ -47,7 +28,6 @@ class SqliteEphemeralStore:
         self.threads = threads
         self._clock = clock
         self._sweeper = ExpirySweeper(SWEEP)
-        self._batch: PutBatch | None = None  # that is being collected
 
     @classmethod
     async def open(cls, path: Path, *, clock: Callable[[], float] = time.time) -> Self:
@@ -55,31 +35,19 @@ class SqliteEphemeralStore:
         return cls(await SqliteThreads.open(path), clock=clock)
 
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
-        await self._write([(encode_text(key), value, None if ttl is None else self._clock() + ttl)])
+        await self._write([encode_text(key), value, None if ttl is None else self._clock() + ttl])
 
     async def put_many(self, values: Mapping[str, bytes], ttl: float) -> None:
-        """Waits a moment for other callers: one transaction for all of them costs a fraction of one for each."""
-        batch = self._batch
-        if batch is None:
-            batch = self._batch = PutBatch()
-            batch.written = asyncio.create_task(self._write_batch(batch))
-            batch.written.add_done_callback(notice_failure)
         expires = self._clock() + ttl
-        batch.rows += [(encode_text(key), value, expires) for key, value in values.items()]
-        assert batch.written is not None
-        await asyncio.shield(batch.written)  # it belongs to the others too
+        await self._write([one for key, value in values.items() for one in (encode_text(key), value, expires)])
 
-    async def _write_batch(self, batch: "PutBatch") -> None:
-        await asyncio.sleep(BATCH_SECONDS)
-        self._batch = None
-        await self._write(batch.rows)
-
-    async def _write(self, rows: Sequence[PutRow]) -> None:
+    async def _write(self, rows: Sequence[object]) -> None:
+        """Rows of three values each."""
         now = self._clock()
 
         def work(connection: sqlite3.Connection) -> None:
             with transaction(connection):
-                connection.executemany(PUT, rows)
+                insert_rows(connection, PUT_ROWS, rows, 3)
                 self._sweeper.sweep(connection, now)
 
         await self.threads.writer.run(work)
@@ -143,8 +111,6 @@ class SqliteEphemeralStore:
         return await self.threads.writer.run(work)
 
     async def close(self) -> None:
-        if self._batch is not None and self._batch.written is not None:
-            await asyncio.wait({self._batch.written})
         await self.threads.close()
 
 

@@ -5,7 +5,6 @@ import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -23,11 +22,17 @@ from gateway.domain.receipt import (
 from gateway.ids import encode_id_time, read_id_time
 from gateway.stores.codec import decode_text, encode_text
 from gateway.stores.protocols import PRUNE_LIMIT, ReceiptScan
-from gateway.stores.sqlite_connection import SqliteThread, create_file, enable_wal, transaction
+from gateway.stores.sqlite_connection import (
+    CHECKPOINT_PAGES,
+    SqliteThread,
+    create_file,
+    enable_wal,
+    insert_rows,
+    transaction,
+)
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
 
 CACHE_KB = 4000  # batches write at the ends of the indexes: few pages are needed again
-CHECKPOINT_PAGES = 8000  # the same pages of the indexes change with every batch: they are copied less often
 OK = ExchangeStatus.OK.value
 SEPARATOR = b"\n"  # between the ids of resources, which contain no control characters
 ORDER_SECONDS = 60  # by which receipts may have come in another order than they began
@@ -45,8 +50,6 @@ PUT_RESOURCES = "INSERT OR IGNORE INTO receipt_resources (workspace, resource, i
 PUT_SHARED = """INSERT INTO receipt_details (key, used, body) VALUES (?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET used = excluded.used WHERE used < excluded.used"""
 DROP_SHARED = "DELETE FROM receipt_details WHERE used < ?"
-# Python lets go of the interpreter and fights for it again with each statement: one writes as many rows as it can.
-ROWS_PER_STATEMENT = (64, 32, 16, 8, 4, 2, 1)
 SELECT = f"SELECT number, {COLUMNS} FROM receipts "
 # CROSS JOIN keeps the order of the tables: the index of the resource is walked, whatever the planner thinks.
 SELECT_BY_RESOURCE = f"""SELECT number, {", ".join("r." + name for name in COLUMNS.split(", "))}
@@ -135,8 +138,8 @@ class SqliteReceiptStore:
             with transaction(connection):
                 for one in shared.values():
                     connection.execute(PUT_SHARED, (one.key, second, one.body))
-                _insert(connection, UPSERT, rows, ROW_WIDTH)
-                _insert(connection, PUT_RESOURCES, used, 3)
+                insert_rows(connection, UPSERT, rows, ROW_WIDTH)
+                insert_rows(connection, PUT_RESOURCES, used, 3)
 
         await self._writer.run(work)
 
@@ -292,21 +295,6 @@ def _drop_shared(connection: sqlite3.Connection) -> None:
     first = connection.execute("SELECT id FROM receipts ORDER BY number LIMIT 1").fetchone()
     oldest = read_id_time(first[0].hex()) if first is not None else math.inf
     connection.execute(DROP_SHARED, (oldest - ORDER_SECONDS,))
-
-
-def _insert(connection: sqlite3.Connection, statement: str, values: Sequence[object], width: int) -> None:
-    """Insert rows, whose values follow each other, with as few statements as possible."""
-    start = 0
-    for count in ROWS_PER_STATEMENT:
-        while len(values) - start >= count * width:
-            connection.execute(_repeat_row(statement, count, width), values[start : start + count * width])
-            start += count * width
-
-
-@cache
-def _repeat_row(statement: str, count: int, width: int) -> str:
-    row = f"({', '.join('?' * width)})"
-    return statement.format(", ".join([row] * count))
 
 
 def _remove(connection: sqlite3.Connection, rows: Sequence[ReceiptRow]) -> None:

@@ -22,9 +22,15 @@ from gateway.domain.statistics import (
     UncountedBatch,
 )
 from gateway.stores.codec import decode_text, encode_text
-from gateway.stores.sqlite_connection import SqliteThread, create_file, enable_wal, split_keys, transaction
+from gateway.stores.sqlite_connection import (
+    CHECKPOINT_PAGES,
+    SqliteThread,
+    create_file,
+    enable_wal,
+    split_keys,
+    transaction,
+)
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
-from gateway.stores.sqlite_receipts import CHECKPOINT_PAGES
 from gateway.stores.statistics import BucketState, StoredRow, add_up, choose_surplus, list_keys, split_sketches
 
 CACHE_KB = 2000

@@ -11,6 +11,8 @@ UNSTORED = "responses, store: false"
 # What stands in the last bytes of a whole stream.
 ENDS = {"chat": "data: [DONE]", "responses": '"sequence_number":', "messages": "message_stop"}
 ENDS[UNSTORED] = ENDS["responses"]
+# Ids of a response and its item, each as long as that of any other response.
+RESPONSE_ID, ITEM_ID = b"resp_BenchmarkReply000000000000000", b"msg_Bench000000000000000"
 SPENT = {"input_tokens": USAGE["prompt_tokens"], "output_tokens": USAGE["completion_tokens"]}
 
 
@@ -33,6 +35,12 @@ def build_reply(dialect: str, text: str = REPLY_WORDS) -> bytes:
     return encode_compact(build_message(text) if dialect == "messages" else build_response(text))
 
 
+def number_ids(data: bytes, number: int) -> bytes:
+    """The same part of a response under ids of its own: whoever stores responses has to store each of them."""
+    end = b"%015d" % number
+    return data.replace(RESPONSE_ID, RESPONSE_ID[:-15] + end).replace(ITEM_ID, ITEM_ID[:-15] + end)
+
+
 def read_text(reply: dict[str, Any]) -> str:
     """What a reply in any dialect says."""
     if "choices" in reply:
@@ -48,7 +56,7 @@ def build_message(text: str) -> dict[str, Any]:
 
 
 def build_response(text: str) -> dict[str, Any]:
-    head = {"id": "resp_BenchmarkReply000000000000000", "object": "response", "created_at": 1_700_000_000}
+    head = {"id": RESPONSE_ID.decode(), "object": "response", "created_at": 1_700_000_000}
     asked: dict[str, Any] = {
         "instructions": None,
         "tools": [],
@@ -63,7 +71,7 @@ def build_response(text: str) -> dict[str, Any]:
 
 def build_item(text: str) -> dict[str, Any]:
     part = {"type": "output_text", "text": text, "annotations": []}
-    return {"id": "msg_Bench", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    return {"id": ITEM_ID.decode(), "type": "message", "role": "assistant", "status": "completed", "content": [part]}
 
 
 def build_events(dialect: str) -> list[bytes]:
@@ -94,7 +102,7 @@ def list_message_events() -> list[dict[str, Any]]:
 
 def list_response_events() -> list[dict[str, Any]]:
     text = "".join(list_words())
-    whole, place = build_response(text), {"item_id": "msg_Bench", "output_index": 0, "content_index": 0}
+    whole, place = build_response(text), {"item_id": ITEM_ID.decode(), "output_index": 0, "content_index": 0}
     item = whole["output"][0]
     begun = {**whole, "status": "in_progress", "output": [], "usage": None}
     part = {"type": "output_text", "text": "", "annotations": []}

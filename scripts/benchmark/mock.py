@@ -6,7 +6,8 @@ Prints its port, then serves until its standard input closes.
 import asyncio
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain, count
 from typing import cast
 
 import uvloop
@@ -47,8 +48,18 @@ class PreparedAnswers:
             if dialect != "chat"
         }
 
-    def find_chunks(self, dialect: str, body: bytes) -> list[bytes]:
-        return self.others.get(dialect) or self.chunks[_USAGE.search(body) is not None]
+        self._numbers = count()
+
+    def find_whole(self, dialect: str) -> bytes:
+        whole = self.whole[dialect]
+        return dialect_payloads.number_ids(whole, next(self._numbers)) if dialect == "responses" else whole
+
+    def find_chunks(self, dialect: str, body: bytes) -> Iterable[bytes]:
+        chunks = self.others.get(dialect) or self.chunks[_USAGE.search(body) is not None]
+        if dialect != "responses":
+            return chunks
+        number = next(self._numbers)
+        return (dialect_payloads.number_ids(chunk, number) for chunk in chunks)
 
 
 class Pacer:
@@ -57,8 +68,8 @@ class Pacer:
     def __init__(self) -> None:
         self._streams: deque[tuple[asyncio.Transport, Iterator[bytes]]] = deque()
 
-    def add(self, transport: asyncio.Transport, chunks: list[bytes]) -> None:
-        self._streams.append((transport, iter([*chunks, END])))
+    def add(self, transport: asyncio.Transport, chunks: Iterable[bytes]) -> None:
+        self._streams.append((transport, chain(chunks, (END,))))
 
     async def run(self) -> None:
         while True:
@@ -74,8 +85,8 @@ class Pacer:
 class BurstStream:
     """Sends a stream's chunks in single writes, as fast as the loop turns."""
 
-    def __init__(self, transport: asyncio.Transport, chunks: list[bytes]) -> None:
-        self._transport, self._chunks = transport, iter([*chunks, END])
+    def __init__(self, transport: asyncio.Transport, chunks: Iterable[bytes]) -> None:
+        self._transport, self._chunks = transport, chain(chunks, (END,))
 
     def step(self) -> None:
         chunk = next(self._chunks, None)
@@ -109,7 +120,7 @@ class MockUpstream(asyncio.Protocol):
         if payloads.PROBE.encode() in body:
             self._transport.write(build_probe_reply(dialect, body))
         elif not _STREAM.search(body):
-            self._transport.write(self._answers.whole[dialect])
+            self._transport.write(self._answers.find_whole(dialect))
         else:
             chunks = self._answers.find_chunks(dialect, body)
             self._transport.write(STREAM_HEAD)

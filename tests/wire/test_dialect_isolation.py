@@ -182,6 +182,16 @@ async def test_mcp_tells_no_difference_either(guarded: Client, method: str, para
     assert b"Buy them." not in said[0].raw
 
 
+@pytest.mark.parametrize("said", [{}, {"agent": "free"}, {"inject": "off"}])
+async def test_a_bound_key_has_the_resources_of_its_agent_over_mcp(guarded: Client, said: dict[str, str]) -> None:
+    listed = await send(guarded, "/mcp", ask_mcp("resources/list"), "bound", **said)
+    assert listed.status == 200, listed.raw
+    assert b"context://desk/rule" in listed.raw
+    for foreign in ("rival", "board"):
+        read = await send(guarded, "/mcp", ask_mcp("resources/read", uri=f"context://{foreign}/rule"), "bound", **said)
+        assert (b"Be vague." in read.raw, b"Buy them." in read.raw) == (False, False)
+
+
 async def test_responses_of_others_look_like_none(start: Start, upstream: Upstream) -> None:
     client = start(policies=POLICIES, auth=AUTH)
     upstream.will(say("First."))

@@ -106,6 +106,36 @@ async def test_a_response_is_read_as_the_client_saw_it(gateway: Client, upstream
     assert not items["has_more"]
 
 
+TOLD = {"id": "resp_1", "object": "response", "instructions": "Ours and yours.", "tools": [{"type": "x"}], "output": []}
+
+
+def tell(body: bytes, media: str = "application/json") -> Canned:
+    return Canned(Response(200, media, (body,)))
+
+
+async def test_what_the_upstream_keeps_is_read_there_without_what_we_added(
+    gateway: Client, upstream: Upstream, stream: bool
+):
+    """One turn needs no copy: only what the client sent of the fields that we changed is kept."""
+    upstream.will(say("First."), tell(orjson.dumps(TOLD)), tell(b'{"data":[]}'))
+    known = understood(await ask(gateway, stream=stream, instructions="Yours."))
+    assert upstream.requests[0]["instructions"] != "Yours."
+    read = (await call(gateway, "GET", known.id)).json
+    assert read == TOLD | {"instructions": "Yours.", "tools": []}
+    assert (await call(gateway, "GET", f"{known.id}/input_items")).json == {"data": []}
+    assert [one.path for one in upstream.seen[1:]] == ["/v1/responses/resp_1", "/v1/responses/resp_1/input_items"]
+
+
+@pytest.mark.parametrize("query", ["", "?stream=true"])
+async def test_what_the_upstream_tells_in_another_form_is_not_shown(gateway: Client, upstream: Upstream, query: str):
+    events = b"data: " + orjson.dumps(TOLD) + b"\n\n"
+    upstream.will(say("First."), *([] if query else [tell(events, "text/event-stream")]))
+    known = understood(await ask(gateway))
+    reply = await call(gateway, "GET", known.id + query)
+    assert reply.status == (400 if query else 502)
+    assert b"Ours" not in reply.raw
+
+
 async def test_a_relayed_response_is_read_at_the_upstream(gateway: Client, upstream: Upstream):
     kept = orjson.dumps({"id": "resp_1", "object": "response", "output": []})
     upstream.will(say("First."), Canned(Response(200, "application/json", (kept,))))

@@ -1,18 +1,26 @@
-"""A body as raw fields, in any dialect, or a clear 400."""
+"""A body as raw fields, and the tools in it, in any dialect, or a clear 400."""
 
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
+from gateway.domain.chat import ChatRequest
+from gateway.domain.injection import ClientTool, ClientTools
 from gateway.errors import InvalidJson, InvalidRequest
 
 KINDS = {str: "a string", bool: "a boolean", int: "an integer", dict: "an object"}
 SCALARS = {kind: msgspec.json.Decoder(kind | None) for kind in KINDS}
 MARGIN = 12  # frames; the interpreter's depth limit counts Python calls and JSON nesting together
 
+LONGEST_TEXT = 500  # characters of a tool's name and description that are compared
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _anything = msgspec.json.Decoder(Raw)
+_tools = msgspec.json.Decoder(list[Raw])
 
 
 def decode_fields(body: bytes) -> dict[str, Raw]:
@@ -50,3 +58,41 @@ def decode_scalar(fields: dict[str, Raw], name: str, kind: type) -> Any:
         return SCALARS[kind].decode(fields[name])
     except msgspec.MsgspecError as fault:
         raise InvalidRequest(f"`{name}` must be {KINDS[kind]}.", param=name) from fault
+
+
+def find_given(fields: dict[str, Raw], name: str) -> Raw | None:
+    """A field that is given and not null."""
+    value = fields.get(name)
+    return None if value is None or bytes(value) == b"null" else value
+
+
+def read_tools(request: ChatRequest, read_names: Callable[[Raw], Iterable[str | None]]) -> ClientTools:
+    """The client's tools, with the names of each; raises InvalidRequest if they are not a list of objects."""
+    choice, given = find_given(request.fields, "tool_choice"), find_given(request.fields, "tools")
+    if given is None:
+        return ClientTools(choice=choice)
+    try:
+        tools = tuple(_tools.decode(given))
+        names = frozenset(filter(None, chain.from_iterable(map(read_names, tools))))
+    except msgspec.ValidationError as fault:
+        raise InvalidRequest("`tools` must be an array of tool objects.", param="tools") from fault
+    return ClientTools(tools, names, choice)
+
+
+def describe_named(raw: Raw, name: str | None, description: str | None) -> ClientTool:
+    """A tool as far as it can be compared; one without a name cannot."""
+    return ClientTool(raw, name, f"{name}: {description or ''}"[:LONGEST_TEXT]) if name else ClientTool(raw, "", "")
+
+
+def find_calls(
+    entries: Sequence[Raw], mark: bytes, read_names: Callable[[Raw], Iterable[str | None]]
+) -> frozenset[str]:
+    """The tools that the entries of a history call; one that calls something has `mark` in it."""
+    names: set[str | None] = set()
+    for entry in entries:
+        if mark in bytes(entry):
+            try:
+                names.update(read_names(entry))
+            except UNREADABLE:
+                continue  # its shape is the upstream's business
+    return frozenset(name for name in names if name)

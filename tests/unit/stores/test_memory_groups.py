@@ -40,6 +40,7 @@ async def test_a_workspace_keeps_no_more_responses_than_its_quota() -> None:
     assert [await stored.keep(ours, f"r{number}", record) for number in range(4)] == [True, True, False, False]
     assert await stored.keep(theirs, "r0", record)
     assert 700 < await stored.count_bytes("a") <= 900
+    await stored.queue.flush()
     now[0] += 2600.0  # they have expired
     assert (await stored.count_bytes("a"), await stored.find(ours, "r0")) == (0, None)
     assert await stored.keep(ours, "r9", record)

@@ -5,14 +5,11 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw
 
+from gateway.conversation.dialects.raw_body import UNREADABLE, describe_named, find_calls, read_tools
 from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTool, ClientTools
-from gateway.errors import InvalidRequest
 
 EXCLUSIVE = ("functions", "function_call", "prediction", "n")  # fields that may rule out tools of ours
-LONGEST_TEXT = 500  # characters of a name and description that are compared
-
-_tools = msgspec.json.Decoder(list[Raw])
 
 
 class _Named(msgspec.Struct):
@@ -27,18 +24,14 @@ class _Tool(msgspec.Struct):
 _tool = msgspec.json.Decoder(_Tool)
 
 
+def read_names(tool: Raw) -> list[str | None]:
+    read = _tool.decode(tool)
+    return [part.name for part in (read.function, read.custom) if part is not None]
+
+
 def read_client_tools(request: ChatRequest) -> ClientTools:
     """The client's tools; raises InvalidRequest if they are not a list of objects."""
-    choice = request.fields["tool_choice"] if request.has("tool_choice") else None
-    if not request.has("tools"):
-        return ClientTools(choice=choice)
-    try:
-        tools = tuple(_tools.decode(request.fields["tools"]))
-        read = [_tool.decode(tool) for tool in tools]
-    except msgspec.ValidationError as fault:
-        raise InvalidRequest("`tools` must be an array of tool objects.", param="tools") from fault
-    parts = (part for tool in read for part in (tool.function, tool.custom) if part is not None)
-    return ClientTools(tools, frozenset(part.name for part in parts if part.name), choice)
+    return read_tools(request, read_names)
 
 
 def may_register(request: ChatRequest, client: ClientTools) -> bool:
@@ -76,23 +69,16 @@ _message = msgspec.json.Decoder(_PastMessage)
 def describe_tool(raw: Raw) -> ClientTool:
     """A tool as far as it can be compared."""
     try:
-        function = _definition.decode(raw).function
-    except (msgspec.MsgspecError, RecursionError):
-        function = None
-    if function is None or not function.name:
-        return ClientTool(raw, "", "")
-    return ClientTool(raw, function.name, f"{function.name}: {function.description or ''}"[:LONGEST_TEXT])
+        function = _definition.decode(raw).function or _Function()
+    except UNREADABLE:
+        function = _Function()
+    return describe_named(raw, function.name, function.description)
 
 
 def find_called_names(messages: Sequence[Raw]) -> frozenset[str]:
     """The tools that the history calls."""
-    names: set[str] = set()
-    for message in messages:
-        if b'"tool_calls"' not in bytes(message):
-            continue
-        try:
-            calls = _message.decode(message).tool_calls or ()
-        except (msgspec.MsgspecError, RecursionError):
-            continue
-        names |= {call.function.name for call in calls if call.function is not None}
-    return frozenset(names)
+    return find_calls(messages, b'"tool_calls"', read_called)
+
+
+def read_called(message: Raw) -> list[str | None]:
+    return [call.function.name for call in _message.decode(message).tool_calls or () if call.function is not None]

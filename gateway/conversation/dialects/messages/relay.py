@@ -8,6 +8,8 @@ MAX_USAGE_EVENT = 64 * 1024  # bytes of events that are kept for the usage they 
 # Lines of these forms cannot stand inside JSON, where line feeds are escaped.
 START, STOP, ERROR = b"event: message_start", b"event: message_stop", b"event: error"
 FINISH = b"event: message_delta"
+DELTA = b"event: content_block_delta\n"  # it says nothing about the end
+DELTA_BORDER = b"\n\n" + DELTA
 
 
 class MessagesRelayView:
@@ -26,9 +28,9 @@ class MessagesRelayView:
 
     def feed(self, chunk: bytes) -> bytes:
         ready = self._events.take(chunk)
-        if len(self._events) > sse.MAX_EVENT_BYTES:
+        if not ready and len(self._events) > sse.MAX_EVENT_BYTES:
             raise UpstreamInvalid("The upstream sent an event that never ends.")
-        if ready:
+        if ready and not (ready.startswith(DELTA) and ready.count(b"\n\n") == ready.count(DELTA_BORDER) + 1):
             self._look(ready)
         return ready
 

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.dialects.raw_body import decode_fields, decode_scalar
-from gateway.domain.chat import ChatRequest
+from gateway.conversation.dialects.raw_body import UNREADABLE, decode_fields, decode_scalar
+from gateway.domain.chat import ChatRequest, MessageStyle
 from gateway.domain.dialect import RequestDialect
 from gateway.errors import InvalidRequest
 
@@ -25,12 +25,17 @@ class MessageHead(msgspec.Struct):
     content: Raw = Raw(b"null")
 
 
+class _SpeakerRole(msgspec.Struct, gc=False):
+    role: str = ""
+
+
 class _SpokenBlock(msgspec.Struct):
     type: str | None = None
     text: str | None = None
 
 
 decode_head = msgspec.json.Decoder(MessageHead).decode
+_decode_roles = msgspec.json.Decoder(list[_SpeakerRole]).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_blocks = msgspec.json.Decoder(list[_SpokenBlock]).decode
 
@@ -40,23 +45,36 @@ def decode_messages(body: bytes, dialect: RequestDialect) -> ChatRequest:
     fields = decode_fields(body)
     if "messages" not in fields:
         raise InvalidRequest("A request needs `messages`.", param="messages")
+    given = fields.pop("messages")
     try:
-        messages = _messages.decode(fields.pop("messages"))
+        messages = _messages.decode(given)
     except msgspec.ValidationError as fault:
         raise InvalidRequest("`messages` must be an array.", param="messages") from fault
-    for position, message in enumerate(messages):
-        if memoryview(message)[:1] != OBJECT:
-            raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]")
-    model = decode_scalar(fields, "model", str)
+    style = read_style(given, messages)
+    model, stream = decode_scalar(fields, "model", str), bool(decode_scalar(fields, "stream", bool))
     for name, kind in LOOKED_AT.items():
         decode_scalar(fields, name, kind)
-    return ChatRequest(dialect, body, fields, messages, model or None, bool(decode_scalar(fields, "stream", bool)))
+    return ChatRequest(dialect, body, fields, messages, model or None, stream, style)
+
+
+def read_style(given: Raw, messages: Sequence[Raw]) -> MessageStyle:
+    """Whether all messages have roles, read in one go; raises InvalidRequest if one is not an object."""
+    try:
+        spoken = all(one.role for one in _decode_roles(given))
+    except UNREADABLE:
+        for position, message in enumerate(messages):
+            if bytes(memoryview(message)[:1]) != OBJECT:
+                raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]") from None
+        return MessageStyle.UNUSUAL
+    return MessageStyle.ANSWERING if spoken else MessageStyle.UNUSUAL
 
 
 def check_messages(request: ChatRequest) -> None:
     """Refuse what upstreams would refuse, so that nothing is placed where no conversation is."""
     if not request.messages:
         raise InvalidRequest("`messages` must not be empty.", param="messages")
+    if request.style is MessageStyle.ANSWERING:
+        return
     for position, message in enumerate(request.messages):
         try:
             role = decode_head(message).role

@@ -7,16 +7,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from gateway.conversation.dialects.raw_body import UNREADABLE, describe_named, find_calls, read_tools
 from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTool, ClientTools
-from gateway.errors import InvalidRequest
 
-LONGEST_TEXT = 500  # characters of a name and description that are compared
 FREE_CHOICES = ("auto", "any")
 CACHED_SCHEMAS = 256
 
 _encode = msgspec.json.Encoder().encode
-_tools = msgspec.json.Decoder(list[Raw])
 
 
 class _DescribedTool(msgspec.Struct):
@@ -54,17 +52,13 @@ _message = msgspec.json.Decoder(_CallingPast)
 _schema = msgspec.json.Decoder(_OwnSchema)
 
 
+def read_names(tool: Raw) -> list[str | None]:
+    return [_tool.decode(tool).name]
+
+
 def read_client_tools(request: ChatRequest) -> ClientTools:
     """The client's tools; raises InvalidRequest if they are not a list of objects."""
-    choice = request.fields["tool_choice"] if request.has("tool_choice") else None
-    if not request.has("tools"):
-        return ClientTools(choice=choice)
-    try:
-        tools = tuple(_tools.decode(request.fields["tools"]))
-        names = [_tool.decode(tool).name for tool in tools]
-    except msgspec.ValidationError as fault:
-        raise InvalidRequest("`tools` must be an array of tool objects.", param="tools") from fault
-    return ClientTools(tools, frozenset(name for name in names if name), choice)
+    return read_tools(request, read_names)
 
 
 def may_register(request: ChatRequest, client: ClientTools) -> bool:
@@ -81,26 +75,19 @@ def describe_tool(raw: Raw) -> ClientTool:
     """A tool as far as it can be compared; tools of the provider have no description and always stay."""
     try:
         tool = _tool.decode(raw)
-    except (msgspec.MsgspecError, RecursionError):
-        return ClientTool(raw, "", "")
-    if not tool.name or tool.type not in (None, "custom"):
-        return ClientTool(raw, "", "")
-    return ClientTool(raw, tool.name, f"{tool.name}: {tool.description or ''}"[:LONGEST_TEXT])
+    except UNREADABLE:
+        tool = _DescribedTool()
+    return describe_named(raw, tool.name if tool.type in (None, "custom") else None, tool.description)
 
 
 def find_called_names(messages: Sequence[Raw]) -> frozenset[str]:
     """The tools that the history calls."""
-    names: set[str] = set()
-    for message in messages:
-        if b'"tool_use"' not in bytes(message):
-            continue
-        try:
-            content = _message.decode(message).content
-        except (msgspec.MsgspecError, RecursionError):
-            continue
-        blocks = content if isinstance(content, list) else ()
-        names |= {block.name for block in blocks if block.type == "tool_use" and block.name}
-    return frozenset(names)
+    return find_calls(messages, b'"tool_use"', read_called)
+
+
+def read_called(message: Raw) -> list[str | None]:
+    content = _message.decode(message).content
+    return [block.name for block in content if block.type == "tool_use"] if isinstance(content, list) else []
 
 
 def write_tools(schemas: Sequence[Raw]) -> tuple[Raw, ...]:

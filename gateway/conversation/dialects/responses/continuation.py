@@ -4,6 +4,7 @@ from collections.abc import Container, Iterator, MutableSet, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from operator import is_
 
 import msgspec
 from msgspec import Raw
@@ -11,7 +12,7 @@ from msgspec import Raw
 from gateway import sse
 from gateway.conversation.dialects.responses import events
 from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_items, decode_object, read_item
-from gateway.conversation.dialects.responses.transcript import is_unstored
+from gateway.conversation.dialects.responses.transcript import EchoedFields, is_unstored
 from gateway.conversation.hidden_turn import HiddenMessage
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.loop import TurnLoop
@@ -24,9 +25,32 @@ from gateway.errors import InvalidRequest, PreviousResponseNotFound, StoreError,
 PREVIOUS = "previous_response_id"
 MAX_CONVERSATION_BYTES = 16 * 1024 * 1024  # of all items of a conversation that the gateway keeps
 OUT_OF_REACH = "Error: this result is not available any more."
-KEPT_STATUSES = (b'"completed"', b'"incomplete"')
+KEPT_STATUSES = ("completed", "incomplete")
 
 _encode = msgspec.json.Encoder().encode
+
+
+class FinishedItem(msgspec.Struct, gc=False):
+    """An item of a response that has ended."""
+
+    id: str | None = None
+
+
+class FinishedResponse(msgspec.Struct):
+    """What is looked at in a response that has ended."""
+
+    id: str
+    status: str
+    output: list[FinishedItem]
+
+
+class _EndEvent(msgspec.Struct):
+    type: str
+    response: Raw
+
+
+_decode_ended = msgspec.json.Decoder(FinishedResponse).decode
+_decode_end = msgspec.json.Decoder(_EndEvent).decode
 
 
 def is_native(upstreams: Sequence[Upstream]) -> bool:
@@ -149,48 +173,66 @@ class ResponseKeeper:
         held = HeldEnd(writer)
         await stream(held)
         if held.last is not None:
-            for event in sse.split_events(held.last):
-                if (ended := read_ended_response(event)) is not None:
-                    await self._keep(ended, loop)
+            if (ended := find_ended_response(held.last)) is not None:
+                await self._keep(ended, loop)
             writer.end(held.last)
 
     async def _keep(self, body: bytes, loop: TurnLoop | None) -> None:
         """Keep what the client sees as `body`; if that fails, it cannot be continued."""
         try:
-            response = decode_object(body)
-            if bytes(response.get("status", b"")) not in KEPT_STATUSES:
+            ended = _decode_ended(body)
+            if ended.status not in KEPT_STATUSES:
                 return
-            identity = str(events.decode_text(response["id"]))
-            output = decode_items(response["output"])
-            record = self._build_record(identity, Raw(body), output, loop)
-            whole = sum(len(memoryview(item)) for item in self.request.messages) + len(body)
-            if whole > MAX_CONVERSATION_BYTES or not await self.stored.keep(self.owner, identity, record, output):
+            if self.native:
+                kept = await self._keep_native(ended, body, loop)
+            else:
+                kept = await self._keep_whole(ended, body, loop)
+            if not kept:
                 self.degraded.add("store")
-        except (*UNREADABLE_ITEM, KeyError):
+        except UNREADABLE_ITEM:
             return  # nothing that anybody could continue
         except StoreError:
             self.degraded.add("store")
 
-    def _build_record(self, identity: str, shown: Raw, output: list[Raw], loop: TurnLoop | None) -> ResponseRecord:
-        model, sent = self.model, tuple(self.asked.messages)
+    async def _keep_native(self, ended: FinishedResponse, body: bytes, loop: TurnLoop | None) -> bool:
+        """What the upstream does not keep itself: who may go on from where, and what the client sees differently."""
         hidden = loop.hidden if loop is not None else ()
+        pending = hidden[-1].results if loop is not None and loop.pending else ()
+        sent_up = hidden[:-1] if pending else hidden
         continued = self.request.continued or ContinuedResponses()
-        if self.native:
-            changed = not self.outgoing.unchanged
-            pending = hidden[-1].results if loop is not None and loop.pending else ()
-            sent_up = hidden[:-1] if pending else hidden
-            told = chain(*continued.told.values(), *(one.resources for turn in sent_up for one in turn.results))
-            return ResponseRecord(
-                model,
-                (loop.last_id if loop is not None else "") or identity,
-                tuple(map(Raw, loop.pending)) if loop is not None else (),
-                shown if changed else NULL,
-                sent if changed else None,
-                told=tuple((at, one.resources) for at, one in enumerate(pending) if one.resources),
-                known=tuple(dict.fromkeys((*continued.known, *told))),
-            )
-        added = tuple(map(Raw, loop.list_added())) if loop is not None else tuple(output)
-        return ResponseRecord(model, "", (), shown, sent, added, continued.earlier, tuple(list_told(hidden)))
+        told = chain(*continued.told.values(), *(one.resources for turn in sent_up for one in turn.results))
+        changed = not self.outgoing.unchanged
+        whole = changed and loop is not None and not loop.is_shown_as_told
+        given = changed and (whole or self.asked.previous is not None or not self._sent_same_items)
+        record = ResponseRecord(
+            self.model,
+            (loop.last_id if loop is not None else "") or ended.id,
+            tuple(map(Raw, loop.pending)) if loop is not None else (),
+            Raw(body) if whole else NULL,
+            tuple(self.asked.messages) if given else None,
+            told=tuple((at, one.resources) for at, one in enumerate(pending) if one.resources),
+            known=tuple(dict.fromkeys((*continued.known, *told))),
+            echoed=EchoedFields.select(self.asked.fields) if changed and not whole else None,
+        )
+        return await self.stored.keep(self.owner, ended.id, record, (item.id for item in ended.output))
+
+    @property
+    def _sent_same_items(self) -> bool:
+        """Whether the upstream was sent the client's own items, and no others."""
+        sent, given = self.outgoing.messages, self.asked.messages
+        return len(sent) == len(given) and all(map(is_, sent, given))
+
+    async def _keep_whole(self, ended: FinishedResponse, body: bytes, loop: TurnLoop | None) -> bool:
+        """Everything: the upstream keeps nothing."""
+        size = sum(len(memoryview(item)) for item in self.request.messages) + len(body)
+        if size > MAX_CONVERSATION_BYTES:
+            return False
+        added = map(Raw, loop.list_added()) if loop is not None else decode_items(decode_object(body)["output"])
+        hidden = loop.hidden if loop is not None else ()
+        earlier = self.request.continued.earlier if self.request.continued is not None else ()
+        sent = tuple(self.asked.messages)
+        record = ResponseRecord(self.model, "", (), Raw(body), sent, tuple(added), earlier, tuple(list_told(hidden)))
+        return await self.stored.keep(self.owner, ended.id, record, (item.id for item in ended.output))
 
 
 def list_told(hidden: Sequence[HiddenMessage]) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -204,15 +246,17 @@ def list_told(hidden: Sequence[HiddenMessage]) -> Iterator[tuple[int, tuple[str,
             position += 1
 
 
-def read_ended_response(event: bytes) -> bytes | None:
-    """The response that an event ends; None if it ends none."""
-    data = sse.read_payload(event) or b""
-    if events.read_type(data) not in events.ENDS:
-        return None
-    try:
-        return bytes(events.decode_event(data)["response"])
-    except (*UNREADABLE_ITEM, KeyError):
-        return None
+def find_ended_response(data: bytes) -> bytes | None:
+    """The response that the last of these events ends; None if none of them ends one."""
+    for event in reversed(sse.split_events(data)):
+        payload = sse.read_payload(event) or b""
+        try:
+            ended = _decode_end(payload)
+        except UNREADABLE_ITEM:
+            continue
+        if ended.type in events.ENDS:
+            return bytes(ended.response)
+    return None
 
 
 class HeldEnd:

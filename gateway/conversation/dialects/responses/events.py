@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw
 
+from gateway import sse
 from gateway.conversation.dialects.openai_errors import replace_surrogates
 from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM
 from gateway.errors import GatewayError, UpstreamInvalid
@@ -19,6 +20,8 @@ ITEM_ADDED, ITEM_DONE = "response.output_item.added", "response.output_item.done
 TEXT_DELTA = "response.output_text.delta"
 
 PLAIN_START = b"event: response.output_text.delta\ndata: "
+NAME = b"event: "
+NAMED = NAME + b"response."
 PLAIN_BORDER = b"\n\n" + PLAIN_START
 
 _encode = msgspec.json.Encoder().encode
@@ -50,6 +53,13 @@ def read_type(data: bytes) -> str:
         return _decode_type(data).type
     except UNREADABLE_ITEM:
         return ""
+
+
+def read_kind(event: bytes) -> str:
+    """The type of an event, from its name where it has one of ours."""
+    if event.startswith(NAMED):
+        return event[len(NAME) : event.find(b"\n")].strip().decode("latin-1")
+    return read_type(sse.read_payload(event) or b"")
 
 
 def read_plain_events(data: bytes) -> int | None:

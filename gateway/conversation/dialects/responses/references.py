@@ -42,7 +42,7 @@ def is_reference(item: Any) -> bool:
 
 def find_references(request: ChatRequest) -> dict[int, str]:
     """The ids of the items that a request refers to, by their positions in the input."""
-    if request.style is MessageStyle.SPOKEN and REFERENCE.encode() not in request.raw:
+    if request.style is MessageStyle.SPOKEN:
         return {}
     found: dict[int, str] = {}
     for position, item in enumerate(request.messages):

@@ -29,14 +29,15 @@ class ResponsesRelayView:
 
     def feed(self, chunk: bytes) -> bytes:
         ready = self._events.take(chunk)
-        if len(self._events) > sse.MAX_EVENT_BYTES:
-            raise UpstreamInvalid("The upstream sent an event that never ends.")
         if not ready:
+            if len(self._events) > sse.MAX_EVENT_BYTES:
+                raise UpstreamInvalid("The upstream sent an event that never ends.")
             return b""
+        if ready.startswith(events.PLAIN_START) and ready.count(b"\n\n") == ready.count(events.PLAIN_BORDER) + 1:
+            self._last = ready
+            return ready  # pieces of text and nothing else
         if b"data:" in ready:  # comments have no numbers
             self._last = ready
-        if ready.startswith(events.PLAIN_START) and ready.count(b"\n\n") == ready.count(events.PLAIN_BORDER) + 1:
-            return ready  # pieces of text and nothing else
         ready = b"".join(
             [event if event.startswith(OF_OUTPUT) else self._look(event) for event in sse.split_events(ready)]
         )
@@ -47,14 +48,13 @@ class ResponsesRelayView:
 
     def _look(self, event: bytes) -> bytes:
         """Note what an event says about the end; restore what the client sent in the response that it carries."""
-        data = sse.read_payload(event) or b""
-        kind = events.read_type(data)
+        kind = events.read_kind(event)
         self.done = self.done or kind in events.ENDS
         self.failed = self.failed or kind in (events.FAILED, events.ERROR)
         if self._echoed is None or kind not in (*events.STARTS, *events.ENDS):
             return event
         try:
-            top = events.decode_event(data)
+            top = events.decode_event(sse.read_payload(event) or b"")
             response = self._echoed.restore(decode_object(top["response"]))
         except (*UNREADABLE_ITEM, KeyError):
             return event

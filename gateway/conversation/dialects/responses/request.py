@@ -1,8 +1,7 @@
 """The bytes of a responses body become a ChatRequest, or a clear 400."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -18,10 +17,23 @@ from gateway.errors import InvalidRequest
 
 SCALARS = {"previous_response_id": str, "store": bool, "background": bool, "text": dict, "max_output_tokens": int}
 REPLACES_INPUT = ("previous_response_id", "conversation", "prompt")  # one of them is enough without any input
-OPENING_BYTES = 20  # of an item that tell its style: as many as the longest usual opening has
-ROLES = ("system", "developer", "user", "assistant")
-USUAL = tuple(f'{{"role":{space}"{role}"'.encode() for role in ROLES for space in ("", " "))
+ROLES = frozenset({"system", "developer", "user", "assistant"})
 OUTPUT_LIMIT = {"max_tokens": "max_output_tokens"}  # what defaults are called here
+
+
+class _StyledItem(msgspec.Struct, gc=False):
+    type: str = MESSAGE
+    role: str = ""
+
+
+_read_styles: Callable[[bytes], list[_StyledItem]] = msgspec.json.Decoder(list[_StyledItem]).decode
+
+
+class InputItems(NamedTuple):
+    """The items of a request, and how they are written."""
+
+    items: list[Raw]
+    style: MessageStyle
 
 
 def decode_responses(body: bytes, dialect: RequestDialect) -> ChatRequest:
@@ -31,36 +43,37 @@ def decode_responses(body: bytes, dialect: RequestDialect) -> ChatRequest:
         decode_scalar(fields, name, kind)
     if "background" in fields and decode_scalar(fields, "background", bool):
         raise InvalidRequest("Background responses are not supported; leave out `background`.", param="background")
-    messages = read_input(fields)
+    items, style = read_input(fields.pop("input", None))
     model, stream = decode_scalar(fields, "model", str), bool(decode_scalar(fields, "stream", bool))
-    openings = {bytes(memoryview(item)[:OPENING_BYTES]) for item in messages}
-    style = max(map(read_item_style, openings), default=MessageStyle.SPOKEN)
-    if style is MessageStyle.INVALID:
-        position = next(at for at, item in enumerate(messages) if bytes(item)[:1] != OBJECT)
-        raise InvalidRequest("Every item must be an object.", param=f"input[{position}]")
     previous = decode_scalar(fields, "previous_response_id", str)
-    return ChatRequest(dialect, body, fields, messages, model or None, stream, style, previous or None)
+    return ChatRequest(dialect, body, fields, items, model or None, stream, style, previous or None)
 
 
-def read_input(fields: dict[str, Raw]) -> list[Raw]:
-    """Take the input out of the fields, as items; a string is what the user says."""
-    given = fields.pop("input", None)
-    if given is None or bytes(given) == b"null":
-        return []
-    if bytes(given)[:1] == b'"':
-        return [Raw(b'{"role":"user","content":' + bytes(given) + b"}")]
+def read_input(given: Raw | None) -> InputItems:
+    """The input as items; a string is what the user says."""
+    start = b"" if given is None else bytes(memoryview(given)[:1])
+    if given is None or start == b"n":
+        return InputItems([], MessageStyle.SPOKEN)
+    if start == b'"':
+        return InputItems([Raw(b'{"role":"user","content":' + bytes(given) + b"}")], MessageStyle.SPOKEN)
     try:
-        return decode_items(given)
+        items = decode_items(given)
     except msgspec.ValidationError as fault:
         raise InvalidRequest("`input` must be a string or an array of items.", param="input") from fault
+    return InputItems(items, read_style(given, items))
 
 
-@lru_cache(maxsize=1024)
-def read_item_style(opening: bytes) -> MessageStyle:
-    """The style of an item that begins like this; there are few beginnings, however long a conversation is."""
-    if opening.startswith(USUAL):
-        return MessageStyle.SPOKEN
-    return MessageStyle.UNUSUAL if opening.startswith(OBJECT) else MessageStyle.INVALID
+def read_style(given: Raw, items: Sequence[Raw]) -> MessageStyle:
+    """Whether all items are plain messages, read in one go; raises InvalidRequest if one is not an object."""
+    try:
+        styled = _read_styles(given)
+    except UNREADABLE_ITEM:
+        for position, item in enumerate(items):
+            if bytes(memoryview(item)[:1]) != OBJECT:
+                raise InvalidRequest("Every item must be an object.", param=f"input[{position}]") from None
+        return MessageStyle.UNUSUAL
+    spoken = all(one.type == MESSAGE and one.role in ROLES for one in styled)
+    return MessageStyle.SPOKEN if spoken else MessageStyle.UNUSUAL
 
 
 def check_messages(request: ChatRequest) -> None:
@@ -78,6 +91,8 @@ def check_messages(request: ChatRequest) -> None:
 
 def may_answer_calls(request: ChatRequest) -> bool:
     """Whether results of tools may be among the items; False is certain."""
+    if request.style is MessageStyle.SPOKEN:
+        return False
     return b'_output"' in request.raw or b'"mcp_approval_response"' in request.raw
 
 

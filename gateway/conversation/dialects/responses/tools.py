@@ -6,16 +6,13 @@ from functools import lru_cache
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, read_item
+from gateway.conversation.dialects.raw_body import UNREADABLE, describe_named, find_calls, read_tools
+from gateway.conversation.dialects.responses.items import read_item
 from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTool, ClientTools
-from gateway.errors import InvalidRequest
 
-LONGEST_TEXT = 500  # characters of a name and description that are compared
 REMEMBERED_TOOLS = 512  # of ours, written as functions
 OPEN_CHOICES = (b'"auto"', b'"required"')
-
-_tools = msgspec.json.Decoder(list[Raw])
 
 
 class _NamedTool(msgspec.Struct):
@@ -37,17 +34,13 @@ _named = msgspec.json.Decoder(_NamedTool)
 _chat_tool = msgspec.json.Decoder(_ChatTool)
 
 
+def read_names(tool: Raw) -> list[str | None]:
+    return [_named.decode(tool).name]
+
+
 def read_client_tools(request: ChatRequest) -> ClientTools:
     """The client's tools; raises InvalidRequest if they are not a list of objects."""
-    choice = request.fields["tool_choice"] if request.has("tool_choice") else None
-    if not request.has("tools"):
-        return ClientTools(choice=choice)
-    try:
-        tools = tuple(_tools.decode(request.fields["tools"]))
-        names = frozenset(name for tool in tools if (name := _named.decode(tool).name))
-    except msgspec.ValidationError as fault:
-        raise InvalidRequest("`tools` must be an array of tool objects.", param="tools") from fault
-    return ClientTools(tools, names, choice)
+    return read_tools(request, read_names)
 
 
 def may_register(request: ChatRequest, client: ClientTools) -> bool:
@@ -86,23 +79,16 @@ def describe_tool(raw: Raw) -> ClientTool:
     """A tool as far as it can be compared."""
     try:
         tool = _named.decode(raw)
-    except UNREADABLE_ITEM:
+    except UNREADABLE:
         tool = _NamedTool()
-    if not tool.name:
-        return ClientTool(raw, "", "")
-    return ClientTool(raw, tool.name, f"{tool.name}: {tool.description or ''}"[:LONGEST_TEXT])
+    return describe_named(raw, tool.name, tool.description)
 
 
 def find_called_names(messages: Sequence[Raw]) -> frozenset[str]:
     """The tools that the history calls."""
-    names: set[str] = set()
-    for item in messages:
-        if b'_call"' not in bytes(item):
-            continue
-        try:
-            read = read_item(item)
-        except UNREADABLE_ITEM:
-            continue
-        if read.is_call and read.name:
-            names.add(read.name)
-    return frozenset(names)
+    return find_calls(messages, b'_call"', read_called)
+
+
+def read_called(item: Raw) -> list[str | None]:
+    read = read_item(item)
+    return [read.name] if read.is_call else []

@@ -12,6 +12,14 @@ from gateway.conversation.turn import LoopPlan, Turn
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 
+# What responses say where the request says nothing.
+ECHOED = {
+    "instructions": Raw(b"null"),
+    "tools": Raw(b"[]"),
+    "tool_choice": Raw(b'"auto"'),
+    "previous_response_id": Raw(b"null"),
+}
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -67,13 +75,12 @@ class EchoedFields:
     """Fields of a request that responses repeat, as the client sent them: it does not see what we added."""
 
     def __init__(self, fields: Mapping[str, Raw]) -> None:
-        null = Raw(b"null")
-        self._fields = {
-            "instructions": fields.get("instructions", null),
-            "tools": fields.get("tools", Raw(b"[]")),
-            "tool_choice": fields.get("tool_choice", Raw(b'"auto"')),
-            "previous_response_id": fields.get("previous_response_id", null),
-        }
+        self._fields = ECHOED | self.select(fields)
+
+    @staticmethod
+    def select(fields: Mapping[str, Raw]) -> dict[str, Raw]:
+        """Those of the fields that responses repeat."""
+        return {name: fields[name] for name in ECHOED if name in fields}
 
     def restore(self, response: dict[str, Any]) -> dict[str, Any]:
         """The response with these fields, where it has them."""

@@ -1,0 +1,148 @@
+"""Responses on their way to the store: written in batches behind the client's back, found as if they were there."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+
+from gateway.conversation.response_quota import ResponseQuota
+from gateway.errors import StoreError
+from gateway.stores.protocols import EphemeralStore
+
+GATHER_SECONDS = 0.02  # that a batch gathers responses: larger ones cost less
+LATE_SECONDS = 0.25  # after which a response should have been written; others look again for a little longer
+BATCH_BYTES = 4_000_000  # that are written at once
+MAX_WAITING = 64 * 1024 * 1024  # bytes of all responses that wait
+MAX_SHARE = MAX_WAITING // 4  # of those of one workspace
+OVERHEAD = 200  # bytes of a value besides itself
+FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tried again
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class WaitingResponse:
+    """The values of one response that wait for the store."""
+
+    key: str
+    workspace: str
+    values: dict[str, bytes]
+    counted: int  # bytes, as the quota counts them
+    since: float = field(default_factory=monotonic)
+    weight: int = field(init=False)  # bytes in memory, roughly
+
+    def __post_init__(self) -> None:
+        self.weight = self.counted + OVERHEAD * len(self.values)
+
+
+class ResponseQueue:
+    """The responses of one process that the store has not got yet.
+
+    A response is usually written within GATHER_SECONDS. If the last batch took longer than LATE_SECONDS or failed,
+    whoever adds one waits until it is written, or hears that it could not be.
+    """
+
+    def __init__(self, store: EphemeralStore, ttl: float, quota: ResponseQuota) -> None:
+        self._store, self._ttl, self._quota = store, ttl, quota
+        self._waiting: dict[str, WaitingResponse] = {}  # by their keys, oldest first
+        self._values: dict[str, bytes] = {}  # of all of them
+        self._bytes = 0  # of all of them
+        self._held: Counter[str] = Counter()  # the same by workspace
+        self._late = False  # the last batch was
+        self._wake = asyncio.Event()
+        self._writing = asyncio.Lock()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def find(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Those of these values that wait."""
+        waiting = self._values
+        return {key: waiting[key] for key in keys if key in waiting} if waiting else {}
+
+    async def add(self, one: WaitingResponse) -> bool:
+        """Queue a response; False if its workspace keeps too much. Raises StoreError if it may not be written."""
+        if not await self._quota.add(one.workspace, one.counted):
+            return False
+        while self._waiting and self._is_full(one):
+            await self.flush()
+        if (former := self._waiting.get(one.key)) is not None:
+            self._remove(former)
+        self._waiting[one.key] = one
+        self._values |= one.values
+        self._bytes += one.weight
+        self._held[one.workspace] += one.weight
+        self._wake.set()
+        if self._late:
+            await self.flush()
+        return True
+
+    def _is_full(self, one: WaitingResponse) -> bool:
+        return self._bytes + one.weight > MAX_WAITING or self._held[one.workspace] + one.weight > MAX_SHARE
+
+    async def flush(self) -> None:
+        """Write everything that waits now; raises StoreError, and what was not written goes on waiting."""
+        async with self._writing:
+            for batch in list(split_batches(self._waiting.values())):
+                try:
+                    await self._write(batch)
+                except StoreError:
+                    self._late = True
+                    raise
+                self._late = monotonic() - batch[0].since > LATE_SECONDS
+
+    async def _write(self, batch: Sequence[WaitingResponse]) -> None:
+        await self._store.put_many({key: value for one in batch for key, value in one.values.items()}, self._ttl)
+        for one in batch:
+            if self._waiting.get(one.key) is one:
+                self._remove(one)
+
+    def _remove(self, one: WaitingResponse) -> None:
+        del self._waiting[one.key]
+        self._bytes -= one.weight
+        self._held[one.workspace] -= one.weight
+        if not self._held[one.workspace]:
+            del self._held[one.workspace]
+        for key, value in one.values.items():
+            if self._values.get(key) is value:  # else a later response has it too
+                del self._values[key]
+
+    async def run(self) -> None:
+        """Write what is queued, until cancelled; a store that fails is tried again."""
+        delay = FIRST_RETRY
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(GATHER_SECONDS)
+            self._wake.clear()
+            try:
+                await self.flush()
+                delay = FIRST_RETRY
+            except StoreError as error:
+                log.warning("responses wait for the store: %s", error)
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, LONGEST_RETRY)
+                self._wake.set()
+
+    async def close(self) -> None:
+        """Write what is left."""
+        try:
+            await self.flush()
+            await self._quota.book()
+        except StoreError as error:
+            log.error("%d responses are lost: %s", len(self), error)
+
+
+def split_batches(waiting: Iterable[WaitingResponse]) -> Iterator[list[WaitingResponse]]:
+    """As many at once as are not too large together; at least one."""
+    batch: list[WaitingResponse] = []
+    size = 0
+    for one in waiting:
+        size += one.weight
+        if batch and size > BATCH_BYTES:
+            yield batch
+            batch, size = [], one.weight
+        batch.append(one)
+    if batch:
+        yield batch
