@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
 from starlette.applications import Starlette
 
 from gateway.app import Gateway
@@ -14,6 +13,7 @@ from gateway.edge.manage.app import get_api_routes
 from gateway.edge.manage.openapi import build_openapi
 from gateway.settings import Settings
 from tests.support.management_asgi import Answer, ask, check_conforms, find_template
+from tests.support.yaml_texts import to_yaml
 
 EDITOR = Principal("anna", role=Role.EDITOR)
 ADMIN = Principal("root", role=Role.ADMIN)
@@ -56,5 +56,5 @@ async def running_management(directory: Path, files: dict[str, Any], **options: 
 
 
 def write_policies(directory: Path, files: dict[str, Any]) -> Path:
-    (directory / "files.yaml").write_text(yaml.safe_dump(files, sort_keys=False))
+    (directory / "files.yaml").write_text(to_yaml(files))
     return directory

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from starlette.applications import Starlette
 
 from gateway.control.services import ControlServices
@@ -22,6 +21,7 @@ from gateway.settings import LimitSettings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.memory_records import MemoryRecordStore
 from tests.support.management_asgi import Answer, ask, check_conforms, find_template
+from tests.support.yaml_texts import to_yaml
 
 FILES = {
     "contexts": {"house": {"resources": {"voice": {"type": "text", "data": {"content": "Write plainly."}}}}},
@@ -54,7 +54,7 @@ class ManagedPolicies:
         return PolicyRepository(PolicySource(self.directory, load_registry(), NoMaterials()), self.records)
 
     def write(self, policies: dict[str, Any]) -> None:
-        (self.directory / "all.yaml").write_text(yaml.safe_dump(policies, sort_keys=False))
+        (self.directory / "all.yaml").write_text(to_yaml(policies))
 
     async def ask(
         self, method: str, target: str, body: Any = None, principal: Principal = ANNA, **headers: str

@@ -132,7 +132,7 @@ def seen(caller: Caller, operation: schemathesis.APIOperation[Any, Any, Any, Any
     """The statuses of good requests."""
     statuses: list[int] = []
 
-    @run(max(EXAMPLES // 5, 5))
+    @run(max(EXAMPLES // 5, 3))
     @given(operation.as_strategy())
     def check(case: schemathesis.Case[Any]) -> None:
         steer(case, often=1, tamper=0)
