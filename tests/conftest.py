@@ -16,17 +16,16 @@ settings.register_profile("quick", deadline=None, suppress_health_check=[HealthC
 settings.register_profile("long", settings.get_profile("quick"), max_examples=5000)
 settings.load_profile("quick")
 
+# Modules with tests of many seconds. They begin first: as the last ones they would leave other workers without work.
+LONG = {
+    *("test_bench.py", "test_chaos.py", "test_deploy.py", "test_disconnects.py", "test_docs_commands.py"),
+    *("test_eval_banking.py", "test_memory_floods.py", "test_receipts_processes.py", "test_stats_processes.py"),
+    *("test_two_nodes.py", "test_workers.py"),
+}
 
-@pytest.hookimpl(tryfirst=True)
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tell apart the tests that schemathesis makes of one function: with pytest 9.2 all of them have the same id.
-
-    Workers that are given tests by their ids would run one of them and leave out the rest.
-    """
-    for item in items:
-        if item.name not in item.nodeid and item.parent is not None:
-            item._id = item.parent.id.child(item.name)
-    assert len({item.nodeid for item in items}) == len(items), "two tests have the same id"
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 @pytest.fixture(scope="session", autouse=True)
