@@ -876,7 +876,7 @@ def test_an_answer_before_an_announced_body_ends_the_connection(running, body):
         with suppress(BrokenPipeError, ConnectionResetError):
             client.sendall(GET)
         assert read_all(client) == b""
-        wait_for(lambda: not server.server.server_state.connections, 4)
+        wait_for(lambda: not server.server.server_state.connections, 20)
 
 
 def test_an_announced_body_that_was_sent_at_once_keeps_the_connection(running):
@@ -984,8 +984,8 @@ def test_answers_come_in_order_however_requests_come(running, seed, caplog):
             assert statuses[: len(marks)] == [200] * len(marks), statuses
             assert all(status >= 400 for status in statuses[len(marks) :])
             assert len(statuses) - len(marks) <= 1
-        wait_for(lambda: not server.server.server_state.tasks, 4)
-        wait_for(lambda: not server.server.server_state.connections, 4)
+        wait_for(lambda: not server.server.server_state.tasks, 20)
+        wait_for(lambda: not server.server.server_state.connections, 20)
     assert [record.message for record in caplog.records] == []
 
 
@@ -999,4 +999,4 @@ def test_a_slow_client_gets_all_of_a_last_answer_that_came_early(running):
             time.sleep(0.1 if time.monotonic() < began + 2.6 else 0)
         assert read > SIZE
         assert time.monotonic() - began > 2.4
-        wait_for(lambda: not server.server.server_state.connections, 4)
+        wait_for(lambda: not server.server.server_state.connections, 20)
