@@ -9,9 +9,8 @@ from starlette.applications import Starlette
 
 from gateway.app import Gateway
 from gateway.domain.principal import Principal, Role
-from gateway.edge.manage.app import get_api_routes
-from gateway.edge.manage.openapi import build_openapi
 from gateway.settings import Settings
+from tests.support.api_documents import get_document
 from tests.support.management_asgi import Answer, ask, check_conforms, find_template
 from tests.support.yaml_texts import to_yaml
 
@@ -25,7 +24,7 @@ class ManagedGateway:
 
     def __init__(self, manage: Starlette) -> None:
         self.manage = manage
-        self.document = build_openapi(get_api_routes(manage))
+        self.document = get_document(manage)
 
     async def ask(self, method: str, target: str, body: Any = None, by: Principal = EDITOR, **headers: str) -> Answer:
         answer = await ask(self.manage, method, target, body, by, **headers)
