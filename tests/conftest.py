@@ -1,48 +1,44 @@
-"""How many examples property tests try (`--hypothesis-profile=long` for a long run), and policies for unit tests."""
+"""What holds for all tests: how many examples are tried (`--hypothesis-profile=long`), and what is looked up once."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from gateway.domain.snapshot import Snapshot
-from gateway.policies.file_policies import load_policies
-from gateway.resources.registry import load_registry
+from tests.support.loaded_policies import load_text
 
 settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", settings.get_profile("quick"), max_examples=5000)
 settings.load_profile("quick")
 
+# Modules with tests of many seconds. They begin first: as the last ones they would leave other workers without work.
+LONG = {
+    *("test_bench.py", "test_chaos.py", "test_deploy.py", "test_disconnects.py", "test_docs_commands.py"),
+    *("test_eval_banking.py", "test_memory_floods.py", "test_receipts_processes.py", "test_stats_processes.py"),
+    *("test_two_nodes.py", "test_workers.py"),
+}
 
-@pytest.hookimpl(tryfirst=True)
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tell apart the tests that schemathesis makes of one function: with pytest 9.2 all of them have the same id.
-
-    Workers that are given tests by their ids would run one of them and leave out the rest.
-    """
-    for item in items:
-        if item.name not in item.nodeid and item.parent is not None:
-            item._id = item.parent.id.child(item.name)
-    assert len({item.nodeid for item in items}) == len(items), "two tests have the same id"
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
-class UnfetchedLinks:
-    """Documents are read as they are; no link was ever fetched."""
-
-    def file(self, path: Path) -> str:
-        return path.read_text()
-
-    def link(self, url: str) -> str | None:
-        return None
+@pytest.fixture(scope="session", autouse=True)
+def known_plugins() -> Iterator[None]:
+    """What is installed is looked up once for every search path: it means to read a hundred files."""
+    find = cache(lambda group, path: entry_points(group=group))
+    with pytest.MonkeyPatch.context() as patch:
+        for room in ("collectors", "resources", "retrievers"):
+            patch.setattr(f"gateway.{room}.registry.entry_points", lambda group: find(group, tuple(sys.path)))
+        yield
 
 
 @pytest.fixture
 def policies(tmp_path: Path) -> Callable[[str], Snapshot]:
     """Policies as YAML become a snapshot."""
-
-    def load(text: str) -> Snapshot:
-        (tmp_path / "policies.yaml").write_text(text)
-        return load_policies(tmp_path, load_registry(), UnfetchedLinks(), 1)
-
-    return load
+    return partial(load_text, tmp_path)

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -89,11 +90,29 @@ class Module:
     def part(self) -> str:
         return self.name.partition(".")[2].partition(".")[0]
 
-    def nodes(self) -> Iterator[ast.AST]:
-        return ast.walk(ast.parse(self.source))
+    def nodes(self) -> tuple[ast.AST, ...]:
+        return list_nodes(self.source)
 
     def body(self) -> list[ast.stmt]:
-        return ast.parse(self.source).body
+        return parse(self.source).body
+
+
+@cache
+def parse(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+@cache
+def list_nodes(source: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(parse(source)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten_trees() -> Iterator[None]:
+    """Every rule looks at the same trees; the tests that come after do without a million objects."""
+    yield
+    list_nodes.cache_clear()
+    parse.cache_clear()
 
 
 def modules() -> list[Module]:
@@ -106,9 +125,9 @@ def modules() -> list[Module]:
     return found
 
 
-def imported(module: Module) -> Iterator[str]:
+def imported(module: Module, nodes: Iterable[ast.AST] | None = None) -> Iterator[str]:
     """The dotted names that a module imports, at the top or inside a function, by statement or by name."""
-    for node in module.nodes():
+    for node in module.nodes() if nodes is None else nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -368,16 +387,16 @@ def import_cycles(found: Sequence[Module]) -> list[list[str]]:
     known = {module.name: module for module in found}
     graph: dict[str, set[str]] = {}
     for module in found:
-        runtime = Module(module.name, without_type_checking(module.source), module.package)
-        names = {name if name in known else name.rpartition(".")[0] for name in imported(runtime)}
+        names = {name if name in known else name.rpartition(".")[0] for name in imported(module, runtime(module))}
         graph[module.name] = (names & known.keys()) - {module.name}
     return [cycle for cycle in strongly_connected(graph) if len(cycle) > 1]
 
 
-def without_type_checking(source: str) -> str:
-    tree = ast.parse(source)
-    kept = [one for one in tree.body if not (isinstance(one, ast.If) and "TYPE_CHECKING" in ast.unparse(one.test))]
-    return ast.unparse(ast.Module(kept, []))
+def runtime(module: Module) -> Iterator[ast.AST]:
+    """What is there when the module runs."""
+    for one in module.body():
+        if not (isinstance(one, ast.If) and "TYPE_CHECKING" in ast.unparse(one.test)):
+            yield from ast.walk(one)
 
 
 def strongly_connected(graph: dict[str, set[str]]) -> list[list[str]]:

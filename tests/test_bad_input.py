@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import orjson
 import pytest
-import yaml
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from gateway.scopes import context_request
 from gateway.settings import Settings
 from gateway.upstreams.routes import Routes
 from tests.support.client_requests import MemoryRequest
+from tests.support.yaml_texts import to_yaml
 
 EXAMPLES = settings().max_examples
 SLOW = 1.0  # seconds of work that no answer may take; a busy machine may add to what the clock shows
@@ -138,7 +138,7 @@ class Scripted:
 @pytest.fixture(scope="module", params=["demo", "scripted"])
 def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     directory = tmp_path_factory.mktemp("policies")
-    (directory / "all.yaml").write_text(yaml.safe_dump(POLICIES, sort_keys=False))
+    (directory / "all.yaml").write_text(to_yaml(POLICIES))
     chosen = Settings.model_validate(
         {
             "policies": str(directory),

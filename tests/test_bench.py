@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "scripts.benchmark", *arguments]
     environ = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environ, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, env=environ, check=False)
 
 
 @pytest.fixture(scope="module")

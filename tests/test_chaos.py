@@ -11,6 +11,7 @@ import pytest
 from scripts.chaos_run.control import CpuRates, CpuTimes
 from scripts.chaos_run.honest import Sample
 from scripts.chaos_run.report import Figures, Verdict
+from tests.support.limits import with_limits
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -56,7 +57,8 @@ def test_a_short_attack_leaves_every_honest_request_answered(tmp_path: Path) -> 
     assert control["failed"] == 0
 
 
-def test_the_control_burns_the_share_of_a_core_that_it_is_told() -> None:
+@with_limits(loaded=0.02, quiet=0.1)
+def test_the_control_burns_the_share_of_a_core_that_it_is_told(limits: float) -> None:
     command = [sys.executable, "-m", "scripts.chaos_run.burner", "0.2", "0"]
     environ = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ) as process:
@@ -66,7 +68,7 @@ def test_the_control_burns_the_share_of_a_core_that_it_is_told() -> None:
         time.sleep(1.5)
         rates = before.compute_rates(CpuTimes.read([process.pid]))
         process.terminate()
-    assert 0.1 < rates.served < 0.35
+    assert limits < rates.served < 0.35  # of a machine that others use, too, it may get less than it is told
 
 
 def test_only_what_an_attack_adds_is_burnt() -> None:

@@ -34,7 +34,7 @@ def test_clients_that_leave_at_any_phase_cost_nothing() -> None:
 
 
 def test_a_gateway_that_does_not_notice_is_caught() -> None:
-    done = disconnect("--count", "7", "--ignore-leaving")
+    done = disconnect("--count", "7", "--patience", "0.5", "--ignore-leaving")
     assert done.returncode == 1
     assert "the upstream was not closed" in done.stdout
 

@@ -14,6 +14,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,7 @@ def uncommented(text: str) -> str:
     return re.sub(r"^( *)#(?=[^ #\n])", r"\1", text, flags=re.MULTILINE)
 
 
+@cache
 def real_errors() -> set[tuple[str, str, str]]:
     found, waiting = set(), [errors.GatewayError]
     while waiting:
@@ -347,6 +349,7 @@ def glossary_names_exist(glossary: Page) -> list[str]:
     return [f"names {name}, which is nowhere in the code" for name in missing] if named else ["names nothing"]
 
 
+@cache
 def fields_in(file: Path) -> set[str]:
     nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
     return {ast.unparse(node.target) for node in nodes if isinstance(node, ast.AnnAssign)}
@@ -357,6 +360,7 @@ def old_words_are_gone(any_page: Page) -> list[str]:
     return [f"says {word[0]!r}" for word in OLD_WORDS.finditer(any_page.text)]
 
 
+@cache
 def names_in(file: Path) -> set[str]:
     nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8")))) if file.exists() else []
     imported = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}

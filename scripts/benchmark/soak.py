@@ -20,6 +20,7 @@ from scripts.benchmark.subjects import RequestRoute, Subject, name_agent
 
 REQUESTS = 100_000
 BLOCKS = 50
+SHORT = 0.1  # a run of so small a scale only shows that it measures: it has fewer blocks
 WARM_UP = 0.3  # share of the blocks whose memory does not count: caches and pools fill
 LEAK_BYTES = 1.0  # per request
 LEAK_OBJECTS = 0.01
@@ -85,15 +86,16 @@ def measure(scale: float) -> list[Figure]:
         run_load_generator() as generator,
         run_soaked(upstream, Path(temporary)) as gateway,
     ):
-        return soak(gateway, generator, max(CONCURRENT, round(REQUESTS * scale / BLOCKS)))
+        blocks = BLOCKS if scale > SHORT else 2 * len(MIXTURE)
+        return soak(gateway, generator, blocks, max(CONCURRENT, round(REQUESTS * scale / BLOCKS)))
 
 
-def soak(gateway: SoakedGateway, generator: LoadGenerator, block: int) -> list[Figure]:
+def soak(gateway: SoakedGateway, generator: LoadGenerator, blocks: int, block: int) -> list[Figure]:
     """Blocks of requests, one after the other; memory is read between them, the loop's lag within them."""
     points: list[MemoryPoint] = []
     lags: list[dict[str, float]] = []
     answers: dict[str, list[float]] = {}
-    for number, cell in zip(range(BLOCKS), itertools.cycle(MIXTURE), strict=False):
+    for number, cell in zip(range(blocks), itertools.cycle(MIXTURE), strict=False):
         gateway.take_state()
         sample = generator.run(gateway.subject, cell, block)
         state = gateway.take_state()

@@ -17,7 +17,7 @@ from scripts.disconnect_check.stage import Stage, Usage, open_stage
 
 COUNT, QUICK_COUNT = 2000, 120
 WARM_UP = 70  # disconnects at most, before anything is counted: pools, caches and threads get what they keep
-SETTLE_SECONDS = 10.0  # in which everything has to be over
+PATIENCE_SECONDS = 10.0  # in which everything has to be over
 
 
 def make_cases(count: int, first: int, chance: random.Random) -> list[Case]:
@@ -30,12 +30,12 @@ def make_cases(count: int, first: int, chance: random.Random) -> list[Case]:
     ]
 
 
-async def settle(stage: Stage, before: Usage | None) -> list[Receipt]:
+async def settle(stage: Stage, before: Usage | None, patience: float) -> list[Receipt]:
     """Wait until nothing is under way any more, for a while; the receipts that there are then."""
     recorder = stage.gateway.pipeline.receipts
     assert recorder is not None
     receipts: list[Receipt] = []
-    for _ in range(int(SETTLE_SECONDS / 0.1)):
+    for _ in range(int(patience / 0.1)):
         await asyncio.sleep(0.1)
         usage = stage.measure()
         is_quiet = before is None or (len(usage.tasks), usage.descriptors) <= (len(before.tasks), before.descriptors)
@@ -47,18 +47,18 @@ async def settle(stage: Stage, before: Usage | None) -> list[Receipt]:
     return receipts or await stage.list_receipts()
 
 
-async def run(count: int, seed: int) -> Verdict:
+async def run(count: int, seed: int, patience: float) -> Verdict:
     chance = random.Random(seed)
     warm_up = make_cases(min(WARM_UP, count), 0, chance)
     cases = make_cases(count, len(warm_up), chance)
     known = {case.number: case for case in (*warm_up, *cases)}
     with tempfile.TemporaryDirectory(prefix="disconnects-") as directory:
         async with open_stage(Path(directory), known) as stage:
-            await run_cases(warm_up, stage.port)
-            early = {one.id for one in await settle(stage, None)}
+            await run_cases(warm_up, stage.port, patience)
+            early = {one.id for one in await settle(stage, None, patience)}
             before = stage.measure()
-            await run_cases(cases, stage.port)
-            receipts = [one for one in await settle(stage, before) if one.id not in early]
+            await run_cases(cases, stage.port, patience)
+            receipts = [one for one in await settle(stage, before, patience) if one.id not in early]
             return judge(cases, receipts, stage, before)
 
 
@@ -83,6 +83,8 @@ def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=COUNT, help=f"how many clients leave ({COUNT})")
     parser.add_argument("--quick", action="store_true", help=f"only {QUICK_COUNT}")
     parser.add_argument("--seed", type=int, default=7, help="of the order of the phases (7)")
+    patience = f"seconds in which everything has to be over ({PATIENCE_SECONDS:g})"
+    parser.add_argument("--patience", type=float, default=PATIENCE_SECONDS, help=patience)
     parser.add_argument(
         "--ignore-leaving", action="store_true", help="a mutant that must fail: nobody notices that a client has left"
     )
@@ -93,7 +95,7 @@ def main() -> int:
     given = parse_arguments()
     if given.ignore_leaving:
         BoundedProtocol._leave = lambda self: None  # type: ignore[method-assign]
-    verdict = asyncio.run(run(QUICK_COUNT if given.quick else given.count, given.seed))
+    verdict = asyncio.run(run(QUICK_COUNT if given.quick else given.count, given.seed, given.patience))
     print(verdict.to_text())
     return 1 if verdict.list_faults() else 0
 

@@ -16,8 +16,9 @@ from scripts.memory_floods.floods import FLOODS, Flood, ask, make_chat
 
 QUICK = 0.1  # of the usual size
 LOOK_SECONDS = 0.05
-SETTLE_SECONDS = 1.5
+SETTLE_SECONDS = 5.0  # at most, until the memory of a flood is free again
 MOST_LEFT_MB = 48.0  # more than before, after a flood
+LITTLE_MB = 8.0
 MEGABYTE = 1_000_000
 
 
@@ -54,10 +55,19 @@ async def measure_flood(name: str, flood: Flood, address: str, pid: int, scale: 
 
     looking = asyncio.create_task(look())
     sent = await flood(address, scale)
-    await asyncio.sleep(SETTLE_SECONDS)
+    after = await settle(pid, before)
     looking.cancel()
-    after = read_resident_bytes(pid)
     return FloodFigures(name, *(value / MEGABYTE for value in (sent, before, max(peak, after), after)))
+
+
+async def settle(pid: int, before: int) -> int:
+    """What is resident after a flood, as soon as that is little more than before."""
+    end = time.monotonic() + SETTLE_SECONDS
+    while True:
+        await asyncio.sleep(0.2)
+        after = read_resident_bytes(pid)
+        if after - before < LITTLE_MB * MEGABYTE or time.monotonic() > end:
+            return after
 
 
 async def warm_up(address: str, seconds: float = 3.0) -> None:

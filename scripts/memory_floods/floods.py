@@ -9,6 +9,7 @@ import orjson
 
 KEY, ADMIN = "hostile-chat", "hostile-admin"
 WAIT_SECONDS = 10.0
+HOLD_SECONDS = 2.0  # that a connection stays open although nothing comes any more
 TRAILER_BYTES = 32_000_000
 TEXT_BYTES = 5_000_000
 CHUNKED_BYTES = 1_000_000
@@ -107,13 +108,13 @@ async def hold_half_heads(address: str, scale: float) -> int:
     """Connections that never finish their head."""
     half = make_head()[:-2] + b"x: " + b"y" * HALF_HEAD_BYTES
     count = int(CONNECTIONS * scale)
-    return sum(await asyncio.gather(*(send(address, half, hold=2) for _ in range(count))))
+    return sum(await asyncio.gather(*(send(address, half, hold=HOLD_SECONDS) for _ in range(count))))
 
 
 async def hold_half_bodies(address: str, scale: float) -> int:
     """Connections that announce a large body and send the beginning."""
     start = make_head("content-length: 30000000") + b'{"messages": ["' + b"y" * 200_000
-    return sum(await asyncio.gather(*(send(address, start, hold=2) for _ in range(int(200 * scale)))))
+    return sum(await asyncio.gather(*(send(address, start, hold=HOLD_SECONDS) for _ in range(int(200 * scale)))))
 
 
 async def send_requests_ahead(address: str, scale: float) -> int:

@@ -46,6 +46,11 @@ def find_browser() -> str:
     return found
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests that need the large store come first, so that one worker has all of them: to fill it takes long."""
+    items.sort(key=lambda item: "large_gateway" not in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     sandbox = ("--no-sandbox",) if os.geteuid() == 0 else ()

@@ -64,7 +64,7 @@ async def test_what_a_silent_server_does_not_take_is_kept_and_written_when_it_is
     began = time.monotonic()
     for key in (b"b", b"c", b"d", b"e"):
         await store.put_many({key: b"2"})
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 8  # a few calls, and not until the server is back
     assert await store.get_many([b"b", b"e"]) == {b"b": b"2", b"e": b"2"}
     with pytest.raises(StoreError):
         await store.get_many([b"a"])

@@ -1,9 +1,10 @@
 """Builds injections without a gateway, with a counter of words and a search that finds every other resource."""
 
 from collections.abc import Sequence
+from functools import cache
 
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
-from gateway.collectors.contexts import build_merge
+from gateway.collectors.contexts import Merge, build_merge
 from gateway.collectors.registry import CollectorRegistry
 from gateway.collectors.semantic import SemanticCollector
 from gateway.conversation.dialects.chat.dialect import CHAT
@@ -69,11 +70,15 @@ class FakeSearcher:
         return None
 
 
+@cache
+def get_merge() -> Merge:
+    """How resources that conflict are joined; to look for the types that are installed takes milliseconds."""
+    return build_merge(load_registry())
+
+
 def make_builder(memory: MemoryBudget, searcher: FakeSearcher | None = None) -> ContextBuilder:
     collectors = CollectorRegistry((SemanticCollector(searcher or FakeSearcher()),))
-    return ContextBuilder(
-        WordCounter(), build_merge(load_registry()), b"s", 150, collectors, memory, shares=SHARES, clock=lambda: 0.0
-    )
+    return ContextBuilder(WordCounter(), get_merge(), b"s", 150, collectors, memory, shares=SHARES, clock=lambda: 0.0)
 
 
 async def build(

@@ -4,8 +4,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gateway.content.activity import ActivityLog
 from gateway.content.reader import WorkspaceContent
 from gateway.control.bundle_export import BundleExporter, build_bundle
@@ -30,6 +28,7 @@ from gateway.stores.memory_content import MemoryContentStore
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.memory_records import MemoryRecordStore
 from gateway.strict_yaml import YamlDocument
+from tests.support.yaml_texts import to_yaml
 
 ANNA = Principal("anna", role=Role.EDITOR)
 
@@ -88,7 +87,7 @@ class ControlPlane:
 def write(directory: Path, files: dict[str, Any] | None) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     if files is not None:
-        (directory / "files.yaml").write_text(yaml.safe_dump(files, sort_keys=False, allow_unicode=True))
+        (directory / "files.yaml").write_text(to_yaml(files))
 
 
 def actions(steps: list[PlannedChange]) -> dict[str, str]:

@@ -14,15 +14,16 @@ from urllib.parse import quote
 import aiohttp
 import orjson
 import uvloop
-import yaml
 
 from gateway.app import Gateway
 from gateway.conversation.conversation import DEFAULT_TIMINGS
 from gateway.edge.server import build_server
 from gateway.settings import Settings
 from tests.support.anthropic_upstream import respond_with_message
+from tests.support.prompt_server import PromptServer
 from tests.support.responses_answers import respond_with_response
 from tests.support.upstream import Upstream, wait_for
+from tests.support.yaml_texts import to_yaml
 
 T = TypeVar("T")
 
@@ -82,6 +83,9 @@ WEATHER: dict[str, Any] = {
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     },
 }
+BRIEF = {"drain_seconds": 1}
+# On a busy machine a fifth of a second is too little for collectors, although there is nothing that they wait for.
+PATIENT = {**BRIEF, "collect_milliseconds": 5000}
 
 
 class Thread:
@@ -291,7 +295,7 @@ def running_gateway(
     """A gateway in front of one upstream; `upstream_settings`, `timings` and any other setting may be given."""
     policy_directory = directory / "policies"
     policy_directory.mkdir(parents=True, exist_ok=True)
-    (policy_directory / "all.yaml").write_text(yaml.safe_dump(policies, sort_keys=False, allow_unicode=True))
+    (policy_directory / "all.yaml").write_text(to_yaml(policies))
     scripted = {"kind": "openai", "base_url": base_url, "api_key": "sk-upstream", "retries": 0}
     scripted |= changes.pop("upstream_settings", {})
     timings = changes.pop("timings", DEFAULT_TIMINGS)
@@ -303,7 +307,7 @@ def running_gateway(
         "semantic": {"enabled": False},  # loading a model for every gateway would take most of the tests' time
         "routes": [{"model": "*", "upstream": "scripted"}],
         "defaults": {"model": "m-large"},
-        "limits": {"drain_seconds": 1},
+        "limits": dict(PATIENT if "store" not in changes else BRIEF),
         "log": {"exchanges": False},
         **changes,
     }
@@ -319,13 +323,13 @@ def running_gateway(
 @contextmanager
 def serve_app(thread: Thread, app: Gateway, settings: Settings) -> Iterator[int]:
     plug = socket.create_server(("127.0.0.1", 0))
-    server = build_server(app.build_app(draining=lambda: False), settings)
+    server = PromptServer(build_server(app.build_app(draining=lambda: False), settings).config)
     running = asyncio.run_coroutine_threadsafe(server.serve([plug]), thread.loop)
     try:
         wait_for(lambda: server.started or running.done())
         yield plug.getsockname()[1]
     finally:
-        server.should_exit = True
+        server.stop()
         running.result(30)
         plug.close()
 

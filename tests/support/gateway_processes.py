@@ -137,16 +137,16 @@ def freeze_process(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def spawn_gateway(config: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "gateway", "serve", "--config", str(config), *arguments]
+def spawn_gateway(config: Path, *arguments: str, module: str = "gateway") -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", module, "serve", "--config", str(config), *arguments]
     with (config.parent / "stderr").open("w") as errors:
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
 
 
 @contextmanager
-def running_workers(config: Path, workers: int = 2) -> Iterator[GatewayProcess]:
+def running_workers(config: Path, workers: int = 2, module: str = "gateway") -> Iterator[GatewayProcess]:
     """Several workers that have all started."""
-    process = spawn_gateway(config, "--workers", str(workers))
+    process = spawn_gateway(config, "--workers", str(workers), module=module)
     running = GatewayProcess(process, config.parent)
     try:
         assert process.stdout is not None

@@ -5,15 +5,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
 from starlette.applications import Starlette
 
 from gateway.app import Gateway
 from gateway.domain.principal import Principal, Role
-from gateway.edge.manage.app import get_api_routes
-from gateway.edge.manage.openapi import build_openapi
 from gateway.settings import Settings
+from tests.support.api_documents import get_document
 from tests.support.management_asgi import Answer, ask, check_conforms, find_template
+from tests.support.yaml_texts import to_yaml
 
 EDITOR = Principal("anna", role=Role.EDITOR)
 ADMIN = Principal("root", role=Role.ADMIN)
@@ -25,7 +24,7 @@ class ManagedGateway:
 
     def __init__(self, manage: Starlette) -> None:
         self.manage = manage
-        self.document = build_openapi(get_api_routes(manage))
+        self.document = get_document(manage)
 
     async def ask(self, method: str, target: str, body: Any = None, by: Principal = EDITOR, **headers: str) -> Answer:
         answer = await ask(self.manage, method, target, body, by, **headers)
@@ -56,5 +55,5 @@ async def running_management(directory: Path, files: dict[str, Any], **options: 
 
 
 def write_policies(directory: Path, files: dict[str, Any]) -> Path:
-    (directory / "files.yaml").write_text(yaml.safe_dump(files, sort_keys=False))
+    (directory / "files.yaml").write_text(to_yaml(files))
     return directory

@@ -4,16 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from starlette.applications import Starlette
 
 from gateway.control.services import ControlServices
 from gateway.domain.principal import Principal, Role
-from gateway.edge.manage.app import build_api_app, get_api_routes
+from gateway.edge.manage.app import build_api_app
 from gateway.edge.manage.contexts import build_context_routes
 from gateway.edge.manage.drafts import DraftListRoutes
 from gateway.edge.manage.objects import AGENT_MODELS, PROFILE_MODELS, PROMPT_MODELS, RECIPE_MODELS, build_object_routes
-from gateway.edge.manage.openapi import build_openapi
 from gateway.edge.manage.resources import ResourceRoutes
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.repository import PolicyRepository
@@ -21,7 +19,9 @@ from gateway.resources.registry import load_registry
 from gateway.settings import LimitSettings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.memory_records import MemoryRecordStore
+from tests.support.api_documents import get_document
 from tests.support.management_asgi import Answer, ask, check_conforms, find_template
+from tests.support.yaml_texts import to_yaml
 
 FILES = {
     "contexts": {"house": {"resources": {"voice": {"type": "text", "data": {"content": "Write plainly."}}}}},
@@ -48,13 +48,13 @@ class ManagedPolicies:
         self.policies = self.node()
         self.services = ControlServices.build(self.policies, self.records, MemoryEphemeralStore())
         self.manage = build_api(self.services)
-        self.document = build_openapi(get_api_routes(self.manage))
+        self.document = get_document(self.manage)
 
     def node(self) -> PolicyRepository:
         return PolicyRepository(PolicySource(self.directory, load_registry(), NoMaterials()), self.records)
 
     def write(self, policies: dict[str, Any]) -> None:
-        (self.directory / "all.yaml").write_text(yaml.safe_dump(policies, sort_keys=False))
+        (self.directory / "all.yaml").write_text(to_yaml(policies))
 
     async def ask(
         self, method: str, target: str, body: Any = None, principal: Principal = ANNA, **headers: str

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import orjson
-import yaml
 
 from gateway.semantic.search.scoring import FEATURES
 from tests.support.contract_policies import names_in, system_text, text
 from tests.support.gateway import Client, ClientReply, Thread
 from tests.support.upstream import Upstream, requests_on, say
+from tests.support.yaml_texts import to_yaml
 
 WIDTH = 512
 PASSWORD = "Reset a forgotten password on the account settings page."
@@ -154,7 +154,7 @@ def wait_until_indexed(client: Client) -> None:
 def rewrite(client: Client, policies: dict[str, Any]) -> None:
     """Change the policies of a running gateway."""
     path = Path(client.app.settings.policies) / "all.yaml"
-    path.write_text(yaml.safe_dump(policies, sort_keys=False, allow_unicode=True))
+    path.write_text(to_yaml(policies))
     client.thread.run(client.app.reload())
 
 

@@ -54,7 +54,7 @@ def connected(client: Client) -> Iterator[Client]:
         running.result(20)
 
 
-def wait_until(true: Any, seconds: float = 15.0) -> None:
+def wait_until(true: Any, seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it took too long"

@@ -383,7 +383,7 @@ def abort(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 3 * PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"

@@ -189,7 +189,7 @@ class Stage:
     def __init__(self, client: Client, worlds: Sequence[World] = (OURS, THEM, TWIN)) -> None:
         self.client = client
         self.worlds = worlds
-        self._seeded: list[dict[RecordKey, Any]] = []
+        self._seeded: dict[str, dict[RecordKey, Any]] = {}
         self._counted = False  # whether there are figures
         store = Path(client.app.settings.store.removeprefix("sqlite:///"))
         self._sessions = sqlite3.connect(store, check_same_thread=False)
@@ -208,21 +208,26 @@ class Stage:
         for said in ("before", "now"):
             self.client.thread.run(self._restore(said))
 
-    def restore(self) -> None:
-        """Undo whatever was changed since the last time."""
-        if [self.held(world.workspace) for world in self.worlds] != self._seeded:
+    def restore(self) -> dict[str, dict[RecordKey, Any]]:
+        """Undo whatever was changed since the last time; returns what every workspace holds then."""
+        if self.read_held() != self._seeded:
             self.client.thread.run(self._restore())
+        return self._seeded
 
-    def held(self, workspace: str) -> dict[RecordKey, Any]:
-        """What a workspace has stored now."""
-        every = (record for kind in EVERY_KIND for record in self._policies.list_records(kind))
-        records = {record.key: record for record in every if record.key.workspace == workspace}
-        receipts = self._list_receipts(workspace).items()
-        query = "SELECT principal, user, id, body FROM sessions WHERE workspace = ?"
-        rows = self._sessions.execute(query, (workspace.encode(),))
-        sessions = {RecordKey(workspace, "sessions", repr(key)): body for *key, body in rows}
-        records |= self._list_knowledge(workspace)
-        return records | sessions | {RecordKey(workspace, "receipts", id): one for id, one in receipts}
+    def read_held(self) -> dict[str, dict[RecordKey, Any]]:
+        """What every workspace has stored now."""
+        held: dict[str, dict[RecordKey, Any]] = {world.workspace: {} for world in self.worlds}
+        for record in (record for kind in EVERY_KIND for record in self._policies.list_records(kind)):
+            if (own := held.get(record.key.workspace)) is not None:
+                own[record.key] = record
+        for workspace, own in held.items():
+            own |= self._list_knowledge(workspace)
+            query = "SELECT principal, user, id, body FROM sessions WHERE workspace = ?"
+            rows = self._sessions.execute(query, (workspace.encode(),))
+            own |= {RecordKey(workspace, "sessions", repr(key)): body for *key, body in rows}
+            receipts = self._list_receipts(workspace).items()
+            own |= {RecordKey(workspace, "receipts", id): one for id, one in receipts}
+        return held
 
     def _list_knowledge(self, workspace: str) -> dict[RecordKey, Any]:
         stored = self.client.app.knowledge.repository.get(workspace).stored
@@ -242,7 +247,7 @@ class Stage:
     async def _restore(self, said: str = "now") -> None:
         for world in self.worlds:
             wanted = {RecordKey(world.workspace, *place): one for place, one in world.objects(said).items()}
-            held = {key: one for key, one in self.held(world.workspace).items() if key.kind not in OTHER_STORES}
+            held = {key: one for key, one in self.read_held()[world.workspace].items() if key.kind not in OTHER_STORES}
             raw = {key: orjson.dumps(body) for key, (_, body) in wanted.items()}
             changed = [key for key in wanted if key not in held or held[key].body != raw[key]]
             writes = [RecordWrite(key, raw[key], id=wanted[key][0]) for key in changed]
@@ -259,7 +264,7 @@ class Stage:
                 UncountedBatch(),
                 time.time(),
             )
-        self._seeded = [self.held(world.workspace) for world in self.worlds]
+        self._seeded = self.read_held()
 
     async def _keep_sessions(self, world: World) -> None:
         """Each caller has a session of its own, and nobody has any other."""

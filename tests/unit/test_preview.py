@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 import pytest
-import yaml
 
 from gateway.app import Gateway
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
 from gateway.preview import format_preview, preview_request
 from gateway.settings import Settings
+from tests.support.yaml_texts import to_yaml
 
 POLICIES = {
     "contexts": {
@@ -44,7 +44,7 @@ ITEM = (
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     directory = tmp_path_factory.mktemp("policies")
-    (directory / "all.yaml").write_text(yaml.safe_dump(POLICIES, sort_keys=False))
+    (directory / "all.yaml").write_text(to_yaml(POLICIES))
     return asyncio.run(previewed(directory))
 
 

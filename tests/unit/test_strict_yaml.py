@@ -93,10 +93,10 @@ def test_all_faults_of_a_file_come_at_once() -> None:
 
 
 def test_depth_is_bounded_before_it_costs_anything() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert "nested deeper than 64 levels" in faults_of("[" * 100_000)[0]
     assert "nested deeper than 64 levels" in faults_of("- " * 100_000)[0]
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_a_large_file_is_refused_unparsed(tmp_path: Path) -> None:

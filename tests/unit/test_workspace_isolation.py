@@ -14,7 +14,6 @@ from typing import Any
 import orjson
 import pytest
 import pytest_asyncio
-import yaml
 from starlette.requests import Request
 
 from gateway.app import Gateway
@@ -31,6 +30,7 @@ from gateway.injection.tools import make_own_tools
 from gateway.preview import preview_request
 from gateway.retrieval.tool_runner import ToolRunner
 from gateway.settings import Settings
+from tests.support.yaml_texts import to_yaml
 
 ROUNDS = 1200
 TOKEN = re.compile(r"q[sabcd][a-z]\d+q")
@@ -136,7 +136,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
     dice, oracle = Random(4), Oracle()
     directory: Path = tmp_path_factory.mktemp("isolation")
     shared = world("s", oracle, dice, "shared-")
-    (directory / "all.yaml").write_text(yaml.safe_dump(shared, sort_keys=False))
+    (directory / "all.yaml").write_text(to_yaml(shared))
     data = {
         "policies": str(directory),
         "store": "memory:",

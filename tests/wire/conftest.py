@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.semantic.node_search import NodeSearch
 from gateway.tokens import BpeCounter
 from tests.support.dialect_caller import Caller
 from tests.support.gateway import Client, Start, Thread, running_gateway, running_upstream
@@ -20,6 +22,8 @@ def thread() -> Iterator[Thread]:
     with pytest.MonkeyPatch.context() as patch:
         # Every gateway of the tests counts with the same one: to load its vocabulary takes half a second.
         patch.setattr("gateway.app.BpeCounter", lambda: counter)
+        # A request waits a tenth of a second for an index of nodes that is being made, which may be too little here.
+        patch.setattr("gateway.app.NodeSearch", partial(NodeSearch, patience=10.0))
         yield thread
     thread.stop()
 

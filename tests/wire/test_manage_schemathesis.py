@@ -16,6 +16,9 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.pytest._test_builder import build_operation_test
+from schemathesis.python._constants.orchestrator import make_constants_value_source
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 
 from gateway.edge.manage.app import get_api_routes
@@ -70,6 +73,8 @@ def described() -> schemathesis.BaseSchema:
 
 
 schema = described()
+# `schema.parametrize()` makes up all cases as soon as pytest looks for tests, in every worker.
+LABELS = [f"{method.upper()} {path}" for path, methods in schema.raw_schema["paths"].items() for method in methods]
 
 
 class Caller:
@@ -105,14 +110,24 @@ def test_the_gateway_serves_this_document(caller: Caller) -> None:
     assert served.json() == schema.raw_schema
 
 
-@schema.parametrize()
-@run(EXAMPLES or 3)
-def test_every_answer_is_one_that_is_promised(case: schemathesis.Case[Any], caller: Caller) -> None:
-    assert case.meta is not None
-    if not EXAMPLES and case.meta.phase.name.value == "coverage" and crc32(repr(case).encode()) % SOME:
-        return
-    steer(case, often=0.85)
-    caller.send(case)
+@pytest.mark.parametrize("label", LABELS)
+def test_every_answer_is_one_that_is_promised(label: str, caller: Caller) -> None:
+    @run(EXAMPLES or 3)
+    def check(case: schemathesis.Case[Any]) -> None:
+        assert case.meta is not None
+        if not EXAMPLES and case.meta.phase.name.value == "coverage" and crc32(repr(case).encode()) % SOME:
+            return
+        steer(case, often=0.85)
+        caller.send(case)
+
+    method, path = label.split(" ")
+    build_operation_test(
+        config=schema.config,
+        operation=schema[path][method],
+        test_func=check,
+        given_kwargs={},
+        feedback=FeedbackSources(constants_value_source=make_constants_value_source(schema)),
+    )()
 
 
 def test_every_operation_is_really_reached(caller: Caller) -> None:
@@ -132,7 +147,7 @@ def seen(caller: Caller, operation: schemathesis.APIOperation[Any, Any, Any, Any
     """The statuses of good requests."""
     statuses: list[int] = []
 
-    @run(max(EXAMPLES // 5, 5))
+    @run(max(EXAMPLES // 5, 3))
     @given(operation.as_strategy())
     def check(case: schemathesis.Case[Any]) -> None:
         steer(case, often=1, tamper=0)

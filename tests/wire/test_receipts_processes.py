@@ -42,7 +42,7 @@ def config(scripted: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture(scope="module")
 def gateway(config: Path) -> Iterator[GatewayProcess]:
-    with running_workers(config, workers=2) as running:
+    with running_workers(config, module="tests.support.short_leases") as running:
         yield running
 
 

@@ -217,10 +217,10 @@ async def test_one_that_is_named_is_asked_for_that_request(
 async def test_a_late_endpoint_delays_nobody_beyond_the_deadline_and_is_told(
     gateway: Client, upstream: Upstream, search: SearchServer
 ) -> None:
-    search.delay = 3.0
+    search.delay = 6.0
     began = time.monotonic()
     answered = await ask(gateway, upstream, "help", "A question that nobody answers in time?")
-    assert time.monotonic() - began < 2.8
+    assert time.monotonic() - began < 5.5
     assert (read_system(upstream), answered.headers["x-context-degraded"]) == ("", "links")
     receipt = await read_receipt(gateway, answered)
     assert [(one["id"], one["reason"]) for one in receipt["selection"]["dropped"]] == [("help/handbook", "late")]

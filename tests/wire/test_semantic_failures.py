@@ -226,7 +226,7 @@ class Slow:
         if self.fault == "raises":
             raise RuntimeError("out of memory")
         if self.fault == "hangs":
-            self.released.wait(10)
+            self.released.wait(30)
         time.sleep(self.seconds)
         return normalise_vectors(np.array(vector(text), np.float32) * (np.nan if self.fault == "nan" else 1))
 
@@ -250,7 +250,7 @@ async def test_a_model_in_this_process_that_goes_bad_costs_no_chat(
     slow.fault = fault
     began = time.monotonic()
     answered, names = await ask_and_list_injected(client, upstream)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20  # of the 30 that it hangs
     assert_on_demand(answered, names, upstream)
     slow.fault = ""
     slow.released.set()

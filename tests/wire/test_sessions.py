@@ -16,6 +16,7 @@ from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
 from gateway.errors import StoreError
 from gateway.pipeline import find_session_change
+from gateway.stores import sqlite_connection
 from tests.support.gateway import Client, Start
 from tests.support.management_client import manage
 from tests.support.upstream import Upstream, call, say
@@ -274,8 +275,9 @@ async def test_an_unreachable_store_costs_the_session_and_not_the_chat(
 
 
 async def test_a_lock_on_the_file_of_the_store_does_not_hold_up_the_chat(
-    start: Start, upstream: Upstream, tmp_path: Path
+    start: Start, upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sqlite_connection, "BUSY_SECONDS", 20.0)
     client = start(store=f"sqlite:///{tmp_path}/data.db", policies=POLICIES)
     await ask(client, upstream)
     other = sqlite3.connect(tmp_path / "data.db", isolation_level=None)
@@ -284,7 +286,7 @@ async def test_a_lock_on_the_file_of_the_store_does_not_hold_up_the_chat(
         upstream.will(say("Done."))
         began = time.monotonic()
         answered = await client.chat(session="talk", agent="editor", context={"pin": ["rules/rule-b"]})
-        assert time.monotonic() - began < 0.7  # 0.2 s for the store
+        assert time.monotonic() - began < 10  # a fifth of a second for the store, half of what the lock may take
         assert (answered.status, answered.headers["x-context-degraded"]) == (200, "session")
     finally:
         other.execute("ROLLBACK")

@@ -4,6 +4,7 @@ The gateway's part runs in-process with a reply that is cut; an oracle that know
 out. Some cuts are made again on real sockets. Mutants show that the oracle can fail.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +32,13 @@ OSLO, ROME = tool_call("get_weather", "oslo", city="Oslo"), tool_call("get_weath
 OWN_TURN = mixed(OWN, text="Hm.")
 
 
+NO_RULE = re.compile(rb'"(created":\d+|object":"chat.completion.chunk"|logprobs":null),')
+
+
 def recorded(answer: Answer, pieces: int = 24) -> bytes:
+    """The bytes of a stream, without what no rule depends on: every byte is a cut."""
     answer, asked = answer.but(pieces=pieces), {"stream": True, "stream_options": {"include_usage": True}}
-    return b"".join(piece for piece in answer.respond(asked, 1).pieces if isinstance(piece, bytes))
+    return NO_RULE.sub(b"", b"".join(piece for piece in answer.respond(asked, 1).pieces if isinstance(piece, bytes)))
 
 
 STREAMS = {
@@ -243,4 +248,4 @@ def test_the_oracle_reads_a_recorded_stream():
     assert Facts.of(stream).done
     assert not Facts.of(stream[:-1]).done
     assert Facts.of(stream[:-1]).done_text
-    assert orjson.loads(answered(stream).payloads[0])["object"] == "chat.completion.chunk"
+    assert orjson.loads(answered(stream).payloads[0])["choices"][0]["delta"]["role"] == "assistant"

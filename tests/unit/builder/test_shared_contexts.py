@@ -21,6 +21,7 @@ from gateway.domain.snapshot import Snapshot
 from gateway.errors import UnknownAlias
 from gateway.injection.tools import GET_TOOL, LIST_TOOL, PLAIN_TOOLS, make_own_tools
 from tests.support.built_injections import MANY, QUESTIONS, FakeSearcher, build, make_builder
+from tests.support.loaded_policies import load_text
 
 CONTEXTS = [f"c{number}" for number in range(6)]
 AGENTS, PROFILES, PROMPTS = ([f"{noun}{number}" for number in range(4)] for noun in ("a", "p", "t"))
@@ -149,40 +150,53 @@ class Ask:
 
 
 class Campaign:
-    """Random requests to one builder that caches; each is also built alone, from nothing."""
+    """Random requests about one snapshot, each also built alone, from nothing."""
+
+    ROUNDS = 300
 
     def __init__(self, snapshot: Snapshot, draw: Random) -> None:
         self.snapshot, self.draw = snapshot, draw
-        self.cached = make_builder(MemoryBudget())
-        self.differences = 0
-        self.built = 0
+        self.asked: list[Ask] = []
+        self.alone: list[Any] = []
 
-    async def run(self, rounds: int, until: int) -> "Campaign":
-        """So many rounds, or until so many differences are found."""
-        for number in range(rounds):
-            if number % 30 == 0:
-                base = Ask.draw(self.draw, self.snapshot)
-            await self.compare(base.vary(self.draw, self.snapshot))
-            if self.differences >= until:
+    async def find_differences(self, until: int) -> int:
+        """How many requests are answered otherwise by a builder that caches; no more than so many."""
+        cached, snapshot, differences = make_builder(MemoryBudget()), replace(self.snapshot), 0
+        for number in range(self.ROUNDS):
+            if number == len(self.asked):
+                await self._ask_alone(number)
+            differences += await build_as(self.asked[number], cached, snapshot) != self.alone[number]
+            if differences >= until:
                 break
-        return self
+        return differences
 
-    async def compare(self, ask: Ask) -> None:
-        cached = await self.describe(ask, self.cached, self.snapshot)
-        alone = await self.describe(ask, make_builder(MemoryBudget(0)), replace(self.snapshot))
-        self.built += alone is not None
-        self.differences += cached != alone
-
-    async def describe(self, ask: Ask, builder: ContextBuilder, snapshot: Snapshot) -> Any:
-        try:
-            return describe(await build(builder, snapshot, ask.said, ask.who, ask.tools, ask.model, ask.question))
-        except UnknownAlias:
-            return None
+    async def _ask_alone(self, number: int) -> None:
+        if number % 30 == 0:
+            self.base = Ask.draw(self.draw, self.snapshot)
+        ask = self.base.vary(self.draw, self.snapshot)
+        self.asked.append(ask)
+        self.alone.append(await build_as(ask, make_builder(MemoryBudget(0)), replace(self.snapshot)))
 
 
-async def campaign(policies: Policies, seed: int, until: int = 1000) -> Campaign:
-    draw = Random(seed)
-    return await Campaign(policies(draw_policies(draw)), draw).run(300, until)
+async def build_as(ask: Ask, builder: ContextBuilder, snapshot: Snapshot) -> Any:
+    try:
+        return describe(await build(builder, snapshot, ask.said, ask.who, ask.tools, ask.model, ask.question))
+    except UnknownAlias:
+        return None
+
+
+@pytest.fixture(scope="module")
+def campaigns(tmp_path_factory: pytest.TempPathFactory) -> list[Campaign]:
+    """What is built alone is the same for all tests, whatever they do to the cache."""
+    directory = tmp_path_factory.mktemp("campaigns")
+    return [Campaign(load_text(directory, draw_policies(draw)), draw) for draw in map(Random, range(20))]
+
+
+async def find_any(campaigns: list[Campaign]) -> bool:
+    for one in campaigns:
+        if await one.find_differences(1):
+            return True
+    return False
 
 
 def describe(injection: Injection) -> Any:
@@ -194,10 +208,9 @@ def describe(injection: Injection) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_cached_injections_equal_those_that_are_built_alone(policies: Policies, seed: int) -> None:
-    done = await campaign(policies, seed)
-    assert done.differences == 0
-    assert done.built > 200
+async def test_cached_injections_equal_those_that_are_built_alone(campaigns: list[Campaign], seed: int) -> None:
+    assert await campaigns[seed].find_differences(1) == 0
+    assert len([one for one in campaigns[seed].alone if one is not None]) > 200
 
 
 KEY_PARTS = [
@@ -221,7 +234,9 @@ KEY_PARTS = [
 
 
 @pytest.mark.parametrize("part", range(len(KEY_PARTS)), ids=KEY_PARTS)
-async def test_every_part_of_the_key_is_needed(policies: Policies, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_part_of_the_key_is_needed(
+    campaigns: list[Campaign], part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A mutant for each: without the part, somebody gets what was made for another."""
     whole = scope_context.make_scope_key
 
@@ -230,25 +245,19 @@ async def test_every_part_of_the_key_is_needed(policies: Policies, part: int, mo
         return (*key[:part], *key[part + 1 :])
 
     monkeypatch.setattr(context_builder, "make_scope_key", make_key)
-    for seed in range(20):
-        if (await campaign(policies, seed, until=1)).differences:
-            return
-    pytest.fail("nothing tells them apart")
+    assert await find_any(campaigns), "nothing tells them apart"
 
 
 @pytest.mark.parametrize("part", ["contexts", "include", "exclude", "languages", "readers", "inject"])
 async def test_every_part_of_an_effective_scope_is_needed(
-    policies: Policies, part: str, monkeypatch: pytest.MonkeyPatch
+    campaigns: list[Campaign], part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [name for name in EffectiveScope.__dataclass_fields__ if name != part]
     monkeypatch.setattr(EffectiveScope, "__hash__", lambda self: hash(tuple(getattr(self, name) for name in names)))
     monkeypatch.setattr(
         EffectiveScope, "__eq__", lambda self, other: all(getattr(self, one) == getattr(other, one) for one in names)
     )
-    for seed in range(20):
-        if (await campaign(policies, seed, until=1)).differences:
-            return
-    pytest.fail("nothing tells them apart")
+    assert await find_any(campaigns), "nothing tells them apart"
 
 
 async def test_scopes_with_the_same_contexts_share_what_is_made_of_them(policies: Policies) -> None:

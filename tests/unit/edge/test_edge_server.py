@@ -23,6 +23,7 @@ from gateway.edge.request import ClientRequest, read_body, read_head
 from gateway.edge.response import send_json
 from gateway.edge.server import build_server
 from gateway.settings import LimitSettings, Settings
+from tests.support.prompt_server import PromptServer
 
 GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 CLOSE = (b"connection", b"close")
@@ -78,16 +79,16 @@ class Running:
         self.socket = socket.create_server(("127.0.0.1", 0))
         settings, endpoints = Settings(upstreams={}, routes=[], limits=limits), [EndpointOf(app)] if direct else []
         served = with_lifespan(refuse if direct else ErrorBoundary(app))
-        self.server = build_server(served, settings, endpoints)
+        self.server = PromptServer(build_server(served, settings, endpoints).config)
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
         self.thread.start()
         wait_for(lambda: self.server.started)
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.socket.getsockname()[1]), timeout=5)
+        return socket.create_connection(("127.0.0.1", self.socket.getsockname()[1]), timeout=20)
 
     def stop(self) -> None:
-        self.server.should_exit = True
+        self.server.stop()
         self.thread.join(10)
         assert not self.thread.is_alive()
 
@@ -297,7 +298,7 @@ def test_headers_that_trickle_are_cut_off_with_408(echo):
                 time.sleep(0.05)
         status, _, body = read_response(client)
         assert (status, error_of(body)["code"]) == (408, "request_timeout")
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 15  # and not when this client's patience ends
 
 
 def test_a_connection_that_says_nothing_is_closed(echo):
@@ -503,8 +504,8 @@ def test_draining_answers_a_kept_connection_once_more_and_says_close(running):
     with running(echo_length) as server, server.connect() as client:
         client.sendall(GET)
         read_response(client)
-        server.server.should_exit = True
-        time.sleep(0.2)
+        server.server.stop()
+        wait_for(lambda: not server.server.servers[0].is_serving())
         client.sendall(GET)
         status, headers, _ = read_response(client)
         assert (status, headers["connection"]) == (200, "close")
@@ -875,7 +876,7 @@ def test_an_answer_before_an_announced_body_ends_the_connection(running, body):
         with suppress(BrokenPipeError, ConnectionResetError):
             client.sendall(GET)
         assert read_all(client) == b""
-        wait_for(lambda: not server.server.server_state.connections, 4)
+        wait_for(lambda: not server.server.server_state.connections, 20)
 
 
 def test_an_announced_body_that_was_sent_at_once_keeps_the_connection(running):
@@ -983,8 +984,8 @@ def test_answers_come_in_order_however_requests_come(running, seed, caplog):
             assert statuses[: len(marks)] == [200] * len(marks), statuses
             assert all(status >= 400 for status in statuses[len(marks) :])
             assert len(statuses) - len(marks) <= 1
-        wait_for(lambda: not server.server.server_state.tasks, 4)
-        wait_for(lambda: not server.server.server_state.connections, 4)
+        wait_for(lambda: not server.server.server_state.tasks, 20)
+        wait_for(lambda: not server.server.server_state.connections, 20)
     assert [record.message for record in caplog.records] == []
 
 
@@ -998,4 +999,4 @@ def test_a_slow_client_gets_all_of_a_last_answer_that_came_early(running):
             time.sleep(0.1 if time.monotonic() < began + 2.6 else 0)
         assert read > SIZE
         assert time.monotonic() - began > 2.4
-        wait_for(lambda: not server.server.server_state.connections, 4)
+        wait_for(lambda: not server.server.server_state.connections, 20)

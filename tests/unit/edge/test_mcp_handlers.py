@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
@@ -23,6 +22,7 @@ from gateway.edge.recorder import RequestOutcome
 from gateway.pipeline import Pipeline
 from gateway.settings import Settings
 from tests.support.gateway import POLICIES
+from tests.support.yaml_texts import to_yaml
 
 
 class SilentSearcher:
@@ -53,7 +53,7 @@ class FailingSearcher(SilentSearcher):
 @asynccontextmanager
 async def serve(directory: Path, outcome: RequestOutcome, searcher: Any, **changes: Any) -> AsyncGenerator[Client]:
     """A client of handlers whose pipeline has another searcher."""
-    (directory / "all.yaml").write_text(yaml.safe_dump(POLICIES, sort_keys=False))
+    (directory / "all.yaml").write_text(to_yaml(POLICIES))
     data: dict[str, Any] = {"policies": str(directory), "store": "memory:", "semantic": {"enabled": False}}
     data |= {"upstreams": {"demo": {"kind": "demo"}}, "routes": [{"model": "*", "upstream": "demo"}]}
     gateway = await Gateway.open(Settings.model_validate(data))

@@ -10,7 +10,6 @@ from typing import Any
 
 import orjson
 import pytest
-import yaml
 
 from gateway.domain.record import Author, FeedPosition, RecordBatch, RecordKey, RecordWrite
 from gateway.errors import Faults, ServiceUnavailable, StoreError, VersionConflict
@@ -21,6 +20,7 @@ from gateway.policies.repository import PolicyRepository
 from gateway.resources.registry import load_registry
 from gateway.stores.memory_records import MemoryRecordStore
 from tests.support.search_harness import wait_until
+from tests.support.yaml_texts import to_yaml
 
 AUTHOR = Author("anna", "create")
 FILES: dict[str, dict[str, Any]] = {
@@ -74,7 +74,7 @@ class House:
         self.write(FILES)
 
     def write(self, policies: dict[str, Any]) -> None:
-        (self.directory / "all.yaml").write_text(yaml.safe_dump(policies, sort_keys=False))
+        (self.directory / "all.yaml").write_text(to_yaml(policies))
 
     def replica(self, **options: Any) -> PolicyRepository:
         source = PolicySource(self.directory, load_registry(), self.materials)

@@ -1,6 +1,7 @@
 """Headers and the `context` object become one Asked."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -159,61 +160,63 @@ def test_an_error_names_the_place_where_a_thing_was_said() -> None:
 
 
 MANY = 300_000
+LARGE: dict[str, Callable[[], Any]] = {  # made when they are needed: all tests would carry them along
+    "include": lambda: {"include": [f"c/r{number}" for number in range(MANY)]},
+    "pin": lambda: {"pin": [f"c/r{number}" for number in range(MANY)], "session": "s"},
+    "contexts": lambda: {"contexts": [""] * MANY},
+    "exclude": lambda: {"exclude": [1] * MANY},
+    "items": lambda: {"items": [{}] * MANY},
+    "vars": lambda: {"vars": {f"v{number}": [] for number in range(MANY)}},
+    "hints": lambda: {"hints": {"include": [1] * MANY}},
+    "hint names": lambda: {"hints": {f"h{number}": 1 for number in range(MANY)}},
+    "kinds": lambda: {"selection": {"kinds": {f"k{number}": 1 for number in range(MANY)}}},
+    "names": lambda: {f"key{number}": 1 for number in range(MANY)},
+}
 
 
-@pytest.mark.parametrize(
-    "context",
-    [
-        {"include": [f"c/r{number}" for number in range(MANY)]},
-        {"pin": [f"c/r{number}" for number in range(MANY)], "session": "s"},
-        {"contexts": [""] * MANY},
-        {"exclude": [1] * MANY},
-        {"items": [{}] * MANY},
-        {"vars": {f"v{number}": [] for number in range(MANY)}},
-        {"hints": {"include": [1] * MANY}},
-        {"hints": {f"h{number}": 1 for number in range(MANY)}},
-        {"selection": {"kinds": {f"k{number}": 1 for number in range(MANY)}}},
-        {f"key{number}": 1 for number in range(MANY)},
-    ],
-    ids=["include", "pin", "contexts", "exclude", "items", "vars", "hints", "hint names", "kinds", "names"],
-)
-def test_more_entries_than_anybody_needs_are_refused_before_they_are_looked_at(context: Any) -> None:
+def time_refusal(body: bytes, match: str | None = None) -> float:
+    """The CPU seconds that a refusal takes; of a few, since what else the machine does makes some of them slower."""
+    spent = []
+    for _ in range(3):
+        began = time.thread_time()
+        with pytest.raises(InvalidRequest, match=match):
+            read_context_request((), Raw(body))
+        spent.append(time.thread_time() - began)
+    return min(spent)
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_more_entries_than_anybody_needs_are_refused_before_they_are_looked_at(name: str) -> None:
     """It happens on the event loop: with a fault for each entry it took seconds, in which nobody was answered."""
-    body = Raw(orjson.dumps(context))
-    began = time.thread_time()
-    with pytest.raises(InvalidRequest, match=r"more than 1000 entries|larger than \d+ bytes|could not be parsed"):
-        read_context_request((), body)
-    assert time.thread_time() - began < 0.25
+    refused = r"more than 1000 entries|larger than \d+ bytes|could not be parsed"
+    assert time_refusal(orjson.dumps(LARGE[name]()), refused) < 0.25
 
 
 NESTED = b'{"x":1},' * 200_000 + b"0"
+NEVER_VALID: dict[str, Callable[[], bytes]] = {
+    "vars": lambda: b'{"vars":{"a":{"b":[' + NESTED + b"]}}}",
+    "refs": lambda: b'{"refs":{"a":[[' + NESTED + b"]]}}",
+    "hints": lambda: b'{"hints":{"a":{"b":[' + NESTED + b"]}}}",
+    "item": lambda: b'{"items":[{"name":"a","text":[' + NESTED + b"]}]}",
+    "items": lambda: b'{"items":[' + b'{"name":"a","text":""},' * 70_000 + b'{"name":"a","text":""}]}',
+    "many vars": lambda: b'{"vars":{' + b",".join(b'"%d":1' % number for number in range(200_000)) + b"}}",
+    "long var": lambda: b'{"vars":{"a":"' + b"x" * 1_100_000 + b'"}}',
+    "unknown": lambda: b'{"nothing":[' + NESTED + b"]}",
+}
 
 
-@pytest.mark.parametrize(
-    "context",
-    [
-        b'{"vars":{"a":{"b":[' + NESTED + b"]}}}",
-        b'{"refs":{"a":[[' + NESTED + b"]]}}",
-        b'{"hints":{"a":{"b":[' + NESTED + b"]}}}",
-        b'{"items":[{"name":"a","text":[' + NESTED + b"]}]}",
-        b'{"items":[' + b'{"name":"a","text":""},' * 70_000 + b'{"name":"a","text":""}]}',
-        b'{"vars":{' + b",".join(b'"%d":1' % number for number in range(200_000)) + b"}}",
-        b'{"vars":{"a":"' + b"x" * 1_100_000 + b'"}}',
-        b'{"nothing":[' + NESTED + b"]}",
-    ],
-    ids=["vars", "refs", "hints", "item", "items", "many vars", "long var", "unknown"],
-)
-def test_nothing_of_a_large_object_is_decoded_that_could_not_be_valid(context: bytes) -> None:
-    began = time.thread_time()
-    with pytest.raises(InvalidRequest):
-        read_context_request((), Raw(context))
-    assert time.thread_time() - began < 0.15  # each of them took three times as long, in proportion to its size
+@pytest.mark.parametrize("name", NEVER_VALID)
+def test_nothing_of_a_large_object_is_decoded_that_could_not_be_valid(name: str) -> None:
+    assert time_refusal(NEVER_VALID[name]()) < 0.15  # each of them took three times as long, in proportion to its size
 
 
 def test_of_a_key_that_is_written_twice_only_the_last_is_decoded() -> None:
-    began = time.thread_time()
-    read = read_context_request((), Raw(b'{"vars":{"a":{"b":[' + NESTED + b']}},"vars":{"a":"b"}}'))
-    assert (read.vars, time.thread_time() - began < 0.15) == ({"a": "b"}, True)
+    spent = []
+    for _ in range(3):
+        began = time.thread_time()
+        read = read_context_request((), Raw(b'{"vars":{"a":{"b":[' + NESTED + b']}},"vars":{"a":"b"}}'))
+        spent.append(time.thread_time() - began)
+    assert (read.vars, min(spent) < 0.15) == ({"a": "b"}, True)
 
 
 def test_a_large_object_means_the_same_as_a_small_one() -> None:

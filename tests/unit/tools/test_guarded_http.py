@@ -53,7 +53,7 @@ async def test_a_usual_reply_does_not_wait() -> None:
     stream = open_stream(NOTIFICATION)
     lines = aiter(stream)
     began = time.monotonic()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         for _ in range(150):
             await anext(lines)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 150 / PER_SECOND - 0.2

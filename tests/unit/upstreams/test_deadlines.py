@@ -3,6 +3,7 @@
 import asyncio
 
 from gateway.upstreams.deadlines import Deadlines
+from tests.support.virtual_time import in_virtual_time
 
 
 class Wait:
@@ -15,6 +16,7 @@ class Wait:
         self.failures.append(asyncio.get_running_loop().time())
 
 
+@in_virtual_time
 async def test_a_wait_fails_once_after_its_time() -> None:
     deadlines, wait = Deadlines(0.05), Wait()
     began = asyncio.get_running_loop().time()
@@ -24,6 +26,7 @@ async def test_a_wait_fails_once_after_its_time() -> None:
     assert 0.045 <= ended - began < 0.14
 
 
+@in_virtual_time
 async def test_a_wait_that_was_stopped_does_not_fail() -> None:
     deadlines, wait = Deadlines(0.02), Wait()
     deadlines.start(wait)
@@ -33,6 +36,7 @@ async def test_a_wait_that_was_stopped_does_not_fail() -> None:
     assert wait.failures == []
 
 
+@in_virtual_time
 async def test_each_wait_has_its_whole_time_although_they_share_a_timer() -> None:
     deadlines, early, late = Deadlines(0.06), Wait(), Wait()
     began = asyncio.get_running_loop().time()
@@ -44,6 +48,7 @@ async def test_each_wait_has_its_whole_time_although_they_share_a_timer() -> Non
     assert late.failures[0] - began >= 0.085
 
 
+@in_virtual_time
 async def test_a_wait_that_begins_anew_is_put_off_behind_the_others() -> None:
     deadlines, renewed, other = Deadlines(0.06), Wait(), Wait()
     deadlines.start(renewed)
@@ -56,6 +61,7 @@ async def test_a_wait_that_begins_anew_is_put_off_behind_the_others() -> None:
     assert len(renewed.failures) == 1
 
 
+@in_virtual_time
 async def test_a_wait_after_a_pause_fails_in_time_too() -> None:
     deadlines, first, second = Deadlines(0.02), Wait(), Wait()
     deadlines.start(first)
@@ -65,6 +71,7 @@ async def test_a_wait_after_a_pause_fails_in_time_too() -> None:
     assert (len(first.failures), len(second.failures)) == (1, 1)
 
 
+@in_virtual_time
 async def test_nothing_fails_after_the_close() -> None:
     deadlines, wait = Deadlines(0.02), Wait()
     deadlines.start(wait)

@@ -224,13 +224,13 @@ async def test_a_handshake_that_hangs_is_unreachable_within_the_connect_timeout(
         await peer.reader.read(100_000)
 
     async with listening(act) as server:
-        slow = TimeoutSettings(connect=0.2, first_byte=5, idle=5)
+        slow = TimeoutSettings(connect=0.2, first_byte=30, idle=30)
         upstream = upstream_at(f"https://127.0.0.1:{server.port}/v1", timeouts=slow)
         started = time.monotonic()
         with pytest.raises(errors.UpstreamUnreachable):
             await upstream.send(CHAT)
         await upstream.close()
-    assert time.monotonic() - started < 4  # the next timeout is five seconds
+    assert time.monotonic() - started < 20  # the next timeout is thirty seconds
 
 
 @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nContent-Ty"], ids=["silent", "half a head"])

@@ -131,7 +131,7 @@ async def test_a_silent_server_costs_a_moment_and_no_answer(server: RedisServer)
         began = time.monotonic()
         for _ in range(5):
             assert picked(await found(service)) == RIGHT
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5 * QUICK.answer_seconds - 0.5
         assert looking(service).error is not None
         assert service.lookup_counts == {("answered",): 0, ("failed",): 5}
         server.thaw()

@@ -284,7 +284,7 @@ async def test_the_former_index_serves_while_a_new_one_is_read(monkeypatch: pyte
     read, passed, loop = IndexWords.build, asyncio.Event(), asyncio.get_running_loop()
 
     def read_slowly(index: PassageIndex, former: IndexWords | None) -> IndexWords:
-        asyncio.run_coroutine_threadsafe(passed.wait(), loop).result(5)
+        asyncio.run_coroutine_threadsafe(passed.wait(), loop).result(30)
         return read(index, former)
 
     async with open_search(HELP) as search:
@@ -295,7 +295,7 @@ async def test_the_former_index_serves_while_a_new_one_is_read(monkeypatch: pyte
         found = await search.find("reset forgotten account password")
         assert [pick.resource for pick in found.picks] == ["help/password"]
         assert (found.pending, search.engine.generation) == (frozenset({"help/new"}), 1)
-        assert time.monotonic() - began < 4  # of the five that reading may take
+        assert time.monotonic() - began < 20  # of the thirty that reading may take
         passed.set()
         await search.wait_until_indexed()
         assert search.engine.generation == 2
