@@ -20,7 +20,7 @@ from tests.support.knowledge_graph import make_key
 from tests.support.tool_gateway import run_server
 from tests.support.upstream import Reaction
 
-PATIENCE = 90.0  # seconds for what happens in the background
+PATIENCE = 150.0  # seconds for what happens in the background
 SLOW = 30_000  # milliseconds: a loaded machine must not make collectors late
 ADMIN = "root"
 KEYS = [

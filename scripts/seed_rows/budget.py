@@ -95,7 +95,7 @@ def see_the_default_shares(bench: Bench) -> str:
     ]
     bench.manage("POST", "/contexts", {"alias": "crowd", "resources": parts})
     try:
-        shown = bench.resolve("Hm?", agent="clerk", content="land", contexts=["crowd"])
+        shown = bench.resolve("Hm?", agent="clerk", content="land", contexts=["crowd"], user="reader")
         told = shown["tokens"]["by_category"]
     finally:
         bench.manage("DELETE", "/contexts/crowd")

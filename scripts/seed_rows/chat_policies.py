@@ -79,6 +79,7 @@ CHAT_CONTEXTS: dict[str, Any] = {
     "ledger": {"resources": {"invoices": LEDGER}},
     "empty": {"resources": {}},
     "fallback": {"default": True, "resources": {"general": text("The global default.")}},
+    "unused": {"resources": {"trivia": text("The first lamp was lit in the harbour of Bergen.", kind="reference")}},
     "extra": {"resources": {"note": text("A context that the request names.")}},
 }
 CHAT_AGENTS: dict[str, Any] = {
@@ -93,5 +94,6 @@ CHAT_AGENTS: dict[str, Any] = {
     "careful": {"contexts": ["plain-toolbox"], "tool_permission": "approve"},
     "learner": {"contexts": ["plain-toolbox", "related"], "tool_expansion": 1},
     "accountant": {"contexts": ["ledger"]},
+    "repeater": {"contexts": ["unused"]},
     "emptied": {"contexts": ["empty"]},
 }

@@ -4,6 +4,7 @@ from typing import Any
 
 PRESETS = ("editor", "simplifier", "tuning", "summarizer", "copilot")
 TYPES = ("Concept", "Term", "Endpoint", "Parameter", "Product", "Feature")
+TIED = frozenset({"Concept", "Endpoint", "Product"})  # types whose entities are tied one to the next
 TURBINES = 40  # entities of each type that answer the same question
 
 
@@ -29,8 +30,11 @@ KNOWLEDGE: dict[str, Any] = {
     "relationships": [
         {"from": "orders", "type": "accepts", "to": "limit"},
         {"from": "orders", "type": "pages-by", "to": "cursor"},
-        *({"from": f"endpoint-{n}", "type": "leads-to", "to": f"endpoint-{n + 1}"} for n in range(TURBINES - 1)),
-        *({"from": f"product-{n}", "type": "leads-to", "to": f"product-{n + 1}"} for n in range(TURBINES - 1)),
+        *(
+            {"from": f"{kind.lower()}-{n}", "type": "leads-to", "to": f"{kind.lower()}-{n + 1}"}
+            for kind in sorted(TIED)
+            for n in range(TURBINES - 1)
+        ),
     ],
     "axioms": {
         "paging": {"types": ["Endpoint", "Parameter"], "text": "Every list endpoint pages with a limit."},

@@ -103,6 +103,21 @@ def see_a_request_rebuilt(bench: Bench) -> str:
     return "the replay has the same messages as the request that was sent"
 
 
+@rows("004.8.13")
+def see_a_suggestion_to_drop_what_is_not_used(bench: Bench) -> str:
+    for _ in range(50):
+        bench.ask("Hm?", agent="repeater")
+
+    def find_suggestion() -> dict[str, Any]:
+        items = bench.manage("GET", "/stats/suggestions")["items"]
+        return next((one for one in items if "unused/trivia" in json.dumps(one)), {})
+
+    found = find_suggestion() if bench.blind else bench.wait_for(find_suggestion, "a suggestion")
+    expect(found.get("code"), "never_shown")
+    expect_in(json.dumps(found["change"]), "on_demand")
+    return f"after 50 requests: {found['reason']}"
+
+
 @rows("004.8.4", "004.8.12")
 def see_how_context_is_used(bench: Bench) -> str:
     for _ in range(2):
