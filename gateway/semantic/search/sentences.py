@@ -118,7 +118,7 @@ def _join_fragments(pieces: Iterable[str]) -> list[str]:
 
 
 def _is_asked(piece: str, *, listed: bool) -> bool:
-    """Whether a short piece is a question or an entry of a list with words enough to be found by ("Is it free now?")."""
+    """Whether a short piece is a question, or an entry of a list, with enough words to be found by."""
     return (listed or piece.endswith("?")) and len(piece.split()) >= WORDS
 
 
