@@ -96,6 +96,7 @@ def describe_scope(exchange: Exchange) -> dict[str, Any] | None:
         "selection": None if asked.selection == UNTUNED_SELECTION else msgspec.to_builtins(asked.selection),
         "bound": scope.bound or None,
         "readers": sorted(exchange.principal.readers(asked.user)),
+        "tier": exchange.principal.tier,  # decides over the knowledge graph
         "session": None if scope.session in (None, NO_SESSION) else msgspec.to_builtins(scope.session),
         "tools": sorted(tools.names) if tools is not None else [],
     }

@@ -171,6 +171,7 @@ def build_principal(receipt: ReceiptFields, scope: Mapping[str, Any], workspace:
         tools=frozenset(scope["key_tools"]) if "key_tools" in scope else None,
         rights=frozenset({"act_as_user"}),
         groups=groups,
+        tier=scope.get("tier"),
         key=receipt.get("key"),
         reader=own,
     )

@@ -9,6 +9,7 @@ from gateway.domain.search import Query, Question
 MOST = 8  # sentences; the rest of a long message is joined to the last one
 LONGEST = 500  # characters of one sentence that are searched for
 SHORT = 25  # characters under which a sentence is part of its neighbour ("Hi!", "Thanks.")
+WORDS = 4  # of a shorter question, or entry of a list, that is searched for on its own all the same
 FOLLOW_UP = 40  # characters under which a question may need what was said before
 RECENT = 2  # earlier user messages that a follow-up is joined to
 LOOKED_AT = 8_000  # characters of a text that are split: twice what all sentences together may have
@@ -50,7 +51,7 @@ def split_query(text: str, earlier: Sequence[str] = ()) -> Query:
 
 def split_sentences(text: str) -> list[str]:
     """The sentences of a question, each worth a search of its own; none for a text without a letter or digit."""
-    pieces = (_BULLET.sub("", piece, count=1).strip() for piece in _join_abbreviations(_split(text[:LOOKED_AT])))
+    pieces = _join_abbreviations(_split(text[:LOOKED_AT]))
     joined = _join_fragments(piece for piece in pieces if any(map(str.isalnum, piece)))
     if len(joined) > MOST:
         joined = [*joined[: MOST - 1], " ".join(joined[MOST - 1 :])]
@@ -98,8 +99,11 @@ def _join_fragments(pieces: Iterable[str]) -> list[str]:
     joined: list[list[str]] = []
     before = 0  # the length of the last sentence
     rest = 0  # characters of what will be joined to the last one that is searched for
-    for piece in pieces:
+    for written in pieces:
+        piece = _BULLET.sub("", written, count=1).strip()
         length = _measure_length(piece)
+        if length < SHORT and _is_asked(piece, listed=piece != written.strip()):
+            length = SHORT
         if joined and (before < SHORT or length < SHORT):
             joined[-1].append(piece)
             before += 1 + length
@@ -111,6 +115,11 @@ def _join_fragments(pieces: Iterable[str]) -> list[str]:
             if rest > LONGEST:
                 break
     return [" ".join(sentence) for sentence in joined]
+
+
+def _is_asked(piece: str, *, listed: bool) -> bool:
+    """Whether a short piece is a question, or an entry of a list, with enough words to be found by."""
+    return (listed or piece.endswith("?")) and len(piece.split()) >= WORDS
 
 
 def _measure_length(text: str) -> int:
