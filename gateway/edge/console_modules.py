@@ -27,7 +27,9 @@ class PageRoute(NamedTuple):
         required = [part for part in wanted if not part.endswith("?")]
         if not len(required) <= len(parts) <= len(wanted):
             return False
-        return all(part in (name, unquote(name)) or part.startswith(":") for part, name in zip(wanted, parts))
+        return all(
+            part in (name, unquote(name)) or part.startswith(":") for part, name in zip(wanted, parts, strict=False)
+        )
 
 
 def find_page_module(address: str, read: ReadText) -> str | None:

@@ -17,7 +17,6 @@ from gateway.errors import NotFound
 from gateway.fair_queue import FairThreads
 from gateway.policies.repository import PolicyRepository
 
-
 MOST_CONTEXTS = 100  # of one call, more than a page of any list shows
 MOST_SHOWN = 3
 
