@@ -20,7 +20,8 @@ export class ContextPicker extends ConsoleElement {
     this.label = t("Contexts");
     /** @type {any[]} */
     this.known = [];
-    this.total = 0;
+    /** @type {number | null} null: not known yet */
+    this.total = null;
     /** @type {{items: any[], total: number} | null} what was typed matches */
     this.found = null;
     this.search = debounce((/** @type {string} */ text) => this.find(text), 200);
@@ -84,13 +85,13 @@ export class ContextPicker extends ConsoleElement {
           <button type="button" class="button ghost small icon-only" aria-label=${t("Move {name} down", {name: alias})} ?disabled=${index === this.value.length - 1} @click=${() => this.move(index, 1)}>${icon("arrow-down")}</button>
           <button type="button" class="button ghost small icon-only" aria-label=${t("Remove {name}", {name: alias})} @click=${() => this.send(this.value.toSpliced(index, 1))}>${icon("x")}</button>`}
       </li>`)}</ol>` : html`<p class="muted">${t("No context is assigned.")}</p>`}
-      ${this.disabled ? nothing : this.total > MOST_OPTIONS ? this.renderSearch() : this.renderSelect()}
+      ${this.disabled ? nothing : (this.total || 0) > MOST_OPTIONS ? this.renderSearch() : this.renderSelect()}
     </fieldset>`;
   }
 
   renderSelect() {
     const free = this.known.filter((context) => !this.value.includes(context.alias));
-    return html`<select aria-label=${t("Add a context")} .value=${""} @change=${(/** @type {any} */ event) => {
+    return html`<select aria-label=${t("Add a context")} ?disabled=${this.total === null} .value=${""} @change=${(/** @type {any} */ event) => {
         if (event.target.value) this.send([...this.value, event.target.value]);
         event.target.value = "";
       }}><option value="">${t("Add a context…")}</option>
@@ -100,7 +101,7 @@ export class ContextPicker extends ConsoleElement {
   renderSearch() {
     const free = this.found?.items.filter((context) => !this.value.includes(context.alias)).slice(0, MOST_FOUND) || [];
     const more = this.found ? this.found.total - this.found.items.length : 0;
-    return html`<input type="search" autocomplete="off" aria-label=${t("Add a context")} placeholder=${t("Type to find one of {n} contexts", {n: this.total})}
+    return html`<input type="search" autocomplete="off" aria-label=${t("Add a context")} placeholder=${t("Type to find one of {n} contexts", {n: this.total || 0})}
         @input=${(/** @type {any} */ event) => this.search(event.target.value.trim())} @keydown=${(/** @type {KeyboardEvent} */ event) => {
           if (event.key !== "Enter") return;
           event.preventDefault(); // the form around it is not sent

@@ -81,7 +81,7 @@ export class ContextsPage extends ConsoleElement {
   listColumns() {
     return [
       {title: t("Name"), width: "minmax(0, 2fr)", cell: (context) => html`${context.name || context.alias}<span class="sub">${context.alias}</span>`},
-      {title: t("Resources"), width: "minmax(0, 2fr)", className: "wide-only", cell: (context) => html`${t("{n} resource|{n} resources", {n: context.resources.length})}
+      {title: t("Resources"), width: "minmax(0, 2fr)", className: "wide-only", cell: (context) => html`${t("{n} resource|{n} resources", {n: context.resource_count})}
         <span class="sub">${context.resources.slice(0, 4).map((/** @type {any} */ resource) => resource.name || resource.id).join(", ")}</span>`},
       {title: t("Used by"), width: "minmax(0, 1.4fr)", className: "wide-only", cell: (context) => renderUses(this.usesOf(context.alias))},
       {title: t("State"), width: "150px", cell: (context) => html`<span class="row tight-row">
