@@ -17,7 +17,7 @@ from tests.support.workspaces import SUMMARY
 ADMIN_KEY = "admin-key-of-the-large-store"
 WORKSPACE = "default"
 PARAGRAPH = "Write short sentences and name the product first. " * 20  # 1 KB
-BATCH = 1_000  # records of one commit, which a store has to answer in time
+BATCH = 200  # records of one commit, which a store has to answer in time, on a loaded machine too
 AUTHOR = Author("seeder", "import")
 
 

@@ -97,7 +97,7 @@ export class ResourcePreview extends ConsoleElement {
 }
 customElements.define("resource-preview", ResourcePreview);
 
-/** Whether nothing was filled in. @param {any} data */
+/** Whether nothing was filled in, however deep. @param {any} data @returns {boolean} */
 function isBlank(data) {
-  return !Object.values(data || {}).some((value) => (Array.isArray(value) ? value.length : value && typeof value === "object" ? Object.keys(value).length : value));
+  return data && typeof data === "object" ? Object.values(data).every(isBlank) : !data;
 }
