@@ -128,7 +128,9 @@ RECIPE_MODELS = ObjectModels(RecipeView, RecipePage, RecipeBody, NewRecipe)
 class BriefQuery(ListQuery):
     """Which page of a list to return, filtered by a word, with or without what is long."""
 
-    brief: bool = Field(False, description=f"Each context has its first {BRIEF_RESOURCES} resources, without what they say.")
+    brief: bool = Field(
+        False, description=f"Each context has its first {BRIEF_RESOURCES} resources, without what they say."
+    )
 
 
 @dataclass(frozen=True, slots=True)
