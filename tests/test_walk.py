@@ -1,12 +1,15 @@
 """The path of a chat request through the source is measured and stays within its limits."""
 
 import json
+import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from gateway.settings import Settings
 from scripts.request_walk.client import Reply
 from scripts.request_walk.scenario import UnexpectedExchange, check_exchange
 from scripts.request_walk.trace import CountedHeaders, Walk
@@ -16,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 Figures = dict[str, dict[str, int]]
 
 RUNS = 3
+STATES = ("cold", "warm")
 # What a request may touch at most; lower these when the path gets shorter.
 LIMITS: Figures = {
     "files": {"cold": 128, "warm": 80},
@@ -30,26 +34,39 @@ def walk(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environ, check=False)
 
 
+@dataclass(frozen=True)
+class WalkRun:
+    """What one run counted, and the files that it went through."""
+
+    figures: Figures
+    files: frozenset[str]
+
+
 @pytest.fixture(scope="module")
-def figures(tmp_path_factory: pytest.TempPathFactory) -> Figures:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[WalkRun]:
+    return [walk_once(tmp_path_factory.mktemp("walk") / "walk.json") for _ in range(RUNS)]
+
+
+@pytest.fixture(scope="module")
+def figures(runs: list[WalkRun]) -> Figures:
     """The smallest of some runs: a timer or a cut of the stream that falls into one adds steps to its path."""
-    runs = [walk_once(tmp_path_factory.mktemp("walk") / "walk.json") for _ in range(RUNS)]
-    return {name: {state: min(run[name][state] for run in runs) for state in ("cold", "warm")} for name in LIMITS}
+    return {name: {state: min(run.figures[name][state] for run in runs) for state in STATES} for name in LIMITS}
 
 
-def walk_once(file: Path) -> Figures:
-    done = walk("--json", str(file))
+def walk_once(file: Path) -> WalkRun:
+    done = walk("--files", "--json", str(file))
     assert (done.returncode, done.stderr) == (0, "")
     found: Figures = json.loads(file.read_text())
     for name, row in found.items():
         assert [name.replace("_", " "), str(row["cold"]), str(row["warm"])] in [
             line.rsplit(maxsplit=2) for line in done.stdout.splitlines()
         ]
-    return found
+    lines = done.stdout.splitlines()
+    return WalkRun(found, frozenset(line.split()[0] for line in lines if ".py " in line))
 
 
 @pytest.mark.parametrize("name", LIMITS)
-@pytest.mark.parametrize("state", ["cold", "warm"])
+@pytest.mark.parametrize("state", STATES)
 def test_a_chat_request_stays_within_its_limits(figures: Figures, name: str, state: str) -> None:
     assert 1 <= figures[name][state] <= LIMITS[name][state]
 
@@ -57,6 +74,13 @@ def test_a_chat_request_stays_within_its_limits(figures: Figures, name: str, sta
 def test_a_warm_request_touches_less_than_a_cold_one(figures: Figures) -> None:
     assert figures["files"]["warm"] < figures["files"]["cold"]
     assert figures["switches"]["warm"] < figures["switches"]["cold"]
+
+
+def test_nothing_of_the_console_is_on_the_path_although_it_is_on(runs: list[WalkRun]) -> None:
+    assert Settings.model_fields["console"].default is True
+    files = frozenset.union(*(run.files for run in runs))
+    assert {"edge/chat.py", "edge/access.py"} <= files
+    assert [file for file in files if re.search(r"console|sign_in|plugin_files|manage/", file)] == []
 
 
 def test_a_tree_without_a_gateway_is_refused(tmp_path: Path) -> None:

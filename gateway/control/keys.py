@@ -5,13 +5,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from gateway.control.authorship import Tags, make_author
 from gateway.control.key_history import KeyRepository, remember_keys
+from gateway.control.key_names import KeyNames, NamedKey
 from gateway.control.key_shape import (
     ACT_AS_USER,
     KIND,
@@ -41,6 +43,13 @@ class CreatedKey:
     secret: str
 
 
+class KeySelection(NamedTuple):
+    """Some of the keys of a workspace."""
+
+    keys: list[KeyInfo]
+    total: int
+
+
 class Keys:
     """The keys of a workspace, as far as a caller may see and change them."""
 
@@ -53,17 +62,29 @@ class Keys:
         self._repository = repository
         self._configured = [KeyInfo(make_configured_principal(key), None) for key in configured]
         self._clock = clock
+        self._names = KeyNames()
 
     def list_all(self, workspace: str) -> list[KeyInfo]:
         """All keys of a workspace: those of the configuration first, then the stored ones by name."""
-        configured = [key for key in self._configured if key.principal.workspace == workspace]
-        return configured + sorted(self._list_stored(workspace), key=lambda key: (key.principal.name, key.id))
+        return self.list_page(workspace, lambda id, name: True, 0, None).keys
+
+    def list_page(
+        self, workspace: str, accepts: Callable[[str, str], bool], skip: int, take: int | None
+    ) -> KeySelection:
+        """Some of the keys whose id and name are accepted; only these are parsed. None: all from there."""
+        configured = [key for key in self._list_configured(workspace) if accepts(key.id, key.principal.name)]
+        stored = [key for key in self._list_stored(workspace) if accepts(key.id, key.name)]
+        end = len(configured) + len(stored) if take is None else skip + take
+        past = max(0, skip - len(configured))
+        page = [*configured[skip:end], *map(_parse_key, stored[past : max(0, end - len(configured))])]
+        return KeySelection(page, len(configured) + len(stored))
 
     def get(self, workspace: str, id: str) -> KeyInfo:
         """One key; raises NotFound, also for those of other workspaces."""
-        for key in self.list_all(workspace):
-            if key.id == id:
-                return key
+        configured = (key for key in self._list_configured(workspace) if key.id == id)
+        stored = (_parse_key(key) for key in self._list_stored(workspace) if key.id == id)
+        for key in chain(configured, stored):
+            return key
         raise NotFound(f"There is no key {id!r}.")
 
     async def create(self, caller: Principal, spec: KeySpec, workspace: str | None = None) -> CreatedKey:
@@ -95,10 +116,11 @@ class Keys:
         write = RecordWrite(record.key, None, expected=record.version, changes=changes)
         await self._commit(write, make_author(caller, "delete"), tags)
 
-    def _list_stored(self, workspace: str) -> Iterator[KeyInfo]:
-        for record in self._repository.list_records(KIND):
-            if record.key.workspace == workspace and record.body is not None:
-                yield KeyInfo.from_record(record, parse_key_record(record))
+    def _list_configured(self, workspace: str) -> list[KeyInfo]:
+        return [key for key in self._configured if key.principal.workspace == workspace]
+
+    def _list_stored(self, workspace: str) -> Sequence[NamedKey]:
+        return self._names.list_sorted(self._repository.list_records(KIND), workspace)
 
     def _get_changeable(self, caller: Principal, id: str, tags: Tags) -> Record:
         """A stored key that is no more powerful than the caller and has one of the tags."""
@@ -123,7 +145,8 @@ class Keys:
 
     def _require_free_name(self, workspace: str, name: str | None, own: str | None) -> None:
         """Names are unique only so that logs are readable; nothing else depends on it."""
-        taken = {key.principal.name for key in self.list_all(workspace) if key.id != own}
+        taken = {key.principal.name for key in self._list_configured(workspace) if key.id != own}
+        taken |= {key.name for key in self._list_stored(workspace) if key.id != own}
         if name is not None and (name in taken or name == ANONYMOUS.name):
             raise Conflict(f"Another key is named {name!r}.")
 
@@ -216,6 +239,10 @@ def fill_from_caller(caller: Principal, spec: KeySpec) -> KeySpec:
         if field not in given:
             changes[field] = value
     return spec.model_copy(update=changes)
+
+
+def _parse_key(key: NamedKey) -> KeyInfo:
+    return KeyInfo.from_record(key.record, parse_key_record(key.record))
 
 
 def _make_body(spec: KeySpec, digest: str) -> KeyShape:

@@ -1,8 +1,9 @@
 """Who uses an object: the objects that refer to it, and the places that assign a context."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import Any
 
 from gateway.domain.agent import Agent, Profile, Prompt
@@ -87,3 +88,29 @@ def _list_node_uses(context: str, snapshot: Snapshot) -> Iterator[ContextUse]:
     )
     for node in assigned:
         yield ContextUse(Level.CONTENT, node.path, node.title, path=node.path, inherited=heirs[node.path])
+
+
+@dataclass(frozen=True, slots=True)
+class UseSummary:
+    """How many places use a context, and the first few of them."""
+
+    context: str
+    total: int
+    first: list[ContextUse]
+
+
+def summarize_uses(contexts: Sequence[str], snapshot: Snapshot, most: int) -> list[UseSummary]:
+    """The uses of several contexts in one walk of the tree; who inherits them is not counted."""
+    named: dict[str, list[Node]] = {context: [] for context in contexts}
+    for node in snapshot.tree.nodes.values():
+        for context in node.contexts:
+            if context in named:
+                named[context].append(node)
+    return [_summarize(context, snapshot, nodes, most) for context, nodes in named.items()]
+
+
+def _summarize(context: str, snapshot: Snapshot, nodes: Sequence[Node], most: int) -> UseSummary:
+    uses = [*_list_global_uses(context, snapshot), *_list_alias_uses(context, snapshot)]
+    first = nsmallest(max(0, most - len(uses)), nodes, key=lambda node: node.path)
+    shown = [ContextUse(Level.CONTENT, node.path, node.title, path=node.path) for node in first]
+    return UseSummary(context, len(uses) + len(nodes), [*uses[:most], *shown])

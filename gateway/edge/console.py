@@ -56,7 +56,8 @@ class ConsoleEndpoint:
             return await self._answer_plugin(name.removeprefix(FOLDER), headers)
         file = await self._read(name, version)
         if file is None and version is None and b"text/html" in headers.get(b"accept", b""):
-            name, file = INDEX, await self._read(INDEX, None)  # the address of a page, which the console itself routes
+            # the address of a page, which the console itself routes
+            file = await asyncio.to_thread(self._files.read_page, name)
         if file is None:
             return refuse()
         lasting = version is not None and version == self._files.digest
@@ -68,7 +69,9 @@ class ConsoleEndpoint:
         return refuse() if found is None else respond(found[0], headers, FOR_EVER if found[1] else ASK_EACH_TIME)
 
     async def _read(self, name: str, version: str | None) -> ConsoleFile | None:
-        known = self._files.find_read(name, version) if name != INDEX else None
+        if name == INDEX:
+            return await asyncio.to_thread(self._files.read_page, "")
+        known = self._files.find_read(name, version)
         return known or await asyncio.to_thread(self._files.read, name)
 
 

@@ -1,20 +1,26 @@
 """The files of the console: found and read when somebody asks for them, compressed once, in one version.
 
 Browsers may keep a file for ever if its address names the version (`/console/@0123456789ab/app.js`). Only the page
-itself has to be asked for each time: it is rewritten to name the version; modules import each other by relative paths.
+itself has to be asked for each time: it is rewritten to name the version, one style sheet instead of several, and all
+modules that it will need; modules import each other by relative paths.
 """
 
 import gzip
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Self
 
+from gateway.edge.console_modules import find_page_module, list_modules
+
 FOLDER: Final = Path(__file__).parent.parent / "console"
 PREFIX: Final = "/console"
 INDEX: Final = "index.html"
 VERSION_MARK: Final = "@"  # a path segment that begins so names a version
+STYLES: Final = "styles/all.css"  # made of the style sheets that the page names
+SCRIPT_TAG: Final = '<script type="module"'
 MIN_COMPRESSED: Final = 512  # bytes; below that compressing saves nothing
 
 TEXT_TYPES: Final = {
@@ -32,6 +38,9 @@ CONTENT_TYPES: Final = {
     ".webp": "image/webp",
     ".woff2": "font/woff2",
 }
+
+
+_STYLE_LINK = re.compile(r' *<link rel="stylesheet" href="[^"]+">\n?')
 
 
 def is_console_path(path: str) -> bool:
@@ -67,6 +76,15 @@ class ConsoleVersion:
     paths: dict[str, Path]
     read: dict[str, ConsoleFile] = field(default_factory=dict)
 
+    def read_bytes(self, name: str) -> bytes | None:
+        """A file as it is on disk; None: there is none."""
+        path = self.paths.get(name)
+        return None if path is None else path.read_bytes()
+
+    def read_text(self, name: str) -> str | None:
+        body = self.read_bytes(name)
+        return None if body is None else body.decode()
+
 
 def compute_version(files: Iterable[tuple[str, bytes]]) -> str:
     """The version of files, by their names and what they contain."""
@@ -89,15 +107,28 @@ class ConsoleFiles:
         return known.read.get(path) if known is not None and version in (None, known.digest) else None
 
     def read(self, path: str) -> ConsoleFile | None:
-        """A file by its path below the folder; None: there is none. The index looks whether any file was changed."""
-        version = self._version
-        if version is None or path == INDEX:
-            version = self._version = self._find_version()
-        if path not in version.paths:
-            return None
+        """A file by its path below the folder; None: there is none."""
+        if path == INDEX:
+            return self.read_page("")
+        version = self._version = self._version or self._find_version()
         if path not in version.read:
-            version.read[path] = self._load(path, version)
+            body = join_styles(version) if path == STYLES else version.read_bytes(path)
+            if body is None:
+                return None
+            version.read[path] = ConsoleFile.pack(body, Path(path).suffix)
         return version.read[path]
+
+    def read_page(self, address: str) -> ConsoleFile | None:
+        """The index, with links to what the page at an address will load; looks whether any file was changed."""
+        self._version = version = self._find_version()
+        body, module = version.read_text(INDEX), find_page_module(address, version.read_text)
+        if body is None:
+            return None
+        name = f"{INDEX} {module}"  # no path of a file: it has a space
+        if name not in version.read:
+            linked = link_files(body, list_modules(module, version.read_text), version.digest)
+            version.read[name] = ConsoleFile.pack(linked.encode(), Path(INDEX).suffix)
+        return version.read[name]
 
     @property
     def digest(self) -> str:
@@ -116,9 +147,21 @@ class ConsoleFiles:
         digest = compute_version((name, path.read_bytes()) for name, path in paths.items())
         return ConsoleVersion(states, digest, paths)
 
-    def _load(self, path: str, version: ConsoleVersion) -> ConsoleFile:
-        body, suffix = version.paths[path].read_bytes(), version.paths[path].suffix
-        if path == INDEX:
-            own, versioned = f'="{PREFIX}/', f'="{PREFIX}/{VERSION_MARK}{version.digest}/'
-            body = body.replace(own.encode(), versioned.encode())
-        return ConsoleFile.pack(body, suffix)
+
+def link_files(page: str, modules: Iterable[str], digest: str) -> str:
+    """The page with one style sheet instead of several, links to the modules, and every address in its version."""
+    styles = _STYLE_LINK.findall(page)
+    if styles:
+        page = page.replace(styles[0], f'  <link rel="stylesheet" href="{PREFIX}/{STYLES}">\n')
+        page = _STYLE_LINK.sub(lambda link: link[0] if STYLES in link[0] else "", page)
+    hints = "".join(f'<link rel="modulepreload" href="{PREFIX}/{name}">\n  ' for name in modules)
+    page = page.replace(SCRIPT_TAG, hints + SCRIPT_TAG, 1)
+    return page.replace(f'="{PREFIX}/', f'="{PREFIX}/{VERSION_MARK}{digest}/')
+
+
+def join_styles(version: ConsoleVersion) -> bytes | None:
+    """The style sheets of the page as one file in the folder of most of them, so that their addresses stay right."""
+    page = version.read_text(INDEX) or ""
+    names = [link.partition(f'href="{PREFIX}/')[2].partition('"')[0] for link in _STYLE_LINK.findall(page)]
+    texts = [version.read_text(name) for name in names]
+    return "\n".join(text for text in texts if text is not None).encode() if names else None

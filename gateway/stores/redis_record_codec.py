@@ -10,6 +10,7 @@ import msgspec
 from gateway.domain.content import Backlink, NodeLink
 from gateway.domain.record import AuditEntry, Author, Record, RecordKey, RecordWrite
 from gateway.stores.codec import decode_text, encode_text
+from gateway.stores.protocols import AuditFilter
 
 PREFIX = "gateway-records:"  # no key of another store starts with it
 
@@ -126,13 +127,37 @@ def encode_audit_entry(write: RecordWrite, author: Author, at: float) -> bytes:
     return b"%s %s" % (repr(at).encode(), packed)
 
 
-def decode_audit_entry(value: bytes) -> AuditEntry:
-    number, version, _, packed = value.split(b" ", 3)
-    entry = _audit_decoder.decode(packed)
-    key = RecordKey(decode_text(entry.workspace), decode_text(entry.kind), decode_text(entry.alias))
-    by, action = decode_text(entry.by), decode_text(entry.action)
-    author_key = None if entry.author_key is None else decode_text(entry.author_key)
-    return AuditEntry(int(number), key, int(version), entry.at, by, action, entry.changes, author_key)
+class AuditLine(NamedTuple):
+    """An audit entry as far as a filter has to look at it."""
+
+    number: int
+    version: int
+    entry: PackedAuditEntry
+
+    @classmethod
+    def read(cls, line: bytes) -> "AuditLine":
+        number, version, _, packed = line.split(b" ", 3)
+        return cls(int(number), int(version), _audit_decoder.decode(packed))
+
+    def decode(self) -> AuditEntry:
+        entry = self.entry
+        key = RecordKey(decode_text(entry.workspace), decode_text(entry.kind), decode_text(entry.alias))
+        by, action = decode_text(entry.by), decode_text(entry.action)
+        author_key = None if entry.author_key is None else decode_text(entry.author_key)
+        return AuditEntry(self.number, key, self.version, entry.at, by, action, entry.changes, author_key)
+
+
+class AuditMatcher:
+    """An audit filter on entries as the server keeps them."""
+
+    def __init__(self, criteria: AuditFilter) -> None:
+        words = (criteria.kind, criteria.alias, criteria.by)
+        self._kind, self._alias, self._by = (None if word is None else encode_text(word) for word in words)
+
+    def matches(self, entry: PackedAuditEntry) -> bool:
+        if self._by not in (None, entry.by, entry.author_key):
+            return False
+        return self._kind in (None, entry.kind) and self._alias in (None, entry.alias)
 
 
 def encode_id(object_id: str) -> str:

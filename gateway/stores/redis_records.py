@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from secrets import token_hex
 from typing import Any, NamedTuple
 
@@ -20,8 +21,9 @@ from gateway.stores.protocols import PRUNE_LIMIT, AuditEntryPage, AuditFilter, R
 from gateway.stores.redis_connection import RedisConnection
 from gateway.stores.redis_record_codec import (
     POLICY_NAMES,
+    AuditLine,
+    AuditMatcher,
     RecordNames,
-    decode_audit_entry,
     decode_id,
     decode_version,
     encode_write,
@@ -200,21 +202,20 @@ class RedisAudit:
         self._read, self._prune = register(READ_AUDIT), register(PRUNE_AUDIT)
 
     async def list_entries(self, workspace: str, criteria: AuditFilter, skip: int, take: int) -> AuditEntryPage:
-        """One page and the total; a filter looks at every entry, a few hundred at a time."""
+        """One page and the total; a filter looks at every entry, a few hundred at a time, and decodes the page."""
         key = self._names.make_audit_key(hash_workspace(workspace))
         if criteria == AuditFilter():
             total: int = await self._connection.call(lambda: self._connection.client.llen(key))
             start = min(skip, total)
-            return AuditEntryPage(
-                [entry async for entry in self._read_range(key, start, min(start + take, total))], total
-            )
-        page, count, oldest = [], 0, None
-        async for entry in self._read_range(key, 0, None):
+            lines = self._read_range(key, start, min(start + take, total))
+            return AuditEntryPage([line.decode() async for line in lines], total)
+        page, count, oldest, matcher = list[AuditEntry](), 0, inf, AuditMatcher(criteria)
+        async for line in self._read_range(key, 0, None):
             # An entry that is written meanwhile shifts all others, so that some come twice.
-            if (oldest is None or entry.number < oldest) and criteria.matches(entry):
-                page += [entry] if skip <= count < skip + take else []
+            if line.number < oldest and matcher.matches(line.entry):
+                page += [line.decode()] if skip <= count < skip + take else []
                 count += 1
-            oldest = entry.number if oldest is None else min(oldest, entry.number)
+            oldest = min(oldest, line.number)
         return AuditEntryPage(page, count)
 
     async def prune(self, before: float, limit: int) -> int:
@@ -230,7 +231,7 @@ class RedisAudit:
             deleted += await self._connection.call(partial(self._prune, keys=keys, args=arguments))
         return deleted
 
-    async def _read_range(self, key: str, start: int, end: int | None) -> AsyncIterator[AuditEntry]:
+    async def _read_range(self, key: str, start: int, end: int | None) -> AsyncIterator[AuditLine]:
         while end is None or start < end:
             stop = start + BATCH_AUDIT_ENTRIES
             last = stop - 1 if end is None else min(stop, end) - 1
@@ -238,5 +239,5 @@ class RedisAudit:
             if not entries:
                 return
             for entry in entries:
-                yield decode_audit_entry(entry)
+                yield AuditLine.read(entry)
             start += len(entries)

@@ -57,6 +57,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (workspace, user, kind, node)) WITHOUT ROWID""",
         "CREATE INDEX activity_at ON activity (workspace, user, kind, at)",
     ),
+    (
+        # Each ends with the number of the entry: a page is found without reading or sorting rows.
+        "CREATE INDEX audit_workspace ON audit (workspace)",
+        "CREATE INDEX audit_kind ON audit (workspace, kind)",
+        "CREATE INDEX audit_alias ON audit (workspace, alias)",
+        "CREATE INDEX audit_author ON audit (workspace, author)",
+        "CREATE INDEX audit_author_key ON audit (workspace, author_key)",
+    ),
 )
 
 VECTOR_MIGRATIONS: tuple[tuple[str, ...], ...] = (

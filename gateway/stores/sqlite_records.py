@@ -13,16 +13,16 @@ from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
+from gateway.domain.record import Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
 from gateway.errors import VersionConflict
 from gateway.stores.codec import decode_text, encode_text
 from gateway.stores.protocols import PRUNE_LIMIT, AuditEntryPage, AuditFilter, RecordPage
+from gateway.stores.sqlite_audit import MAX_INTEGER, build_audit_statement, read_audit_page
 from gateway.stores.sqlite_connection import OPERATION_SECONDS, SqliteThreads, transaction
 from gateway.stores.sqlite_content import read_whole, replace_links
 
 BATCH_ROWS = 50  # of any size, so that the reads of a chat can run between those of a large load
 BYTES_PER_SECOND = 10_000_000  # the speed of a slow disk; a large import gets the time that it needs
-MAX_INTEGER = 2**63 - 1  # the largest integer that SQLite can bind
 
 SELECT_HEAD = "SELECT epoch, number FROM history"
 # The body of an object with an outline is not read: it may be large, and there may be many.
@@ -33,10 +33,9 @@ SELECT_CHANGES = """SELECT o.number, o.workspace, o.kind, o.alias, v.id, v.versi
     WHERE o.number > ? ORDER BY o.number LIMIT ?"""
 SELECT_OBJECT = "SELECT object, version - oldest + 1 FROM objects WHERE workspace = ? AND kind = ? AND alias = ?"
 SELECT_VERSIONS = "SELECT id, version, body, at, author, action FROM versions WHERE object = ?"
-SELECT_AUDIT = "SELECT number, workspace, kind, alias, version, at, author, action, changes, author_key"
+SELECT_VERSION_PAGE = SELECT_VERSIONS + " ORDER BY version DESC LIMIT ? OFFSET ?"
 SELECT_STATE = "SELECT object, id, live, version FROM objects WHERE workspace = ? AND kind = ? AND alias = ?"
 SELECT_SURPLUS = "SELECT object, oldest, version FROM objects WHERE version - oldest >= ? LIMIT ?"
-PAGE = " ORDER BY {order} DESC LIMIT ? OFFSET ?"
 
 INSERT_OBJECT = """INSERT INTO objects (workspace, kind, alias, id, live, version, oldest, number, outline,
     outlined, creator) VALUES (?, ?, ?, ?, 1, 1, 1, ?, ?, ?, ?) RETURNING object"""
@@ -93,8 +92,7 @@ class SqliteRecordStore:
     async def list_versions(self, key: RecordKey, skip: int, take: int) -> RecordPage:
         def work(connection: sqlite3.Connection) -> RecordPage:
             row_id, total = connection.execute(SELECT_OBJECT, _encode_key(key)).fetchone() or (None, 0)
-            query = SELECT_VERSIONS + PAGE.format(order="version")
-            rows = connection.execute(query, (row_id, min(take, MAX_INTEGER), min(skip, MAX_INTEGER)))
+            rows = connection.execute(SELECT_VERSION_PAGE, (row_id, min(take, MAX_INTEGER), min(skip, MAX_INTEGER)))
             return RecordPage([_decode_record(key, row) for row in rows], total)
 
         return await self.threads.reader.run(work)
@@ -108,19 +106,8 @@ class SqliteRecordStore:
         return await self.threads.reader.run(work) if abs(number) <= MAX_INTEGER else None
 
     async def list_audit(self, workspace: str, criteria: AuditFilter, skip: int, take: int) -> AuditEntryPage:
-        columns = {"workspace": workspace, "kind": criteria.kind, "alias": criteria.alias}
-        wanted = {f"{column} = ?": encode_text(value) for column, value in columns.items() if value is not None}
-        if criteria.by is not None:
-            wanted["? IN (author, author_key)"] = encode_text(criteria.by)
-        source = " FROM audit WHERE " + " AND ".join(wanted)
-
-        def work(connection: sqlite3.Connection) -> AuditEntryPage:
-            (total,) = connection.execute("SELECT count(*)" + source, (*wanted.values(),)).fetchone()
-            query = SELECT_AUDIT + source + PAGE.format(order="number")
-            rows = connection.execute(query, (*wanted.values(), min(take, MAX_INTEGER), min(skip, MAX_INTEGER)))
-            return AuditEntryPage([_decode_audit_entry(row) for row in rows], total)
-
-        return await self.threads.reader.run(work)
+        found = build_audit_statement(workspace, criteria)
+        return await self.threads.reader.run(partial(read_audit_page, found=found, skip=skip, take=take))
 
     async def prune(self, keep: int, before: float) -> int:
         def work(connection: sqlite3.Connection) -> int:
@@ -260,10 +247,3 @@ def _decode_record(key: RecordKey, row: Sequence[Any]) -> Record:
     object_id, version, body, at, author, action, *whole = row
     names = decode_text(author), decode_text(action)
     return Record(key, decode_text(object_id), version, body, at, *names, *whole)
-
-
-def _decode_audit_entry(row: Sequence[Any]) -> AuditEntry:
-    number, workspace, kind, alias, version, at, author, action, changes, author_key = row
-    key = RecordKey(decode_text(workspace), decode_text(kind), decode_text(alias))
-    by = None if author_key is None else decode_text(author_key)
-    return AuditEntry(number, key, version, at, decode_text(author), decode_text(action), changes, by)

@@ -106,12 +106,21 @@ def shoot(browser: Browser, address: str, pages: dict[str, str], directory: Path
             if name == "try":
                 compare(page)
             page.screenshot(path=directory / f"{name}-{scheme}.png")
+        shoot_sign_in(page, address, directory / f"sign-in-{scheme}.png")
         page.close()
     phone = browser.new_page(viewport=PHONE, reduced_motion="reduce", locale="en-GB")
     for name, path in pages.items():
         open_page(phone, f"{address}/console{path}")
         phone.screenshot(path=directory / f"{name}-phone.png")
+    shoot_sign_in(phone, address, directory / "sign-in-phone.png")
     phone.close()
+
+
+def shoot_sign_in(page: Page, address: str, path: Path) -> None:
+    """What somebody without a key sees; the gateway of the pictures has none."""
+    page.route("**/api/v1/me", lambda call: call.fulfill(status=401, json={"detail": "A key is needed."}))
+    open_page(page, f"{address}/console")
+    page.screenshot(path=path)
 
 
 def compare(page: Page) -> None:

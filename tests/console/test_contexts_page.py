@@ -25,7 +25,9 @@ def save(page):
 
 
 def test_a_context_is_made_with_the_mouse(visit, call):
-    page = visit().open("/contexts")
+    one = visit()
+    one.expect_failures("422")  # the preview of a term without a definition, on a machine that is slow enough to ask
+    page = one.open("/contexts")
     page.get_by_role("button", name="New context").click()
     page.get_by_label("Name").fill("Größen & Maße")
     assert page.get_by_label("Alias").input_value() == "grossen-masse"

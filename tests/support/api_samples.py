@@ -146,6 +146,7 @@ SAMPLES: tuple[Sample, ...] = (
     Sample("PUT", f"{CONTEXT}/set-global"),
     Sample("POST", f"{CONTEXT}/set-global"),
     Sample("GET", f"{CONTEXT}/usage"),
+    Sample("GET", "/usage", query="contexts=<base>"),
     Sample("GET", f"{CONTEXT}/resources"),
     Sample("POST", f"{CONTEXT}/resources", {"id": "fresh", **TEXT}, status=201),
     Sample("PUT", f"{CONTEXT}/resources/order", {"order": ["tools", "page", "guide", "tone"]}),

@@ -17,7 +17,7 @@ from tests.support.workspaces import SUMMARY
 ADMIN_KEY = "admin-key-of-the-large-store"
 WORKSPACE = "default"
 PARAGRAPH = "Write short sentences and name the product first. " * 20  # 1 KB
-BATCH = 1_000  # records of one commit, which a store has to answer in time
+BATCH = 200  # records of one commit, which a store has to answer in time, on a loaded machine too
 AUTHOR = Author("seeder", "import")
 
 
@@ -31,6 +31,7 @@ class LargeStore:
     folder: int = 100  # nodes below one, on two levels
     keys: int = 10_000
     receipts: int = 10_000
+    huge: int = 0  # resources of one more context
 
     async def fill(self, url: str) -> None:
         """Write everything; the gateway must not run yet."""
@@ -52,6 +53,12 @@ class LargeStore:
         }
         for number in range(self.contexts):
             yield write("contexts", f"large-{number:05}", {"name": f"Large {number:05}", "resources": texts}, number)
+        if self.huge:
+            short = {
+                f"text-{number}": {"type": "text", "name": f"Text {number}", "data": {"content": f"Rule {number}."}}
+                for number in range(self.huge)
+            }
+            yield write("contexts", "huge", {"name": "Huge", "resources": short}, self.contexts)
 
     def _list_nodes(self) -> Iterator[RecordWrite]:
         """Sections of folders of pages."""

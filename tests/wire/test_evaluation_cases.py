@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.edge.manage import evaluation_cases
 from tests.support.contract_policies import text
 from tests.support.gateway import Client, Start
 from tests.support.management_client import manage
@@ -140,3 +141,15 @@ async def test_figures_before_and_after_show_what_a_draft_loses(searching: Clien
     assert (before["false_injections"], after["false_injections"]) == (0.0, 0.0)
     lost = shown["items"][0]
     assert (lost["removed"], lost["outcome"]["to"]["missed"][0]["id"]) == (["guide/topic"], "guide/topic")
+
+
+async def test_a_run_says_how_many_cases_there_are_beyond_those_that_it_took(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation_cases, "MAX_RUN", 2)
+    ids = [(await save_case(client, question=f"Question {number}?"))["id"] for number in range(3)]
+    await save_context(client, PASSWORD)
+    every = (await manage(client, "POST", RUN, {})).json
+    assert (every["total"], [one["id"] for one in every["items"]]) == (3, ids[:2])
+    some = (await manage(client, "POST", RUN, {"cases": ids[:2]})).json
+    assert (some["total"], [one["id"] for one in some["items"]]) == (2, ids[:2])

@@ -128,13 +128,20 @@ export async function post(path, body, query) {
 /** A path segment: `encode("halden/blog")` names one node. @param {string} text */
 export const encode = (text) => encodeURIComponent(text);
 
+const MOST_AT_ONCE = 1000; // items of one page
+
 /**
- * Every item of a paged list; for pickers, whose lists are short.
+ * Every item of a paged list, page by page.
  * @param {string} path
  * @param {Query} [query]
  * @returns {Promise<any[]>}
  */
 export async function getAll(path, query = {}) {
-  const first = await get(path, {take: 1000, ...query});
-  return first.items;
+  const items = [];
+  for (let total = 1; items.length < total; ) {
+    const page = await get(path, {...query, skip: items.length, take: MOST_AT_ONCE});
+    items.push(...page.items);
+    total = page.items.length ? page.total : 0; // what was deleted meanwhile never comes
+  }
+  return items;
 }

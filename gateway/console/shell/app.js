@@ -38,7 +38,8 @@ export class ConsoleApp extends ConsoleElement {
         this.openSearch();
       }
     });
-    restoreIdentity().then(() => this.showPage(), (error) => { this.page = renderFailure(error, () => location.reload()); });
+    matchRoute(ROUTES)?.route.load().catch(() => {}); // beside the question who this is; showPage tells what went wrong
+    restoreIdentity().then(() => this.requestUpdate(), (error) => { this.page = renderFailure(error, () => location.reload()); });
   }
 
   updated() {

@@ -1,15 +1,17 @@
 /** Who is signed in: with a key in memory, or with the gateway's session cookie. */
 import {ApiError, call, get, setCredentials} from "../lib/api.js";
-import {getState, setState} from "../lib/state.js";
+import {setState} from "../lib/state.js";
 
-/** Asks the gateway who this is; without an answer that helps, somebody has to sign in. */
-export async function restoreIdentity() {
-  try {
-    await readIdentity();
-  } catch (error) {
+/** @type {Promise<void> | undefined} */
+let restoring;
+
+/** Asks the gateway once who this is; without an answer that helps, somebody has to sign in. */
+export function restoreIdentity() {
+  restoring ??= readIdentity().catch((error) => {
     if (!(error instanceof ApiError)) throw error;
     setState({identity: null, ready: true});
-  }
+  });
+  return restoring;
 }
 
 async function readIdentity() {
@@ -19,15 +21,6 @@ async function readIdentity() {
     identity: {role: me.role, name: me.name, workspace: me.workspace, anonymous: me.key === null, features: me.features},
     ready: true,
   });
-  if (me.role !== "chat") findKnowledge();
-}
-
-/** Whether this gateway has a knowledge graph: then there is a quota for its entities. */
-async function findKnowledge() {
-  const {items} = await get("quotas").catch(() => ({items: []}));
-  const {identity} = getState();
-  const knowledge = items.some((/** @type {any} */ quota) => quota.name === "entities");
-  if (identity && knowledge) setState({identity: {...identity, features: {...identity.features, knowledge}}});
 }
 
 /**

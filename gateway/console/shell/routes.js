@@ -1,6 +1,5 @@
 /** Every page: its address, its element, the role that it needs and its place in the navigation. */
 import {t} from "../lib/i18n.js";
-import {getState} from "../lib/state.js";
 
 /** @type {import("../lib/router.js").Route[]} */
 export const ROUTES = [
@@ -34,8 +33,7 @@ export function listNavigation() {
         ["/contexts", t("Contexts"), "layers"], ["/content", t("Content"), "folder-tree"], ["/agents", t("Agents"), "bot"],
         ["/profiles", t("Profiles"), "sliders-horizontal"], ["/prompts", t("Prompts"), "quote"],
         ["/recipes", t("Recipes"), "list-tree"],
-        ...(getState().identity?.features.knowledge ? [/** @type {[string, string, string]} */ (["/knowledge", t("Knowledge"), "waypoints"])] : []),
-        ["/try", t("Try a change"), "flask-conical"],
+        ["/knowledge", t("Knowledge"), "waypoints"], ["/try", t("Try a change"), "flask-conical"],
       ],
     },
     {

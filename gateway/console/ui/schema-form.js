@@ -89,7 +89,7 @@ export class SchemaForm extends ConsoleElement {
   frame(context, control) {
     const id = `${this.prefix}${context.path.replaceAll("/", "-")}`;
     const fault = context.faults[context.path];
-    return html`<div class="field"><label class=${context.required ? "required" : ""} for=${id}>${context.label}</label>
+    return html`<div class="field"><label class=${isRequired(context) ? "required" : ""} for=${id}>${context.label}</label>
       ${control(id, `${id}-about`)}
       <div id="${id}-about">${fault ? html`<span class="fault">${icon("circle-alert")} ${fault}</span>` : nothing}
         ${context.hint ? html`<span class="hint">${context.hint}</span>` : nothing}</div></div>`;
@@ -132,9 +132,10 @@ export class SchemaForm extends ConsoleElement {
   renderList(schema, values, change, context) {
     const item = simplifySchema(schema.items || {}, context.root);
     const label = (/** @type {number} */ index) => `${context.label} ${index + 1}`;
-    return html`<fieldset class="stack tight"><legend class=${context.required ? "label required" : "label"}>${context.label}</legend>
+    return html`<fieldset class="stack tight"><legend class=${isRequired(context) ? "label required" : "label"}>${context.label}</legend>
       ${context.hint ? html`<span class="hint">${context.hint}</span>` : nothing}
       ${context.faults[context.path] ? html`<span class="fault">${context.faults[context.path]}</span>` : nothing}
+      ${context.disabled && !values.length ? html`<span class="muted">${t("None.")}</span>` : nothing}
       ${values.map((value, index) => html`<div class="list-item"><div class="grow stack tight">
           ${item.type === "object" && item.properties
             ? this.renderProperties(item, value, (next) => change(values.with(index, next)), {...context, path: `${context.path}/${index}`})
@@ -180,6 +181,9 @@ export class SchemaForm extends ConsoleElement {
   }
 }
 customElements.define("schema-form", SchemaForm);
+
+/** Whether somebody who may edit has to fill it in. @param {FieldContext} context */
+const isRequired = (context) => context.required && !context.disabled;
 
 /** @param {Schema} schema @param {Schema} root */
 function isSimpleMap(schema, root) {

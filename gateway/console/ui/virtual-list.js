@@ -6,10 +6,10 @@ import {html, nothing} from "../vendor/lit.js";
 import {t} from "../lib/i18n.js";
 import {ConsoleElement, debounce} from "./element.js";
 import {renderFailure, renderLoading} from "./parts.js";
+import {RowWindow} from "./row-window.js";
 import {styled} from "./style.js";
 
 const PAGE = 50;
-const MARGIN = 8; // rows beyond what is in view
 const PAUSE_MS = 80; // without scrolling, before rows are fetched that were not known
 const ATTEMPTS = 3; // to fetch a page
 
@@ -41,24 +41,10 @@ export class VirtualList extends ConsoleElement {
     this.total = null;
     /** @type {any} */
     this.error = null;
-    this.first = 0;
-    this.visible = 20;
     this.active = 0;
     this.failures = 0;
+    this.view = new RowWindow(this, ".vlist-body", () => ({count: this.total || 0, height: this.rowHeight}), () => this.noticeMissing());
     this.fetchSoon = debounce(() => this.fetchVisible(), PAUSE_MS);
-    this.onScroll = () => this.look();
-  }
-
-  connectedCallback() {
-    super.connectedCallback();
-    addEventListener("scroll", this.onScroll, {passive: true});
-    addEventListener("resize", this.onScroll);
-  }
-
-  disconnectedCallback() {
-    super.disconnectedCallback();
-    removeEventListener("scroll", this.onScroll);
-    removeEventListener("resize", this.onScroll);
   }
 
   /** @param {Map<string, unknown>} changed */
@@ -66,15 +52,11 @@ export class VirtualList extends ConsoleElement {
     if (changed.has("fetchPage")) this.reload();
   }
 
-  updated() {
-    this.look();
-  }
-
   reload() {
     this.pages = new Map();
     this.total = null;
     this.error = null;
-    this.first = this.active = this.failures = 0;
+    this.view.first = this.active = this.failures = 0;
     this.load(0);
   }
 
@@ -101,29 +83,21 @@ export class VirtualList extends ConsoleElement {
     this.dispatchEvent(new CustomEvent("counted", {detail: this.total}));
   }
 
-  /** Finds out which rows are in view; what is missing of them is fetched once scrolling pauses. */
-  look() {
-    const body = this.querySelector(".vlist-body");
-    if (!body || this.total === null) return;
-    const top = body.getBoundingClientRect().top;
-    const first = Math.max(0, Math.min(Math.floor(-top / this.rowHeight) - MARGIN, this.total - 1));
-    const visible = Math.ceil(innerHeight / this.rowHeight) + 2 * MARGIN;
-    if (this.listPages(first, visible).some((page) => !this.pages.has(page))) this.fetchSoon();
-    if (first === this.first && visible === this.visible) return;
-    this.first = first;
-    this.visible = visible;
-    this.requestUpdate();
+  /** What is missing of the rows in view is fetched once scrolling pauses. */
+  noticeMissing() {
+    if (this.listPages().some((page) => !this.pages.has(page))) this.fetchSoon();
   }
 
-  /** The pages of some rows. @param {number} first @param {number} visible */
-  listPages(first, visible) {
+  /** The pages of the rows in view. */
+  listPages() {
+    const {first, visible} = this.view;
     const last = Math.floor(Math.min((this.total ?? 1) - 1, first + visible) / PAGE);
     const start = Math.floor(first / PAGE);
     return Array.from({length: last - start + 1}, (_, index) => start + index);
   }
 
   fetchVisible() {
-    if (this.isConnected && !this.error) for (const page of this.listPages(this.first, this.visible)) this.load(page);
+    if (this.isConnected && !this.error) for (const page of this.listPages()) this.load(page);
   }
 
   /** @param {number} index */
@@ -141,10 +115,7 @@ export class VirtualList extends ConsoleElement {
     if (!(event.key in steps) || !target.classList.contains("vlist-link") || this.total === null) return;
     event.preventDefault();
     this.active = Math.max(0, Math.min(this.total - 1, this.active + steps[event.key]));
-    const body = /** @type {HTMLElement} */ (this.querySelector(".vlist-body"));
-    const y = body.getBoundingClientRect().top + this.active * this.rowHeight;
-    if (y < 60 || y > innerHeight - this.rowHeight * 2) scrollBy({top: y - innerHeight / 2});
-    this.look();
+    this.view.reveal(this.active);
     this.requestUpdate();
     this.updateComplete.then(() => this.focusRow());
   }
@@ -168,14 +139,12 @@ export class VirtualList extends ConsoleElement {
     if (this.total === 0) return this.empty;
     const arrange = (/** @type {Column[]} */ columns) => columns.map((column) => column.width || "minmax(0, 1fr)").join(" ");
     const widths = {"--columns": arrange(this.columns), "--columns-narrow": arrange(this.columns.filter((column) => !column.className?.includes("wide-only")))};
-    const rows = [];
-    for (let index = this.first; index < Math.min(this.total, this.first + this.visible); index += 1) rows.push(index);
     return html`<div class="vlist card" role="table" aria-label=${this.label} aria-rowcount=${this.total + 1}
         ${styled(widths)} @keydown=${this.moveFocus}>
       <div class="vlist-head" role="row" aria-rowindex="1">
         ${this.columns.map((column) => html`<span role="columnheader" class=${column.className || ""}>${column.title}</span>`)}</div>
       <div class="vlist-body" role="rowgroup" ${styled({height: `${this.total * this.rowHeight}px`})}>
-        ${rows.map((index) => this.renderRow(index))}</div>
+        ${this.view.list().map((index) => this.renderRow(index))}</div>
     </div>`;
   }
 

@@ -24,6 +24,7 @@ class ContextView(ObjectMetadata, ContextShape):
 
     name: str
     resources: list[ResourceView]
+    resource_count: int | None = Field(None, description="In brief lists: how many resources the context has.")
 
 
 class ContextPage(Page[ContextView]):

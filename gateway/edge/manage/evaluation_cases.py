@@ -66,7 +66,7 @@ class CaseRunBody(PoliciesBody):
     """Which cases to run, and the policies to compare the current ones with."""
 
     cases: Annotated[list[Name], Field(min_length=1, max_length=MAX_RUN)] | None = Field(
-        None, description=f"Ids; without them all cases, {MAX_RUN} at most."
+        None, description=f"Ids; without them the first {MAX_RUN} cases. `total` in the reply says how many there are."
     )
     as_of: Moment | None = Field(None, description="The stored policies as they were at this time.")
     model: Name | None = Field(None, description="The model that the requests name.")
@@ -128,6 +128,7 @@ class CaseResultView(BaseModel):
 class CaseRunResult(BaseModel):
     """What would be different, and how good it would be."""
 
+    total: int = Field(description=f"How many cases were asked for; the first {MAX_RUN} of them are run.")
     compared: int
     changed: int
     failed: int
@@ -218,9 +219,9 @@ class EvaluationCaseRoutes:
     async def run(self, call: ApiCall[None, CaseRunBody]) -> ApiReply:
         caller, sent = call.principal, call.body
         wanted = [self.cases.get(call.workspace, id) for id in sent.cases or ()]
-        chosen = wanted or self.cases.list_all(call.workspace)[:MAX_RUN]
-        tried = await self.trial.run(caller, chosen, sent.build_choice(caller, sent.as_of), sent.model)
-        return ApiReply(describe_trial(tried))
+        chosen = wanted or self.cases.list_all(call.workspace)
+        tried = await self.trial.run(caller, chosen[:MAX_RUN], sent.build_choice(caller, sent.as_of), sent.model)
+        return ApiReply({"total": len(chosen), **describe_trial(tried)})
 
 
 def _build_view(case: SavedCase) -> CaseView:

@@ -11,7 +11,7 @@ from gateway.control.key_shape import KeyInfo, KeySpec, Label, LimitsShape
 from gateway.control.keys import Keys
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty, reply_if_changed
-from gateway.edge.manage.paging import ListQuery, Page, paginate
+from gateway.edge.manage.paging import ListQuery, Page, build_page
 from gateway.edge.manage.routes import ApiRoute
 from gateway.errors import Conflict, NotFound
 
@@ -112,9 +112,9 @@ class KeyRoutes:
         )
 
     async def list(self, call: ApiCall[ListQuery, None]) -> ApiReply:
-        every = self.keys.list_all(call.workspace)
-        found = [one for one in every if call.query.accepts(one.id, one.principal.name)]
-        return ApiReply(paginate(found, call.query, _build_view))
+        query = call.query
+        found = self.keys.list_page(call.workspace, query.accepts, query.skip, query.take)
+        return ApiReply(build_page([_build_view(key) for key in found.keys], found.total))
 
     async def create(self, call: ApiCall[None, KeyRequest]) -> ApiReply:
         created = await self.keys.create(call.principal, call.body, call.body.workspace)

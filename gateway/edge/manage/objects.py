@@ -19,6 +19,7 @@ from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute, RouteGroup
 from gateway.edge.manage.versions import VersionRoutes, render_current
 from gateway.edge.manage.views import (
     ALIAS,
+    BRIEF_RESOURCES,
     IgnoredMetadata,
     ObjectMetadata,
     ObjectModels,
@@ -127,7 +128,9 @@ RECIPE_MODELS = ObjectModels(RecipeView, RecipePage, RecipeBody, NewRecipe)
 class BriefQuery(ListQuery):
     """Which page of a list to return, filtered by a word, with or without what is long."""
 
-    brief: bool = Field(False, description="Resources come with id, name, type and mode only, and with empty data.")
+    brief: bool = Field(
+        False, description=f"Each context has its first {BRIEF_RESOURCES} resources, without what they say."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,17 @@ from pydantic import BaseModel, Field
 
 from gateway.control.contexts import KIND, Contexts
 from gateway.control.objects import Objects
-from gateway.control.usage import ContextUse, list_uses
+from gateway.control.usage import ContextUse, list_uses, summarize_uses
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import ApiCall, ApiReply
-from gateway.edge.manage.paging import Page, Paging, paginate
+from gateway.edge.manage.paging import Page, Paging, QueryParameters, paginate
 from gateway.edge.manage.routes import ApiRoute
 from gateway.errors import NotFound
 from gateway.fair_queue import FairThreads
 from gateway.policies.repository import PolicyRepository
+
+MOST_CONTEXTS = 100  # of one call, more than a page of any list shows
+MOST_SHOWN = 3
 
 
 class UseView(BaseModel):
@@ -31,6 +34,29 @@ class UseView(BaseModel):
 
 class UsePage(Page[UseView]):
     """A page of the list of uses."""
+
+
+class UseSummaryView(BaseModel):
+    """How often a context is used."""
+
+    context: str
+    total: int
+    first: list[UseView] = Field(description=f"{MOST_SHOWN} of the places at most, without how many nodes inherit it.")
+
+
+class UseSummaries(BaseModel):
+    """How often contexts are used, in the order in which they were named."""
+
+    items: list[UseSummaryView]
+
+
+class UseSummaryQuery(QueryParameters):
+    """Which contexts are asked about."""
+
+    contexts: str = Field(max_length=6500, description=f"Up to {MOST_CONTEXTS} aliases with commas between them.")
+
+    def list_aliases(self) -> list[str]:
+        return [alias for alias in self.contexts.split(",") if alias][:MOST_CONTEXTS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +81,26 @@ class UsageRoutes:
                 responses={200: UsePage},
                 errors=(NotFound,),
             )
+        yield ApiRoute(
+            method="GET",
+            path="/usage",
+            handler=self.summarize,
+            role=Role.EDITOR,
+            tag="contexts",
+            summary="Tell how often several contexts are used",
+            query=UseSummaryQuery,
+            responses={200: UseSummaries},
+        )
 
     async def list(self, call: ApiCall[Paging, None]) -> ApiReply:
         context = self._get_context_alias(call)
         found = await self.threads.run(call.workspace, list_uses, context, self.policies.get_snapshot(call.workspace))
         return ApiReply(paginate(found, call.query, _build_view))
+
+    async def summarize(self, call: ApiCall[UseSummaryQuery, None]) -> ApiReply:
+        snapshot, aliases = self.policies.get_snapshot(call.workspace), call.query.list_aliases()
+        found = await self.threads.run(call.workspace, summarize_uses, aliases, snapshot, MOST_SHOWN)
+        return ApiReply(UseSummaries.model_validate({"items": [asdict(one) for one in found]}))
 
     def _get_context_alias(self, call: ApiCall[Paging, None]) -> str:
         name, resource = call.path["context"], call.path.get("resource")

@@ -70,13 +70,15 @@ def render_object(one: PolicyObject) -> dict[str, Any]:
 
 
 BRIEF_FIELDS = ("id", "ref", "name", "type", "mode")
+BRIEF_RESOURCES = 4  # of a context in a list
 
 
 def render_briefly(one: PolicyObject) -> dict[str, Any]:
-    """A context for a list: its resources without what they say."""
+    """A context for a list: how many resources it has, and the first of them without what they say."""
     shown = render_object(one)
-    brief = [{name: each[name] for name in BRIEF_FIELDS if name in each} | {"data": {}} for each in shown["resources"]]
-    return shown | {"resources": brief}
+    every = shown["resources"]
+    first = [{name: each[name] for name in BRIEF_FIELDS if name in each} for each in every[:BRIEF_RESOURCES]]
+    return shown | {"resources": [one | {"data": {}} for one in first], "resource_count": len(every)}
 
 
 def to_datetime(seconds: float | None) -> datetime | None:

@@ -7,8 +7,11 @@ from hashlib import sha256
 import orjson
 import pytest
 
+from gateway.control import key_names
+from gateway.control import keys as keys_module
 from gateway.control.key_history import FIRST_KEY, has_had_keys
-from gateway.control.key_shape import KeySpec, parse_key_record
+from gateway.control.key_names import NamedKey, name_key
+from gateway.control.key_shape import KeyShape, KeySpec, parse_key_record
 from gateway.control.keys import KEY_PREFIX, Keys
 from gateway.domain.principal import ANONYMOUS, KeyLimits, Principal, Role
 from gateway.domain.record import Author, Record, RecordKey, RecordWrite
@@ -203,3 +206,66 @@ async def test_without_keys_anybody_on_this_machine_makes_the_first_one(keys: Ke
     assert (await keys.create(ANONYMOUS, KeySpec(role=Role.ADMIN))).info.principal.role is Role.ADMIN
     with pytest.raises(Forbidden, match=r"^act_for_users: "):
         await keys.create(ANONYMOUS, KeySpec(act_for_users=True))
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of the keys that were parsed."""
+    made: list[str] = []
+
+    def parse(record: Record) -> KeyShape:
+        made.append(record.key.alias)
+        return parse_key_record(record)
+
+    monkeypatch.setattr(keys_module, "parse_key_record", parse)
+    return made
+
+
+async def test_a_page_parses_the_keys_that_it_shows(keys: Keys, book: Book, parsed: list[str]) -> None:
+    body = orjson.dumps({"sha256": "cd" * 32})
+    ids = [f"key-{number:04}" for number in range(300)]
+    await book.commit([RecordWrite(RecordKey("default", "keys", id), body) for id in ids], Author("x", "create"))
+    found = keys.list_page("default", lambda id, name: True, 200, 10)
+    assert ([key.id for key in found.keys], found.total) == (ids[199:209], 301)  # one is configured
+    assert parsed == ids[199:209]
+    parsed.clear()
+    filtered = keys.list_page("default", lambda id, name: name.endswith("7"), 0, 5)
+    assert (len(parsed), len(filtered.keys), filtered.total) == (5, 5, 30)
+    parsed.clear()
+    keys.get("default", "key-0042")
+    assert parsed == ["key-0042"]
+
+
+async def test_pages_join_configured_and_stored_keys_seamlessly(keys: Keys) -> None:
+    for name in ("b", "a", "c"):
+        await keys.create(ADMIN, KeySpec(name=name))
+    pages = [keys.list_page("default", lambda id, name: True, skip, 2) for skip in (0, 1, 2, 3, 4)]
+    assert [[key.principal.name for key in page.keys] for page in pages] == [
+        ["site", "a"],
+        ["a", "b"],
+        ["b", "c"],
+        ["c"],
+        [],
+    ]
+    assert {page.total for page in pages} == {4}
+
+
+async def test_names_are_read_again_only_for_keys_that_changed(
+    keys: Keys, book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = await keys.create(ADMIN, KeySpec(name="b")), await keys.create(ADMIN, KeySpec(name="c"))
+    keys.list_all("default")
+    read: list[str] = []
+
+    def name(record: Record) -> NamedKey:
+        read.append(record.key.alias)
+        return name_key(record)
+
+    monkeypatch.setattr(key_names, "name_key", name)
+    keys.list_all("default")
+    assert read == []
+    await keys.update(ADMIN, other.info.id, KeySpec(name="a"))
+    assert [key.principal.name for key in keys.list_all("default")] == ["site", "a", "b"]
+    assert read == [other.info.id]
+    await keys.revoke(ADMIN, one.info.id)
+    assert [key.principal.name for key in keys.list_all("default")] == ["site", "a"]

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 from pathlib import Path
 
 import httpx
@@ -10,7 +11,8 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from gateway.edge.console import ConsoleEndpoint, accepts_gzip
-from gateway.edge.console_files import ConsoleFiles
+from gateway.edge.console_files import FOLDER, ConsoleFiles
+from gateway.edge.console_modules import STATIC, find_page_module, list_modules
 from gateway.edge.site import CONSOLE_PATHS
 
 PAGE = '<link href="/console/app.css"><script type="module" src="/console/app.js"></script>'
@@ -152,3 +154,86 @@ def test_the_page_of_the_package_is_there() -> None:
     file = ConsoleFiles().read("index.html")
     assert file is not None
     assert file.content_type.startswith("text/html")
+
+
+ROUTES = """
+export const ROUTES = [
+  {path: "/", tag: "a-page", load: () => import("../pages/start.js"), role: "editor"},
+  {path: "/things/:alias?", tag: "b-page", load: () => import("../pages/things.js")},
+  {path: "/things/:alias/:part", tag: "c-page", load: () => import("../pages/part.js")},
+];
+"""
+
+
+@pytest.fixture
+def modules(folder: Path) -> Path:
+    """A console whose pages share modules."""
+    files = {
+        "index.html": '<link rel="stylesheet" href="/console/vendor/a.css">\n'
+        '<link rel="stylesheet" href="/console/styles/b.css">\n<script type="module" src="/console/main.js"></script>',
+        "main.js": 'import {t} from "./lib/texts.js";\nawait import("./shell/app.js");',
+        "lib/texts.js": 'const LANGUAGES = {de: () => import("../lib/german.js")};',
+        "lib/german.js": "",
+        "shell/app.js": 'import {ROUTES} from "./routes.js";\nimport "../lib/texts.js";',
+        "shell/routes.js": ROUTES,
+        "pages/start.js": 'import {\n  a,\n  b,\n} from "../lib/shared.js";',
+        "pages/things.js": 'export {one} from "../lib/shared.js";\nimport "./missing.js";',
+        "pages/part.js": "",
+        "lib/shared.js": 'import "../pages/start.js"; // a circle',
+        "vendor/a.css": "a{}",
+        "styles/b.css": 'b{background:url("../b.svg")}',
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("address", "page"),
+    [
+        ("/console", ["lib/shared.js", "pages/start.js"]),
+        ("/console/things", ["lib/shared.js", "pages/start.js", "pages/things.js"]),
+        ("/console/things/one", ["lib/shared.js", "pages/start.js", "pages/things.js"]),
+        ("/console/things/one/part", ["pages/part.js"]),
+        ("/console/things/one/part/more", []),
+        ("/console/nothing", []),
+    ],
+)
+async def test_the_page_names_every_module_that_it_will_load(
+    modules: Path, browser: httpx.AsyncClient, address: str, page: list[str]
+) -> None:
+    answer = await browser.get(address, headers={"accept": "text/html"})
+    prefix = f'<link rel="modulepreload" href="/console/@{await find_version(browser)}/'
+    linked = [part.partition('"')[0] for part in answer.text.split(prefix)[1:]]
+    assert sorted(linked) == sorted(["main.js", "lib/texts.js", "shell/app.js", "shell/routes.js", *page])
+    assert len({*linked}) == len(linked)
+    for name in linked:
+        assert (await browser.get(f"/console/{name}")).status_code == 200
+
+
+async def test_the_style_sheets_are_one_file(modules: Path, browser: httpx.AsyncClient) -> None:
+    page, version = (await browser.get("/console")).text, await find_version(browser)
+    assert page.count('rel="stylesheet"') == 1
+    sheet = await browser.get(f"/console/@{version}/styles/all.css")
+    assert sheet.text == 'a{}\nb{background:url("../b.svg")}'
+    assert sheet.headers["cache-control"].endswith("immutable")
+
+
+def test_every_page_of_the_package_is_known_with_what_it_imports() -> None:
+    """The patterns that find routes and imports find those of the real files."""
+
+    def read(name: str) -> str | None:
+        path = FOLDER / name
+        return path.read_text() if path.is_file() else None
+
+    source = (FOLDER / "shell/routes.js").read_text()
+    for route in re.findall(r'path: "([^"]+)"', source):
+        address = re.sub(r":\w+[?]?", "x", route)
+        module = find_page_module(address, read)
+        assert module is not None, route
+        found = list_modules(module, read)
+        assert {"main.js", "shell/app.js", "vendor/lit.js", module} <= {*found}
+        for name in found:
+            text = read(name) or ""
+            assert len(re.findall(r"^import ", text, re.MULTILINE)) == len(STATIC.findall(text)), name

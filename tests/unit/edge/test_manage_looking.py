@@ -53,6 +53,24 @@ async def test_usage_of_a_context_and_of_its_resources(api: ManagedGateway) -> N
     assert (await api.ask("GET", "/contexts/voice/resources/gone/usage")).status == 404
 
 
+async def test_how_often_several_contexts_are_used(api: ManagedGateway) -> None:
+    found = (await api.ask("GET", "/usage?contexts=later,voice,gone")).json["items"]
+    assert [(one["context"], one["total"]) for one in found] == [("later", 1), ("voice", 3), ("gone", 0)]
+    assert [(use["level"], use["name"]) for use in found[1]["first"]] == [
+        ("global", "Requests that nothing else applies to"),
+        ("agent", "Editor"),
+        ("content", "Site"),
+    ]
+    for number in range(3):
+        await api.ask("POST", "/agents", {"alias": f"a{number}", "contexts": ["voice"]})
+    (voice,) = (await api.ask("GET", "/usage?contexts=voice,")).json["items"]
+    assert (voice["total"], [use["entity"] for use in voice["first"]]) == (6, ["", "a0", "a1"])
+    many = ",".join(f"c{number}" for number in range(150))
+    assert len((await api.ask("GET", f"/usage?contexts={many}")).json["items"]) == 100
+    assert (await api.ask("GET", "/usage")).status == 422
+    assert (await api.ask("GET", "/usage?contexts=voice", by=CHAT)).status == 403
+
+
 async def test_the_audit_tells_who_did_what(api: ManagedGateway) -> None:
     await api.ask("POST", "/content", {"key": "n", "id": "n", "title": "Old"})
     await api.ask("PUT", "/content/n", {"title": "New"})

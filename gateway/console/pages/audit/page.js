@@ -37,7 +37,7 @@ export class AuditPage extends ConsoleElement {
   render() {
     /** @type {import("../../ui/virtual-list.js").Column[]} */
     const columns = [
-      {title: t("What"), width: "minmax(0, 2fr)", cell: (one) => html`${one.alias}<span class="sub">${one.kind.replace(/^draft:/, "")}</span>`},
+      {title: t("What"), width: "minmax(0, 2fr)", cell: (one) => html`${one.alias}<span class="sub">${one.kind.replace(/^draft:/, "")}<span class="narrow-only"> · ${one.by} · ${formatTime(one.at)}</span></span>`},
       {title: t("Change"), width: "minmax(0, 1fr)", cell: (one) => html`<span class="badge">${one.action}</span>`},
       {title: t("By"), width: "minmax(0, 1fr)", className: "wide-only", cell: (one) => one.by},
       {title: t("When"), width: "180px", className: "wide-only", cell: (one) => formatTime(one.at)},

@@ -12,7 +12,6 @@ import {emptyState, pageHead, searchField, sourceBadge} from "../../ui/parts.js"
 import "../../ui/virtual-list.js";
 import {renderUses} from "./uses.js";
 
-const AT_ONCE = 4;
 const MOST_WANTED = 60; // rows that scrolled past long ago are asked for when they come back
 
 export class ContextsPage extends ConsoleElement {
@@ -21,11 +20,11 @@ export class ContextsPage extends ConsoleElement {
   constructor() {
     super();
     this.filter = "";
-    /** @type {Record<string, {items: any[], total: number}>} what uses a context, by its alias */
+    /** @type {Record<string, {items: any[], total: number} | undefined>} what uses a context, by its alias */
     this.uses = {};
-    /** @type {string[]} */
-    this.wanted = [];
-    this.asking = false;
+    /** @type {Set<string>} */
+    this.wanted = new Set();
+    this.loadSoon = debounce(() => this.loadUses(), 0);
     this.search = debounce((/** @type {string} */ text) => { this.filter = text; this.fetchPage = this.makeFetch(); this.requestUpdate(); });
     this.fetchPage = this.makeFetch();
   }
@@ -35,24 +34,23 @@ export class ContextsPage extends ConsoleElement {
     return (/** @type {number} */ skip, /** @type {number} */ take) => get("contexts", {skip, take, filter, brief: true});
   }
 
-  /** What uses a context; asked for when its row comes into view, the latest rows first. @param {string} alias */
+  /** What uses a context; asked for when its row comes into view, with all others in view. @param {string} alias */
   usesOf(alias) {
-    if (!(alias in this.uses) && !this.wanted.includes(alias)) {
-      this.wanted = [alias, ...this.wanted].slice(0, MOST_WANTED);
-      if (!this.asking) this.loadUses();
+    if (!(alias in this.uses)) {
+      this.wanted.add(alias);
+      this.loadSoon();
     }
     return this.uses[alias];
   }
 
   async loadUses() {
-    this.asking = true;
-    while (this.wanted.length && this.isConnected) {
-      const aliases = this.wanted.splice(0, AT_ONCE);
-      const found = await Promise.all(aliases.map((alias) => get(`contexts/${encodeURIComponent(alias)}/usage`, {take: 3}).catch(() => ({items: [], total: 0}))));
-      this.uses = {...this.uses, ...Object.fromEntries(aliases.map((alias, index) => [alias, found[index]]))};
-      /** @type {import("../../ui/virtual-list.js").VirtualList | null} */ (this.querySelector("virtual-list"))?.requestUpdate();
-    }
-    this.asking = false;
+    const aliases = [...this.wanted].slice(-MOST_WANTED);
+    this.wanted.clear();
+    if (!aliases.length || !this.isConnected) return;
+    for (const alias of aliases) this.uses[alias] = undefined; // asked for
+    const {items} = await get("usage", {contexts: aliases.join(",")}).catch(() => ({items: []}));
+    for (const {context, first, total} of items) this.uses[context] = {items: first, total};
+    /** @type {import("../../ui/virtual-list.js").VirtualList | null} */ (this.querySelector("virtual-list"))?.requestUpdate();
   }
 
   async create() {
@@ -83,7 +81,7 @@ export class ContextsPage extends ConsoleElement {
   listColumns() {
     return [
       {title: t("Name"), width: "minmax(0, 2fr)", cell: (context) => html`${context.name || context.alias}<span class="sub">${context.alias}</span>`},
-      {title: t("Resources"), width: "minmax(0, 2fr)", className: "wide-only", cell: (context) => html`${t("{n} resource|{n} resources", {n: context.resources.length})}
+      {title: t("Resources"), width: "minmax(0, 2fr)", className: "wide-only", cell: (context) => html`${t("{n} resource|{n} resources", {n: context.resource_count})}
         <span class="sub">${context.resources.slice(0, 4).map((/** @type {any} */ resource) => resource.name || resource.id).join(", ")}</span>`},
       {title: t("Used by"), width: "minmax(0, 1.4fr)", className: "wide-only", cell: (context) => renderUses(this.usesOf(context.alias))},
       {title: t("State"), width: "150px", cell: (context) => html`<span class="row tight-row">

@@ -7,9 +7,13 @@ import {confirmAction} from "../../ui/dialog.js";
 import {ConsoleElement} from "../../ui/element.js";
 import {icon, typeIcon} from "../../ui/icon.js";
 import {emptyState, modeBadge} from "../../ui/parts.js";
+import {RowWindow} from "../../ui/row-window.js";
+import {styled} from "../../ui/style.js";
 import {addResource} from "./add-resource.js";
 
 const LONGEST = 240; // characters of a text in a row
+const MOST_ROWS = 60; // beyond that, only rows in view exist, all of one height
+const HEIGHTS = {wide: 84, narrow: 132}; // of these, with the space below
 
 export class ResourceList extends ConsoleElement {
   static properties = {context: {}, resources: {attribute: false}, types: {attribute: false}, disabled: {type: Boolean}, dragged: {state: true}, over: {state: true}, said: {state: true}};
@@ -25,6 +29,12 @@ export class ResourceList extends ConsoleElement {
     this.dragged = -1;
     this.over = -1;
     this.said = "";
+    this.narrow = matchMedia("(max-width: 640px)");
+    this.view = new RowWindow(this, ".resource-rows.windowed", () => ({count: this.resources.length, height: this.rowHeight}));
+  }
+
+  get rowHeight() {
+    return this.narrow.matches ? HEIGHTS.narrow : HEIGHTS.wide;
   }
 
   /** @param {any[]} resources */
@@ -38,15 +48,21 @@ export class ResourceList extends ConsoleElement {
     const moved = this.resources[from];
     this.send(this.resources.toSpliced(from, 1).toSpliced(to, 0, moved));
     this.said = t("{name} is now number {n} of {total}.", {name: moved.name || moved.id, n: to + 1, total: this.resources.length});
-    this.updateComplete.then(() => /** @type {HTMLElement | null} */ (this.querySelector(`[data-id="${CSS.escape(moved.id)}"] .handle`))?.focus());
+    if (this.isLong) this.view.reveal(to);
+    this.updateComplete.then(() => /** @type {HTMLElement | null} */ (this.querySelector(`[data-id="${CSS.escape(moved.id)}"] .handle`))?.focus({preventScroll: this.isLong}));
+  }
+
+  get isLong() {
+    return this.resources.length > MOST_ROWS;
   }
 
   /** @param {KeyboardEvent} event @param {number} index */
   moveByKey(event, index) {
-    const step = {ArrowUp: -1, ArrowDown: 1}[event.key];
-    if (!step) return;
+    const last = this.resources.length - 1;
+    const target = {ArrowUp: index - 1, ArrowDown: index + 1, Home: 0, End: last, PageUp: Math.max(0, index - 10), PageDown: Math.min(last, index + 10)}[event.key];
+    if (target === undefined) return;
     event.preventDefault();
-    this.move(index, index + step);
+    this.move(index, target);
   }
 
   async add() {
@@ -67,15 +83,26 @@ export class ResourceList extends ConsoleElement {
     if (!this.resources.length) return html`<div class="card">${emptyState("file-text", t("No resources yet"), t("Add a brand voice, a text, a glossary, a document or a link."), button)}</div>`;
     return html`<div class="stack">
       <p class="hint">${t("The order is the order in which the model reads them.")} ${this.disabled ? "" : t("Drag a resource, or focus its handle and press the arrow keys.")}</p>
-      <ol class="resource-rows">${repeat(this.resources, (one) => one.id, (one, index) => this.renderRow(one, index))}</ol>
+      ${this.renderRows()}
       <div>${button}</div><div class="visually-hidden" role="status" aria-live="polite">${this.said}</div></div>`;
+  }
+
+  renderRows() {
+    const render = (/** @type {number} */ index) => this.renderRow(this.resources[index], index);
+    const key = (/** @type {number} */ index) => this.resources[index].id;
+    if (!this.isLong) return html`<ol class="resource-rows">${repeat(this.resources.keys(), key, render)}</ol>`;
+    const shown = new Set(this.view.list());
+    if (this.dragged >= 0) shown.add(this.dragged); // else the browser would drop it
+    return html`<ol class="resource-rows windowed" ${styled({height: `${this.resources.length * this.rowHeight}px`})}>${repeat(shown, key, render)}</ol>`;
   }
 
   /** @param {any} resource @param {number} index */
   renderRow(resource, index) {
+    const place = this.isLong ? styled({transform: `translateY(${index * this.rowHeight}px)`, height: `${this.rowHeight - 8}px`}) : nothing;
     const type = this.types.find((one) => one.alias === resource.type);
     const name = resource.name || resource.id;
-    return html`<li class="resource-row card ${this.over === index && this.dragged !== index ? "over" : ""} ${this.dragged === index ? "dragged" : ""}" data-id=${resource.id}
+    return html`<li class="resource-row card ${this.over === index && this.dragged !== index ? "over" : ""} ${this.dragged === index ? "dragged" : ""}" data-id=${resource.id} ${place}
+        aria-posinset=${this.isLong ? index + 1 : nothing} aria-setsize=${this.isLong ? this.resources.length : nothing}
         draggable=${this.disabled ? "false" : "true"} @dragstart=${(/** @type {DragEvent} */ event) => { this.dragged = index; event.dataTransfer?.setData("text/plain", resource.id); }}
         @dragover=${(/** @type {DragEvent} */ event) => { if (this.dragged >= 0) { event.preventDefault(); this.over = index; } }}
         @drop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); this.move(this.dragged, index); }}

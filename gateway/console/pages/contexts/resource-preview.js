@@ -39,6 +39,10 @@ export class ResourcePreview extends ConsoleElement {
     const body = JSON.stringify(resource);
     if (!resource || resource.data?.path || body === this.asked) return;
     this.asked = body;
+    if (isBlank(resource.data)) {
+      [this.shown, this.error] = [null, ""]; // nobody has typed anything yet: that is no fault
+      return;
+    }
     try {
       const shown = await post(`contexts/${encode(this.context)}/preview`, {resource: cleanResource(resource)});
       if (this.asked === body) [this.shown, this.error] = [shown, ""];
@@ -65,8 +69,15 @@ export class ResourcePreview extends ConsoleElement {
     return html`<div class="stack"><section class="card"><div class="card-head"><h2>${t("What the model reads")}</h2>
         ${this.shown ? html`<span class="badge accent numeric">${t("{n} token|{n} tokens", {n: this.shown.tokens})}</span>` : nothing}</div>
       <div class="card-body stack tight" aria-live="polite">${this.error ? html`<span class="fault">${icon("circle-alert")} ${this.error}</span>` : nothing}
-        ${this.shown ? html`<pre class="code preview" tabindex="0" aria-label=${t("Preview")}>${this.shown.text}</pre>` : this.error ? nothing : html`<p class="muted">${this.resource?.data?.path ? t("The text is in the file {path}.", {path: this.resource.data.path}) : t("Loading…")}</p>`}</div></section>
+        ${this.shown ? html`<pre class="code preview" tabindex="0" aria-label=${t("Preview")}>${this.shown.text}</pre>` : this.error ? nothing : html`<p class="muted">${this.explainAbsence()}</p>`}</div></section>
       ${this.renderTryOut()}</div>`;
+  }
+
+  /** Why there is no text yet. */
+  explainAbsence() {
+    const {data} = this.resource || {};
+    if (data?.path) return t("The text is in the file {path}.", {path: data.path});
+    return isBlank(data) ? t("Fill in the form; the text appears here.") : t("Loading…");
   }
 
   renderTryOut() {
@@ -85,3 +96,8 @@ export class ResourcePreview extends ConsoleElement {
   }
 }
 customElements.define("resource-preview", ResourcePreview);
+
+/** Whether nothing was filled in, however deep. @param {any} data @returns {boolean} */
+function isBlank(data) {
+  return data && typeof data === "object" ? Object.values(data).every(isBlank) : !data;
+}

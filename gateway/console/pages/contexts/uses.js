@@ -18,7 +18,8 @@ export function renderUses(uses) {
 
 /** @param {any[]} uses */
 export function renderUseList(uses) {
-  if (!uses.length) return html`<p class="muted">${t("Nothing uses this context yet. Assign it to an agent, a profile, a prompt or content.")}</p>`;
+  if (!uses.length) return html`<div class="stack tight"><p class="muted">${t("Nothing uses this context yet. Assign it to an agent, a profile, a prompt or content.")}</p>
+    <div class="row"><a class="button small" href=${at("/agents")}>${icon("bot")}${t("Agents")}</a><a class="button small" href=${at("/content")}>${icon("folder-tree")}${t("Content")}</a></div></div>`;
   const ways = /** @type {Record<string, string>} */ ({assignment: t("assigned"), default: t("global default"), mandatory: t("mandatory")});
   return html`<ul class="line-list">${uses.map((use) => html`<li>${icon(ICONS[use.level] || "layers")}
     <span class="grow truncate">${PATHS[use.level] ? html`<a href=${at(PATHS[use.level] + encodeURIComponent(use.entity))}>${use.name || use.entity}</a>` : use.name || nameLevel(use.level)}

@@ -69,7 +69,7 @@ customElements.define("receipts-page", ReceiptsPage);
 /** @returns {import("../../ui/virtual-list.js").Column[]} */
 function listColumns() {
   return [
-    {title: t("When"), width: "minmax(0, 1.2fr)", cell: (one) => html`${formatAge(one.at)}<span class="sub">${one.principal}${one.user ? ` · ${one.user}` : ""}</span>`},
+    {title: t("When"), width: "minmax(0, 1.2fr)", cell: (one) => html`${formatAge(one.at)}<span class="sub"><span class="narrow-only">${one.agent || t("no agent")} · </span>${one.principal}${one.user ? ` · ${one.user}` : ""}</span>`},
     {title: t("About"), width: "minmax(0, 2fr)", className: "wide-only", cell: (one) => html`${one.agent || t("no agent")}<span class="sub">${[one.content, one.session, one.prompt].filter(Boolean).join(" · ") || one.model || ""}</span>`},
     {title: t("Context"), width: "130px", className: "numeric wide-only", cell: (one) => html`${t("{n} item|{n} items", {n: one.injected})}<span class="sub">${t("{n} token|{n} tokens", {n: one.context_tokens})}</span>`},
     {title: t("Turns"), width: "80px", className: "numeric wide-only", cell: (one) => html`${formatNumber(one.turn_count)}<span class="sub">${one.tools_run ? t("{n} tool|{n} tools", {n: one.tools_run}) : ""}</span>`},

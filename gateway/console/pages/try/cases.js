@@ -1,8 +1,10 @@
 /** What a change is tried on: saved cases, the requests of the last receipts, and questions that a person types in. */
-import {get, post} from "../../lib/api.js";
+import {get, getAll, post} from "../../lib/api.js";
 import {formatAge} from "../../lib/format.js";
 import {t} from "../../lib/i18n.js";
 import {allows} from "../../lib/state.js";
+
+const AT_ONCE = 50; // saved cases of one call
 
 /**
  * @typedef {{title: string, note: string, side: Record<string, any>, typed?: boolean}} TryCase
@@ -24,15 +26,48 @@ export async function listReceipts(count) {
   }));
 }
 
+/** @typedef {{figures: any, results: CaseResult[], total: number}} SavedRun */
+
 /**
- * Every saved case with the policies in use and with the drafts.
+ * Every saved case with the policies in use and with the drafts, some at a time.
  * @param {string[]} drafts
- * @returns {Promise<{figures: any, results: CaseResult[]}>}
+ * @param {(run: SavedRun) => boolean} report what is known so far; false: nobody wants to know any more
  */
-export async function runSavedCases(drafts) {
-  const [{items}, run] = await Promise.all([get("evaluation-cases", {take: 1000}), post("evaluation-cases/run", {drafts})]);
-  const known = Object.fromEntries(items.map((/** @type {any} */ one) => [one.id, one]));
-  return {figures: run.figures, results: run.items.map((/** @type {any} */ one) => describeResult(one, known[one.id] || {}))};
+export async function runSavedCases(drafts, report) {
+  const cases = await getAll("evaluation-cases");
+  const known = Object.fromEntries(cases.map((/** @type {any} */ one) => [one.id, one]));
+  /** @type {any[]} */
+  const runs = [];
+  /** @type {CaseResult[]} */
+  const results = [];
+  for (let start = 0; start < cases.length; start += AT_ONCE) {
+    const run = await post("evaluation-cases/run", {drafts, cases: cases.slice(start, start + AT_ONCE).map((one) => one.id)});
+    runs.push(run);
+    results.push(...run.items.map((/** @type {any} */ one) => describeResult(one, known[one.id] || {})));
+    if (!report({figures: sumFigures(runs, known), results: [...results], total: cases.length})) return;
+  }
+}
+
+/** The figures of several runs as those of one. @param {any[]} runs @param {Record<string, any>} known */
+function sumFigures(runs, known) {
+  const sides = /** @type {const} */ (["from", "to"]);
+  return Object.fromEntries(sides.map((side) => {
+    const weighed = runs.map((run) => ({figures: run.figures[side], weights: weighRun(run, known, side)}));
+    const names = /** @type {const} */ (["precision", "recall", "false_injections", "r_at_1"]);
+    return [side, Object.fromEntries(names.map((name) => {
+      const parts = weighed.filter(({figures}) => figures[name] !== null);
+      const whole = parts.reduce((sum, {weights}) => sum + weights[name], 0);
+      return [name, whole ? parts.reduce((sum, {figures, weights}) => sum + figures[name] * weights[name], 0) / whole : null];
+    }))];
+  }));
+}
+
+/** What each figure of a run is a share of. @param {any} run @param {Record<string, any>} known @param {"from" | "to"} side */
+function weighRun(run, known, side) {
+  const compared = run.items.filter((/** @type {any} */ one) => one.outcome);
+  const answered = compared.filter((/** @type {any} */ one) => known[one.id]?.expect.length);
+  const injected = answered.reduce((/** @type {number} */ sum, /** @type {any} */ one) => sum + one.outcome[side].injected.length, 0);
+  return {precision: injected, recall: answered.length, r_at_1: answered.length, false_injections: compared.length - answered.length};
 }
 
 /** @param {any} result @param {any} saved @returns {CaseResult} */

@@ -14,10 +14,11 @@ import "./result.js";
 import {saveCase} from "./saved-cases.js";
 
 const AT_ONCE = 4;
+const SHOWN = 100; // results at first, and how many more at a time
 const ORDER = ["changed", "failed", "waiting", "same"];
 
 export class TryPage extends ConsoleElement {
-  static properties = {query: {attribute: false}, chosen: {state: true}, results: {state: true}, figures: {state: true}, busy: {state: true}, tab: {state: true}};
+  static properties = {query: {attribute: false}, chosen: {state: true}, results: {state: true}, savedResults: {state: true}, shown: {state: true}, figures: {state: true}, busy: {state: true}, tab: {state: true}};
 
   constructor() {
     super();
@@ -29,6 +30,10 @@ export class TryPage extends ConsoleElement {
     this.results = [];
     /** @type {any} */
     this.figures = null;
+    /** @type {import("./cases.js").CaseResult[]} of saved cases, while they are run */
+    this.savedResults = [];
+    this.waiting = 0; // saved cases that were not run yet
+    this.shown = SHOWN;
     this.busy = false;
     this.tab = "compare";
     this.questions = "";
@@ -68,7 +73,8 @@ export class TryPage extends ConsoleElement {
   async run(event) {
     event.preventDefault();
     this.busy = true;
-    [this.results, this.figures] = [[], null];
+    [this.results, this.savedResults, this.figures, this.shown] = [[], [], null, SHOWN];
+    this.waiting = this.useSaved ? this.loader.data?.saved || 0 : 0;
     this.compared = [...this.chosen];
     try {
       await this.compareAll(this.compared);
@@ -91,12 +97,18 @@ export class TryPage extends ConsoleElement {
         this.results = this.results.with(index, result);
       }
     };
-    const saved = this.useSaved && this.loader.data?.saved ? runSavedCases(drafts) : null;
-    await Promise.all(Array.from({length: AT_ONCE}, work));
-    if (!saved) return;
-    const {figures, results} = await saved;
-    this.figures = figures;
-    this.results = [...results, ...this.results];
+    const saved = this.useSaved && this.loader.data?.saved ? runSavedCases(drafts, (run) => this.showSaved(run)) : null;
+    await Promise.all([...Array.from({length: AT_ONCE}, work), saved]);
+    this.results = [...this.savedResults, ...this.results];
+    this.savedResults = [];
+  }
+
+  /** @param {import("./cases.js").SavedRun} run */
+  showSaved(run) {
+    this.figures = run.figures;
+    this.savedResults = run.results;
+    this.waiting = run.total - run.results.length;
+    return this.isConnected;
   }
 
   /** @param {import("./cases.js").CaseResult} result */
@@ -139,17 +151,22 @@ export class TryPage extends ConsoleElement {
   }
 
   renderResults() {
-    if (!this.results.length) return nothing;
-    const done = this.results.filter((one) => one.state !== "waiting");
+    const all = [...this.savedResults, ...this.results];
+    const total = all.length + (this.busy ? this.waiting : 0);
+    if (!total) return nothing;
+    const done = all.filter((one) => one.state !== "waiting");
     const changed = done.filter((one) => one.state === "changed").length;
     const failed = done.filter((one) => one.state === "failed").length;
-    if (this.busy) return html`<div role="status">${noticeBox("info", t("{n} of {total} compared so far…", {n: done.length, total: this.results.length}))}</div>${this.renderList()}`;
+    if (this.busy) return html`<div role="status">${noticeBox("info", t("{n} of {total} compared so far…", {n: done.length, total}))}</div>${this.renderList(all)}`;
     return html`<div role="status">${noticeBox(changed ? "warn" : "good", html`<strong>${t("{n} of {total} would be told something else.", {n: changed, total: done.length})}</strong> ${failed ? t("{n} could not be compared.", {n: failed}) : ""}`)}</div>
-      ${renderFigures(this.figures, this.results)}${this.renderList()}`;
+      ${renderFigures(this.figures, all)}${this.renderList(all)}`;
   }
 
-  renderList() {
-    return html`<div class="stack tight">${repeat(this.results, (result) => result.side, (result) => html`<try-result .result=${result} .drafts=${this.compared} @keep=${() => this.keep(result)}></try-result>`)}</div>`;
+  /** @param {import("./cases.js").CaseResult[]} results */
+  renderList(results) {
+    const more = results.length - this.shown;
+    return html`<div class="stack tight">${repeat(results.slice(0, this.shown), (result) => result.side, (result) => html`<try-result .result=${result} .drafts=${this.compared} @keep=${() => this.keep(result)}></try-result>`)}
+      ${more > 0 ? html`<div><button class="button" @click=${() => { this.shown += SHOWN; }}>${t("Show {n} more…", {n: Math.min(more, SHOWN)})}</button> <span class="muted">${t("{n} of {total} are shown.", {n: this.shown, total: results.length})}</span></div>` : nothing}</div>`;
   }
 }
 customElements.define("try-page", TryPage);
