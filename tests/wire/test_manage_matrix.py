@@ -290,6 +290,27 @@ def test_a_filter_that_names_another_workspace_finds_what_an_unknown_name_does(
     assert found == []
 
 
+def test_no_route_takes_a_field_or_a_parameter_that_it_does_not_know(
+    over_a_socket: Matrix, routes: tuple[ApiRoute, ...]
+) -> None:
+    queried = {(route.method, route.path) for route in routes if route.query is not None}
+    strange = [
+        replace(sample, query=f"{sample.query}&strange=1" if sample.query else "strange=1")
+        for sample in SAMPLES
+        if sample.route in queried
+    ]
+    strange += [
+        replace(sample, body={**sample.body, "strange": 1}) for sample in SAMPLES if isinstance(sample.body, dict)
+    ]
+    taken = []
+    for sample in strange:
+        answer, touched = over_a_socket._sent(sample, "admin", OURS, OURS)
+        if answer.status not in (400, 422) or touched:
+            taken.append(f"{sample.label}?{sample.query}: {answer.status}")
+    assert len(strange) > 80
+    assert taken == []
+
+
 def test_a_filter_that_looks_into_another_workspace_is_noticed(stage: Stage, routes: tuple[ApiRoute, ...]) -> None:
     samples = {sample.route: sample for sample in SAMPLES}
     for path in ("/receipts", "/knowledge/relationships", "/contexts", "/evaluation-cases"):
