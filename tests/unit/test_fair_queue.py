@@ -8,7 +8,16 @@ import time
 import pytest
 
 from gateway.errors import WorkspaceBusy
-from gateway.fair_queue import ACTIVE_SECONDS, BACKGROUND, FairQueue, FairThreads, QueueBounds
+from gateway.fair_queue import (
+    ACTIVE_SECONDS,
+    BACKGROUND,
+    CORE_BOUNDS,
+    REQUEST_BOUNDS,
+    FairQueue,
+    FairThreads,
+    QueueBounds,
+)
+from gateway.semantic.model.onnx_embedder import BOUNDS as EMBEDDER_BOUNDS
 
 
 class Work:
@@ -94,6 +103,18 @@ async def test_who_has_no_place_takes_a_spare_one_while_others_hold_all() -> Non
     assert work.begun[5:] == []  # places are free again, but nobody's second
     await work.end("a2")
     assert work.begun[5:] == ["a3"]
+
+
+@pytest.mark.parametrize("bounds", [REQUEST_BOUNDS, CORE_BOUNDS, EMBEDDER_BOUNDS], ids=["requests", "cores", "texts"])
+async def test_a_newcomer_never_waits_for_one_busy_workspace_and_background_work(bounds: QueueBounds) -> None:
+    queue = FairQueue(bounds)
+    busy = [asyncio.create_task(queue.acquire("busy")) for _ in range(20)]
+    background = [asyncio.create_task(queue.acquire(BACKGROUND)) for _ in range(20)]
+    await asyncio.sleep(0)
+    await asyncio.wait_for(queue.acquire("newcomer"), 5)
+    for task in (*busy, *background):
+        task.cancel()
+    await asyncio.gather(*busy, *background, return_exceptions=True)
 
 
 async def test_those_who_have_no_place_take_turns_with_background_work() -> None:
