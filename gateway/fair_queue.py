@@ -19,11 +19,11 @@ from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 from gateway.errors import WorkspaceBusy
 
 BACKGROUND = "\0background"  # work of nobody: it takes its turn, but no workspace gets less because of it
-ACTIVE_SECONDS = 1.0
+ACTIVE_SECONDS = 5.0  # after it last asked, a workspace is expected back: its share is not given away meanwhile
 HALF_LIFE = 2.0  # seconds after which CPU time counts half
 FORGOTTEN = 20  # half-lives after which nobody remembers it
-HEAVY = 1.5  # times what workspaces use on average
-LEAST_SECONDS = 0.05  # of recent CPU time under which nobody is heavy
+HEAVY = 1.5  # times what the others use on average
+LEAST_SECONDS = 0.3  # of recent CPU time under which nobody is heavy: what a tenth of a core comes to
 NICENESS = 10
 
 Parameters = ParamSpec("Parameters")
@@ -39,6 +39,7 @@ class QueueBounds:
     each: int  # of them, for a workspace that is alone: the others are there for whoever comes next
     waiting: int  # work of one workspace; beyond that it is shed
     newest_first: bool = False  # within a workspace, and the oldest is shed: for work that is useless when it is late
+    spare: int = 0  # further places, for workspaces that have none: what the others do at a low priority takes long
 
 
 class CpuShares:
@@ -52,7 +53,9 @@ class CpuShares:
         self._total = 0.0
 
     def charge(self, workspace: str, seconds: float) -> None:
-        """Note CPU time that was used just now."""
+        """Note CPU time that was used just now; what background work uses is nobody's."""
+        if workspace == BACKGROUND:
+            return
         now = self._clock()
         if now - self._start > 100 * HALF_LIFE:
             self._rebase(now)
@@ -64,12 +67,17 @@ class CpuShares:
             self._used.popitem(last=False)
             self._total -= first[0]
 
+    @property
+    def is_used(self) -> bool:
+        """Whether any CPU time is remembered."""
+        return bool(self._used)
+
     def is_heavy(self, workspace: str, active: int) -> bool:
-        """Whether it has used much more than the average of so many workspaces that have work now."""
+        """Whether it has used much more than the others, of so many workspaces that have work now, on average."""
         used, _ = self._used.get(workspace, (0.0, 0.0))
         if active < 2 or used <= LEAST_SECONDS * self._scale(self._clock()):
             return False
-        return used > HEAVY * self._total / active
+        return used > HEAVY * (self._total - used) / (active - 1)
 
     def _scale(self, now: float) -> float:
         return float(2.0 ** ((now - self._start) / HALF_LIFE))
@@ -93,7 +101,8 @@ def lower_priority() -> None:
 class FairQueue:
     """Hands out places, to one workspace after the other; taking and releasing one takes constant time.
 
-    Workspaces that have asked for places within the last second have equal shares of them, and at least one each.
+    Workspaces that have asked for places lately have equal shares of them, and at least one each; where CPU time is
+    counted, those that use little of it are not kept to that. Who has no place comes first, and may take a spare one.
     """
 
     def __init__(self, bounds: QueueBounds, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -103,14 +112,16 @@ class FairQueue:
         self._free = bounds.places
         self._running: dict[str, int] = {}
         self._waiting: dict[str, Waiting] = {}
-        self._ready: OrderedDict[str, None] = OrderedDict()  # workspaces that wait and may start: the first goes next
+        # Workspaces that wait and may start, the first goes next: those that have no place, and those that have some.
+        self._unserved: OrderedDict[str, None] = OrderedDict()
+        self._served: OrderedDict[str, None] = OrderedDict()
         self.shares = CpuShares(clock=clock)  # CPU time of work that had a place
         self.shed = 0  # work that was rejected
 
     async def acquire(self, workspace: str) -> None:
         """Return with a place; raises WorkspaceBusy if too much of this workspace's work is waiting."""
         self._note_activity(workspace)
-        if self._free and workspace not in self._waiting and self._running.get(workspace, 0) < self._share:
+        if workspace not in self._waiting and self._may_start(workspace):
             self._take(workspace)
             return
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -132,7 +143,7 @@ class FairQueue:
         if not self._running[workspace]:
             del self._running[workspace]
         if workspace in self._waiting:
-            self._ready.setdefault(workspace)
+            self._line_up(workspace)
         self._start_ready()
 
     @asynccontextmanager
@@ -148,10 +159,15 @@ class FairQueue:
         """Whether a workspace uses much more CPU time than others who have work now; background work always does."""
         return workspace == BACKGROUND or self.shares.is_heavy(workspace, len(self._active))
 
-    @property
-    def _share(self) -> int:
-        """The places that a workspace may have now."""
-        return max(1, min(self._bounds.each, self._bounds.places // max(1, len(self._active))))
+    def _compute_share(self, workspace: str) -> int:
+        """The places that a workspace may have now: where CPU time is counted, only the heavy are kept to an equal one.
+
+        The others need more, because each piece of their work takes longer beside the heavy.
+        """
+        active, bounds = len(self._active), self._bounds
+        if active < 2 or (self.shares.is_used and not self.shares.is_heavy(workspace, active)):
+            return bounds.each
+        return max(1, min(bounds.each, bounds.places // active))
 
     def _note_activity(self, workspace: str) -> None:
         now = self._clock()
@@ -165,13 +181,26 @@ class FairQueue:
         self._free -= 1
         self._running[workspace] = self._running.get(workspace, 0) + 1
 
-    def _start_ready(self) -> None:
-        while self._free and self._ready:
-            self._start_next()
+    def _may_start(self, workspace: str) -> bool:
+        running = self._running.get(workspace, 0)
+        if not running:
+            return self._free > -self._bounds.spare
+        return self._free > 0 and running < self._compute_share(workspace)
 
-    def _start_next(self) -> None:
-        workspace, _ = self._ready.popitem(last=False)
-        if self._running.get(workspace, 0) >= self._share:
+    def _line_up(self, workspace: str) -> None:
+        """Put a workspace that waits at the end of its line, unless it is there."""
+        lines = (self._unserved, self._served)
+        line, other = reversed(lines) if workspace in self._running else lines
+        other.pop(workspace, None)
+        line.setdefault(workspace)
+
+    def _start_ready(self) -> None:
+        while (self._unserved and self._free > -self._bounds.spare) or (self._served and self._free > 0):
+            workspace, _ = (self._unserved or self._served).popitem(last=False)
+            self._start_next(workspace)
+
+    def _start_next(self, workspace: str) -> None:
+        if self._running.get(workspace, 0) >= self._compute_share(workspace):
             return  # its share has become smaller; it is ready again when its own work ends
         waiting = self._waiting[workspace]
         place, _ = waiting.popitem(last=self._bounds.newest_first)
@@ -180,8 +209,8 @@ class FairQueue:
         if not place.done():  # one that was cancelled is about to leave the queue by itself
             self._take(workspace)
             place.set_result(None)
-        if waiting and self._running.get(workspace, 0) < self._share:
-            self._ready[workspace] = None
+        if waiting and self._running.get(workspace, 0) < self._compute_share(workspace):
+            self._line_up(workspace)
 
     def _enqueue(self, workspace: str, place: asyncio.Future[None]) -> None:
         waiting = self._waiting.setdefault(workspace, OrderedDict())
@@ -195,8 +224,8 @@ class FairQueue:
                 oldest.set_exception(busy)
         waiting[place] = None
         # If it has its share already, it is ready when its own work ends.
-        if self._running.get(workspace, 0) < self._share:
-            self._ready.setdefault(workspace)
+        if self._running.get(workspace, 0) < self._compute_share(workspace):
+            self._line_up(workspace)
 
     def _dequeue(self, workspace: str, place: asyncio.Future[None]) -> None:
         waiting = self._waiting.get(workspace)
@@ -205,14 +234,15 @@ class FairQueue:
         del waiting[place]
         if not waiting:
             del self._waiting[workspace]
-            self._ready.pop(workspace, None)
+            self._unserved.pop(workspace, None)
+            self._served.pop(workspace, None)
 
 
 # For what requests compute: more threads than cores make nothing faster, and the event loop slower.
 CORES = max(2, os.cpu_count() or 1)
-REQUEST_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=1024)
+REQUEST_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=1024, spare=2)
 # For all kinds of work together. A workspace with work of every kind would otherwise have a core for each kind.
-CORE_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=100_000)
+CORE_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=100_000, spare=2)
 
 
 @runtime_checkable
@@ -234,16 +264,16 @@ class FairThreads:
     def __init__(self, name: str, bounds: QueueBounds = REQUEST_BOUNDS, *, yields: bool = False) -> None:
         self.queue = FairQueue(bounds)
         self._cores: FairQueue | None = None  # places of all threads together
-        self._pool = ThreadPoolExecutor(bounds.places, thread_name_prefix=name)
+        most = bounds.places + bounds.spare
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix=name)
         self._low_pool = (
-            ThreadPoolExecutor(bounds.places, thread_name_prefix=f"{name}-low", initializer=lower_priority)
-            if yields
-            else None
+            ThreadPoolExecutor(most, thread_name_prefix=f"{name}-low", initializer=lower_priority) if yields else None
         )  # threads are started when they are needed
 
     def share_cores(self, cores: FairQueue) -> None:
         """As CoreUser, beside the places of its own."""
         self._cores = cores
+        self.queue.shares = cores.shares
 
     async def run(
         self, workspace: str, work: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
@@ -288,7 +318,7 @@ class FairThreads:
         return self._pool
 
     def _release(self, workspace: str, used: float) -> None:
-        (self._cores or self.queue).shares.charge(workspace, used)
+        self.queue.shares.charge(workspace, used)
         self.queue.release(workspace)
         if self._cores is not None:
             self._cores.release(workspace)

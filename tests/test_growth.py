@@ -79,6 +79,7 @@ from gateway.tokens import BpeCounter
 from gateway.upstreams.demo.request import read_blocks
 from gateway.upstreams.http_parser import ReplyFault, ReplyParser
 from tests.support.growth import Growth, measure_growth
+from tests.support.growth_services import list_service_surfaces
 from tests.support.growth_surfaces import list_surfaces
 
 SIZE = 1000  # characters at the beginning; eight times as many in the end
@@ -447,6 +448,7 @@ def surfaces(tmp_path: Path) -> dict[str, Surface]:
         "path": Surface(lambda text: normalize_path(f"/{text}".encode()), 8),
         "form": Surface(send_form, 4),
         **{name: Surface(work, factor) for name, (work, factor) in list_surfaces(tmp_path).items()},
+        **{name: Surface(work, factor) for name, (work, factor) in list_service_surfaces().items()},
     }  # fmt: skip
 
 

@@ -16,6 +16,15 @@ from gateway.settings import DocumentSettings
 
 ROOT = Path(__file__).parents[2]
 CACHE_ENTRIES = 1024
+NICENESS = 19  # requests that are being answered go first
+# Before it imports anything: at the usual priority, imports alone would take more from others than most documents.
+START = (
+    f"import os, sys; os.nice({NICENESS}); from gateway.extraction.sandbox import main; sys.exit(main(sys.argv[1:]))"
+)
+
+
+class ExtractionTimeout(ValueError):
+    """A document was not read in time; perhaps only because the machine is busy."""
 
 
 def extract_text(path: Path, limits: DocumentSettings) -> str:
@@ -87,7 +96,7 @@ def _parse(
     try:
         process = _run_sandbox(_build_command(document_format, limits, charset), content, limits)
     except subprocess.TimeoutExpired:
-        raise ValueError(f"it took longer than {limits.seconds:g} seconds to read") from None
+        raise ExtractionTimeout(f"it took longer than {limits.seconds:g} seconds to read") from None
     except OSError as error:
         raise ValueError(f"the parser cannot be started: {error.strerror}") from error
     if process.returncode in (0, REFUSED):
@@ -122,7 +131,8 @@ def _run_sandbox(command: list[str], content: bytes, limits: DocumentSettings) -
 def _build_command(document_format: DocumentFormat, limits: DocumentSettings, charset: str | None) -> list[str]:
     ceilings = [str(limits.cpu_seconds), str(limits.memory_mb), str(limits.max_bytes)]
     declared = [charset] if charset else []
-    return [sys.executable, "-s", "-P", "-B", "-m", "gateway.extraction.sandbox", document_format, *ceilings, *declared]
+    # -S: the module path is in the environment; nothing else has to be looked for.
+    return [sys.executable, "-S", "-s", "-P", "-B", "-c", START, document_format, *ceilings, *declared]
 
 
 def _build_environment() -> dict[str, str]:

@@ -1,11 +1,11 @@
 """The process that parses one untrusted document: bytes on stdin, text on stdout.
 
-Run by extract.py. It imports as little as it can, limits its own CPU time, memory and files before it reads a byte, and
-exits with REFUSED and a sentence on stdout when it knows why a document cannot be read.
+Run by extract.py, at a low priority from its first line. It imports as little as it can, limits its own CPU time,
+memory and files before it reads a byte, and exits with REFUSED and a sentence on stdout when it knows why a document
+cannot be read.
 """
 
 import io
-import os
 import resource
 import sys
 from typing import IO
@@ -16,7 +16,6 @@ from gateway.extraction.html import html_to_text
 from gateway.extraction.html_tokens import MarkupError
 
 REFUSED = 3
-NICENESS = 19  # requests that are being answered go first
 
 
 def main(arguments: list[str]) -> int:
@@ -37,7 +36,6 @@ def main(arguments: list[str]) -> int:
 
 
 def _limit_resources(cpu_seconds: int, memory: int, output: int) -> None:
-    os.nice(NICENESS)
     for kind, ceiling in (
         (resource.RLIMIT_CPU, cpu_seconds),
         (resource.RLIMIT_AS, memory),
@@ -65,7 +63,3 @@ def _pdf_to_text(source: IO[bytes]) -> str:
     if not text.strip():
         raise UnsafeDocument("it contains no text, perhaps only images")
     return text
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

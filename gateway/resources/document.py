@@ -10,12 +10,14 @@ from gateway.domain.lru import LruCache
 from gateway.domain.material import BlobMaterial, FileMaterial
 from gateway.domain.resource import Mode
 from gateway.extraction import formats
-from gateway.extraction.extract import extract_html
+from gateway.extraction.extract import ExtractionTimeout, extract_html
 from gateway.extraction.html import html_to_text
 from gateway.resources.base import ResourceType
 from gateway.settings import DocumentSettings
 
-LARGE = 64_000  # characters of inline HTML that take longer to parse than to start a process for
+# Characters of inline HTML: parsing more than that would hold the interpreter for longer than 20 ms; up to so many are
+# parsed here nevertheless if another process, which has a low priority, does not get to it on a busy machine.
+LARGE, PARSED_HERE = 16_000, 64_000
 CACHED_TEXTS, CACHED_CHARACTERS = 1024, 16 * 1024 * 1024
 
 MediaType = Literal[
@@ -98,4 +100,9 @@ class DocumentType(ResourceType):
 
 def extract_large_html(markup: str) -> str:
     """In another process: while this one parsed it, everybody's requests would wait for the interpreter."""
-    return extract_html(markup.encode("utf-8", "replace"), DocumentSettings(), "utf-8")
+    try:
+        return extract_html(markup.encode("utf-8", "replace"), DocumentSettings(), "utf-8")
+    except ExtractionTimeout:
+        if len(markup) > PARSED_HERE:
+            raise
+        return html_to_text(markup)

@@ -11,6 +11,7 @@ from gateway.fair_queue import (
     BACKGROUND,
     FORGOTTEN,
     HALF_LIFE,
+    LEAST_SECONDS,
     NICENESS,
     CpuShares,
     FairThreads,
@@ -37,6 +38,14 @@ def test_equal_shares_are_nobodys_fault() -> None:
     assert not any(shares.is_heavy(name, 3) for name in ("a", "b", "c"))
 
 
+def test_background_work_makes_nobody_lighter() -> None:
+    shares = CpuShares(clock=lambda: 0.0)
+    shares.charge(BACKGROUND, 10.0)
+    shares.charge("hostile", 1.0)
+    shares.charge("honest", 0.4)
+    assert (shares.is_heavy("hostile", 2), shares.is_heavy("honest", 2)) == (True, False)
+
+
 def test_what_was_used_long_ago_is_forgotten() -> None:
     now = [0.0]
     shares = CpuShares(clock=lambda: now[0])
@@ -46,7 +55,7 @@ def test_what_was_used_long_ago_is_forgotten() -> None:
     now[0] += 5 * HALF_LIFE
     assert not shares.is_heavy("a", 2)
     now[0] += 300 * HALF_LIFE  # numbers begin anew
-    shares.charge("b", 0.2)
+    shares.charge("b", 2 * LEAST_SECONDS)
     shares.charge("a", 0.01)
     assert (shares.is_heavy("a", 2), shares.is_heavy("b", 2)) == (False, True)
     assert len(shares._used) == 2
@@ -72,8 +81,10 @@ async def test_heavy_and_background_work_yields_to_that_of_others() -> None:
     threads, equal = FairThreads("test", bounds, yields=True), FairThreads("equal", bounds)
     try:
         for one in (threads, equal):
-            assert await one.run("hostile", burn, 0.15) == usual
+            assert await one.run("hostile", burn, 0.01) == usual
             assert await one.run("honest", burn, 0.001) == usual
+            assert one.queue.shares.is_used  # what a thread does is charged
+            one.queue.shares.charge("hostile", 1000.0)
         lowered = max(usual, NICENESS)
         assert await threads.run("hostile", get_niceness) == lowered
         assert await threads.run(BACKGROUND, get_niceness) == lowered

@@ -8,7 +8,16 @@ import time
 import pytest
 
 from gateway.errors import WorkspaceBusy
-from gateway.fair_queue import BACKGROUND, FairQueue, FairThreads, QueueBounds
+from gateway.fair_queue import (
+    ACTIVE_SECONDS,
+    BACKGROUND,
+    CORE_BOUNDS,
+    REQUEST_BOUNDS,
+    FairQueue,
+    FairThreads,
+    QueueBounds,
+)
+from gateway.semantic.model.onnx_embedder import BOUNDS as EMBEDDER_BOUNDS
 
 
 class Work:
@@ -61,7 +70,7 @@ async def test_a_workspace_never_holds_the_places_that_are_kept_for_others() -> 
     assert "a3" not in work.begun  # the place stays free for whoever comes next
     await work.end("a1")
     assert "a3" not in work.begun  # b has asked just now: both have equal shares
-    work.now += 2
+    work.now += ACTIVE_SECONDS + 1
     await work.ask("a5")
     await work.end("a2")
     assert work.begun[-2:] == ["a3", "a4"]
@@ -79,6 +88,40 @@ async def test_who_is_alone_has_more_places_than_who_is_not() -> None:
     assert work.begun[6:] == ["a4"]
     await work.end("b1")
     assert work.begun[7:] == ["b3"]
+
+
+async def test_who_has_no_place_takes_a_spare_one_while_others_hold_all() -> None:
+    """Work at a low priority may hold its place for a long time; a newcomer does not wait for it."""
+    work = Work(QueueBounds(places=3, each=2, waiting=100, spare=1))
+    await work.ask("a1", "a2", "b1", "c1", "a3", "b2")
+    assert work.begun == ["a1", "a2", "b1", "c1"]
+    await work.ask("d1")
+    await work.end("a1")
+    assert work.begun[4:] == ["d1"]  # it has none: it comes before those that have one
+    await work.end("c1")
+    await work.end("d1")
+    assert work.begun[5:] == []  # places are free again, but nobody's second
+    await work.end("a2")
+    assert work.begun[5:] == ["a3"]
+
+
+@pytest.mark.parametrize("bounds", [REQUEST_BOUNDS, CORE_BOUNDS, EMBEDDER_BOUNDS], ids=["requests", "cores", "texts"])
+async def test_a_newcomer_never_waits_for_one_busy_workspace_and_background_work(bounds: QueueBounds) -> None:
+    queue = FairQueue(bounds)
+    busy = [asyncio.create_task(queue.acquire("busy")) for _ in range(20)]
+    background = [asyncio.create_task(queue.acquire(BACKGROUND)) for _ in range(20)]
+    await asyncio.sleep(0)
+    await asyncio.wait_for(queue.acquire("newcomer"), 5)
+    for task in (*busy, *background):
+        task.cancel()
+    await asyncio.gather(*busy, *background, return_exceptions=True)
+
+
+async def test_those_who_have_no_place_take_turns_with_background_work() -> None:
+    work = Work(QueueBounds(places=1, each=1, waiting=100))
+    await work.ask("a1", "\0x", "b1", "a2")
+    for name in ("a1", "\0x", "b1", "a2"):
+        await work.end(name)
 
 
 async def test_background_work_takes_turns_and_nobodys_share() -> None:
@@ -119,7 +162,8 @@ async def test_work_that_is_cancelled_while_it_waits_leaves_no_trace() -> None:
     await work.end("b1")
     assert not work.queue._waiting
     assert not work.queue._running
-    assert not work.queue._ready
+    assert not work.queue._unserved
+    assert not work.queue._served
 
 
 async def test_a_place_given_to_work_that_is_cancelled_at_that_moment_goes_on() -> None:
@@ -136,13 +180,15 @@ async def test_a_place_given_to_work_that_is_cancelled_at_that_moment_goes_on() 
 @pytest.mark.parametrize("seed", range(20))
 async def test_any_mix_of_work_ends_and_cancellations_keeps_the_bounds_and_loses_no_place(seed: int) -> None:
     dice = random.Random(seed)
-    bounds = QueueBounds(dice.randint(1, 4), dice.randint(1, 3), dice.randint(1, 5), dice.random() < 0.5)
+    bounds = QueueBounds(
+        dice.randint(1, 4), dice.randint(1, 3), dice.randint(1, 5), dice.random() < 0.5, spare=dice.randint(0, 2)
+    )
     work = Work(bounds)
     for number in range(300):
         name = f"{dice.choice('abcd')}{number}"
         await work.ask(name)
         running = [one for one in work.begun if not work.tasks[one].done()]
-        assert len(running) <= bounds.places
+        assert len(running) <= bounds.places + bounds.spare
         assert all(sum(one[0] == letter for one in running) <= bounds.each for letter in "abcd")
         if dice.random() < 0.8:
             alive = [one for one, task in work.tasks.items() if not task.done()]
@@ -157,7 +203,8 @@ async def test_any_mix_of_work_ends_and_cancellations_keeps_the_bounds_and_loses
     assert work.queue._free == bounds.places
     assert not work.queue._waiting
     assert not work.queue._running
-    assert not work.queue._ready
+    assert not work.queue._unserved
+    assert not work.queue._served
 
 
 async def test_threads_run_work_of_others_beside_that_of_a_workspace_that_never_ends() -> None:
@@ -215,7 +262,18 @@ async def test_the_cost_of_a_place_does_not_depend_on_how_many_wait() -> None:
     assert min(measure(16_000) for _ in range(3)) < 4 * small
 
 
-async def test_a_workspace_has_one_core_for_all_kinds_of_work_while_another_is_active() -> None:
+async def test_who_uses_little_is_not_kept_to_an_equal_share() -> None:
+    work = Work(QueueBounds(places=3, each=2, waiting=100, spare=1))
+    work.queue.shares.charge("a", 1.0)
+    await work.ask("b1", "a1", "a2", "b2", "b3")
+    assert work.begun == ["b1", "a1", "b2"]
+    await work.end("a1")
+    assert work.begun[3:] == ["a2"]
+    await work.end("b1")
+    assert work.begun[4:] == ["b3"]
+
+
+async def test_a_heavy_workspace_has_one_core_for_all_kinds_of_work_while_another_is_active() -> None:
     cores, gate = FairQueue(QueueBounds(places=3, each=2, waiting=100)), threading.Event()
     kinds = [FairThreads(f"kind-{number}", QueueBounds(places=3, each=2, waiting=100)) for number in range(3)]
     for threads in kinds:
@@ -230,6 +288,7 @@ async def test_a_workspace_has_one_core_for_all_kinds_of_work_while_another_is_a
         gate.wait(5)
 
     assert await kinds[0].run("b", pow, 2, 5) == 32  # another workspace is active
+    cores.shares.charge("a", 1.0)
     stuck = [asyncio.create_task(threads.run("a", work)) for threads in kinds for _ in range(3)]
     await asyncio.sleep(0.1)
     assert running == 1

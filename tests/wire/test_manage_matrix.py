@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from starlette.types import ASGIApp
@@ -123,6 +123,17 @@ class Matrix:
             yield f"{where} is answered unlike an unknown one: {answer.raw!r} and {unknown.raw!r}"
         yield from changed_others(where, touched)
 
+    def filter_deviations(self, route: ApiRoute, samples: dict[tuple[str, str], Sample]) -> Iterator[str]:
+        """Every filter of a list with every name of another workspace."""
+        sample = samples[route.method, route.path]
+        for name in list_filters(route):
+            for of_them, of_nobody in zip(list_names(THEM), list_names(NONE), strict=True):
+                query = f"{sample.query}&{name}=" if sample.query else f"{name}="
+                answer, _ = self._sent(replace(sample, query=query + of_them), "admin", OURS, OURS)
+                unknown, _ = self._sent(replace(sample, query=query + of_nobody), "admin", OURS, OURS)
+                if told(answer, THEM) != told(unknown, NONE):
+                    yield f"{sample.label}?{name}={of_them} is answered unlike an unknown one: {answer.raw!r}"
+
     def _sent(
         self, sample: Sample, caller: str, path: World, body: World, by_id: bool = False
     ) -> tuple[ClientReply, set[str]]:
@@ -134,6 +145,26 @@ class Matrix:
         answer = self.ask(sample.method, sample.target(path, by_id), sample.payload(body), headers)
         after = self.stage.read_held()
         return answer, {name for name, held in before.items() if after[name] != held}
+
+
+def list_filters(route: ApiRoute) -> list[str]:
+    """The parameters of a list that take a name."""
+    fields = route.query.model_fields if route.method == "GET" and route.query is not None else {}
+    named = (field.alias or name for name, field in fields.items() if is_text(field.annotation))
+    # Times and places in an order are no names, and samples have the last two.
+    return [name for name in named if name not in ("from", "to", "since", "after", "node", "q")]
+
+
+def is_text(annotation: Any) -> bool:
+    return str in (annotation, *get_args(annotation))
+
+
+def list_names(world: World) -> list[str]:
+    """What is only found in one world: names, ids, texts, in the same order for each world."""
+    ids = {*world.values.values(), *world.ids.values()} - {"tone", "page", "1", "text"}
+    found = [world.mark, world.secret("chat"), f"{world.name()}/tone", *(one for one in world.values.values())]
+    found += [value for name, value in world.ids.items() if value in ids and value != world.values[name]]
+    return list(dict.fromkeys(found))
 
 
 def changed_others(where: str, touched: set[str]) -> Iterator[str]:
@@ -244,6 +275,47 @@ def test_every_route_has_a_sample_and_the_role_that_it_should_have(routes: tuple
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.label)
 def test_a_route_answers_everybody_as_it_has_to(over_a_socket: Matrix, sample: Sample) -> None:
     assert list(over_a_socket.deviations(sample)) == []
+
+
+def test_a_filter_that_names_another_workspace_finds_what_an_unknown_name_does(
+    over_a_socket: Matrix, routes: tuple[ApiRoute, ...]
+) -> None:
+    samples = {sample.route: sample for sample in SAMPLES}
+    # The audit of a workspace tells what was asked for there, by whatever name.
+    filtered = [route for route in routes if list_filters(route) and route.path != "/audit"]
+    assert len(filtered) > 20
+    found = [one for route in filtered for one in over_a_socket.filter_deviations(route, samples)]
+    assert found == []
+
+
+def test_no_route_takes_a_field_or_a_parameter_that_it_does_not_know(
+    over_a_socket: Matrix, routes: tuple[ApiRoute, ...]
+) -> None:
+    queried = {(route.method, route.path) for route in routes if route.query is not None}
+    strange = [
+        replace(sample, query=f"{sample.query}&strange=1" if sample.query else "strange=1")
+        for sample in SAMPLES
+        if sample.route in queried
+    ]
+    strange += [
+        replace(sample, body={**sample.body, "strange": 1}) for sample in SAMPLES if isinstance(sample.body, dict)
+    ]
+    taken = []
+    for sample in strange:
+        answer, touched = over_a_socket._sent(sample, "admin", OURS, OURS)
+        if answer.status not in (400, 422) or touched:
+            taken.append(f"{sample.label}?{sample.query}: {answer.status}")
+    assert len(strange) > 80
+    assert taken == []
+
+
+def test_a_filter_that_looks_into_another_workspace_is_noticed(stage: Stage, routes: tuple[ApiRoute, ...]) -> None:
+    samples = {sample.route: sample for sample in SAMPLES}
+    for path in ("/receipts", "/knowledge/relationships", "/contexts", "/evaluation-cases"):
+        (route,) = [one for one in routes if (one.method, one.path) == ("GET", path)]
+        leaking = replace(route, handler=as_others(route.handler, THEM.workspace))
+        noticed = with_route(stage, leaking).filter_deviations(route, samples)
+        assert any(noticed), f"{path} lists what another workspace has and nobody notices"
 
 
 def test_a_route_that_asks_for_a_lower_role_is_noticed(stage: Stage, routes: tuple[ApiRoute, ...]) -> None:

@@ -1,6 +1,7 @@
 """An index as one caller may see it: what is hidden has no influence on any score."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from gateway.domain.memory_budget import ENTRY_BYTES, KEPT_SHARE, CachePartition, MemoryBudget
-from gateway.fair_queue import FairThreads
+from gateway.fair_queue import BACKGROUND, FairThreads
 from gateway.semantic.index.indexed_resources import get_resource_id
 from gateway.semantic.index.indexer import Indexer
 from gateway.semantic.index.lexical import LexicalIndex, LexicalMatch, LexicalView, extract_terms
@@ -19,6 +20,7 @@ from gateway.semantic.index.passage_index import IndexWords, PassageIndex
 from gateway.semantic.index.vector_index import Floats, Rows, take_best_per_owner
 from gateway.semantic.search.scoring import Evidence, ExampleCentres, measure_foreignness
 
+CARRIED = 32  # workspaces that find their view ready when a newer index serves: those that asked last
 NAME_BYTES = 200  # of a resource's id, once in the view, once in the key, and in a dictionary for expansions
 
 
@@ -130,6 +132,7 @@ class IndexViews:
         self._words: IndexWords | None = None
         self._reading: asyncio.Task[None] | None = None
         self._partitions: dict[str, CachePartition] = {}
+        self._asked: OrderedDict[str, tuple[str, ...]] = OrderedDict()  # by workspace: what it saw last, of this index
 
     @property
     def current(self) -> IndexWords | None:
@@ -144,17 +147,25 @@ class IndexViews:
 
     async def get_view(self, words: IndexWords, resources: tuple[str, ...], workspace: str = "") -> IndexView:
         """What a scope sees; callers share one build, which goes on when they no longer wait for it."""
+        self._asked[workspace] = resources
+        self._asked.move_to_end(workspace)
+        if len(self._asked) > CARRIED:
+            self._asked.popitem(last=False)
         if self._words is not words:  # a newer index serves meanwhile, and the views that are kept are of that one
             return await self._threads.run(workspace, IndexView.build, words, resources)
-        kept = self._partitions.get(workspace)
-        if kept is None:
-            kept = self._partitions[workspace] = self._memory.open(workspace)
+        kept = self._open_partition(workspace)
         task: asyncio.Task[IndexView] | None = kept.get(resources)
         if task is None:
             task = asyncio.create_task(self._threads.run(workspace, IndexView.build, words, resources))
             kept.put(resources, task, 0)
             task.add_done_callback(lambda built: self._weigh(kept, resources, built))
         return await asyncio.shield(task)
+
+    def _open_partition(self, workspace: str) -> CachePartition:
+        kept = self._partitions.get(workspace)
+        if kept is None:
+            kept = self._partitions[workspace] = self._memory.open(workspace)
+        return kept
 
     def _weigh(self, kept: CachePartition, resources: tuple[str, ...], built: asyncio.Task[IndexView]) -> None:
         """Count what a view takes, now that it is there, or drop it if there is none."""
@@ -176,7 +187,23 @@ class IndexViews:
     async def _read_words(self) -> None:
         assert self._indexer.current is not None
         try:
-            self._words = await asyncio.to_thread(IndexWords.build, self._indexer.current, self._words)
+            words = await asyncio.to_thread(IndexWords.build, self._indexer.current, self._words)
+            carried = await self._build_carried(words)
+            self._words = words
             self._partitions.clear()
+            for (workspace, resources), built in carried.items():
+                kept = self._open_partition(workspace)
+                kept.put(resources, built, 0)
+                self._weigh(kept, resources, built)
         finally:
             self._reading = None
+
+    async def _build_carried(self, words: IndexWords) -> dict[tuple[str, tuple[str, ...]], asyncio.Task[IndexView]]:
+        """The views of a newer index for those who asked lately: nobody's question waits because another changed."""
+        asked, self._asked = self._asked, OrderedDict()
+        carried = {}
+        for workspace, resources in asked.items():
+            build = self._threads.run(BACKGROUND, IndexView.build, words, resources)
+            carried[workspace, resources] = task = asyncio.create_task(build)
+            await asyncio.wait([task])
+        return carried

@@ -1,4 +1,6 @@
 import io
+import os
+import subprocess
 import sys
 import zipfile
 import zlib
@@ -8,6 +10,7 @@ import pytest
 
 from gateway.extraction import extract
 from gateway.extraction.extract import DocumentCache, extract_html, extract_text
+from gateway.extraction.formats import DocumentFormat
 from gateway.settings import DocumentSettings
 
 LIMITS = DocumentSettings()
@@ -209,3 +212,16 @@ def test_the_cache_drops_the_least_recently_used(write, parsed):
     for content in (b"<p>One", b"<p>Two", b"<p>One"):
         cache.extract(write("a.html", content))
     assert len(parsed) == 3
+
+
+def test_a_sandbox_has_a_low_priority_before_it_imports_anything(tmp_path: Path) -> None:
+    """Its imports take longer than most documents; at the usual priority two uploads would keep two cores busy."""
+    package = tmp_path / "gateway" / "extraction"
+    package.mkdir(parents=True)
+    lines = ["import os, sys", "seen = os.getpriority(os.PRIO_PROCESS, 0), 'site' in sys.modules"]
+    (package / "sandbox.py").write_text("\n".join([*lines, "def main(arguments):", "    print(*seen, *arguments)"]))
+    command = extract._build_command(DocumentFormat.PDF, LIMITS, None)
+    told = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True)
+    lowest = min(19, os.getpriority(os.PRIO_PROCESS, 0) + extract.NICENESS)
+    ceilings = [str(LIMITS.cpu_seconds), str(LIMITS.memory_mb), str(LIMITS.max_bytes)]
+    assert told.stdout.split() == [str(lowest), "False", "pdf", *ceilings]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gateway.extraction.extract import ExtractionTimeout
 from gateway.extraction.html import html_to_text
 from gateway.resources import document
 from gateway.resources.document import DocumentData, DocumentType
@@ -36,3 +37,17 @@ def test_a_large_page_is_parsed_in_another_process(monkeypatch: pytest.MonkeyPat
         text = DocumentType().render(DocumentData(content=markup, mime_type="text/html"), None)
         assert text.startswith("here" if size < document.LARGE else "Käse & Brot")
     assert len(seen) == 1
+
+
+def test_a_page_that_no_process_gets_to_is_parsed_all_the_same_unless_it_is_huge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> str:
+        raise ExtractionTimeout("it took longer than 20 seconds to read")
+
+    monkeypatch.setattr(document, "extract_html", fail)
+    page = DocumentData(content="<p>Brot" + "<b>x</b>" * (document.LARGE // 8), mime_type="text/html")
+    assert DocumentType().render(page, None).startswith("Brot")
+    huge = DocumentData(content="<p>Brot" + "<b>x</b>" * (document.PARSED_HERE // 8), mime_type="text/html")
+    with pytest.raises(ExtractionTimeout):
+        DocumentType().render(huge, None)

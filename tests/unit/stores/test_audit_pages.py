@@ -4,10 +4,11 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gateway.domain.record import Author, RecordKey, RecordWrite
+from gateway.domain.record import AuditEntry, Author, RecordKey, RecordWrite
 from gateway.stores import redis_record_codec, sqlite_audit
 from gateway.stores.open import Stores, open_stores
 from gateway.stores.protocols import AuditFilter
@@ -46,9 +47,13 @@ async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The entries that were decoded, whatever the engine."""
     made: list[object] = []
-    entry = sqlite_audit.AuditEntry
+
+    def decode(*fields: Any) -> AuditEntry:
+        made.append(fields)
+        return AuditEntry(*fields)
+
     for module in (sqlite_audit, redis_record_codec):
-        monkeypatch.setattr(module, "AuditEntry", lambda *fields: made.append(fields) or entry(*fields))
+        monkeypatch.setattr(module, "AuditEntry", decode)
     return made
 
 

@@ -319,6 +319,26 @@ async def test_questions_that_come_together_share_one_view(monkeypatch: pytest.M
         assert built == [tuple(search.names), tuple(search.names[:1])]
 
 
+async def test_whoever_asked_lately_finds_a_view_of_the_newer_index_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another workspace may change its policies all the time: questions do not wait for views because of that."""
+    async with open_search(HELP, milliseconds=5000) as search:
+        mine = search.names[:1]
+        await search.picks("reset forgotten account password", among=mine)
+        search.submit(*HELP, resource("other/new", "holiday calendar of every office"))
+        await search.wait_until_indexed()
+        built: list[object] = []
+        monkeypatch.setattr(IndexView, "build", lambda *given: built.append(given))
+        assert await search.picks("reset forgotten account password", among=mine) == mine
+        assert built == []
+        monkeypatch.undo()
+        search.submit(*HELP)
+        await search.wait_until_indexed()
+        search.submit(*HELP, resource("other/newer", "another calendar of every office"))
+        monkeypatch.setattr(IndexView, "build", lambda *given: built.append(given))
+        await search.wait_until_indexed()
+        assert built == []  # nobody has asked since
+
+
 async def test_views_are_forgotten_the_oldest_first() -> None:
     async with open_search(HELP) as search:
         scopes = [tuple(names) for names in (search.names, search.names[:1], search.names[1:])]
