@@ -57,31 +57,43 @@ async def make_items(
     if not permitted:
         return []
     contents = await content.read(order.workspace, [one.node.id for one in permitted])
-    items = (make_item(order, one, contents.get(one.node.id, NO_CONTENT)) for one in permitted)
+    maker = ItemMaker(order)
+    items = (maker.make(one, contents.get(one.node.id, NO_CONTENT)) for one in permitted)
     return [item for item in items if item is not None]
 
 
-def make_item(order: CollectorOrder, proposed: ProposedNode, content: NodeContent) -> FoundItem | None:
-    """A node as an item; None if there is nothing to show."""
-    node, tree, focus = proposed.node, order.snapshot.tree, order.scope.node
-    text = render_content(content)
-    if not text:
-        return None
-    words = frozenset(order.question.text[:MAX_VALUE].lower().split()) if order.question is not None else frozenset()
-    return FoundItem(
-        id=node.id,
-        kind="node",
-        type=node.type,
-        title=node.title,
-        text=text if proposed.limit is None else excerpt(text, proposed.limit, words),
-        score=max(0.0, min(1.0, proposed.score)),
-        why=proposed.why,
-        breadcrumb=list_titles_above(tree, node),
-        modified=content.updated_at,
-        distance=None if focus is None else measure_distance(focus, node),
-        affinity=rate_authors(content, order.user) if proposed.affinity is None else proposed.affinity,
-        truncate=proposed.truncate,
-    )
+class ItemMaker:
+    """Makes the items of one request; what several of them share is looked up once."""
+
+    def __init__(self, order: CollectorOrder) -> None:
+        self._tree, self._focus, self._user = order.snapshot.tree, order.scope.node, order.user
+        question = order.question.text[:MAX_VALUE].lower() if order.question is not None else ""
+        self._words = frozenset(question.split())
+        self._titles: dict[str | None, tuple[str, ...]] = {}  # above the children of a path
+
+    def make(self, proposed: ProposedNode, content: NodeContent) -> FoundItem | None:
+        """A node as an item; None if there is nothing to show."""
+        node, focus = proposed.node, self._focus
+        text = render_content(content)
+        if not text:
+            return None
+        titles = self._titles.get(node.parent)
+        if titles is None:
+            titles = self._titles[node.parent] = list_titles_above(self._tree, node)
+        return FoundItem(
+            id=node.id,
+            kind="node",
+            type=node.type,
+            title=node.title,
+            text=text if proposed.limit is None else excerpt(text, proposed.limit, self._words),
+            score=max(0.0, min(1.0, proposed.score)),
+            why=proposed.why,
+            breadcrumb=titles,
+            modified=content.updated_at,
+            distance=None if focus is None else measure_distance(focus, node),
+            affinity=rate_authors(content, self._user) if proposed.affinity is None else proposed.affinity,
+            truncate=proposed.truncate,
+        )
 
 
 def render_content(content: NodeContent) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 from gateway.collectors.branch import find_roots, list_matching, make_summaries, sort_by_type
-from gateway.collectors.nodes import MARK, ProposedNode, format_value, list_titles_above, make_item
+from gateway.collectors.nodes import MARK, ItemMaker, ProposedNode, format_value, list_titles_above
 from gateway.collectors.registry import CollectorParts, NoOptions
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings, FoundItem
 from gateway.domain.content import LINK, NO_CONTENT, ContentReader, NodeContent
@@ -101,7 +101,8 @@ class LayerReader:
         if layer.detail is Detail.SUMMARY:
             return make_summaries(permitted, contents, layer.show, why)
         proposed = (ProposedNode(one, 1.0, why, layer.characters) for one in permitted)
-        items = (make_item(self.order, one, contents.get(one.node.id, NO_CONTENT)) for one in proposed)
+        maker = ItemMaker(self.order)
+        items = (maker.make(one, contents.get(one.node.id, NO_CONTENT)) for one in proposed)
         return [item for item in items if item is not None]
 
     async def _take_body(self, layer: RecipeLayer) -> list[FoundItem]:
@@ -111,7 +112,7 @@ class LayerReader:
             return []
         content = (await self._read([node])).get(node.id, NO_CONTENT)
         proposed = ProposedNode(node, 1.0, "the content of the task", layer.characters)
-        item = make_item(self.order, proposed, replace(content, properties={}))
+        item = ItemMaker(self.order).make(proposed, replace(content, properties={}))
         return [item] if item is not None else []
 
     async def _take_outline(self, layer: RecipeLayer) -> list[FoundItem]:

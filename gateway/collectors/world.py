@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from gateway.collectors.branch import find_roots, list_matching, make_summaries, sort_by_type
-from gateway.collectors.nodes import ProposedNode, make_item
+from gateway.collectors.nodes import ItemMaker, ProposedNode
 from gateway.collectors.recipe import describe_relations, mark_stated
 from gateway.collectors.registry import CollectorParts, NoOptions
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings, FoundItem
@@ -67,7 +67,8 @@ def make_world(
     if world.detail is Detail.SUMMARY:
         return make_summaries(nodes, contents, world.show, WHY)
     proposed = (ProposedNode(one, 0.8, WHY, world.characters) for one in nodes)
-    items = [make_item(order, one, contents.get(one.node.id, NO_CONTENT)) for one in proposed]
+    maker = ItemMaker(order)
+    items = [maker.make(one, contents.get(one.node.id, NO_CONTENT)) for one in proposed]
     lines = list(describe_relations({one.id: one for one in nodes}, contents))
     relations = FoundItem("#relations", "relations", "relations", "Relations", "\n".join(lines), 0.8, WHY)
     return [*(one for one in items if one is not None), *([relations] if lines else [])]

@@ -103,7 +103,7 @@ def may_read_source(link: Backlink, tree: NodeTree, readers: frozenset[str] | No
 
 def resolve_links(content: NodeContent, tree: NodeTree) -> NodeContent:
     """The content with links to ids; a link may be written as a path."""
-    if not content.links:
+    if all(link.target in tree.ids for link in content.links):
         return content
     targets = [(link, tree.find(link.target)) for link in content.links]
     return replace(
