@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 from gateway.collectors.branch import find_roots, list_matching, make_summaries, sort_by_type
-from gateway.collectors.nodes import MARK, ItemMaker, ProposedNode, format_value, list_titles_above
+from gateway.collectors.nodes import MARK, ItemMaker, ProposedNode, count_unread, format_value, list_titles_above
 from gateway.collectors.registry import CollectorParts, NoOptions
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings, FoundItem
 from gateway.domain.content import LINK, NO_CONTENT, ContentReader, NodeContent
@@ -50,7 +50,9 @@ class RecipeCollector:
             counts[f"layer_{number + 1}"] = len(items)
             found |= {one.id: replace(one, layer=number, truncate=layer.truncate) for one in items}
         marked = mark_stated(found.values(), order)
-        return Findings(tuple(marked), considered=len(found), truncated=reader.truncated, counts=counts)
+        return Findings(
+            tuple(marked), considered=len(found), truncated=reader.truncated, unread=reader.unread, counts=counts
+        )
 
 
 @dataclass(slots=True)
@@ -60,6 +62,7 @@ class LayerReader:
     order: CollectorOrder
     content: ContentReader
     truncated: bool = False
+    unread: int = 0  # nodes that were too large to be read with all others
     _contents: dict[str, NodeContent] = field(default_factory=dict)
     _references: dict[str, Node] = field(default_factory=dict)  # by id: what layers have referred to so far
 
@@ -90,7 +93,9 @@ class LayerReader:
     async def _read(self, nodes: Iterable[Node]) -> Mapping[str, NodeContent]:
         missing = [node.id for node in nodes if node.id not in self._contents]
         if missing:
-            self._contents.update(await self.content.read(self.order.workspace, missing))
+            found = await self.content.read(self.order.workspace, missing)
+            self.unread += count_unread(self.order.workspace, self.content, missing, found)
+            self._contents.update(found)
         return self._contents
 
     async def _take_nodes(self, nodes: Sequence[Node], layer: RecipeLayer, why: str) -> list[FoundItem]:

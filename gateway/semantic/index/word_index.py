@@ -103,7 +103,7 @@ class FoundPostings(NamedTuple):
     spans: Sequence[slice]
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         return sum(one.stop - one.start for one in self.spans)
 
     def read_rows(self) -> Rows:
@@ -234,11 +234,11 @@ class WordView:
     def _measure(self, word: str, found: FoundPostings) -> int:
         """In how many visible documents a word is."""
         if self.is_whole:
-            return found.count
+            return found.size
         size = self.frequent.get(word)
         if size is None:
             size = int(np.count_nonzero(self.visible[found.read_rows()]))
-            if found.count > FREQUENT:
+            if found.size > FREQUENT:
                 self.frequent[word] = size
         return size
 
