@@ -7,9 +7,9 @@ import re
 import threading
 from array import array
 from binascii import a2b_base64
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
@@ -23,6 +23,8 @@ LONGEST_PART = 100_000  # characters that are encoded at once
 SMALL_TEXT = 16_384  # characters: longer texts are worth the memory of tiktoken's core
 SMALL_PIECE = 64  # bytes: merging takes time that grows with their square
 REMEMBERED_STRINGS, SHORT_STRING = 32_768, 64  # and the characters of one
+REMEMBERED_LINES, SHORT_LINE = 4_096, 256
+UNKNOWN = -1  # in place of a number of tokens
 WIDE_END, WIDE_START = 2**40, 2**60  # added to the tokens of a word that white space ends, or begins
 
 # How each encoding splits text before merging, and the file of its merges (named by the hash of its address).
@@ -166,55 +168,76 @@ class TokenTable:
 class RememberedCounts:
     """The tokens of short strings that come again and again; anything that threads do to each other is harmless."""
 
-    def __init__(self, count: Callable[[str], int | None]) -> None:
-        self._count = count
+    def __init__(self, count: Callable[[str], int | None], most: int, longest: int) -> None:
+        self._count, self._most, self._longest = count, most, longest
         self._known: dict[str, int] = {}
 
     def sum(self, strings: Sequence[str]) -> int | None:
         """The tokens of all strings; None if those of one of them are not known."""
-        found = [*map(self._known.get, strings)]
-        if None not in found:
-            return sum(found)  # type: ignore[arg-type]
-        new = self._count_new({one for one, tokens in zip(strings, found, strict=True) if tokens is None})
-        if new is None:
-            return None
-        return sum(new[one] if tokens is None else tokens for one, tokens in zip(strings, found, strict=True))
-
-    def _count_new(self, strings: Collection[str]) -> dict[str, int] | None:
-        counted: dict[str, int] = {}
-        for one in strings:
-            tokens = self._count(one)
+        found = [*map(self._known.get, strings, repeat(UNKNOWN))]
+        total, place = sum(found), -1
+        for _ in range(found.count(UNKNOWN)):
+            place = found.index(UNKNOWN, place + 1)
+            tokens = self._count_new(strings[place])
             if tokens is None:
                 return None
-            counted[one] = tokens
-        # What stands at both ends of a line rarely comes again.
-        worth = {
-            one: tokens for one, tokens in counted.items() if len(one) <= SHORT_STRING and "\n" not in one.rstrip()
-        }
-        if len(self._known) + len(worth) > REMEMBERED_STRINGS:
-            self._known = {}
-        self._known.update(worth)
-        return counted
+            total += tokens - UNKNOWN
+        return total
+
+    def _count_new(self, string: str) -> int | None:
+        tokens = self._count(string)
+        if tokens is not None and len(string) <= self._longest:
+            if len(self._known) >= self._most:
+                self._known = {}
+            self._known[string] = tokens
+        return tokens
 
 
 class SmallEncoding:
     """Counts small texts exactly as tiktoken's core does, in a tenth of its memory; words that came before at once.
 
     Both encodings split before a space, unless it stands between white space, so that a text is the sum of its words.
+    Most texts with indented lines are the sum of their lines too; several versions of one have most lines in common.
     """
 
     def __init__(self, table: TokenTable, pattern: str, ascii_pattern: str) -> None:
         self._table, self._pattern, self._ascii = table, regex.compile(pattern), re.compile(ascii_pattern)
-        self._pieces = RememberedCounts(self._count_piece)
-        self._words = RememberedCounts(self._count_word)
+        self._pieces = RememberedCounts(self._count_piece, REMEMBERED_STRINGS, SHORT_STRING)
+        self._words = RememberedCounts(self._count_word, REMEMBERED_STRINGS, SHORT_STRING)
+        self._lines = RememberedCounts(self._count_line, REMEMBERED_LINES, SHORT_LINE)
 
     def count(self, text: str) -> int | None:
         """Tokens of `text`; None if it has a piece that would take long."""
-        indented = "  " in text
-        tokens = self._sum(_LAST_SPACE.split(text) if indented else text.split(" "))
-        if tokens is not None and not indented and tokens >= WIDE_START and tokens % WIDE_START >= WIDE_END:
-            tokens = self._sum(_LAST_SPACE.split(text))
+        if "  " in text:
+            return self._count_lines(text) if "\n" in text else self._count_indented(text)
+        tokens = self._sum(text.split(" "))
+        if tokens is not None and tokens >= WIDE_START and tokens % WIDE_START >= WIDE_END:
+            return self._count_indented(text)
         return None if tokens is None else tokens % WIDE_END
+
+    def _count_indented(self, text: str) -> int | None:
+        """The tokens of a text that has several spaces in a row."""
+        tokens = self._sum(_LAST_SPACE.split(text))
+        return None if tokens is None else tokens % WIDE_END
+
+    def _count_lines(self, text: str) -> int | None:
+        """The sum of the lines, unless one of them belongs to the white space or the signs before it."""
+        first, *lines = text.rstrip("\n").split("\n")
+        if not lines:
+            return self._count_indented(text)
+        end = text[len(text.rstrip("\n")) :]
+        begun, between = self._count_indented(f"{first}\n"), self._lines.sum(lines[:-1])
+        ended = self._count_line(lines[-1], end)
+        if begun is None or between is None or ended is None:
+            return None
+        tokens = begun + between + ended
+        return self._count_indented(text) if tokens >= WIDE_START else tokens
+
+    def _count_line(self, line: str, end: str = "\n") -> int | None:
+        """The tokens of a line; more if it cannot be divided from the one before."""
+        if not line or line.isspace() or line[0] in "/\r":
+            return WIDE_START
+        return self._count_indented(line + end)
 
     def _sum(self, words: list[str]) -> int | None:
         """The tokens of a text that was divided before spaces; more if there is white space around those."""

@@ -1,4 +1,4 @@
-"""What is found by meaning alone goes upstream, and nothing of what the caller may not read: entities and retrievers."""
+"""What is found by meaning alone goes upstream, except what the caller may not read: entities and retrievers."""
 
 import asyncio
 from collections.abc import Iterator
