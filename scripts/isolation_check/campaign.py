@@ -85,7 +85,7 @@ async def index_nodes(gateway: Gateway) -> None:
     await gateway.semantic.documents.wait_until_indexed()
 
 
-async def look_up(workspace: str, resource: Resource, question: str, seconds: float) -> Lookup:
+async def look_up(workspace: str, resource: Resource, question: str, seconds: float | None = None) -> Lookup:
     """What a search endpoint would find; none is asked."""
     word = WORD.search(repr(resource.data.target))
     assert word is not None
