@@ -15,6 +15,7 @@ def watch_figures(metrics: Metrics, gateway: GatewayParts) -> None:
     metrics.watch_gauge("store_breaker", lambda: {(): float(gateway.stores.breaker_open)})
     metrics.watch_counts("session_changes_lost", lambda: {(): gateway.pipeline.sessions.late.lost})
     metrics.watch_gauge("responses_waiting", lambda: {(): len(gateway.pipeline.responses.queue)})
+    metrics.watch_counts("content_unread", lambda: {(): gateway.content.unread})
     recorder = gateway.pipeline.receipts
     if recorder is not None:
         metrics.watch_counts("receipts_lost", lambda: {(): recorder.lost})

@@ -20,6 +20,7 @@ async def test_random_callers_see_what_the_oracle_allows(tmp_path: Path) -> None
         done = await IsolationCampaign(gateway, world).run(CHECKS)
     assert done.leaks == []
     assert done.seen > 500
+    assert done.kinds >= {"resource", "body", "title", "entity", "property", "passage"}
 
 
 async def test_the_check_notices_a_missing_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,6 +29,20 @@ async def test_the_check_notices_a_missing_filter(tmp_path: Path, monkeypatch: p
     async with opened(world, tmp_path / "policies") as gateway:
         done = await IsolationCampaign(gateway, world).run(CHECKS)
     assert {leak.split()[0] for leak in done.leaks} >= {"injection", "resolve", "get", "list"}
+
+
+@pytest.mark.parametrize(
+    ("filter", "kind"),
+    [("gateway.knowledge.entity_index.may_read", "entity"), ("gateway.collectors.contexts.may_read", "passage")],
+)
+async def test_the_check_notices_a_missing_filter_of_entities_and_retrievers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filter: str, kind: str
+) -> None:
+    monkeypatch.setattr(filter, lambda *_: True)
+    world = build_world(7)
+    async with opened(world, tmp_path / "policies") as gateway:
+        done = await IsolationCampaign(gateway, world).run(CHECKS)
+    assert any(kind in leak for leak in done.leaks)
 
 
 async def find_by_meaning(gateway: Gateway) -> bool:

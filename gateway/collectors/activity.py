@@ -58,8 +58,8 @@ class ActivityCollector:
         # The node that the request is about is the one looked at last: one more, and what it takes from both kinds.
         done = await self.content.list_activity(order.workspace, order.actor, since, 2 * most + 2)
         proposed = list(propose_recent(order, done))
-        items = await make_items(order, self.content, proposed)
-        return Findings(tuple(items), considered=len(proposed))
+        items, unread = await make_items(order, self.content, proposed)
+        return Findings(items, considered=len(proposed), unread=unread)
 
 
 def propose_recent(order: CollectorOrder, done: Sequence[NodeActivity]) -> Iterator[ProposedNode]:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from gateway.collectors.nodes import (
     ProposedNode,
+    Truncation,
     is_about_content,
     list_titles_above,
     make_items,
@@ -32,6 +33,7 @@ class FocusOptions(NoOptions):
     children_limit: int = Field(5, ge=0, le=100, description="Nodes below it, in order.")
     summary: bool = Field(True, description="List what the page contains.")
     excerpt: int = Field(600, ge=100, le=100_000, description="Characters of each node that surrounds it.")
+    truncate: Truncation = Field("extractive", description="How the node itself is cut if it does not fit.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +60,22 @@ class FocusCollector:
         node, tree = order.scope.node, order.snapshot.tree
         if node is None:
             return NO_FINDINGS
-        items = await make_items(order, self.content, propose_around(node, tree, order))
+        items, unread = await make_items(order, self.content, propose_around(node, tree, order))
         options: FocusOptions = order.options
         if not items:
-            return Findings()
+            return Findings(unread=unread)
         shallow = order.scope.request.hints.max_depth == 0
         summary = summarize_page(node, tree, order.readers) if options.summary and not shallow else None
         found = (*items, *([summary] if summary is not None else []))
         below = list_children(tree, node, order.readers, options.children_limit + 1)
-        return Findings(found, considered=len(found), truncated=len(below) > options.children_limit)
+        return Findings(found, len(found), truncated=len(below) > options.children_limit, unread=unread)
 
 
 def propose_around(node: Node, tree: NodeTree, order: CollectorOrder) -> Iterator[ProposedNode]:
     """The node and what is near to it, as far as options and hints allow."""
     options: FocusOptions = order.options
     limit, deepest = options.excerpt, order.scope.request.hints.max_depth
-    yield ProposedNode(node, 1.0, "the content that the request is about")
+    yield ProposedNode(node, 1.0, "the content that the request is about", truncate=options.truncate)
     above = tree.list_ancestry(node)[1:]
     depth = options.ancestor_depth if deepest is None else min(deepest, options.ancestor_depth)
     for place, ancestor in enumerate(above[:depth]):

@@ -35,5 +35,5 @@ class IncludedCollector:
             return NO_FINDINGS
         nodes = (order.snapshot.tree.find(name) for name in named)
         proposed = [ProposedNode(node, 0.95, "named by the request") for node in nodes if node is not None]
-        items = await make_items(order, self.content, proposed)
-        return Findings(tuple(items), considered=len(items))
+        items, unread = await make_items(order, self.content, proposed)
+        return Findings(items, considered=len(items), unread=unread)

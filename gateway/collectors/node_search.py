@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 
 from pydantic import Field
 
-from gateway.collectors.nodes import ProposedNode, is_about_content, make_items
+from gateway.collectors.nodes import ProposedNode, Truncation, is_about_content, make_items
 from gateway.collectors.registry import SEMANTIC, CollectorParts, NoOptions
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings
 from gateway.domain.content import ContentReader
@@ -24,6 +24,7 @@ class NodeSearchOptions(NoOptions):
     top_k: int = Field(15, ge=0, le=100, description="Nodes that are proposed.")
     min_score: float = Field(0.6, ge=0, le=1, description="How well they have to match.")
     excerpt: int = Field(800, ge=100, le=100_000, description="Characters of each node.")
+    truncate: Truncation = Field("extractive", description="How a node is cut that does not fit.")
     semantic: bool = Field(True, description="By their meaning too, and not by their words alone.")
     similar: float = Field(SIMILAR, ge=0, le=1, description="The cosine at which a meaning scores .6.")
     max_embedded: int = Field(100_000, ge=0, le=1_000_000, description="Nodes that get vectors, the latest first.")
@@ -62,14 +63,14 @@ class NodeCollector:
         # The focus itself is found too.
         found = await self.search.find(order.workspace, order.snapshot, order.readers, query, options.top_k + 1)
         proposed = [
-            ProposedNode(node, one.score, explain(one), options.excerpt)
+            ProposedNode(node, one.score, explain(one), options.excerpt, truncate=options.truncate)
             for one in found.matches
             if one.score >= options.min_score and (node := tree.get(one.id)) is not None and node != focus
         ]
-        items = await make_items(order, self.content, proposed[: options.top_k])
+        items, unread = await make_items(order, self.content, proposed[: options.top_k])
         truncated = not found.complete or len(proposed) > options.top_k
         degraded = None if found.failure is None else SEMANTIC
-        return Findings(tuple(items), considered=found.total, truncated=truncated, degraded=degraded)
+        return Findings(items, considered=found.total, truncated=truncated, unread=unread, degraded=degraded)
 
 
 def build_query(order: CollectorOrder, options: NodeSearchOptions) -> NodeQuery:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -16,6 +16,7 @@ MARK = "[…]"  # where a text was cut
 MAX_PROPERTIES = 40  # of a node that are shown
 LOOKED_AT = 64_000  # characters of a text in which an excerpt is looked for
 MAX_VALUE = 400  # characters of a property that are shown
+Truncation = Literal["extractive", "keep_start", "keep_end", "summarize", "none"]
 EDITED, CREATED = 1.0, 0.75  # how much users have to do with what they wrote
 
 
@@ -45,9 +46,14 @@ def is_about_content(scope: CollectorScope, collector: str, always: bool = False
     return always or scope.scope.node is not None or asked.type is not None or asked.hints is not NO_HINTS
 
 
-async def make_items(
-    order: CollectorOrder, content: ContentReader, proposed: Iterable[ProposedNode]
-) -> list[FoundItem]:
+class NodeItems(NamedTuple):
+    """The items of nodes, and how many nodes were not read because the texts of all together are too large."""
+
+    items: tuple[FoundItem, ...] = ()
+    unread: int = 0
+
+
+async def make_items(order: CollectorOrder, content: ContentReader, proposed: Iterable[ProposedNode]) -> NodeItems:
     """The items of the proposed nodes that the caller may read and that say something, each node once."""
     tree = order.snapshot.tree
     first: dict[str, ProposedNode] = {}
@@ -55,33 +61,54 @@ async def make_items(
         first.setdefault(one.node.id, one)
     permitted = [one for one in first.values() if tree.may_read(order.readers, one.node)]
     if not permitted:
-        return []
-    contents = await content.read(order.workspace, [one.node.id for one in permitted])
-    items = (make_item(order, one, contents.get(one.node.id, NO_CONTENT)) for one in permitted)
-    return [item for item in items if item is not None]
+        return NodeItems()
+    ids = [one.node.id for one in permitted]
+    contents = await content.read(order.workspace, ids)
+    maker = ItemMaker(order)
+    items = (maker.make(one, contents.get(one.node.id, NO_CONTENT)) for one in permitted)
+    made = tuple(item for item in items if item is not None)
+    return NodeItems(made, count_unread(order.workspace, content, ids, contents))
 
 
-def make_item(order: CollectorOrder, proposed: ProposedNode, content: NodeContent) -> FoundItem | None:
-    """A node as an item; None if there is nothing to show."""
-    node, tree, focus = proposed.node, order.snapshot.tree, order.scope.node
-    text = render_content(content)
-    if not text:
-        return None
-    words = frozenset(order.question.text[:MAX_VALUE].lower().split()) if order.question is not None else frozenset()
-    return FoundItem(
-        id=node.id,
-        kind="node",
-        type=node.type,
-        title=node.title,
-        text=text if proposed.limit is None else excerpt(text, proposed.limit, words),
-        score=max(0.0, min(1.0, proposed.score)),
-        why=proposed.why,
-        breadcrumb=list_titles_above(tree, node),
-        modified=content.updated_at,
-        distance=None if focus is None else measure_distance(focus, node),
-        affinity=rate_authors(content, order.user) if proposed.affinity is None else proposed.affinity,
-        truncate=proposed.truncate,
-    )
+def count_unread(
+    workspace: str, content: ContentReader, ids: Sequence[str], contents: Mapping[str, NodeContent]
+) -> int:
+    """How many of these nodes were not read because the texts of all together are too large."""
+    return 0 if len(contents) == len(ids) else len(ids) - content.count_readable(workspace, ids)
+
+
+class ItemMaker:
+    """Makes the items of one request; what several of them share is looked up once."""
+
+    def __init__(self, order: CollectorOrder) -> None:
+        self._tree, self._focus, self._user = order.snapshot.tree, order.scope.node, order.user
+        question = order.question.text[:MAX_VALUE].lower() if order.question is not None else ""
+        self._words = frozenset(question.split())
+        self._titles: dict[str | None, tuple[str, ...]] = {}  # above the children of a path
+
+    def make(self, proposed: ProposedNode, content: NodeContent) -> FoundItem | None:
+        """A node as an item; None if there is nothing to show."""
+        node, focus = proposed.node, self._focus
+        text = render_content(content)
+        if not text:
+            return None
+        titles = self._titles.get(node.parent)
+        if titles is None:
+            titles = self._titles[node.parent] = list_titles_above(self._tree, node)
+        return FoundItem(
+            id=node.id,
+            kind="node",
+            type=node.type,
+            title=node.title,
+            text=text if proposed.limit is None else excerpt(text, proposed.limit, self._words),
+            score=max(0.0, min(1.0, proposed.score)),
+            why=proposed.why,
+            breadcrumb=titles,
+            modified=content.updated_at,
+            distance=None if focus is None else measure_distance(focus, node),
+            affinity=rate_authors(content, self._user) if proposed.affinity is None else proposed.affinity,
+            truncate=proposed.truncate,
+        )
 
 
 def render_content(content: NodeContent) -> str:

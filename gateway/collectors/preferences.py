@@ -9,6 +9,8 @@ from gateway.collectors.nodes import ProposedNode, make_items
 from gateway.collectors.registry import CollectorParts, NoOptions
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings
 from gateway.domain.content import ContentReader
+from gateway.domain.node import Node
+from gateway.domain.principal import DEFAULT_WORKSPACE
 
 
 class PreferenceOptions(NoOptions):
@@ -19,7 +21,10 @@ class PreferenceOptions(NoOptions):
 
 @dataclass(frozen=True, slots=True)
 class PreferenceCollector:
-    """Reads the node with the id `<root>:<user>`; where there is no node `<root>`, nobody has preferences."""
+    """Reads the node with the id `<root>:user:<name>`, or `<root>:key:<name>` for requests that act for no user.
+
+    Where there is no node `<root>`, nobody has preferences.
+    """
 
     name: ClassVar = "preferences"
     category: ClassVar = Category.FOCUS
@@ -38,9 +43,23 @@ class PreferenceCollector:
         return scope.options.root in scope.snapshot.tree.nodes
 
     async def collect(self, order: CollectorOrder) -> Findings:
-        node = order.snapshot.tree.get(f"{order.options.root}:{order.user}")
+        node = find_preferences(order)
         if node is None:
             return NO_FINDINGS
         proposed = ProposedNode(node, 0.95, f"what {order.user} prefers", affinity=1.0)
-        items = await make_items(order, self.content, [proposed])
-        return Findings(tuple(items), considered=len(items))
+        items, unread = await make_items(order, self.content, [proposed])
+        return Findings(items, considered=len(items), unread=unread)
+
+
+def find_preferences(order: CollectorOrder) -> Node | None:
+    """The preferences of a user or key in this workspace.
+
+    Files are the same for all workspaces: a node of theirs that names none is for the default one.
+    """
+    root, tree = order.options.root, order.snapshot.tree
+    named = tree.get(f"{root}@{order.workspace}:{order.actor}")
+    if named is not None:
+        return named
+    node = tree.get(f"{root}:{order.actor}")
+    own = node is not None and (order.workspace == DEFAULT_WORKSPACE or node.id not in order.snapshot.contents)
+    return node if own else None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 from gateway.collectors.branch import find_roots, list_matching, make_summaries, sort_by_type
-from gateway.collectors.nodes import MARK, ProposedNode, format_value, list_titles_above, make_item
+from gateway.collectors.nodes import MARK, ItemMaker, ProposedNode, count_unread, format_value, list_titles_above
 from gateway.collectors.registry import CollectorParts, NoOptions
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings, FoundItem
 from gateway.domain.content import LINK, NO_CONTENT, ContentReader, NodeContent
@@ -50,7 +50,9 @@ class RecipeCollector:
             counts[f"layer_{number + 1}"] = len(items)
             found |= {one.id: replace(one, layer=number, truncate=layer.truncate) for one in items}
         marked = mark_stated(found.values(), order)
-        return Findings(tuple(marked), considered=len(found), truncated=reader.truncated, counts=counts)
+        return Findings(
+            tuple(marked), considered=len(found), truncated=reader.truncated, unread=reader.unread, counts=counts
+        )
 
 
 @dataclass(slots=True)
@@ -60,6 +62,7 @@ class LayerReader:
     order: CollectorOrder
     content: ContentReader
     truncated: bool = False
+    unread: int = 0  # nodes that were too large to be read with all others
     _contents: dict[str, NodeContent] = field(default_factory=dict)
     _references: dict[str, Node] = field(default_factory=dict)  # by id: what layers have referred to so far
 
@@ -90,7 +93,9 @@ class LayerReader:
     async def _read(self, nodes: Iterable[Node]) -> Mapping[str, NodeContent]:
         missing = [node.id for node in nodes if node.id not in self._contents]
         if missing:
-            self._contents.update(await self.content.read(self.order.workspace, missing))
+            found = await self.content.read(self.order.workspace, missing)
+            self.unread += count_unread(self.order.workspace, self.content, missing, found)
+            self._contents.update(found)
         return self._contents
 
     async def _take_nodes(self, nodes: Sequence[Node], layer: RecipeLayer, why: str) -> list[FoundItem]:
@@ -101,7 +106,8 @@ class LayerReader:
         if layer.detail is Detail.SUMMARY:
             return make_summaries(permitted, contents, layer.show, why)
         proposed = (ProposedNode(one, 1.0, why, layer.characters) for one in permitted)
-        items = (make_item(self.order, one, contents.get(one.node.id, NO_CONTENT)) for one in proposed)
+        maker = ItemMaker(self.order)
+        items = (maker.make(one, contents.get(one.node.id, NO_CONTENT)) for one in proposed)
         return [item for item in items if item is not None]
 
     async def _take_body(self, layer: RecipeLayer) -> list[FoundItem]:
@@ -111,7 +117,7 @@ class LayerReader:
             return []
         content = (await self._read([node])).get(node.id, NO_CONTENT)
         proposed = ProposedNode(node, 1.0, "the content of the task", layer.characters)
-        item = make_item(self.order, proposed, replace(content, properties={}))
+        item = ItemMaker(self.order).make(proposed, replace(content, properties={}))
         return [item] if item is not None else []
 
     async def _take_outline(self, layer: RecipeLayer) -> list[FoundItem]:

@@ -56,8 +56,8 @@ class RelationCollector:
             return NO_FINDINGS
         found = await self._follow(order, node, depth)
         best = sorted(found.values(), key=lambda one: -one.score)  # stable
-        items = await make_items(order, self.content, best[: options.max_items])
-        return Findings(tuple(items), considered=len(best), truncated=len(best) > options.max_items)
+        items, unread = await make_items(order, self.content, best[: options.max_items])
+        return Findings(items, considered=len(best), truncated=len(best) > options.max_items, unread=unread)
 
     async def _follow(self, order: CollectorOrder, focus: Node, depth: int) -> dict[str, ProposedNode]:
         """What can be reached by links, step by step; only through nodes that the caller may read."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from gateway.collectors.branch import find_roots, list_matching, make_summaries, sort_by_type
-from gateway.collectors.nodes import ProposedNode, make_item
+from gateway.collectors.nodes import ItemMaker, ProposedNode, count_unread
 from gateway.collectors.recipe import describe_relations, mark_stated
 from gateway.collectors.registry import CollectorParts, NoOptions
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings, FoundItem
@@ -45,13 +45,16 @@ class WorldCollector:
         admitted = NodeFilter(world.types)
         roots = find_roots(order, node)
         found, truncated = list_matching(order.snapshot.tree, roots, admitted, order.readers)
-        contents = await self.content.read(order.workspace, [one.id for one in found[: 2 * world.limit]])
+        ids = [one.id for one in found[: 2 * world.limit]]
+        contents = await self.content.read(order.workspace, ids)
         nodes = sort_by_type([one for one in found if admits(world, one, contents)], world.types)
         items = make_world(order, world, nodes[: world.limit], contents)
         placed = [replace(one, layer=AFTER_LAYERS) for one in items]
         more = truncated or len(nodes) > world.limit or len(found) > 2 * world.limit
         counts = {"nodes": min(len(nodes), world.limit)}
-        return Findings(tuple(mark_stated(placed, order)), considered=len(found), truncated=more, counts=counts)
+        unread = count_unread(order.workspace, self.content, ids, contents)
+        stated = tuple(mark_stated(placed, order))
+        return Findings(stated, considered=len(found), truncated=more, unread=unread, counts=counts)
 
 
 def admits(world: World, node: Node, contents: Mapping[str, NodeContent]) -> bool:
@@ -67,7 +70,8 @@ def make_world(
     if world.detail is Detail.SUMMARY:
         return make_summaries(nodes, contents, world.show, WHY)
     proposed = (ProposedNode(one, 0.8, WHY, world.characters) for one in nodes)
-    items = [make_item(order, one, contents.get(one.node.id, NO_CONTENT)) for one in proposed]
+    maker = ItemMaker(order)
+    items = [maker.make(one, contents.get(one.node.id, NO_CONTENT)) for one in proposed]
     lines = list(describe_relations({one.id: one for one in nodes}, contents))
     relations = FoundItem("#relations", "relations", "relations", "Relations", "\n".join(lines), 0.8, WHY)
     return [*(one for one in items if one is not None), *([relations] if lines else [])]

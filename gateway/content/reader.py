@@ -44,13 +44,16 @@ class WorkspaceContent:
         self._nodes = nodes
         self._store = store
         self.activity = activity
+        self.unread = 0  # nodes that were left out, because the texts of all that were wanted are too large together
 
     async def read(self, workspace: str, ids: Sequence[str]) -> Mapping[str, NodeContent]:
         snapshot = self._nodes.get_snapshot(workspace)
         found = {id: snapshot.contents[id] for id in ids if id in snapshot.contents}
         stored = [id for id in ids if id not in found and id in snapshot.tree.ids]
         if stored:
-            records = await self._nodes.read_nodes(workspace, stored[: self.count_readable(workspace, stored)])
+            count = self.count_readable(workspace, stored)
+            self.unread += len(stored) - count
+            records = await self._nodes.read_nodes(workspace, stored[:count])
             large = sum(len(record.body or b"") for record in records.values()) > LARGE_BYTES
             decoding = self._threads.run(workspace, decode_nodes, records.items()) if large else None
             found |= await decoding if decoding is not None else decode_nodes(records.items())
@@ -103,7 +106,7 @@ def may_read_source(link: Backlink, tree: NodeTree, readers: frozenset[str] | No
 
 def resolve_links(content: NodeContent, tree: NodeTree) -> NodeContent:
     """The content with links to ids; a link may be written as a path."""
-    if not content.links:
+    if all(link.target in tree.ids for link in content.links):
         return content
     targets = [(link, tree.find(link.target)) for link in content.links]
     return replace(

@@ -130,7 +130,7 @@ class KnowledgeManager:
         if isinstance(shape, RelationshipShape):
             identity = identity or make_relationship_id(shape.source, shape.type, shape.target)
         assert identity is not None
-        await self._repository.refresh()
+        await self._repository.refresh(caller.workspace)
         taken = getattr(self._repository.get(caller.workspace).graph.items, kind)
         message = f"The {ITEM_NAMES[kind]} {quote(identity)} already exists."
         if identity in taken:
@@ -146,7 +146,7 @@ class KnowledgeManager:
         self, caller: Principal, kind: str, identity: str, shape: KnowledgeShape, tags: Tags = None
     ) -> KnowledgeInfo:
         """Replace an item."""
-        await self._repository.refresh()
+        await self._repository.refresh(caller.workspace)
         current = self.get(caller.workspace, kind, identity)
         former = current.require_writable(tags)
         item = self._check(caller.workspace, identity, shape)
@@ -156,7 +156,7 @@ class KnowledgeManager:
 
     async def delete(self, caller: Principal, kind: str, identity: str, tags: Tags = None) -> None:
         """Delete an item; with an entity go its stored relationships."""
-        await self._repository.refresh()
+        await self._repository.refresh(caller.workspace)
         workspace = caller.workspace
         former = self.get(workspace, kind, identity).require_writable(tags)
         if kind == ENTITIES:

@@ -105,7 +105,7 @@ class KnowledgeImporter:
         self, caller: Principal, found: KnowledgeImport, report: Report, *, replace: bool = False, dry: bool = False
     ) -> KnowledgeImport:
         """Store every item that differs; `replace` deletes stored items that the file does not have."""
-        await self._repository.refresh()
+        await self._repository.refresh(caller.workspace)
         known = self._repository.get(caller.workspace)
         self._require_ends(caller.workspace, found, replace)
         writes, stored = [], known.stored
@@ -134,7 +134,7 @@ class KnowledgeImporter:
         for start in range(0, len(writes), BATCH):
             await self._repository.commit(writes[start : start + BATCH], make_author(caller, "import"), wait=False)
             report(min(start + BATCH, len(writes)), len(writes))
-        await self._repository.refresh()
+        await self._repository.refresh(caller.workspace)
 
     def _require_ends(self, workspace: str, found: KnowledgeImport, replace: bool) -> None:
         known = self._repository.get(workspace).graph.items

@@ -43,3 +43,17 @@ class Candidate:
     named: bool = False  # the caller asked for it by id
     mandatory: bool = False  # neither `inject: off` nor `exclude` removes it
     imposed: bool = False  # mandatory, and it applies whatever the caller chooses
+
+    def rate(self, score: float) -> "Candidate":
+        """The same with another score; `replace` takes four times as long, and a request rates many."""
+        return Candidate(
+            self.resource,
+            self.level,
+            self.entity,
+            self.via,
+            self.why,
+            score,
+            self.named,
+            self.mandatory,
+            self.imposed,
+        )

@@ -133,6 +133,7 @@ class Findings:
     degraded: str | None = None  # a word of CONTRACT §5.1 if something was missing
     total_available: int | None = None  # of which `items` are the best; None: it does not say
     truncated: bool = False  # its own limits kept something out
+    unread: int = 0  # nodes that were not read: the texts of all together are too large
     note: str = ""  # stands in its section where there is nothing to show: "No entities found."
     counts: Mapping[str, int] = field(default_factory=dict)  # for receipts: entities, relationships, axioms
     missed: Mapping[str, str] = field(default_factory=dict)  # ids of retrievers that did not answer, and why

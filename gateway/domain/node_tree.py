@@ -80,7 +80,12 @@ class NodeTree:
 
     def may_read(self, readers: frozenset[str], node: Node) -> bool:
         """Whether the caller may read a node: only a reader of everything above it may."""
-        return all(may_read(readers, above.readers) for above in self.list_ancestry(node))
+        nodes = self.nodes
+        while may_read(readers, node.readers):
+            if node.parent is None:
+                return True
+            node = nodes[node.parent]
+        return False
 
     def _put_in_order(self, paths: list[str]) -> tuple[str, ...]:
         if len(paths) > 1 and any(self.nodes[path].order for path in paths):

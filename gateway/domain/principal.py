@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from gateway.domain.name_pattern import matches_pattern
 
+DEFAULT_WORKSPACE = "default"
 ANY_GROUP = "*"  # belongs to every group
 MODEL_LENGTH = 1024  # no model has a longer name, and patterns are not tried on one
 USER, GROUP, KEY = "user:", "group:", "key:"  # what a name in a reader list begins with
@@ -41,7 +42,7 @@ class Principal:
     """The caller as its key describes it; the workspace comes from nowhere else."""
 
     name: str
-    workspace: str = "default"
+    workspace: str = DEFAULT_WORKSPACE
     agents: frozenset[str] | None = None  # None: any agent of the workspace
     agent: str | None = None  # bound: this agent whatever the request says
     agent_optional: bool = False  # may send requests without an agent although `agents` is limited

@@ -42,6 +42,7 @@ COUNTERS = {
     "shed": MetricInfo("gateway_shed", "Work refused because too much of its workspace was waiting", ("queue",)),
     "limited": MetricInfo("gateway_limited", "Requests refused by a rate limit of their key", ("limit",)),
     "log_lines_lost": MetricInfo("gateway_log_lines_lost", "Log lines that were dropped because nobody read them"),
+    "content_unread": MetricInfo("gateway_content_unread", "Nodes left out of requests, too large together to be read"),
     "session_changes_lost": MetricInfo("gateway_session_changes_lost", "Changes of sessions that the store never took"),
     "receipts_lost": MetricInfo("gateway_receipts_lost", "Exchanges without a receipt, because too many were waiting"),
     "selection_cache": MetricInfo("gateway_selection_cache", "Selection cache lookups", ("outcome",)),

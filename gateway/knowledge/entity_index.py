@@ -113,7 +113,8 @@ class EntityIndex:
         best = matching
         if len(matching) > limit:
             best = matching[np.argpartition(-scores[matching], limit - 1)[:limit]]
-        found = [ScoredEntity(self.entities[view.rows[at]], round(float(scores[at]), 4)) for at in best]
+        rated = zip(view.rows[best].tolist(), scores[best].tolist(), strict=True)
+        found = [ScoredEntity(self.entities[row], round(score, 4)) for row, score in rated]
         found.sort(key=lambda one: (-one.score, one.entity.id))
         return EntityMatches(tuple(found), len(matching), len(view.rows))
 
@@ -141,7 +142,7 @@ def rate_words(index: EntityIndex, view: VisibleEntities, sentences: Sequence[st
         terms = [term for term in dict.fromkeys(extract_terms(sentence)) if term not in FUNCTION_WORDS][:MOST_TERMS]
         if terms:
             names = rate_names(index.labels, view, terms)
-            covered = view.words.match(terms).coverage
+            covered = view.words.compute_coverage(terms)
             np.maximum(best, 1 - (1 - NAME * names * names) * (1 - TEXT * covered), out=best)
     return best
 

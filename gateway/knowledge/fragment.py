@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -17,7 +17,7 @@ from gateway.knowledge.matches import ScoredEntity
 FRAGMENT_ID, TITLE = "knowledge", "Knowledge graph"
 WHY = "what the knowledge graph says about the question"
 # Safe without quotes in YAML, whatever reads it; anything else is quoted as in JSON.
-_PLAIN = re.compile(r"[A-Za-z/_](?:[\w /.()+%€$@'–-]|:(?=\S)|,(?=\S))*", re.UNICODE)
+_PLAIN = re.compile(r"[A-Za-z/_](?:[\w /.()+%€$@'–-]++|[:,](?=\S))*+", re.UNICODE)
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
@@ -29,6 +29,8 @@ class KnowledgeFragment:
     relationships: tuple[Relationship, ...]  # by the rank of their ends
     axioms: tuple[Axiom, ...]
     config: KnowledgeConfig
+    # By id and label: how entities are written in YAML, once for all lengths of the fragment.
+    _written: dict[tuple[str, str], str] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def to_item(self, count: int | None = None) -> FoundItem:
         """The item of the best `count` entities, or of all."""
@@ -69,7 +71,9 @@ class KnowledgeFragment:
         types = {one.entity.type.casefold() for one in entities}
         between = tuple(one for one in self.relationships if one.source in ids and one.target in ids)
         axioms = tuple(one for one in self.axioms if types.intersection(map(str.casefold, one.types)))
-        return replace(self, entities=entities, relationships=between, axioms=axioms)
+        kept = replace(self, entities=entities, relationships=between, axioms=axioms)
+        kept._written.update(self._written)
+        return kept
 
     def render(self, omitted: int) -> str:
         """The text; it says how many entities are left out for want of room."""
@@ -89,6 +93,13 @@ class KnowledgeFragment:
             for one in self.entities
         }
 
+    def write_entity(self, entity: Entity, label: str) -> str:
+        """An entity in YAML, as it is called here."""
+        written = self._written.get((entity.id, label))
+        if written is None:
+            written = self._written[entity.id, label] = format_entity(entity, label, self.list_properties(entity))
+        return written
+
     def list_properties(self, entity: Entity) -> dict[str, PropertyValue]:
         if not self.config.properties:
             return {}
@@ -102,14 +113,7 @@ def describe_omitted(omitted: int, shown: int) -> str:
 def render_yaml(fragment: KnowledgeFragment, omitted: int) -> str:
     labels = fragment.list_labels()
     lines = ["entities:"]
-    for one in fragment.entities:
-        entity = one.entity
-        lines += [f"  - name: {format_scalar(labels[entity.id])}", f"    type: {format_scalar(entity.type)}"]
-        if entity.aliases:
-            lines.append(f"    aliases: {format_value(list(entity.aliases))}")
-        if properties := fragment.list_properties(entity):
-            lines.append("    properties:")
-            lines += [f"      {format_scalar(name)}: {format_value(value)}" for name, value in properties.items()]
+    lines += [fragment.write_entity(one.entity, labels[one.entity.id]) for one in fragment.entities]
     if fragment.relationships:
         lines.append("relationships:")
         lines += [f"  - {_format_relationship(one, labels)}" for one in fragment.relationships]
@@ -121,6 +125,17 @@ def render_yaml(fragment: KnowledgeFragment, omitted: int) -> str:
         ]
     if omitted:
         lines.append(f"# {describe_omitted(omitted, len(fragment.entities))}")
+    return "\n".join(lines)
+
+
+def format_entity(entity: Entity, label: str, properties: dict[str, PropertyValue]) -> str:
+    """An entity in YAML."""
+    lines = [f"  - name: {format_scalar(label)}", f"    type: {format_scalar(entity.type)}"]
+    if entity.aliases:
+        lines.append(f"    aliases: {format_value(list(entity.aliases))}")
+    if properties:
+        lines.append("    properties:")
+        lines += [f"      {format_scalar(name)}: {format_value(value)}" for name, value in properties.items()]
     return "\n".join(lines)
 
 

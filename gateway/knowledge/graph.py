@@ -57,15 +57,18 @@ class KnowledgeGraph:
         `depth` counts the steps; each lookup is a pair of ids, so that an entity with many neighbours costs no more.
         """
         found: dict[str, Relationship] = {}
-        reached = {one.id for one in selected[:LOOKED_UP]}
-        frontier = list(reached)
+        ids = [one.id for one in selected]
+        frontier = ids[:LOOKED_UP]
+        reached = set(frontier)
         for _ in range(depth):
             following: list[str] = []
             for here in frontier:
-                for there in (one.id for one in selected):
-                    ids = [*self._list_between(here, there), *self._list_between(there, here)]
-                    found.update((one, self.items.relationships[one]) for one in ids)
-                    if ids and there not in reached:
+                for there in ids:
+                    between = self._list_between(here, there)
+                    if not between:
+                        continue
+                    found.update((one, self.items.relationships[one]) for one in between)
+                    if there not in reached:
                         reached.add(there)
                         following.append(there)
                 if len(found) >= MOST_RELATIONSHIPS:
@@ -73,8 +76,12 @@ class KnowledgeGraph:
             frontier = following
         return sort_relationships(found.values(), selected)
 
-    def _list_between(self, source: str, target: str) -> Sequence[str]:
-        return self.pairs.get((source, target), [])[:MOST_RELATIONSHIPS]
+    def _list_between(self, one: str, other: str) -> Sequence[str]:
+        """The relationships of two entities in either direction."""
+        there, back = self.pairs.get((one, other)), self.pairs.get((other, one))
+        if there is None and back is None:
+            return ()
+        return [*(there or ())[:MOST_RELATIONSHIPS], *(back or ())[:MOST_RELATIONSHIPS]]
 
     def list_axioms(self, types: Iterable[str], readers: frozenset[str]) -> list[Axiom]:
         """The axioms that hold for some types, each once."""

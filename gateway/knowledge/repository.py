@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from gateway.domain.knowledge import KNOWLEDGE_KINDS, NO_KNOWLEDGE, KnowledgeSet
 from gateway.domain.record import Author, FeedPosition, Record, RecordWrite
@@ -36,6 +38,14 @@ class KnownGraph(NamedTuple):
     complete: bool  # False: only the files are known so far, the store has not answered
 
 
+@dataclass(slots=True)
+class PendingRecords:
+    """Records of a workspace that were read and are not in its graph yet, the oldest first."""
+
+    records: list[Record] = field(default_factory=list)
+    complete: bool = False  # they replace all that was known
+
+
 class KnowledgeRepository:
     """Graphs by workspace. A request takes one and keeps it; edits replace it, and leave every snapshot alone."""
 
@@ -52,7 +62,10 @@ class KnowledgeRepository:
         self._base = EMPTY_GRAPH  # of the files alone
         self._workspaces: dict[str, WorkspaceKnowledge] = {}
         self._position: FeedPosition | None = None
-        self._lock = asyncio.Lock()  # held while graphs change
+        self._feed = asyncio.Lock()  # held while changes are read
+        self._pending: dict[str, PendingRecords] = {}
+        # By workspace, held while its graph changes: nobody waits for what another has stored.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._wanted: KnowledgeSet = NO_KNOWLEDGE  # the files that are to be used
         self._rebuild = asyncio.Event()
         self._watchers: list[Notify] = []
@@ -100,9 +113,9 @@ class KnowledgeRepository:
             with contextlib.suppress(StoreError):
                 await self.refresh()
 
-    async def refresh(self) -> None:
-        """Read what has changed in the store; raises StoreError."""
-        async with self._lock:
+    async def refresh(self, workspace: str | None = None) -> None:
+        """Use what has changed in the store, in a workspace or, without one, in all; raises StoreError."""
+        async with self._feed:
             try:
                 await self._read_changes()
             except StoreError as error:
@@ -111,9 +124,13 @@ class KnowledgeRepository:
                 self.error = str(error)
                 raise
             self.error = None
-            if not self.loaded:
-                self.loaded = True
-                self._notify(None)
+        if self.loaded and workspace is not None:
+            await self._update(workspace)
+            return
+        await self._update_all()
+        if not self.loaded:
+            self.loaded = True
+            self._notify(None)
 
     async def commit(self, writes: Sequence[RecordWrite], author: Author, *, wait: bool = True) -> list[Record]:
         """Store all changes of a workspace or none; they are in use on this replica on return, if it is to `wait`.
@@ -127,7 +144,7 @@ class KnowledgeRepository:
         records = await store.commit(writes, author)
         if wait:
             with contextlib.suppress(StoreError):  # the changes are stored; this replica reads them later
-                await self.refresh()
+                await self.refresh(workspace)
         return records
 
     async def list_audit(self, workspace: str, criteria: AuditFilter, skip: int, take: int) -> AuditEntryPage:
@@ -156,47 +173,67 @@ class KnowledgeRepository:
     async def _use_files(self) -> None:
         """Build every graph with the wanted files, if they are others."""
         self._rebuild.clear()
-        async with self._lock:
-            files = self._wanted
-            if files is self._files:
-                return
-            self._base = await self._threads.run("", build_graph, files, NO_KNOWLEDGE)
-            for name, known in list(self._workspaces.items()):
-                self._workspaces[name] = await self._threads.run(name, known.replace_files, files)
-            self._files = files
-            self._notify(None)
+        files = self._wanted
+        if files is self._files:
+            return
+        self._base = await self._threads.run("", build_graph, files, NO_KNOWLEDGE)
+        self._files = files
+        await self._update_all()
+        self._notify(None)
 
     async def _read_changes(self) -> None:
+        """Note the records that are new in the store, or all of them if it does not know what is new."""
         store = await self._records.open()
         if store is None:
             return
-        if self._position is not None:
-            changed = await store.read_changes(self._position)
-            if changed is not None:
-                await self._apply(changed.records)
-                self._position = changed.position
-                return
-        batch = await store.load()
-        kept = {record.key.workspace for record in batch.records}
-        for name in self._workspaces.keys() - kept:
-            del self._workspaces[name]
-            self._notify(name)
-        await self._apply(batch.records, complete=True)
+        changed = await store.read_changes(self._position) if self._position is not None else None
+        batch = changed or await store.load()
+        if changed is None:
+            self._pending = {name: PendingRecords(complete=True) for name in self._workspaces}
+        for record in batch.records:
+            name = record.key.workspace
+            if name not in self._pending:
+                self._pending[name] = PendingRecords(complete=changed is None)
+            self._pending[name].records.append(record)
         self._position = batch.position
 
-    async def _apply(self, records: Sequence[Record], *, complete: bool = False) -> None:
-        """Know these records from now on, in addition or, if `complete`, in place of all of their workspaces."""
-        by_workspace: dict[str, list[Record]] = {}
-        for record in records:
-            by_workspace.setdefault(record.key.workspace, []).append(record)
-        for name, own in by_workspace.items():
-            former = WorkspaceKnowledge() if complete else self._workspaces.get(name) or WorkspaceKnowledge()
+    async def _update_all(self) -> None:
+        """Bring every graph up to date, side by side."""
+        outdated = (name for name, known in self._workspaces.items() if known.files is not self._files)
+        await asyncio.gather(*map(self._update, dict.fromkeys([*self._pending, *outdated])))
+
+    async def _update(self, name: str) -> None:
+        """Bring the graph of a workspace up to date with what was read, and with the files."""
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        async with lock:
+            known, files = self._workspaces.get(name) or WorkspaceKnowledge(), self._files
+            pending = self._pending.pop(name, None) or PendingRecords()
+            uses_files = known.files is files or name not in self._workspaces
+            if not pending.records and not pending.complete and uses_files:
+                return
+            former = WorkspaceKnowledge() if pending.complete else known
+            try:
+                current = await self._threads.run(name, former.apply, pending.records, files)
+            except BaseException:
+                self._put_back(name, pending)
+                raise
             had = bool(self.find(name).graph)
-            self._workspaces[name] = known = await self._threads.run(name, former.apply, own, self._files)
-            if bool(known.graph) != had:
+            if current.stored:
+                self._workspaces[name] = current
+            else:
+                self._workspaces.pop(name, None)
+            if bool(self.find(name).graph) != had:
                 self._notify(name)
-        if len(records) > LARGE:
+        if len(pending.records) > LARGE:
             freeze_gc(full=False)
+
+    def _put_back(self, name: str, pending: PendingRecords) -> None:
+        """They are still to be used, before those that were read meanwhile."""
+        newer = self._pending.get(name)
+        if newer is None:
+            self._pending[name] = pending
+        elif not newer.complete:
+            self._pending[name] = PendingRecords([*pending.records, *newer.records], pending.complete)
 
     def _notify(self, workspace: str | None) -> None:
         for notify in self._watchers:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
@@ -12,6 +12,7 @@ from gateway.domain.knowledge import (
     AXIOMS,
     ENTITIES,
     KNOWLEDGE_KINDS,
+    NO_KNOWLEDGE,
     RELATIONSHIPS,
     KnowledgeItem,
     KnowledgeSet,
@@ -43,9 +44,13 @@ class WorkspaceKnowledge:
     graph: KnowledgeGraph = EMPTY_GRAPH
     counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(KNOWLEDGE_KINDS, 0))  # of stored items
     bytes: int = 0  # of all that is stored
+    files: KnowledgeSet = NO_KNOWLEDGE  # that the graph was made with
 
     def apply(self, records: Iterable[Record], files: KnowledgeSet) -> "WorkspaceKnowledge":
-        """With these records, deletions included. Takes milliseconds to seconds of CPU: not on the event loop."""
+        """With these records, deletions included, and these files.
+
+        Takes milliseconds to seconds of CPU: not on the event loop.
+        """
         stored, changed = dict(self.stored), set[ItemKey]()
         for record in records:
             key = (record.key.kind, record.key.alias)
@@ -58,17 +63,13 @@ class WorkspaceKnowledge:
         counts = Counter(kind for kind, _ in stored)  # here, since every write asks for it on the event loop
         size = sum(one.size for one in stored.values())
         graph = self._revise(stored, files, changed)
-        return WorkspaceKnowledge(stored, graph, {kind: counts[kind] for kind in KNOWLEDGE_KINDS}, size)
-
-    def replace_files(self, files: KnowledgeSet) -> "WorkspaceKnowledge":
-        """The same items with those of other files."""
-        return replace(self, graph=build_graph(files, collect_items(self.stored)))
+        return WorkspaceKnowledge(stored, graph, {kind: counts[kind] for kind in KNOWLEDGE_KINDS}, size, files)
 
     def _revise(
         self, stored: Mapping[ItemKey, StoredItem], files: KnowledgeSet, changed: set[ItemKey]
     ) -> KnowledgeGraph:
         items = collect_items(stored)
-        if self.graph is EMPTY_GRAPH or len(changed) > REVISED_AT_MOST:
+        if self.graph is EMPTY_GRAPH or files is not self.files or len(changed) > REVISED_AT_MOST:
             return build_graph(files, items)
         kinds = {kind: frozenset(one for where, one in changed if where == kind) for kind in KNOWLEDGE_KINDS}
         return revise_graph(self.graph, files, items, kinds)

@@ -85,12 +85,21 @@ def select(
             *gone,
             *list_unanswered(proposal.looked_up, answered, outcomes),
         ),
-        warnings=(*selection.warnings, *filled.warnings),
+        warnings=(*selection.warnings, *filled.warnings, *warn_unread(outcomes)),
         degraded=selection.degraded | picks.degraded | find_degraded(outcomes),
         collectors=tuple(make_report(one, filled.placed) for one in outcomes),
         costs=(*selection.costs, *filled.costs),
     )
     return finish_block(chosen, filled.notes, terms.pricing.prices)
+
+
+def warn_unread(outcomes: Sequence[CollectorOutcome]) -> Iterator[Notice]:
+    """That nodes were left out before anybody ranked them."""
+    for one in outcomes:
+        if one.findings.unread:
+            nodes = "1 node was" if one.findings.unread == 1 else f"{one.findings.unread} nodes were"
+            message = f"{nodes} not read: the texts of all that `{one.name}` found are too large together."
+            yield Notice("content_too_large", one.category, message)
 
 
 def find_answered(placed: Sequence[PlacedResource]) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """The order of what collectors found: a composite of relevance, nearness, recency, type and affinity."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gateway.domain.agent import DEFAULT_WEIGHTS, RankingWeights
@@ -42,13 +42,14 @@ class Ranker:
         """Layers of a recipe in their order; else the focus, then what the request names, then by score."""
         if not candidates:
             return RankedItems((), ())
-        kept = [one for one in candidates if not self._is_excluded(one.resource.data)]
-        excluded = [
-            Omission(one, "in_request" if one.resource.data.stated else "excluded")
-            for one in candidates
-            if self._is_excluded(one.resource.data)
-        ]
-        scored = [replace(one, score=round(self.score(one.resource.data), 4)) for one in kept]
+        scored: list[Candidate] = []
+        excluded: list[Omission] = []
+        for one in candidates:
+            item: FoundItem = one.resource.data
+            if self._is_excluded(item):
+                excluded.append(Omission(one, "in_request" if item.stated else "excluded"))
+            else:
+                scored.append(one.rate(round(self.score(item), 4)))
         scored.sort(key=self._sort_key)
         return RankedItems(scored, excluded)
 

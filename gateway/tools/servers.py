@@ -10,13 +10,13 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Literal
 
+from gateway.domain.principal import DEFAULT_WORKSPACE
 from gateway.domain.tool import ToolOutcome, ToolServerAddress
 from gateway.links.guard import LinkGuard
 from gateway.settings import ToolServerSettings
 from gateway.tools.connection import ConnectionTimings, McpConnection, McpFailure, OpenSession, ToolSession
 from gateway.tools.listing import ToolListing
 
-DEFAULT_WORKSPACE = "default"
 MAX_SERVERS = 20  # that one workspace may define by their URLs
 MAX_CONNECTIONS = 64  # of one server, for workspaces that call it
 IDLE_SECONDS = 600.0  # without a call, after which a connection is closed unless it keeps the list

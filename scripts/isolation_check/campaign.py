@@ -16,6 +16,8 @@ from gateway.app import Gateway
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import Principal
 from gateway.domain.record import Author, RecordKey, RecordWrite
+from gateway.domain.resource import Resource
+from gateway.domain.retriever import FoundPassage, Lookup
 from gateway.domain.search import NodeQuery
 from gateway.errors import GatewayError
 from gateway.injection.neutral import neutralize
@@ -30,7 +32,7 @@ from scripts.isolation_check.oracle import list_secrets, may_read
 from scripts.isolation_check.word_embedder import WordEmbedder
 from scripts.isolation_check.world import Caller, World
 
-WORD = re.compile(r"\b(?:resource|body|title|hidden)\d+x\d+\b")
+WORD = re.compile(r"\b(?:resource|body|title|hidden|entity|property|passage)\d+x\d+\b")
 QUESTION = "Which lamp shines, and what does it say?"
 
 
@@ -55,6 +57,8 @@ async def opened(world: World, folder: Path) -> AsyncIterator[Gateway]:
     try:
         await gateway.policies.commit(list(list_writes(world.policies["content"])), Author("seeder", "import"))
         await index_nodes(gateway)
+        gateway.pipeline.retrievers.look_up = look_up  # type: ignore[method-assign]
+        await index_entities(gateway, IsolationCampaign(gateway, world))
         yield gateway
     finally:
         job.cancel()
@@ -64,7 +68,8 @@ async def opened(world: World, folder: Path) -> AsyncIterator[Gateway]:
 
 def write_contexts(world: World, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "all.yaml").write_text(yaml.safe_dump({"contexts": world.policies["contexts"]}, sort_keys=False))
+    policies = {kind: world.policies[kind] for kind in ("contexts", "knowledge")}
+    (folder / "all.yaml").write_text(yaml.safe_dump(policies, sort_keys=False))
 
 
 async def index_nodes(gateway: Gateway) -> None:
@@ -77,6 +82,21 @@ async def index_nodes(gateway: Gateway) -> None:
     await library.finder.find("default", snapshot, frozenset(), NodeQuery(("lamp",)), 1)
     await library.finder.wait_until_indexed("default")
     await library.finder.find("default", snapshot, frozenset(), NodeQuery(("lamp",), max_embedded=100_000), 1)
+    await gateway.semantic.documents.wait_until_indexed()
+
+
+async def look_up(workspace: str, resource: Resource, question: str, seconds: float | None = None) -> Lookup:
+    """What a search endpoint would find; none is asked."""
+    word = WORD.search(repr(resource.data.target))
+    assert word is not None
+    return Lookup((FoundPassage(f"A lamp shines, says {word[0]}"),))
+
+
+async def index_entities(gateway: Gateway, campaign: "IsolationCampaign") -> None:
+    """Return once entities are found by their meaning too: whoever asks first has them embedded."""
+    assert gateway.semantic is not None
+    await campaign.prepare(campaign.world.callers[0], {})
+    await gateway.semantic.wait_until_indexed()
     await gateway.semantic.documents.wait_until_indexed()
 
 
@@ -99,6 +119,7 @@ class IsolationCampaign:
     world: World
     checks: int = 0
     seen: int = 0  # words that were shown to those who may read them
+    kinds: set[str] = field(default_factory=set)  # of those words: "body", "entity" …
     leaks: list[str] = field(default_factory=list)
     secrets: dict[str, set[str]] = field(init=False)
 
@@ -110,7 +131,8 @@ class IsolationCampaign:
         draw = random.Random(seed)
         while self.checks < checks:
             caller, path = draw.choice(self.world.callers), draw.choice(self.world.paths)
-            await self.ask(caller, {"content": path}, draw)
+            named = [f"c{draw.randrange(4)}"] if draw.random() < 0.5 else []
+            await self.ask(caller, {"content": path, "contexts": named, "selection": {"preset": "aggressive"}}, draw)
         return self
 
     async def ask(self, caller: Caller, context: dict[str, Any], draw: random.Random) -> None:
@@ -126,7 +148,11 @@ class IsolationCampaign:
 
     async def prepare(self, caller: Caller, context: dict[str, Any]) -> tuple[Exchange, PreparedRequest] | GatewayError:
         principal = Principal(
-            caller.key, groups=frozenset(caller.groups), rights=frozenset({"act_as_user"}), key=caller.key
+            caller.key,
+            groups=frozenset(caller.groups),
+            rights=frozenset({"act_as_user"}),
+            tier="teams",
+            key=caller.key,
         )
         said = {**context, **({"user": caller.user} if caller.user is not None else {})}
         exchange = Exchange("x", principal, self.gateway.policies.get_snapshot("default"), ())
@@ -157,5 +183,6 @@ class IsolationCampaign:
         for word in shown & self.secrets.keys():
             if may_read(caller.identities, self.secrets[word]):
                 self.seen += 1
+                self.kinds.add(word.rstrip("0123456789x"))
             else:
                 self.leaks.append(f"{where} shows {word} to {caller}")

@@ -8,7 +8,12 @@ def list_secrets(policies: dict[str, Any]) -> dict[str, set[str]]:
     secrets: dict[str, set[str]] = {}
     for context in policies["contexts"].values():
         for resource in context["resources"].values():
-            secrets[resource["data"]["content"].split()[-1]] = {join(resource.get("readers", []))}
+            data = resource["data"]
+            word = data["content"].split()[-1] if "content" in data else data["url"].rpartition("/")[2]
+            secrets[word] = {join(resource.get("readers", []))}
+    for entity in policies["knowledge"]["entities"].values():
+        for text in (entity["name"], entity["properties"]["says"]):
+            secrets[text.split()[-1]] = {join(entity.get("readers", []))}
     pending = [(node, set[str]()) for node in policies["content"].values()]
     while pending:
         node, above = pending.pop()

@@ -6,6 +6,8 @@ from typing import Any
 
 GROUPS = ("red", "green", "blue", "grey")
 USERS = ("ada", "bob", "cleo", "dan")
+RETRIEVERS, ENTITIES = 8, 30
+DESCRIPTION = "Which lamp shines, and what it does say"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,30 @@ def build_world(seed: int, nodes: int = 60, resources: int = 24, forbidden: int 
         node = {"title": f"Lamp hidden{number}", "body": f"A lamp shines, says hidden{number}x{seed}"}
         siblings = placed[number % len(placed)][1].setdefault("children", {}) if number % 2 else content
         siblings[f"h{number}"] = {**node, "readers": ["user:nobody"], "links": [placed[0][0]], "order": -1}
-    return World({"contexts": contexts, "content": content}, callers, tuple(path for path, _ in placed), tuple(ids))
+    apart = random.Random(seed + 2)
+    add_retrievers(apart, contexts, seed)
+    policies = {"contexts": contexts, "content": content, "knowledge": {"entities": make_entities(apart, seed)}}
+    return World(policies, callers, tuple(path for path, _ in placed), tuple(ids))
+
+
+def add_retrievers(draw: random.Random, contexts: dict[str, Any], seed: int) -> None:
+    """Retrievers that are asked when they match; what they find ends with the last part of their URL."""
+    for number in range(RETRIEVERS):
+        data = {"url": f"http://127.0.0.1:9/passage{number}x{seed}", "cache_seconds": 0}
+        said = {"type": "retriever", "mode": "semantic", "name": f"Retriever {number}", "description": DESCRIPTION}
+        contexts[f"c{number % 4}"]["resources"][f"s{number}"] = {**said, "data": data, **draw_readers(draw)}
+
+
+def make_entities(draw: random.Random, seed: int) -> dict[str, Any]:
+    return {
+        f"e{number}": {
+            "type": "Lamp",
+            "name": f"Lamp entity{number}x{seed}",
+            "properties": {"says": f"A lamp shines, says property{number}x{seed}"},
+            **draw_readers(draw),
+        }
+        for number in range(ENTITIES)
+    }
 
 
 def make_node(draw: random.Random, number: int, seed: int) -> dict[str, Any]:

@@ -25,16 +25,18 @@ class FakeContent:
     activity: list[NodeActivity] = field(default_factory=list)
     reads: list[Sequence[str]] = field(default_factory=list)
     fails: bool = False
+    most: int | None = None  # nodes that are read at once; None: all
 
     async def read(self, workspace: str, ids: Sequence[str]) -> Mapping[str, NodeContent]:
         if self.fails:
             raise StoreError("The store does not answer.")
         self.reads.append(ids)
         known = {**self.snapshot.contents, **self.changes}
-        return {id: resolve_links(known[id], self.snapshot.tree) for id in ids if id in known}
+        read = ids[: self.count_readable(workspace, ids)]
+        return {id: resolve_links(known[id], self.snapshot.tree) for id in read if id in known}
 
     def count_readable(self, workspace: str, ids: Sequence[str]) -> int:
-        return len(ids)
+        return len(ids) if self.most is None else min(self.most, len(ids))
 
     async def list_backlinks(
         self, workspace: str, id: str, limit: int, readers: frozenset[str] | None = None
@@ -65,7 +67,7 @@ def make_order(
     who = who or Principal("tests", rights=frozenset({"act_as_user"}))
     scope, said = build_scope(asked, None, who, snapshot), Question(question) if question else None
     return CollectorOrder(
-        workspace="default",
+        workspace=who.workspace,
         principal=who,
         readers=who.readers(asked.user),
         scope=scope,

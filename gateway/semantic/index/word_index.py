@@ -46,6 +46,13 @@ class WordPostings(NamedTuple):
     rarity: float
 
 
+class RatedRows(NamedTuple):
+    """The rows that match a query, and how well."""
+
+    rows: NDArray[np.intp]
+    scores: Floats  # 0..1
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WordSegment:
     """The postings of some rows."""
@@ -63,12 +70,14 @@ class WordSegment:
         first[1:] = terms[1:] != terms[:-1]
         return cls(terms[first], np.append(np.flatnonzero(first), len(terms)), rows, counts)
 
-    def find(self, term: int) -> slice:
-        """Where the rows of a term are."""
-        place = int(np.searchsorted(self.terms, term))
-        if place == len(self.terms) or self.terms[place] != term:
-            return slice(0, 0)
-        return slice(int(self.starts[place]), int(self.starts[place + 1]))
+    def find_spans(self, terms: Rows) -> list[slice]:
+        """Where the rows of each term are."""
+        if not len(self.terms):
+            return [slice(0, 0)] * len(terms)
+        places = np.minimum(self.terms.searchsorted(terms), len(self.terms) - 1)
+        known = self.terms[places] == terms
+        starts, ends = np.where(known, self.starts[places], 0), np.where(known, self.starts[places + 1], 0)
+        return [slice(*ends) for ends in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def list_terms(self) -> Rows:
         """The term of every posting."""
@@ -85,6 +94,25 @@ def join_segments(segments: Sequence[WordSegment], places: Rows | None = None) -
         stays = rows >= 0
         terms, rows, counts = terms[stays], rows[stays], counts[stays]
     return WordSegment.build(terms, rows, counts)
+
+
+class FoundPostings(NamedTuple):
+    """Where the postings of a word are, segment by segment."""
+
+    segments: Sequence[WordSegment]
+    spans: Sequence[slice]
+
+    @property
+    def size(self) -> int:
+        return sum(one.stop - one.start for one in self.spans)
+
+    def read_rows(self) -> Rows:
+        """The rows that have the word."""
+        return np.concatenate([one.rows[span] for one, span in zip(self.segments, self.spans, strict=True)])
+
+    def read_counts(self) -> Counts:
+        """How often each of them has it."""
+        return np.concatenate([one.counts[span] for one, span in zip(self.segments, self.spans, strict=True)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,15 +165,12 @@ class WordIndex:
         damping = K1 * (1 - B + B * self.lengths / max(1.0, mean))
         return WordView(self, visible, int(visible.sum()), damping.astype(np.float32), bool(visible.all()))
 
-    def read_rows(self, term: int) -> Rows:
-        """The rows that have a term."""
-        return np.concatenate([one.rows[one.find(term)] for one in self.segments])
-
-    def read_postings(self, term: int) -> tuple[Rows, Counts]:
-        """The rows that have a term, and how often."""
-        spans = [(one, one.find(term)) for one in self.segments]
-        counts = [one.counts[span] for one, span in spans]
-        return np.concatenate([one.rows[span] for one, span in spans]), np.concatenate(counts)
+    def find_postings(self, words: Collection[str]) -> dict[str, "FoundPostings"]:
+        """Where the postings of each word are that is known."""
+        known = {word: term for word in words if (term := self.vocabulary.get(word)) is not None}
+        terms = np.array([*known.values()], np.int32)
+        spans = zip(*(one.find_spans(terms) for one in self.segments), strict=True)
+        return {word: FoundPostings(self.segments, own) for word, own in zip(known, spans, strict=True)}
 
     def _make_segment(self, documents: Sequence[IndexedDocument], first: int) -> WordSegment:
         known, terms, rows, counts = self.vocabulary, [], [], []
@@ -189,41 +214,43 @@ class WordView:
         if not self.count:
             return []
         postings = self._find_all({word for words in queries for word in words[:MOST_WORDS]})
-        best = np.zeros_like(self.damping)
+        best = np.zeros(len(self.damping), np.float32)
         for words in queries:
-            np.maximum(best, _rate(words[:MOST_WORDS], postings, self), out=best)
+            rated = _rate(words[:MOST_WORDS], postings, self)
+            best[rated.rows] = np.maximum(best[rated.rows], rated.scores)
         return self._list_best(best, limit)
 
     def _find_all(self, words: Collection[str]) -> dict[str, "WordPostings | None"]:
         """The postings of words, the rarest first; None: looking at all documents that have it would take too long."""
-        sizes = {word: size for word in sorted(words) if (size := self._measure(word))}
+        found = self.index.find_postings(sorted(words))
+        sizes = {word: size for word, one in found.items() if (size := self._measure(word, one))}
         kept: dict[str, WordPostings | None] = {}
         looked_at = 0
         for word in sorted(sizes, key=lambda one: sizes[one]):
             looked_at += sizes[word]
-            kept[word] = self._read(word) if looked_at <= MOST_POSTINGS else None
+            kept[word] = self._read(found[word]) if looked_at <= MOST_POSTINGS else None
         return kept
 
-    def _measure(self, word: str) -> int:
+    def _measure(self, word: str, found: FoundPostings) -> int:
         """In how many visible documents a word is."""
-        term = self.index.vocabulary.get(word)
-        if term is None or word in self.frequent:
-            return self.frequent.get(word, 0)
-        rows = self.index.read_rows(term)
-        size = len(rows) if self.is_whole else int(np.count_nonzero(self.visible[rows]))
-        if len(rows) > FREQUENT:
-            self.frequent[word] = size
+        if self.is_whole:
+            return found.size
+        size = self.frequent.get(word)
+        if size is None:
+            size = int(np.count_nonzero(self.visible[found.read_rows()]))
+            if found.size > FREQUENT:
+                self.frequent[word] = size
         return size
 
-    def _read(self, word: str) -> "WordPostings":
-        rows, counts = self.index.read_postings(self.index.vocabulary[word])
+    def _read(self, found: FoundPostings) -> "WordPostings":
+        rows, counts = found.read_rows(), found.read_counts()
         if not self.is_whole:
             here = self.visible[rows]
             rows, counts = rows[here], counts[here]
         return WordPostings(rows, counts, compute_rarity(len(rows), self.count))
 
     def _list_best(self, best: Floats, limit: int) -> list[WordMatch]:
-        hits = np.flatnonzero(best)
+        hits = np.flatnonzero(best > 0)
         if len(hits) > limit:
             least = np.partition(best[hits], len(hits) - limit)[len(hits) - limit]
             hits = hits[best[hits] >= least]
@@ -231,12 +258,12 @@ class WordView:
         return [WordMatch(self.index.ids[row], float(best[row])) for row in hits[order]]
 
 
-def _rate(words: Sequence[str], postings: Mapping[str, WordPostings | None], view: WordView) -> Floats:
-    """How well each row matches one query: the root of the share of its words, by their rarity, that a document has.
+def _rate(words: Sequence[str], postings: Mapping[str, WordPostings | None], view: WordView) -> RatedRows:
+    """How well rows match one query: the root of the share of its words, by their rarity, that a document has.
 
     A word that no document has counts half as much as the rarest: without it, a single common word would do.
     """
-    score, density = np.zeros_like(view.damping), np.zeros_like(view.damping)
+    score, density = np.zeros((2, len(view.damping)), np.float32)
     distinct = dict.fromkeys(words)
     used = [one for word in distinct if (one := postings.get(word)) is not None]
     for rows, counts, rarity in used:
@@ -244,10 +271,9 @@ def _rate(words: Sequence[str], postings: Mapping[str, WordPostings | None], vie
         density[rows] += rarity * counts / (counts + view.damping[rows])
     unknown = sum(word not in postings for word in distinct)
     total = sum(one.rarity for one in used) + unknown * compute_rarity(0, view.count) / 2
-    if not used:
-        return score
-    rated: Floats = np.sqrt(((1 - DENSITY) * score + DENSITY * density) / np.float32(total))
-    return rated
+    hits = np.flatnonzero(score > 0)  # of floats themselves, it takes ten times as long
+    scores = np.sqrt(((1 - DENSITY) * score[hits] + DENSITY * density[hits]) / np.float32(total or 1.0))
+    return RatedRows(hits, scores)
 
 
 def compute_rarity(documents: int, count: int) -> float:

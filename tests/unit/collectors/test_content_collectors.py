@@ -195,17 +195,66 @@ async def test_named_nodes_come_in_if_the_caller_may_read_them(tree: Snapshot, c
     assert scores(found) == {"boss": 0.95, "notes": 0.95}
 
 
-async def test_preferences_are_those_of_the_user(policies: Policies) -> None:
-    snapshot = policies(
-        "content: {preferences: {children: {"
-        "a: {id: 'preferences:anna', body: Short answers., readers: ['user:anna']},"
-        "b: {id: 'preferences:bert', body: Long answers., readers: ['user:bert']}}}}"
-    )
+PREFERENCES = """
+content:
+  preferences:
+    children:
+      a: {id: "preferences:user:anna", body: Short answers., readers: ["user:anna"]}
+      b: {id: "preferences:key:anna", body: Long answers.}
+      c: {id: "preferences:bert", body: A name that says nothing.}
+      d: {id: "preferences@acme:user:anna", body: Answers of Acme.}
+"""
+
+
+@pytest.mark.parametrize(
+    ("workspace", "key", "user", "texts"),
+    [
+        ("default", "site", "anna", ["Short answers."]),
+        ("default", "anna", None, ["Long answers."]),
+        ("default", "anna", "anna", ["Short answers."]),
+        ("default", "site", "bert", []),
+        ("default", "bert", None, []),
+        ("default", "site", "key:anna", []),
+        ("acme", "site", "anna", ["Answers of Acme."]),
+        ("acme", "anna", None, []),
+        ("other", "site", "anna", []),
+    ],
+)
+async def test_preferences_are_those_of_one_user_or_key_in_one_workspace(
+    policies: Policies, workspace: str, key: str, user: str | None, texts: list[str]
+) -> None:
+    snapshot = policies(PREFERENCES)
     preferences = PreferenceCollector(FakeContent(snapshot))
-    for user, texts in (("anna", ["Short answers."]), ("bert", ["Long answers."]), ("carla", [])):
-        found = await preferences.collect(make_order(preferences, snapshot, ContextRequest(user=user)))
-        assert [one.text for one in found.items] == texts
+    who = Principal(key, workspace, rights=frozenset({"act_as_user"}))
+    found = await preferences.collect(make_order(preferences, snapshot, ContextRequest(user=user), who=who))
+    assert [one.text for one in found.items] == texts
     assert applies(preferences, snapshot, ContextRequest())
+
+
+async def test_preferences_that_a_workspace_has_stored_are_its_own(policies: Policies) -> None:
+    snapshot = policies(PREFERENCES)
+    content = FakeContent(snapshot)
+    content.changes = {"preferences:user:anna": snapshot.contents["preferences:user:anna"]}
+    stored = replace(snapshot, contents={})
+    preferences = PreferenceCollector(content)
+    who = Principal("site", "other", rights=frozenset({"act_as_user"}))
+    found = await preferences.collect(make_order(preferences, stored, ContextRequest(user="anna"), who=who))
+    assert [one.text for one in found.items] == ["Short answers."]
+
+
+async def test_collectors_tell_of_nodes_that_were_too_large_to_be_read(tree: Snapshot) -> None:
+    for collector in (FocusCollector, RelationCollector):
+        for most, complete in ((None, True), (2, False)):
+            asked = collector(FakeContent(tree, most=most))
+            found = await asked.collect(make_order(asked, tree, LAUNCH))
+            assert (found.unread == 0) is complete
+
+
+async def test_the_focus_can_be_summarized_and_what_surrounds_it_is_cut(tree: Snapshot, content: FakeContent) -> None:
+    focus = FocusCollector(content)
+    found = await focus.collect(make_order(focus, tree, LAUNCH, truncate="summarize"))
+    assert {one.truncate for one in found.items if one.id == "launch"} == {"summarize"}
+    assert "summarize" not in {one.truncate for one in found.items if one.id != "launch"}
 
 
 def test_only_requests_about_content_ask_for_it(tree: Snapshot, content: FakeContent, policies: Policies) -> None:
