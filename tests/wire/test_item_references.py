@@ -80,6 +80,15 @@ async def test_an_unknown_item_is_refused_by_its_name(gateway: Client, upstream:
     assert len(reply.raw) < 2000
 
 
+@pytest.mark.parametrize("role", [b"", b'"role":"user",'])
+async def test_a_reference_in_disguise_is_one(gateway: Client, upstream: Upstream, role: bytes):
+    item = rb'{%b"type":"item\u005freference","id":"msg_foreign"}' % role
+    body = b'{"model":"m-large","input":[%b]}' % item
+    reply = await gateway.post(body, path="/responses", x_context_agent="editor")
+    assert (reply.status, reply.error["param"]) == (400, "input[0].id")
+    assert not upstream.requests
+
+
 async def test_items_of_another_key_or_a_deleted_response_do_not_exist(start: Start, upstream: Upstream):
     for settings in ({"responses": True}, {}):
         client = start(auth={"keys": KEYS}, upstream_settings=settings)

@@ -39,7 +39,7 @@ class Limits:
     degraded: float  # the share of chats that may be degraded while the store works
 
 
-LOADED = Limits(moment=3.0, afterwards=0.05, recovery=12.0, degraded=0.5)  # any machine keeps these
+LOADED = Limits(moment=3.0, afterwards=0.08, recovery=12.0, degraded=0.5)  # any machine keeps these
 QUIET = Limits(moment=0.150, afterwards=0.005, recovery=6.0, degraded=0.0)
 BOTH_LIMITS = with_limits(loaded=LOADED, quiet=QUIET)
 
