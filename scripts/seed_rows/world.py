@@ -70,6 +70,17 @@ WIKI = page(
 )
 
 
+VOLUMES = {f"volume{n}": page(f"Volume {n}", LAND, id=f"volume{n}") for n in range(3)}
+LIBRARY = page(
+    "Library",
+    id="library",
+    children={
+        "atlas": page("Atlas", LAND, id="atlas", links=list(VOLUMES)),
+        "shelf": page("Shelf", id="shelf", children={"row": page("Row", id="shelf-row", children=VOLUMES)}),
+    },
+)
+
+
 def task(title: str, body: str, **more: Any) -> dict[str, Any]:
     return {"title": title, "type": "todo", "body": body, **more}
 
@@ -115,7 +126,7 @@ PREFERENCES = {
     "title": "Preferences",
     "id": "preferences",
     "children": {
-        "ada": page("Preferences", "Answer briefly.", id="preferences:ada", readers=["user:ada"]),
+        "ada": page("Preferences", "Answer briefly.", id="preferences:user:ada", readers=["user:ada"]),
     },
 }
 WEIGHTS = ("semantic", "structural", "recency", "type", "affinity")
@@ -163,6 +174,7 @@ POLICIES: dict[str, Any] = {
     "content": {
         "wiki": WIKI,
         "board": BOARD,
+        "library": LIBRARY,
         "customers": CUSTOMERS,
         "orders": ORDERS,
         "preferences": PREFERENCES,

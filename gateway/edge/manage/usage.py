@@ -17,7 +17,7 @@ from gateway.errors import NotFound
 from gateway.fair_queue import FairThreads
 from gateway.policies.repository import PolicyRepository
 
-MOST_CONTEXTS = 100  # of one call, more than a page of any list shows
+MOST_CONTEXTS = 60  # of one call, more than any list shows at once
 MOST_SHOWN = 3
 
 
@@ -53,7 +53,7 @@ class UseSummaries(BaseModel):
 class UseSummaryQuery(QueryParameters):
     """Which contexts are asked about."""
 
-    contexts: str = Field(max_length=6500, description=f"Up to {MOST_CONTEXTS} aliases with commas between them.")
+    contexts: str = Field(max_length=4000, description=f"Up to {MOST_CONTEXTS} aliases with commas between them.")
 
     def list_aliases(self) -> list[str]:
         return [alias for alias in self.contexts.split(",") if alias][:MOST_CONTEXTS]

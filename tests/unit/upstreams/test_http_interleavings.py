@@ -69,7 +69,7 @@ class RandomServer:
     def disturb(self) -> None:
         """No request is under way: send something over connections that are idle."""
         for peer in sorted(self.idle, key=lambda peer: peer.number):
-            if self.chance.random() < 0.3:
+            if self.chance.random() < 0.3 and not peer.writer.is_closing():
                 self.seen["stray"] += 1
                 peer.writer.write(self.chance.choice([STRAY, STRAY + STRAY, STRAY[:20], b"\r\n"]))
 
