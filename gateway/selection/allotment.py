@@ -1,7 +1,7 @@
 """Who may spend what of a budget: a share is reserved for each category, and what one leaves over flows on."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from gateway.domain.collector import Category
 from gateway.domain.scope import Scope
@@ -67,7 +67,6 @@ class Allotment:
     budget: int
     shares: Mapping[Category, int]
     whole: int  # what the shares are parts of, never less than their sum
-    released: Mapping[Category, int] = field(default_factory=dict)  # what categories do not need of their shares
 
     @property
     def start(self) -> int:
@@ -85,14 +84,6 @@ class Allotment:
         """
         leftover = self._sum(category, carry) - spent * self.whole
         return leftover if exhausted else min(0, leftover)
-
-    def find_surplus(self, category: Category, spent: int) -> int:
-        """What a category that has placed everything did not need of its own share."""
-        return max(0, self.budget * self.shares.get(category, 0) - spent * self.whole)
-
-    def release(self, surplus: Mapping[Category, int]) -> "Allotment":
-        """The same, with shares that are no larger than categories need them."""
-        return replace(self, released=surplus)
 
     def reserve(self, category: Category, leftover: int, tokens: int) -> int:
         """What of a leftover flows on so that the next category has some tokens, if there are so many."""
@@ -112,7 +103,7 @@ class Allotment:
         return rest / (self.budget * self.whole) if self.budget else 0.0
 
     def _sum(self, category: Category, carry: int) -> int:
-        return self.budget * self.shares.get(category, 0) - self.released.get(category, 0) + carry
+        return self.budget * self.shares.get(category, 0) + carry
 
 
 def allot(budget: int, shares: BudgetShares, present: Collection[Category]) -> Allotment:

@@ -1,20 +1,19 @@
 """What collectors found competes for what a scope leaves of its budget, category by category."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOutcome, CollectorReport, FoundItem
 from gateway.domain.selection import CategoryCost, Notice, Omission, PlacedResource, SectionNote, Selection
-from gateway.selection.allotment import VOLATILE_ORDER, Allotment
+from gateway.selection.allotment import VOLATILE_ORDER
 from gateway.selection.cutter import PLAIN_CUTTER, Cutter
 from gateway.selection.fill import CategoryFill, fill
 from gateway.selection.found import make_found_candidate
 from gateway.selection.picks import NO_PICKS, PREFETCH, RankedPicks, rank_picks
 from gateway.selection.pricing import BlockPrices, Pricing
-from gateway.selection.rank import RankedItems, Ranker
+from gateway.selection.rank import Ranker
 from gateway.selection.select import Proposal, ScopeFills, SelectionTerms, fill_scope, select_stable
 from gateway.selection.tool_rules import is_tool, list_waiting
 
@@ -124,42 +123,6 @@ def list_unanswered(
             yield Omission(candidate, "below_threshold")
 
 
-@dataclass(frozen=True, slots=True)
-class VolatileCategory:
-    """What a category has to place: picks of the search before and after what collectors found."""
-
-    category: Category
-    outcomes: Sequence[CollectorOutcome]
-    ranked: RankedItems
-    picks: RankedPicks = NO_PICKS
-    heading: int = 0  # tokens, if an item is placed
-
-
-@dataclass(frozen=True, slots=True)
-class VolatileFill:
-    """What it placed."""
-
-    sure: CategoryFill
-    items: CategoryFill
-    likely: CategoryFill
-    overhead: int
-    finished: bool  # it needs no more, whatever the budget
-
-    @property
-    def spent(self) -> int:
-        return self.sure.spent + self.items.spent + self.likely.spent + self.overhead
-
-
-class ForwardPass(NamedTuple):
-    """What all categories got, one after the other."""
-
-    fills: list[VolatileFill]
-    overdrawn: bool  # what is required was more than there was
-
-
-Fill = Callable[[VolatileCategory, int], VolatileFill]
-
-
 def fill_collected(
     fills: ScopeFills,
     pricing: Pricing,
@@ -168,78 +131,33 @@ def fill_collected(
     ranker: Ranker,
     cutter: Cutter,
 ) -> CollectedFills:
-    """The volatile categories in their order."""
+    """The volatile categories in their order; each passes on what it does not need."""
+    allotment, carry, prices = fills.allotment, fills.carry, pricing.prices
     once = pricing.forget()  # items of one request: nothing of them is kept
-
-    def fill_one(one: VolatileCategory, room: int) -> VolatileFill:
-        sure = fill(one.picks.sure, room, one.category, pricing, cutter)
-        items = fill(one.ranked.candidates, _deduct(room, one.heading, sure), one.category, once, cutter)
-        likely = fill(one.picks.likely, _deduct(room, one.heading, sure, items), one.category, pricing, cutter)
-        finished = sure.exhausted and items.exhausted and likely.exhausted and not one.picks.reasons
-        return VolatileFill(sure, items, likely, one.heading if items.placed else 0, finished)
-
-    asked = list(_list_categories(outcomes, picks, ranker, pricing.prices))
-    looked_at = any(one.findings.considered for one in outcomes if one.findings.search is None)
     result = CollectedFills()
-    for one, got in zip(asked, fill_in_order(asked, fills.allotment, fills.carry, fill_one), strict=True):
-        result = CollectedFills(
-            (*result.placed, *got.sure.placed, *got.likely.placed, *got.items.placed),
-            (*result.dropped, *got.sure.left, *got.likely.left, *_list_unplaced(got.items), *one.ranked.excluded),
-            (*result.costs, *((CategoryCost(one.category, got.overhead),) if got.overhead else ())),
-            (*result.notes, *_list_notes(one.outcomes, one.category, got.items.placed, searched=looked_at)),
-            (*result.warnings, *got.sure.warnings, *got.items.warnings, *got.likely.warnings),
-        )
-    return result
-
-
-def _list_categories(
-    outcomes: Sequence[CollectorOutcome], picks: RankedPicks, ranker: Ranker, prices: BlockPrices
-) -> Iterator[VolatileCategory]:
     seen: set[str] = set()
+    looked_at = any(one.findings.considered for one in outcomes if one.findings.search is None)
     for category in VOLATILE_ORDER:
         mine = [one for one in outcomes if one.category is category]
         ranked = ranker.rank(list(_list_new(mine, seen)))
-        found = picks if category is Category.SEMANTIC else NO_PICKS
-        yield VolatileCategory(category, mine, ranked, found, prices.section(category) if ranked.candidates else 0)
-
-
-def fill_in_order(
-    asked: Sequence[VolatileCategory], allotment: Allotment, carry: int, fill_one: Fill
-) -> list[VolatileFill]:
-    """Each category passes on what it does not need; one that has too little gets what later ones do not need too.
-
-    That does not depend on how the categories before are served, so a larger budget never drops anything.
-    """
-    first, overdrawn = _fill_forward(asked, allotment, carry, fill_one, ())
-    if overdrawn or all(one.finished for one in first):
-        return first
-    surplus = {
-        one.category: allotment.find_surplus(one.category, got.spent)
-        for one, got in zip(asked, first, strict=True)
-        if got.finished
-    }
-    carry += sum(surplus.values())
-    return _fill_forward(asked, allotment.release(surplus), carry, fill_one, first).fills
-
-
-def _fill_forward(
-    asked: Sequence[VolatileCategory],
-    allotment: Allotment,
-    carry: int,
-    fill_one: Fill,
-    former: Sequence[VolatileFill],
-) -> ForwardPass:
-    """What was finished in a former pass need not be filled again."""
-    filled: list[VolatileFill] = []
-    overdrawn = False
-    for position, one in enumerate(asked):
-        room = allotment.measure_room(one.category, carry)
-        known = former[position] if former else None
-        got = known if known is not None and known.finished and known.spent <= room else fill_one(one, room)
-        filled.append(got)
-        carry = allotment.pass_on(one.category, carry, got.spent, got.finished)
-        overdrawn = overdrawn or carry < 0
-    return ForwardPass(filled, overdrawn)
+        room = allotment.measure_room(category, carry)
+        heading = prices.section(category) if ranked.candidates else 0
+        searched = category is Category.SEMANTIC
+        sure = fill(picks.sure if searched else (), room, category, pricing, cutter)
+        items = fill(ranked.candidates, _deduct(room, heading, sure), category, once, cutter)
+        likely = fill(picks.likely if searched else (), _deduct(room, heading, sure, items), category, pricing, cutter)
+        overhead = heading if items.placed else 0
+        spent = sure.spent + items.spent + likely.spent + overhead
+        finished = sure.exhausted and items.exhausted and likely.exhausted and not (searched and picks.reasons)
+        carry = allotment.pass_on(category, carry, spent, finished)
+        result = CollectedFills(
+            (*result.placed, *sure.placed, *likely.placed, *items.placed),
+            (*result.dropped, *sure.left, *likely.left, *_list_unplaced(items), *ranked.excluded),
+            (*result.costs, *((CategoryCost(category, overhead),) if overhead else ())),
+            (*result.notes, *_list_notes(mine, category, items.placed, searched=looked_at)),
+            (*result.warnings, *sure.warnings, *items.warnings, *likely.warnings),
+        )
+    return result
 
 
 def _deduct(room: int, heading: int, *before: CategoryFill) -> int:
