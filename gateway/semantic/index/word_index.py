@@ -20,6 +20,7 @@ MOST_POSTINGS = 20_000  # that a search looks at: the rarest words first, the mo
 MOST_WORDS = 24  # of a query
 DENSITY = 0.2  # of the score: how much of a document is about the words that it has
 MOST_GONE = 0.25  # share of rows without a document above which rows are numbered anew
+MOST_SPARE = 4  # searches at once for which memory is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,10 @@ class WordMatch(NamedTuple):
 
 
 class WordPostings(NamedTuple):
-    """The documents that have a word, how often, and how rare it is."""
+    """The documents that have a word, what it adds to the score of each, and how rare it is."""
 
-    rows: Rows
-    counts: Counts
+    rows: NDArray[np.intp]
+    gains: Floats
     rarity: float
 
 
@@ -51,6 +52,27 @@ class RatedRows(NamedTuple):
 
     rows: NDArray[np.intp]
     scores: Floats  # 0..1
+
+
+class SearchMemory:
+    """Sums by row that are used again: to touch fresh memory for every row takes longer than a search.
+
+    All are zero between two searches; each search has one of its own.
+    """
+
+    def __init__(self) -> None:
+        self._spare: list[Floats] = []
+
+    def take(self, rows: int) -> Floats:
+        """Two sums of every row."""
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return np.zeros((2, rows), np.float32)
+
+    def give_back(self, sums: Floats) -> None:
+        if len(self._spare) < MOST_SPARE:
+            self._spare.append(sums)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +148,7 @@ class WordIndex:
     lengths: Floats = field(default_factory=lambda: np.empty(0, np.float32))  # by row, in words
     groups: Rows = field(default_factory=lambda: np.empty(0, np.int32))  # by row; -1: it has no document any more
     changed: NDArray[np.float64] = field(default_factory=lambda: np.empty(0, np.float64))  # by row
+    memory: SearchMemory = field(default_factory=SearchMemory)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -214,11 +237,11 @@ class WordView:
         if not self.count:
             return []
         postings = self._find_all({word for words in queries for word in words[:MOST_WORDS]})
-        best = np.zeros(len(self.damping), np.float32)
-        for words in queries:
-            rated = _rate(words[:MOST_WORDS], postings, self)
-            best[rated.rows] = np.maximum(best[rated.rows], rated.scores)
-        return self._list_best(best, limit)
+        sums = self.index.memory.take(len(self.damping))
+        rated = [_rate(words[:MOST_WORDS], postings, self.count, sums[0]) for words in queries]
+        found = rated[0] if len(rated) == 1 else _take_best(rated, sums[1])
+        self.index.memory.give_back(sums)
+        return self._list_best(found, limit)
 
     def _find_all(self, words: Collection[str]) -> dict[str, "WordPostings | None"]:
         """The postings of words, the rarest first; None: looking at all documents that have it would take too long."""
@@ -247,32 +270,46 @@ class WordView:
         if not self.is_whole:
             here = self.visible[rows]
             rows, counts = rows[here], counts[here]
-        return WordPostings(rows, counts, compute_rarity(len(rows), self.count))
+        rarity = compute_rarity(len(rows), self.count)
+        density = counts / (counts + self.damping[rows])
+        gains = (rarity * (1 - DENSITY + DENSITY * density)).astype(np.float32)
+        return WordPostings(rows.astype(np.intp), gains, rarity)
 
-    def _list_best(self, best: Floats, limit: int) -> list[WordMatch]:
-        hits = np.flatnonzero(best > 0)
-        if len(hits) > limit:
-            least = np.partition(best[hits], len(hits) - limit)[len(hits) - limit]
-            hits = hits[best[hits] >= least]
-        order = np.lexsort((hits, -self.index.changed[hits], -best[hits]))[:limit]
-        return [WordMatch(self.index.ids[row], float(best[row])) for row in hits[order]]
+    def _list_best(self, found: RatedRows, limit: int) -> list[WordMatch]:
+        rows, scores = found
+        if len(rows) > limit:
+            best = scores >= np.partition(scores, len(rows) - limit)[len(rows) - limit]
+            rows, scores = rows[best], scores[best]
+        order = np.lexsort((rows, -self.index.changed[rows], -scores))[:limit]
+        return [
+            WordMatch(self.index.ids[row], float(score)) for row, score in zip(rows[order], scores[order], strict=True)
+        ]
 
 
-def _rate(words: Sequence[str], postings: Mapping[str, WordPostings | None], view: WordView) -> RatedRows:
+def _rate(words: Sequence[str], postings: Mapping[str, WordPostings | None], count: int, sums: Floats) -> RatedRows:
     """How well rows match one query: the root of the share of its words, by their rarity, that a document has.
 
     A word that no document has counts half as much as the rarest: without it, a single common word would do.
     """
-    score, density = np.zeros((2, len(view.damping)), np.float32)
     distinct = dict.fromkeys(words)
     used = [one for word in distinct if (one := postings.get(word)) is not None]
-    for rows, counts, rarity in used:
-        score[rows] += rarity
-        density[rows] += rarity * counts / (counts + view.damping[rows])
+    for rows, gains, _ in used:
+        sums[rows] += gains
     unknown = sum(word not in postings for word in distinct)
-    total = sum(one.rarity for one in used) + unknown * compute_rarity(0, view.count) / 2
-    hits = np.flatnonzero(score > 0)  # of floats themselves, it takes ten times as long
-    scores = np.sqrt(((1 - DENSITY) * score[hits] + DENSITY * density[hits]) / np.float32(total or 1.0))
+    total = sum(one.rarity for one in used) + unknown * compute_rarity(0, count) / 2
+    hits = np.flatnonzero(sums > 0)  # of floats themselves, it takes ten times as long
+    scores = np.sqrt(sums[hits] / np.float32(total or 1.0))
+    sums[hits] = 0
+    return RatedRows(hits, scores)
+
+
+def _take_best(rated: Sequence[RatedRows], best: Floats) -> RatedRows:
+    """The rows that match any of the queries, as well as the one that they match best."""
+    for rows, scores in rated:
+        best[rows] = np.maximum(best[rows], scores)
+    hits = np.flatnonzero(best > 0)
+    scores = best[hits]
+    best[hits] = 0
     return RatedRows(hits, scores)
 
 
