@@ -12,6 +12,7 @@ from gateway.semantic.node_search import NodeSearch
 from gateway.tokens import BpeCounter
 from tests.support.dialect_caller import Caller
 from tests.support.gateway import Client, Start, Thread, running_gateway, running_upstream
+from tests.support.search_server import SearchServer, serving_searches
 from tests.support.spoken import CHAT_MODEL, DIALECTS, MESSAGES_MODEL, TRANSLATED, Spoken
 from tests.support.upstream import Upstream
 
@@ -40,6 +41,20 @@ def upstream(scripted: Upstream) -> Iterator[Upstream]:
     scripted.reset()
     yield scripted
     assert not scripted.script, "the gateway made fewer calls than the script has steps"
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[SearchServer]:
+    """What retrievers ask."""
+    with serving_searches() as server:
+        yield server
+
+
+@pytest.fixture
+def search(served: SearchServer) -> SearchServer:
+    """The same, as if nobody had asked it."""
+    served.reset()
+    return served
 
 
 @pytest.fixture(scope="session")

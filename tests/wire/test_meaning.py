@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.gateway import Client, Thread, running_gateway
 from tests.support.knowledge_graph import list_system_text, make_key
-from tests.support.search_server import SearchServer, serving_searches
+from tests.support.search_server import SearchServer
 from tests.support.semantic_gateway import run_indexing, wait_until_indexed
 from tests.support.tool_gateway import connected
 from tests.support.upstream import Upstream, say
@@ -45,18 +45,6 @@ def make_policies(address: str) -> dict[str, Any]:
         },
         "knowledge": {"entities": ENTITIES},
     }
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[SearchServer]:
-    with serving_searches() as server:
-        yield server
-
-
-@pytest.fixture
-def search(served: SearchServer) -> SearchServer:
-    served.reset()
-    return served
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.gateway import Client, ClientReply, Thread, running_gateway
 from tests.support.management_client import manage
-from tests.support.search_server import SearchServer, serving_searches
+from tests.support.search_server import SearchServer
 from tests.support.tool_gateway import connected
 from tests.support.upstream import Upstream, call, say
 
@@ -62,18 +62,6 @@ def make_policies(address: str) -> dict[str, Any]:
         "contexts": {alias: {"resources": one} for alias, one in contexts.items()},
         "agents": {alias: {"contexts": [alias]} for alias in contexts},
     }
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[SearchServer]:
-    with serving_searches() as server:
-        yield server
-
-
-@pytest.fixture
-def search(served: SearchServer) -> SearchServer:
-    served.reset()
-    return served
 
 
 @pytest.fixture(scope="module")
