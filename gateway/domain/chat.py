@@ -44,10 +44,14 @@ class ChatRequest:
     replaced: Mapping[str, Raw | None] | None = None  # fields that go upstream like this, None: not at all
     continued: ContinuedResponses | None = None
 
+    def find(self, name: str) -> Raw | None:
+        """A field that is given and not null, as it was written."""
+        value = self.fields.get(name)
+        return None if value is None or bytes(value) == b"null" else value
+
     def has(self, name: str) -> bool:
         """Whether a field is given and not null."""
-        value = self.fields.get(name)
-        return value is not None and bytes(value) != b"null"
+        return self.find(name) is not None
 
     def get(self, name: str) -> Any:
         """A field's value, None where it is absent."""

@@ -60,15 +60,9 @@ def decode_scalar(fields: dict[str, Raw], name: str, kind: type) -> Any:
         raise InvalidRequest(f"`{name}` must be {KINDS[kind]}.", param=name) from fault
 
 
-def find_given(fields: dict[str, Raw], name: str) -> Raw | None:
-    """A field that is given and not null."""
-    value = fields.get(name)
-    return None if value is None or bytes(value) == b"null" else value
-
-
 def read_tools(request: ChatRequest, read_names: Callable[[Raw], Iterable[str | None]]) -> ClientTools:
     """The client's tools, with the names of each; raises InvalidRequest if they are not a list of objects."""
-    choice, given = find_given(request.fields, "tool_choice"), find_given(request.fields, "tools")
+    choice, given = request.find("tool_choice"), request.find("tools")
     if given is None:
         return ClientTools(choice=choice)
     try:
