@@ -10,8 +10,7 @@ from pathlib import Path
 
 from gateway.domain.lru import LruCache
 from gateway.extraction import formats
-from gateway.extraction.formats import DocumentFormat
-from gateway.extraction.sandbox import REFUSED
+from gateway.extraction.formats import REFUSED, DocumentFormat
 from gateway.settings import DocumentSettings
 
 ROOT = Path(__file__).parents[2]

@@ -5,6 +5,8 @@ import re
 from enum import StrEnum
 from pathlib import PurePath
 
+REFUSED = 3  # exit status of the sandbox: its output says why the document cannot be read
+
 
 class DocumentFormat(StrEnum):
     """The formats whose text can be extracted."""

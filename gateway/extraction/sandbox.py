@@ -11,11 +11,9 @@ import sys
 from typing import IO
 
 from gateway.extraction.docx import UnsafeDocument, docx_to_text
-from gateway.extraction.formats import DocumentFormat, decode_html
+from gateway.extraction.formats import REFUSED, DocumentFormat, decode_html
 from gateway.extraction.html import html_to_text
 from gateway.extraction.html_tokens import MarkupError
-
-REFUSED = 3
 
 
 def main(arguments: list[str]) -> int:

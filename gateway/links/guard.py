@@ -10,10 +10,12 @@ import unicodedata
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
-
-from yarl import URL
+from typing import TYPE_CHECKING
 
 from gateway.links.addresses import Address, Network, is_public, unmap_ipv4
+
+if TYPE_CHECKING:
+    from yarl import URL
 
 MAX_URL = 4096
 WEB_PORTS = frozenset({80, 443, *range(8000, 9000)})
@@ -38,7 +40,7 @@ class LinkRefused(LinkError):
 class AdmittedLink:
     """A URL that may be fetched, but only at these addresses."""
 
-    url: URL
+    url: "URL"
     addresses: tuple[Address, ...]
 
 
@@ -123,7 +125,7 @@ class LinkGuard:
             raise LinkRefused(f"port {port} is not a usual port of web servers (see links.allow)")
 
 
-def parse_url(url: str) -> URL:
+def parse_url(url: str) -> "URL":
     """A plain http(s) URL; raises LinkRefused for anything that two parsers could read differently."""
     if len(url) > MAX_URL:
         raise LinkRefused(f"the URL is longer than {MAX_URL} characters")
@@ -134,6 +136,8 @@ def parse_url(url: str) -> URL:
         raise LinkRefused("the URL does not begin with http:// or https:// and a host")
     if "@" in match[1] or "%" in match[1]:
         raise LinkRefused("the URL contains a user name or an escape in its host")
+    from yarl import URL  # only where something is linked: with what it imports it takes a megabyte
+
     try:
         parsed = URL(url).with_fragment(None)
         port = parsed.port
@@ -146,7 +150,7 @@ def parse_url(url: str) -> URL:
     return parsed
 
 
-def _get_host(url: URL) -> str:
+def _get_host(url: "URL") -> str:
     return (url.raw_host or "").lower().removesuffix(".")
 
 

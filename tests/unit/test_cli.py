@@ -84,6 +84,14 @@ def test_arguments_are_parsed_without_loading_what_the_commands_run() -> None:
     assert {"gateway.app", "gateway.settings", "gateway.control", "gateway.semantic", "uvloop"}.isdisjoint(loaded)
 
 
+def test_a_gateway_starts_without_what_only_some_policies_need() -> None:
+    """Servers of tools, links and documents to be parsed: a gateway without them does not load megabytes for them."""
+    code = "import gateway.app, gateway.worker, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"gateway.app", "gateway.links.guard", "gateway.resources.document"} <= set(loaded)
+    assert {"mcp", "httpx2", "mcp_types", "aiohttp", "yarl", "gateway.extraction.sandbox"}.isdisjoint(loaded)
+
+
 def test_check_of_good_policies_exits_with_0(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--config", config]) == 0
     assert (
