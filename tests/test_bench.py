@@ -12,9 +12,19 @@ import pytest
 
 from scripts.benchmark import dialect_payloads, dialects, peers, soak, subjects
 from scripts.benchmark.cells import CELLS, DIALECT_CELLS, DIALECT_LIMIT, FEATURE_CELLS, PEER_CELLS, Kind
+from scripts.benchmark.features import OURS
 from scripts.benchmark.installs import InstalledPeer, NotInstallable
 from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
-from scripts.benchmark.peers_report import BEGIN, END, PeersRun, list_goals, render_run, replace_part
+from scripts.benchmark.peers_report import (
+    BEGIN,
+    END,
+    TOOLS,
+    UNWATCHED,
+    PeersRun,
+    list_goals,
+    render_run,
+    replace_part,
+)
 from scripts.benchmark.report import Verdict, compute_ratio
 from scripts.benchmark.semantic_figures import Figure
 
@@ -87,7 +97,7 @@ def test_the_gateway_is_measured_beside_the_bare_protocols_and_its_own_features(
     document = json.loads(file.read_text())
     assert [cell["concurrency"] for cell in document["cells"]] == [1, 32]
     for cell in document["cells"]:
-        assert set(cell["cpu_us"]) == {"bare", "gateway", "gateway, tools registered"}
+        assert set(cell["cpu_us"]) == {"bare", OURS, TOOLS, UNWATCHED}
         assert all(10 < figure < 20_000 for samples in cell["cpu_us"].values() for figure in samples)
         assert all(0 < cell["p50_ms"][name] <= cell["p99_ms"][name] for name in cell["cpu_us"])
     assert [one["name"] for one in document["verdicts"]] == [

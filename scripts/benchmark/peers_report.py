@@ -16,7 +16,8 @@ from scripts.benchmark.subjects import GatewayStart
 
 BEGIN, END = "<!-- written by scripts/bench --peers: begin -->", "<!-- end -->"
 TOOLS = "gateway, tools registered"
-COLUMNS = ("nginx", "bare", "tensorzero", "floor", OURS, TOOLS, "before", "portkey", "litellm")
+UNWATCHED = "gateway, no log and receipts"  # as others are measured: they record nothing
+COLUMNS = ("nginx", "bare", "tensorzero", "floor", UNWATCHED, OURS, TOOLS, "before", "portkey", "litellm")
 # The most that ours may cost in nginxes, and the least that others must cost in ours, at c=32.
 NGINX_LIMITS: Mapping[Shape, float] = {SMALL: 8, LARGE: 8, STREAM: 2, HUGE: 1.8}
 TOOLS_LIMITS: Mapping[Shape, float] = {STREAM: 2.5}

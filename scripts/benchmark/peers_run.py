@@ -16,7 +16,15 @@ from scripts.benchmark.cells import FEATURE_CELLS, PEER_CELLS, Cell, Kind
 from scripts.benchmark.features import OURS, run_features
 from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
 from scripts.benchmark.peers import PEERS, Surroundings, run_peers
-from scripts.benchmark.peers_report import TOOLS, PeersRun, list_features, list_goals, render_run, replace_part
+from scripts.benchmark.peers_report import (
+    TOOLS,
+    UNWATCHED,
+    PeersRun,
+    list_features,
+    list_goals,
+    render_run,
+    replace_part,
+)
 from scripts.benchmark.subjects import Subject
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,7 +88,8 @@ def measure_all(given: argparse.Namespace, selection: Selection, show_progress: 
         generator = stack.enter_context(run_load_generator())
         ours = stack.enter_context(subjects.run_gateway(around.upstream, around.directory / OURS))
         with run_floors(around, selection, given.before) as floors, run_peers(around, CACHE, selection.has) as peers:
-            servers = [*floors, ours, register_tools(ours), *peers.subjects]
+            unwatched = stack.enter_context(run_unwatched(around))
+            servers = [*floors, unwatched, ours, register_tools(ours), *peers.subjects]
             table = show_progress(measure(generator, servers, MeasurementPlan(selection.cells, passes, scale)))
         features: list[CellSamples] = []
         if selection.feature_cells:
@@ -106,6 +115,16 @@ def run_floors(around: Surroundings, selection: Selection, before: Path | None) 
         for one in running:
             subjects.probe(one, Kind.INJECTED)
         yield running
+
+
+@contextmanager
+def run_unwatched(around: Surroundings) -> Generator[Subject]:
+    """This gateway without its log and its receipts, for a comparison with what keeps neither."""
+    settings = {"log": {"exchanges": False}, "receipts": {"enabled": False}}
+    place = around.directory / "unwatched"
+    with subjects.run_gateway(around.upstream, place, name=UNWATCHED, settings=settings) as gateway:
+        subjects.probe(gateway, Kind.INJECTED)
+        yield gateway
 
 
 def register_tools(ours: Subject) -> Subject:
