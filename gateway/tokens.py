@@ -7,9 +7,9 @@ import re
 import threading
 from array import array
 from binascii import a2b_base64
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise, repeat
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
@@ -23,8 +23,8 @@ LONGEST_PART = 100_000  # characters that are encoded at once
 SMALL_TEXT = 16_384  # characters: longer texts are worth the memory of tiktoken's core
 SMALL_PIECE = 64  # bytes: merging takes time that grows with their square
 REMEMBERED_STRINGS, SHORT_STRING = 32_768, 64  # and the characters of one
-REMEMBERED_LINES, SHORT_LINE = 4_096, 256
-UNKNOWN = -1  # in place of a number of tokens
+LINE, END = MARKS = "\x00\x01"  # before the first word of a line, behind the last word of all
+NEW_LINE, BLANK_LINE = f"\n {LINE}", f" {LINE}\n"
 WIDE_END, WIDE_START = 2**40, 2**60  # added to the tokens of a word that white space ends, or begins
 
 # How each encoding splits text before merging, and the file of its merges (named by the hash of its address).
@@ -165,113 +165,94 @@ class TokenTable:
         return None
 
 
-class RememberedCounts:
+class RememberedCounts(dict[str, int]):
     """The tokens of short strings that come again and again; anything that threads do to each other is harmless."""
 
-    def __init__(self, count: Callable[[str], int | None], most: int, longest: int) -> None:
-        self._count, self._most, self._longest = count, most, longest
-        self._known: dict[str, int] = {}
+    def __init__(self, count: Callable[[str], int], most: int) -> None:
+        super().__init__()
+        self._count, self._most = count, most // 2
+        self._former: dict[str, int] = {}  # what was remembered before there were too many
 
-    def sum(self, strings: Sequence[str]) -> int | None:
-        """The tokens of all strings; None if those of one of them are not known."""
-        found = [*map(self._known.get, strings, repeat(UNKNOWN))]
-        total, place = sum(found), -1
-        for _ in range(found.count(UNKNOWN)):
-            place = found.index(UNKNOWN, place + 1)
-            tokens = self._count_new(strings[place])
-            if tokens is None:
-                return None
-            total += tokens - UNKNOWN
-        return total
-
-    def _count_new(self, string: str) -> int | None:
-        tokens = self._count(string)
-        if tokens is not None and len(string) <= self._longest:
-            if len(self._known) >= self._most:
-                self._known = {}
-            self._known[string] = tokens
+    def __missing__(self, string: str) -> int:
+        tokens = self._former.get(string)
+        if tokens is None:
+            tokens = self._count(string)
+        if len(string) <= SHORT_STRING:
+            if len(self) >= self._most:
+                self._former = dict(self)
+                self.clear()
+            self[string] = tokens
         return tokens
+
+    def sum(self, strings: Iterable[str]) -> int:
+        """The tokens of all strings; raises LongPiece."""
+        return sum(map(self.__getitem__, strings))
+
+
+class LongPiece(Exception):
+    """To merge a piece of this length would take long."""
 
 
 class SmallEncoding:
     """Counts small texts exactly as tiktoken's core does, in a tenth of its memory; words that came before at once.
 
-    Both encodings split before a space, unless it stands between white space, so that a text is the sum of its words.
-    Most texts with indented lines are the sum of their lines too; several versions of one have most lines in common.
+    Both encodings split before a space, unless it stands between white space, and after the last of some line breaks,
+    unless white space or a slash follows, so that a text is the sum of its words. Each is remembered by its text, with
+    a mark before the first word of a line and one behind the last word of all.
     """
 
     def __init__(self, table: TokenTable, pattern: str, ascii_pattern: str) -> None:
         self._table, self._pattern, self._ascii = table, regex.compile(pattern), re.compile(ascii_pattern)
-        self._pieces = RememberedCounts(self._count_piece, REMEMBERED_STRINGS, SHORT_STRING)
-        self._words = RememberedCounts(self._count_word, REMEMBERED_STRINGS, SHORT_STRING)
-        self._lines = RememberedCounts(self._count_line, REMEMBERED_LINES, SHORT_LINE)
+        self._pieces = RememberedCounts(self._count_piece, REMEMBERED_STRINGS)
+        self._words = RememberedCounts(self._count_word, REMEMBERED_STRINGS)
 
     def count(self, text: str) -> int | None:
         """Tokens of `text`; None if it has a piece that would take long."""
-        if "  " in text:
-            return self._count_lines(text) if "\n" in text else self._count_indented(text)
-        tokens = self._sum(text.split(" "))
-        if tokens is not None and tokens >= WIDE_START and tokens % WIDE_START >= WIDE_END:
-            return self._count_indented(text)
-        return None if tokens is None else tokens % WIDE_END
-
-    def _count_indented(self, text: str) -> int | None:
-        """The tokens of a text that has several spaces in a row."""
-        tokens = self._sum(_LAST_SPACE.split(text))
-        return None if tokens is None else tokens % WIDE_END
-
-    def _count_lines(self, text: str) -> int | None:
-        """The sum of the lines, unless one of them belongs to the white space or the signs before it."""
-        first, *lines = text.rstrip("\n").split("\n")
-        if not lines:
-            return self._count_indented(text)
-        end = text[len(text.rstrip("\n")) :]
-        begun, between = self._count_indented(f"{first}\n"), self._lines.sum(lines[:-1])
-        ended = self._count_line(lines[-1], end)
-        if begun is None or between is None or ended is None:
+        try:
+            if LINE in text or END in text:
+                return self._count_pieces(text)
+            lines = text.replace("\n", NEW_LINE).replace(BLANK_LINE, "\n") if "\n" in text else text
+            tokens = self._sum(_LAST_SPACE.split(lines) if "  " in lines else lines.split(" "))
+            if tokens >= WIDE_START and tokens % WIDE_START >= WIDE_END:
+                tokens = self._sum(_LAST_SPACE.split(text))
+            return tokens % WIDE_END
+        except LongPiece:
             return None
-        tokens = begun + between + ended
-        return self._count_indented(text) if tokens >= WIDE_START else tokens
 
-    def _count_line(self, line: str, end: str = "\n") -> int | None:
-        """The tokens of a line; more if it cannot be divided from the one before."""
-        if not line or line.isspace() or line[0] in "/\r":
-            return WIDE_START
-        return self._count_indented(line + end)
+    def _sum(self, words: list[str]) -> int:
+        """The tokens of a text that was divided into words; more if there is white space around a division."""
+        words[0] = LINE + words[0]
+        words[-1] += END
+        return self._words.sum(words)
 
-    def _sum(self, words: list[str]) -> int | None:
-        """The tokens of a text that was divided before spaces; more if there is white space around those."""
-        first = words[0]
-        if len(words) == 1:
-            return self._count_pieces(first)
-        begun = self._count_wide(first) if first[-1:].isspace() else self._count_pieces(first)
-        between, last = self._words.sum(words[1:-1]), words[-1]
-        ended = self._count_pieces(f" {last}")  # white space at its end belongs to nothing that comes after it
-        if begun is None or between is None or ended is None:
-            return None
-        return begun + between + ended + (WIDE_START if not last or last[0].isspace() else 0)
+    def _count_word(self, marked: str) -> int:
+        """The tokens of a word and the space before it, and whether it has white space at its ends."""
+        word = marked.strip(MARKS)
+        starts_line, is_last = marked[0] == LINE, marked[-1] == END
+        text = word if starts_line else f" {word}"
+        flags = 0
+        if starts_line:
+            flags = WIDE_START + WIDE_END if _belongs_to_break(word, is_last) else 0
+        elif not word or word[0].isspace():
+            flags = WIDE_START
+        if is_last:
+            return self._count_pieces(text) + flags
+        if text and not text[-1].isspace():
+            return self._count_pieces(text) + flags
+        # Texts that end with white space are split otherwise; what ends with a line break has a new line behind it.
+        return self._count_pieces(f"{text} x") - 1 + flags + (0 if text[-1:] == "\n" else WIDE_END)
 
-    def _count_word(self, word: str) -> int | None:
-        """The tokens of a word and the space before it, and whether there is white space next to it."""
-        if not word:
-            return WIDE_END + WIDE_START
-        tokens = self._count_wide(f" {word}") if word[-1].isspace() else self._count_pieces(f" {word}")
-        return tokens if tokens is None or not word[0].isspace() else tokens + WIDE_START
-
-    def _count_wide(self, text: str) -> int | None:
-        """The tokens of what ends with white space before another word: texts that end so are split otherwise."""
-        tokens = self._count_pieces(f"{text} x")
-        return None if tokens is None else tokens - 1 + WIDE_END
-
-    def _count_pieces(self, text: str) -> int | None:
+    def _count_pieces(self, text: str) -> int:
         pieces: list[str] = (self._ascii if text.isascii() else self._pattern).findall(text)
         return self._pieces.sum(pieces)
 
-    def _count_piece(self, piece: str) -> int | None:
+    def _count_piece(self, piece: str) -> int:
         raw = piece.encode()
         if self._table.find_rank(raw) is not None:
             return 1
-        return self._merge(raw) if len(raw) <= SMALL_PIECE else None
+        if len(raw) > SMALL_PIECE:
+            raise LongPiece
+        return self._merge(raw)
 
     def _merge(self, piece: bytes) -> int:
         """Join the neighbours that make the token of the lowest rank, again and again; returns how many are left."""
@@ -289,6 +270,15 @@ class SmallEncoding:
     def _rank(self, one: bytes, other: bytes) -> int:
         rank = self._table.find_rank(one + other)
         return NO_RANK if rank is None else rank
+
+
+def _belongs_to_break(word: str, is_last: bool) -> bool:
+    """Whether what a line begins with cannot be divided from the line break before it."""
+    if not word or not (word[0].isspace() or word[0] == "/"):
+        return False
+    rest = word.lstrip()
+    before = word[: len(word) - len(rest)]
+    return word[0] == "/" or "\n" in before or "\r" in before or (is_last and not rest)
 
 
 @dataclass

@@ -127,8 +127,8 @@ def test_only_so_many_words_are_remembered() -> None:
     for start in range(0, 3 * REMEMBERED_STRINGS, 1000):
         text = " ".join(f"w{number}" for number in range(start, start + 1000)) + " " + "y " * 3 + "z" * 60
         assert small.count(text) == len(core.encode_ordinary(text))
-        assert len(small._words._known) <= REMEMBERED_STRINGS
-        assert len(small._pieces._known) <= REMEMBERED_STRINGS
+        assert len(small._words) <= REMEMBERED_STRINGS
+        assert len(small._pieces) <= REMEMBERED_STRINGS
 
 
 @pytest.mark.parametrize("name", ENCODINGS)

@@ -21,7 +21,8 @@ from gateway.semantic.index.passages import split_text
 from gateway.semantic.index.reader_groups import ReaderGroups, group_by_readers
 from gateway.semantic.index.relevance import SIMILAR, confirm_words, rate_cosine
 from gateway.semantic.index.vector_index import Floats
-from gateway.semantic.index.word_index import IndexedDocument, WordIndex, WordView
+from gateway.semantic.index.word_index import IndexedDocument, WordIndex
+from gateway.semantic.index.word_view import WordView
 
 LONGEST_BODY = 20_000  # characters of a node that are indexed
 TITLE = 3  # times that words of a title count
@@ -88,7 +89,7 @@ class GroupedWords:
         known = self.groups.reduce(readers)
         view = self.views.get(known)
         if view is None:
-            view = self.words.restrict(self.groups.list_permitted(known))
+            view = WordView.open(self.words, self.groups.list_permitted(known))
             self.views.put(known, view)
         return view
 

@@ -3,6 +3,7 @@
 import random
 
 from gateway.semantic.index.word_index import IndexedDocument, WordIndex
+from gateway.semantic.index.word_view import WordView
 
 ALL = (0, 1, 2)
 
@@ -12,7 +13,7 @@ def make_index(**texts: str) -> WordIndex:
 
 
 def find(index: WordIndex, *queries: str, groups: tuple[int, ...] = ALL, limit: int = 10) -> list[str]:
-    return [one.id for one in index.restrict(groups).search([query.split() for query in queries], limit)]
+    return [one.id for one in WordView.open(index, groups).search([query.split() for query in queries], limit)]
 
 
 def test_the_document_with_the_rarest_words_of_a_query_comes_first() -> None:
@@ -24,7 +25,7 @@ def test_the_document_with_the_rarest_words_of_a_query_comes_first() -> None:
 
 def test_a_whole_match_scores_near_one_and_a_common_word_alone_scores_little() -> None:
     texts = {f"n{number}": f"page about{number}" for number in range(100)}
-    view = make_index(**texts).restrict(ALL)
+    view = WordView.open(make_index(**texts), ALL)
     (best, *_) = view.search([["about7"]], 5)
     assert (best.id, best.score > 0.8) == ("n7", True)
     assert all(one.score < 0.5 for one in view.search([["page", "summary"]], 5)), "nobody said anything about it"
@@ -47,9 +48,9 @@ def test_what_is_hidden_changes_neither_the_order_nor_a_score() -> None:
     hidden = {f"h{number}": IndexedDocument(["lamp", "kind1", "secret"] * 3, group=1) for number in range(50)}
     alone, mixed = WordIndex().revise(shown), WordIndex().revise(hidden).revise(shown)
     for query in (["lamp", "kind1"], ["secret", "lamp"], ["kind2"]):
-        assert alone.restrict([0]).search([query], 20) == mixed.restrict([0]).search([query], 20)
-    assert mixed.restrict([0, 1]).search([["secret"]], 3), "others do find it"
-    assert not mixed.restrict([]).search([["lamp"]], 3)
+        assert WordView.open(alone, [0]).search([query], 20) == WordView.open(mixed, [0]).search([query], 20)
+    assert WordView.open(mixed, [0, 1]).search([["secret"]], 3), "others do find it"
+    assert not WordView.open(mixed, []).search([["lamp"]], 3)
 
 
 def test_other_groups_hold_for_all_documents_at_once() -> None:
@@ -70,6 +71,6 @@ def test_any_order_of_changes_finds_the_same_as_an_index_made_at_once() -> None:
     fresh = WordIndex().revise({name: IndexedDocument(text) for name, text in texts.items()})
     for word in words:
         assert sorted(find(index, word, limit=100)) == sorted(name for name, text in texts.items() if word in text)
-        scores = {one.id: one.score for one in fresh.restrict([0]).search([[word, "word1"]], 100)}
-        assert {one.id: one.score for one in index.restrict([0]).search([[word, "word1"]], 100)} == scores
+        scores = {one.id: one.score for one in WordView.open(fresh, [0]).search([[word, "word1"]], 100)}
+        assert {one.id: one.score for one in WordView.open(index, [0]).search([[word, "word1"]], 100)} == scores
     assert len(index.ids) < 2 * len(texts), "rows of what is gone are given up"
