@@ -23,6 +23,7 @@ LONGEST_PART = 100_000  # characters that are encoded at once
 SMALL_TEXT = 16_384  # characters: longer texts are worth the memory of tiktoken's core
 SMALL_PIECE = 64  # bytes: merging takes time that grows with their square
 REMEMBERED_STRINGS, SHORT_STRING = 32_768, 64  # and the characters of one
+REMEMBERED_LINES, SHORT_LINE = 4_096, 256
 LINE, END = MARKS = "\x00\x01"  # before the first word of a line, behind the last word of all
 NEW_LINE, BLANK_LINE = f"\n {LINE}", f" {LINE}\n"
 WIDE_END, WIDE_START = 2**40, 2**60  # added to the tokens of a word that white space ends, or begins
@@ -63,7 +64,7 @@ _ASCII_CL100K = (
     rf"|[{_ASCII_SPACE}]++$|[{_ASCII_SPACE}]*[\r\n]|[{_ASCII_SPACE}]+(?![^{_ASCII_SPACE}])|[{_ASCII_SPACE}]"
 )
 
-_LAST_SPACE = re.compile(r" (?=\S)")  # of white space: both encodings split before it
+_LAST_SPACE = re.compile(rf" (?=[^\s{END}])")  # of white space: both encodings split before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +169,16 @@ class TokenTable:
 class RememberedCounts(dict[str, int]):
     """The tokens of short strings that come again and again; anything that threads do to each other is harmless."""
 
-    def __init__(self, count: Callable[[str], int], most: int) -> None:
+    def __init__(self, count: Callable[[str], int], most: int, longest: int) -> None:
         super().__init__()
-        self._count, self._most = count, most // 2
+        self._count, self._most, self._longest = count, most // 2, longest
         self._former: dict[str, int] = {}  # what was remembered before there were too many
 
     def __missing__(self, string: str) -> int:
         tokens = self._former.get(string)
         if tokens is None:
             tokens = self._count(string)
-        if len(string) <= SHORT_STRING:
+        if len(string) <= self._longest:
             if len(self) >= self._most:
                 self._former = dict(self)
                 self.clear()
@@ -203,8 +204,9 @@ class SmallEncoding:
 
     def __init__(self, table: TokenTable, pattern: str, ascii_pattern: str) -> None:
         self._table, self._pattern, self._ascii = table, regex.compile(pattern), re.compile(ascii_pattern)
-        self._pieces = RememberedCounts(self._count_piece, REMEMBERED_STRINGS)
-        self._words = RememberedCounts(self._count_word, REMEMBERED_STRINGS)
+        self._pieces = RememberedCounts(self._count_piece, REMEMBERED_STRINGS, SHORT_STRING)
+        self._words = RememberedCounts(self._count_word, REMEMBERED_STRINGS, SHORT_STRING)
+        self._lines = RememberedCounts(self._count_line, REMEMBERED_LINES, SHORT_LINE)
 
     def count(self, text: str) -> int | None:
         """Tokens of `text`; None if it has a piece that would take long."""
@@ -212,18 +214,19 @@ class SmallEncoding:
             if LINE in text or END in text:
                 return self._count_pieces(text)
             lines = text.replace("\n", NEW_LINE).replace(BLANK_LINE, "\n") if "\n" in text else text
-            tokens = self._sum(_LAST_SPACE.split(lines) if "  " in lines else lines.split(" "))
+            tokens = self._count_indented(lines) if "  " in lines else self._words.sum(f"{LINE}{lines}{END}".split(" "))
             if tokens >= WIDE_START and tokens % WIDE_START >= WIDE_END:
-                tokens = self._sum(_LAST_SPACE.split(text))
+                tokens = self._count_line(text + END)
             return tokens % WIDE_END
         except LongPiece:
             return None
 
-    def _sum(self, words: list[str]) -> int:
-        """The tokens of a text that was divided into words; more if there is white space around a division."""
-        words[0] = LINE + words[0]
-        words[-1] += END
-        return self._words.sum(words)
+    def _count_indented(self, text: str) -> int:
+        """The tokens of a text that has several spaces in a row: several versions of one have most lines in common."""
+        return self._lines.sum(f"{text}{END}".split(f" {LINE}"))
+
+    def _count_line(self, line: str) -> int:
+        return self._words.sum(_LAST_SPACE.split(LINE + line))
 
     def _count_word(self, marked: str) -> int:
         """The tokens of a word and the space before it, and whether it has white space at its ends."""

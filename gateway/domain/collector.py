@@ -90,8 +90,11 @@ class FoundPart:
 class ShrinkableText(Protocol):
     """A text that is not cut at its sentences: it knows itself what to leave out."""
 
-    def shrink(self, count: Callable[[str], int], limit: int) -> "FoundItem | None":
-        """The longest form whose text has at most `limit` tokens, a part of every longer one; None if there is none."""
+    def shrink(self, count: Callable[[str], int], limit: int, whole: int = 0) -> "FoundItem | None":
+        """The longest form whose text has at most `limit` tokens, a part of every longer one; None if there is none.
+
+        `whole` is about what all of it would take, if that is known.
+        """
         ...
 
 

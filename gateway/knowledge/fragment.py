@@ -54,14 +54,14 @@ class KnowledgeFragment:
             },
         )
 
-    def shrink(self, count: Callable[[str], int], limit: int) -> FoundItem | None:
+    def shrink(self, count: Callable[[str], int], limit: int, whole: int = 0) -> FoundItem | None:
         """The most of the best entities whose text fits; None if not even one does."""
         most = len(self.entities)
 
         def measure(size: int) -> int:
             return count(self.keep(size).render(most - size))
 
-        size = find_longest_within(most - 1, measure, limit, count(self.render(0)))
+        size = find_longest_within(most - 1, measure, limit, whole)
         return self.to_item(size) if size else None
 
     def keep(self, count: int) -> "KnowledgeFragment":

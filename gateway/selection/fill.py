@@ -10,6 +10,8 @@ from gateway.selection.cutter import PLAIN_CUTTER, Cutter
 from gateway.selection.pricing import Pricing
 
 WORTH_CUTTING = 50  # tokens that must remain for a truncated text to be of use
+LONG_TOKENS = 6  # characters of a token in texts that have few tokens
+SURPLUS = 8  # tokens by which the beginning of a text may cost more than it does as a part of the whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,13 @@ def fill(
         text = candidate.resource.text or ""
         if is_fixed(candidate):
             placed.append(PlacedResource(candidate, text, pricing.price(candidate), category=category))
-        elif not left and (tokens := pricing.price(candidate)) <= limit_room(candidate, remaining):
+            continue
+        room_left = limit_room(candidate, remaining)
+        tokens = None if left or is_too_long(candidate, room_left, pricing) else pricing.price(candidate)
+        if tokens is not None and tokens <= room_left:
             placed.append(PlacedResource(candidate, text, tokens, category=category))
             remaining -= tokens
         else:
-            room_left = limit_room(candidate, remaining)
             part = None if left else truncate_candidate(candidate, room_left, category, pricing, cutter)
             if part is not None:
                 placed.append(part)
@@ -73,6 +77,18 @@ def limit_room(candidate: Candidate, remaining: int) -> int:
     return min(remaining, item.max_tokens) if isinstance(item, FoundItem) and item.max_tokens is not None else remaining
 
 
+def is_too_long(candidate: Candidate, room: int, pricing: Pricing) -> bool:
+    """Whether the first lines of a text that can be shrunk are already more than there is room for.
+
+    Most of such a text is never placed, and to count it takes longer than to count what is.
+    """
+    item, text = candidate.resource.data, candidate.resource.text or ""
+    if not isinstance(item, FoundItem) or item.shrinkable is None or len(text) <= LONG_TOKENS * room:
+        return False
+    end = text.find("\n", LONG_TOKENS * max(0, room))
+    return end > 0 and pricing.cost(candidate.resource, text[:end]) > room + SURPLUS
+
+
 def truncate_candidate(
     candidate: Candidate, remaining: int, category: Category, pricing: Pricing, cutter: Cutter
 ) -> PlacedResource | None:
@@ -81,7 +97,7 @@ def truncate_candidate(
     if remaining < WORTH_CUTTING or resource.truncate == "none":
         return None
     item = resource.data
-    counted = {resource.text or "": pricing.price(candidate)}
+    counted: dict[str, int] = {}
 
     def count(text: str) -> int:
         if text not in counted:
@@ -89,11 +105,12 @@ def truncate_candidate(
         return counted[text]
 
     if isinstance(item, FoundItem) and item.shrinkable is not None:
-        short = item.shrinkable.shrink(count, remaining)
+        short = item.shrinkable.shrink(count, remaining, max(pricing.estimate(candidate), remaining + 1))
         if short is None:
             return None
         smaller = replace(candidate, resource=replace(resource, data=short, text=short.text))
         return PlacedResource(smaller, short.text, count(short.text), truncated=True, category=category)
+    counted[resource.text or ""] = pricing.price(candidate)
     text, summarized = cutter.cut(resource.text or "", remaining, count, resource.truncate)
     if not text:
         return None
