@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StrictBool
@@ -48,7 +49,8 @@ class KnowledgeOptions(NoOptions):
     similar: float = Field(SIMILAR, ge=0, le=1)  # the cosine from which an entity is relevant
     max_embedded: int = Field(100_000, ge=0, le=1_000_000)  # entities that get vectors
 
-    def list_custom(self) -> dict[str, Any]:
+    @cached_property
+    def custom(self) -> dict[str, Any]:
         """What is said besides the preset and about meanings."""
         said = self.model_dump(exclude={"preset", "semantic", "similar", "max_embedded"}, exclude_none=True)
         for name in ("include_types", "exclude_types"):
@@ -93,7 +95,7 @@ class KnowledgeCollector:
         options: KnowledgeOptions = order.options
         agent = order.scope.agent
         preset = find_preset(options.preset, agent.alias if agent is not None else None)
-        return build_config(preset, options.list_custom(), self.knowledge.find_tier(order.principal))
+        return build_config(preset, options.custom, self.knowledge.find_tier(order.principal))
 
 
 def build_rule(order: CollectorOrder) -> MeaningRule | None:

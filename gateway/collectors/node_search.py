@@ -59,13 +59,13 @@ class NodeCollector:
         query = build_query(order, options)
         if not options.top_k or not (query.texts or query.types):
             return NO_FINDINGS
-        tree, focus = order.snapshot.tree, order.scope.node
+        tree, focus = order.snapshot.tree, None if order.scope.node is None else order.scope.node.id
         # The focus itself is found too.
         found = await self.search.find(order.workspace, order.snapshot, order.readers, query, options.top_k + 1)
         proposed = [
             ProposedNode(node, one.score, explain(one), options.excerpt, truncate=options.truncate)
             for one in found.matches
-            if one.score >= options.min_score and (node := tree.get(one.id)) is not None and node != focus
+            if one.score >= options.min_score and one.id != focus and (node := tree.get(one.id)) is not None
         ]
         items, unread = await make_items(order, self.content, proposed[: options.top_k])
         truncated = not found.complete or len(proposed) > options.top_k

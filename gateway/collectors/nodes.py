@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -20,7 +21,7 @@ Truncation = Literal["extractive", "keep_start", "keep_end", "summarize", "none"
 EDITED, CREATED = 1.0, 0.75  # how much users have to do with what they wrote
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProposedNode:
     """A node that may be worth showing, and why."""
 
@@ -81,14 +82,15 @@ class ItemMaker:
     """Makes the items of one request; what several of them share is looked up once."""
 
     def __init__(self, order: CollectorOrder) -> None:
-        self._tree, self._focus, self._user = order.snapshot.tree, order.scope.node, order.user
+        self._tree, self._user = order.snapshot.tree, order.user
+        self._steps = None if order.scope.node is None else order.scope.node.path.split("/")
         question = order.question.text[:MAX_VALUE].lower() if order.question is not None else ""
         self._words = frozenset(question.split())
         self._titles: dict[str | None, tuple[str, ...]] = {}  # above the children of a path
 
     def make(self, proposed: ProposedNode, content: NodeContent) -> FoundItem | None:
         """A node as an item; None if there is nothing to show."""
-        node, focus = proposed.node, self._focus
+        node = proposed.node
         text = render_content(content)
         if not text:
             return None
@@ -105,7 +107,7 @@ class ItemMaker:
             why=proposed.why,
             breadcrumb=titles,
             modified=content.updated_at,
-            distance=None if focus is None else measure_distance(focus, node),
+            distance=None if self._steps is None else measure_distance(self._steps, node.path.split("/")),
             affinity=rate_authors(content, self._user) if proposed.affinity is None else proposed.affinity,
             truncate=proposed.truncate,
         )
@@ -113,14 +115,14 @@ class ItemMaker:
 
 def render_content(content: NodeContent) -> str:
     """Properties, a line each, and the body."""
-    lines = list(format_properties(content.properties))
+    said = "\n".join(format_properties(content.properties)) if content.properties else ""
     body = content.body.strip()
-    return "\n".join([*lines, *([""] if lines and body else []), *([body] if body else [])])
+    return f"{said}\n\n{body}" if said and body else said or body
 
 
 def format_properties(properties: Mapping[str, Any]) -> Iterator[str]:
     """A line for each property that says something."""
-    for name, value in list(properties.items())[:MAX_PROPERTIES]:
+    for name, value in islice(properties.items(), MAX_PROPERTIES):
         text = format_value(value)
         if text:
             yield f"{name}: {text}"
@@ -151,15 +153,14 @@ def list_titles_above(tree: NodeTree, node: Node) -> tuple[str, ...]:
     return tuple(above.title for above in reversed(tree.list_ancestry(node)[1:]))
 
 
-def measure_distance(one: Node, other: Node) -> int:
-    """The steps in the tree from one node to another; roots are one step apart from each other's parent: nothing."""
-    first, second = one.path.split("/"), other.path.split("/")
+def measure_distance(one: Sequence[str], other: Sequence[str]) -> int:
+    """The steps in the tree from one path to another; roots are one step apart from each other's parent: nothing."""
     common = 0
-    for left, right in zip(first, second, strict=False):
+    for left, right in zip(one, other, strict=False):
         if left != right:
             break
         common += 1
-    return len(first) + len(second) - 2 * common
+    return len(one) + len(other) - 2 * common
 
 
 def excerpt(text: str, limit: int, words: frozenset[str] = frozenset()) -> str:

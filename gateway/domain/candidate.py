@@ -30,7 +30,7 @@ class Assignment:
     context: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Candidate:
     """What a collector proposes. Nothing has been paid for yet."""
 

@@ -48,7 +48,7 @@ class CollectorScope:
     options: Any  # the collector's checked options
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CollectorOrder:
     """What a collector is asked."""
 
@@ -77,7 +77,7 @@ class CollectorOrder:
         return self.principal.name_actor(self.scope.request.user)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FoundPart:
     """One of the things that the text of an item is about."""
 
@@ -98,7 +98,7 @@ class ShrinkableText(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FoundItem:
     """A text that a collector proposes for this one request."""
 
@@ -126,7 +126,7 @@ class FoundItem:
     counts: Mapping[str, int] = field(default_factory=dict)  # of what is in it, for receipts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Findings:
     """What one collector found."""
 
@@ -146,7 +146,7 @@ class Findings:
 NO_FINDINGS = Findings()  # of a collector that had nothing to look for: its section does not speak of it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CollectorOutcome:
     """How one collector did for a request."""
 
@@ -156,7 +156,7 @@ class CollectorOutcome:
     failure: str | None = None  # "late" or "failed": it was left out
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CollectorReport:
     """What is told about a collector in previews and receipts."""
 

@@ -81,7 +81,7 @@ class NodeTree:
     def may_read(self, readers: frozenset[str], node: Node) -> bool:
         """Whether the caller may read a node: only a reader of everything above it may."""
         nodes = self.nodes
-        while may_read(readers, node.readers):
+        while not node.readers or may_read(readers, node.readers):
             if node.parent is None:
                 return True
             node = nodes[node.parent]

@@ -12,7 +12,7 @@ from gateway.domain.session import StickyPick
 NOT_IN_SCOPE = frozenset({"language", "excluded", "overridden"})  # reasons to leave out what no budget would bring back
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PlacedResource:
     """A resource whose text goes into the request."""
 
@@ -24,7 +24,7 @@ class PlacedResource:
     summarized: bool = False  # truncated, by a model that wrote a summary of it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Omission:
     """A resource whose text is not placed, and why: offered through the tools or dropped."""
 
@@ -32,7 +32,7 @@ class Omission:
     reason: str | None = None  # over_budget, below_threshold, language, excluded, overridden, late, no_tools
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Notice:
     """Something a person should know about a selection that was made all the same."""
 
@@ -50,7 +50,7 @@ class CatalogueView:
     told: bool = True  # False: not even that there are any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CategoryCost:
     """Tokens besides those of placed resources: schemas, catalogue, markers, items."""
 
@@ -58,7 +58,7 @@ class CategoryCost:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SectionNote:
     """What a section says in which nothing is placed."""
 
@@ -69,7 +69,7 @@ class SectionNote:
 NO_VIEW = CatalogueView(0, 0, told=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Selection:
     """The outcome for one request."""
 

@@ -5,6 +5,7 @@ import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from gateway.domain.collector import Category, FoundItem
 from gateway.domain.injection import Injection, OwnTools, PlacedTexts
@@ -28,11 +29,13 @@ SECTIONS = {
     Category.KNOWLEDGE: "Knowledge",
 }
 NO_DESCRIPTION = "Additional reference material"
+SHORT_NAME = 200  # characters
 NEEDS_QUERY = " (search: needs a query)"
 
 TokenCount = Callable[[str], int]
 
 
+@lru_cache(1024)
 def compute_block_tag(secret: bytes, workspace: str) -> str:
     """The block tag: authors of content cannot guess it, and it never changes, so that prompts stay cacheable."""
     return hmac.new(secret, workspace.encode(), hashlib.sha256).hexdigest()[:8]
@@ -190,4 +193,10 @@ def format_description(resource: Resource) -> str:
 
 def flatten(text: str) -> str:
     """A name or description as it appears in a line of a block."""
+    return _flatten_name(text) if len(text) <= SHORT_NAME else " ".join(neutralize(text).split())
+
+
+@lru_cache(4096)
+def _flatten_name(text: str) -> str:
+    """The same for what comes again: every title is written when it is counted and when it is placed."""
     return " ".join(neutralize(text).split())

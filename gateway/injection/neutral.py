@@ -35,6 +35,8 @@ COMPATIBLE = (
 )  # fmt: skip
 LONG_DASHES = "—―⸺⸻━─"
 
+ELLIPSIS = "…"  # in the mark of every text that was cut: it looks like nothing else
+
 LABELS = (
     *("Context", "Available Reference Materials", "End", "Focused Content", "Related Content", "Connected Items"),
     "Task Content",
@@ -52,7 +54,7 @@ TEMPLATE_WORDS = frozenset(
 
 def neutralize(text: str) -> str:
     """The text with control tokens, block markers and their look-alikes made harmless; all else stays as it is."""
-    if not text.isascii():
+    if not text.isascii() and not text.replace(ELLIPSIS, "").isascii():
         return get_patterns().neutralize(_STRAY_JOINER.sub("", _INVISIBLE.sub("", text)))
     return get_patterns().neutralize(text) if "---" in text or ("|" in text and "<" in text) else text
 

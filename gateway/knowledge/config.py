@@ -116,7 +116,7 @@ def build_config(preset: KnowledgeConfig, custom: Mapping[str, Any], tier: Knowl
     """
     if tier is KnowledgeTier.CORE:
         return None
-    wanted = replace(preset, **custom)
+    wanted = replace(preset, **custom) if custom else preset
     config = wanted if tier is KnowledgeTier.ENTERPRISE else preset.narrow(wanted)
     if tier is KnowledgeTier.PRO:
         entities = min(config.max_entities, PRO_ENTITIES)

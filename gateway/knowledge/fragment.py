@@ -3,7 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -21,7 +23,7 @@ _PLAIN = re.compile(r"[A-Za-z/_](?:[\w /.()+%€$@'–-]++|[:,](?=\S))*+", re.UN
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KnowledgeFragment:
     """What was selected, the best entities first. It can be cut to its best entities, and stays whole sentences."""
 
@@ -71,8 +73,8 @@ class KnowledgeFragment:
         types = {one.entity.type.casefold() for one in entities}
         between = tuple(one for one in self.relationships if one.source in ids and one.target in ids)
         axioms = tuple(one for one in self.axioms if types.intersection(map(str.casefold, one.types)))
-        kept = replace(self, entities=entities, relationships=between, axioms=axioms)
-        kept._written.update(self._written)
+        kept = KnowledgeFragment(entities, between, axioms, self.config)
+        kept._written = self._written
         return kept
 
     def render(self, omitted: int) -> str:
@@ -103,7 +105,7 @@ class KnowledgeFragment:
     def list_properties(self, entity: Entity) -> dict[str, PropertyValue]:
         if not self.config.properties:
             return {}
-        return dict(list(entity.properties.items())[: self.config.max_properties])
+        return dict(islice(entity.properties.items(), self.config.max_properties))
 
 
 def describe_omitted(omitted: int, shown: int) -> str:
@@ -130,18 +132,18 @@ def render_yaml(fragment: KnowledgeFragment, omitted: int) -> str:
 
 def format_entity(entity: Entity, label: str, properties: dict[str, PropertyValue]) -> str:
     """An entity in YAML."""
-    lines = [f"  - name: {format_scalar(label)}", f"    type: {format_scalar(entity.type)}"]
+    lines = [f"  - name: {format_scalar(label)}", f"    type: {format_name(entity.type)}"]
     if entity.aliases:
         lines.append(f"    aliases: {format_value(list(entity.aliases))}")
     if properties:
         lines.append("    properties:")
-        lines += [f"      {format_scalar(name)}: {format_value(value)}" for name, value in properties.items()]
+        lines += [f"      {format_name(name)}: {format_value(value)}" for name, value in properties.items()]
     return "\n".join(lines)
 
 
 def _format_relationship(one: Relationship, labels: dict[str, str]) -> str:
     said: dict[str, Any] = {"from": labels[one.source], "type": one.type, "to": labels[one.target], **one.properties}
-    return "{" + ", ".join(f"{format_scalar(name)}: {format_in_flow(value)}" for name, value in said.items()) + "}"
+    return "{" + ", ".join(f"{format_name(name)}: {format_in_flow(value)}" for name, value in said.items()) + "}"
 
 
 def render_markdown(fragment: KnowledgeFragment, omitted: int) -> str:
@@ -210,6 +212,12 @@ def format_in_flow(value: PropertyValue) -> str:
     if isinstance(value, str) and "," in value:
         return orjson.dumps(value).decode()
     return format_scalar(value)
+
+
+@lru_cache(4096)
+def format_name(name: str) -> str:
+    """A scalar that comes again and again: a type, or the name of a property."""
+    return format_scalar(name)
 
 
 def format_scalar(value: Any) -> str:

@@ -17,7 +17,7 @@ class TypeFilter(NamedTuple):
         return kind not in self.exclude and (self.include is None or kind in self.include)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ScoredEntity:
     """An entity that a search found, and how relevant it is."""
 

@@ -21,7 +21,7 @@ RETRIEVERS = "retrievers"  # the collector that asks them
 NOTHING_RELEVANT = "_No relevant content found._"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CollectedFills:
     """What the volatile categories got."""
 

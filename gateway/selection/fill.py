@@ -14,7 +14,7 @@ LONG_TOKENS = 6  # characters of a token in texts that have few tokens
 SURPLUS = 8  # tokens by which the beginning of a text may cost more than it does as a part of the whole
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CategoryFill:
     """What one category got for its tokens."""
 

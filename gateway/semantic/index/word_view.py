@@ -1,4 +1,4 @@
-"""What some readers find by words: the best documents, without a look at postings that cannot change which these are."""
+"""What some readers find by words: the best documents, without reading postings that cannot change which these are."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
