@@ -150,7 +150,13 @@ def rate_authors(content: NodeContent, user: str) -> float | None:
 
 def list_titles_above(tree: NodeTree, node: Node) -> tuple[str, ...]:
     """The titles from the root down to the parent; whoever may read a node may read those too."""
-    return tuple(above.title for above in reversed(tree.list_ancestry(node)[1:]))
+    titles, path = [], node.parent
+    while path is not None:
+        above = tree.nodes[path]
+        titles.append(above.title)
+        path = above.parent
+    titles.reverse()
+    return tuple(titles)
 
 
 def measure_distance(one: Sequence[str], other: Sequence[str]) -> int:

@@ -106,7 +106,11 @@ def may_read_source(link: Backlink, tree: NodeTree, readers: frozenset[str] | No
 
 def resolve_links(content: NodeContent, tree: NodeTree) -> NodeContent:
     """The content with links to ids; a link may be written as a path."""
-    if all(link.target in tree.ids for link in content.links):
+    known = tree.ids
+    for link in content.links:
+        if link.target not in known:
+            break
+    else:
         return content
     targets = [(link, tree.find(link.target)) for link in content.links]
     return replace(

@@ -53,7 +53,7 @@ class NodeQuery:
     seconds: float = 0.1  # that it waits for the vectors of the question
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NodeMatch:
     """A node that a search found."""
 

@@ -100,6 +100,11 @@ class Selection:
             sums[name] = sums.get(name, 0) + one.tokens
         return sums
 
+    def count_tokens(self) -> int:
+        """All that is added to the request."""
+        placed = sum(one.tokens for one in chain(self.stable, self.volatile, self.tools))
+        return placed + sum(one.tokens for one in self.costs)
+
     def attribute(self, candidate: Candidate) -> Candidate:
         """The candidate with the entity that brought it; candidates themselves serve every scope with its contexts."""
         for source in self.sources:

@@ -66,7 +66,7 @@ def render(selection: Selection, stable: StableBlock, searchable: tuple[str, ...
         stable.text,
         volatile,
         tools,
-        sum(selection.tokens.values()),
+        selection.count_tokens(),
         replace(stable.texts, volatile=escape_json(volatile)),
         searchable,
     )
@@ -90,7 +90,7 @@ def add_items(injection: Injection, items: tuple[RequestItem, ...], tag: str, co
         injection,
         selection=selection,
         volatile=volatile,
-        tokens=sum(selection.tokens.values()),
+        tokens=selection.count_tokens(),
         texts=replace(injection.texts, volatile=escape_json(volatile)),
     )
 

@@ -57,16 +57,16 @@ class KnowledgeGraph:
         `depth` counts the steps; each lookup is a pair of ids, so that an entity with many neighbours costs no more.
         """
         found: dict[str, Relationship] = {}
-        ids = [one.id for one in selected]
+        pairs, ids = self.pairs, [one.id for one in selected]
         frontier = ids[:LOOKED_UP]
         reached = set(frontier)
         for _ in range(depth):
             following: list[str] = []
             for here in frontier:
                 for there in ids:
-                    between = self._list_between(here, there)
-                    if not between:
+                    if (here, there) not in pairs and (there, here) not in pairs:
                         continue
+                    between = self._list_between(here, there)
                     found.update((one, self.items.relationships[one]) for one in between)
                     if there not in reached:
                         reached.add(there)
@@ -78,10 +78,8 @@ class KnowledgeGraph:
 
     def _list_between(self, one: str, other: str) -> Sequence[str]:
         """The relationships of two entities in either direction."""
-        there, back = self.pairs.get((one, other)), self.pairs.get((other, one))
-        if there is None and back is None:
-            return ()
-        return [*(there or ())[:MOST_RELATIONSHIPS], *(back or ())[:MOST_RELATIONSHIPS]]
+        there, back = self.pairs.get((one, other), ()), self.pairs.get((other, one), ())
+        return [*there[:MOST_RELATIONSHIPS], *back[:MOST_RELATIONSHIPS]]
 
     def list_axioms(self, types: Iterable[str], readers: frozenset[str]) -> list[Axiom]:
         """The axioms that hold for some types, each once."""

@@ -200,7 +200,7 @@ def _list_notes(
 def finish_block(selection: Selection, notes: Sequence[SectionNote], prices: BlockPrices) -> Selection:
     """The selection with the markers of its volatile block, and with notes as far as anything is left for them."""
     resources = any(not isinstance(one.candidate.resource.data, FoundItem) for one in selection.volatile)
-    remaining = selection.budget - sum(selection.tokens.values())
+    remaining = selection.budget - selection.count_tokens()
     remaining -= prices.frame(resources=resources, anything=bool(selection.volatile or notes))
     costs, kept = list(selection.costs), []
     for note in notes:

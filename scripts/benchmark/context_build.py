@@ -28,6 +28,7 @@ from gateway.domain.node_tree import NodeTree
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.settings import Settings
+from gateway.worker import GC_THRESHOLDS
 from scripts.benchmark.control_snapshot import build_context
 from scripts.benchmark.semantic_figures import Figure, print_figures
 
@@ -176,6 +177,7 @@ async def measure(count: int, rounds: int) -> list[Figure]:
             indexed = await wait_until_indexed(gateway)
             gc.collect()
             gc.freeze()  # as after every change of policies
+            gc.set_threshold(*GC_THRESHOLDS)
             after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             samples = []
             for number in range(rounds + 10):

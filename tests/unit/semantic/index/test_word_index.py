@@ -2,8 +2,13 @@
 
 import random
 
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from gateway.semantic.index.word_index import IndexedDocument, WordIndex
-from gateway.semantic.index.word_view import WordView
+from gateway.semantic.index.word_view import DENSITY, K1, B, WordView, compute_rarity
 
 ALL = (0, 1, 2)
 
@@ -74,3 +79,54 @@ def test_any_order_of_changes_finds_the_same_as_an_index_made_at_once() -> None:
         scores = {one.id: one.score for one in WordView.open(fresh, [0]).search([[word, "word1"]], 100)}
         assert {one.id: one.score for one in WordView.open(index, [0]).search([[word, "word1"]], 100)} == scores
     assert len(index.ids) < 2 * len(texts), "rows of what is gone are given up"
+
+
+def rate_every_document(
+    texts: dict[str, tuple[list[str], int, float]], queries: list[list[str]], groups: tuple[int, ...]
+) -> dict[str, tuple[float, float]]:
+    """How well every visible document matches, and when it was changed: the rule of the search, word by word."""
+    shown = {name: (words, when) for name, (words, group, when) in texts.items() if group in groups and words}
+    mean = np.float64(np.array([len(words) for words, _ in shown.values()], np.float32).mean()) if shown else 1.0
+    sizes = {word: sum(word in words for words, _ in shown.values()) for query in queries for word in query}
+    rated: dict[str, tuple[float, float]] = {}
+    for query in queries:
+        rarities = {word: compute_rarity(sizes[word], len(shown)) for word in dict.fromkeys(query)}
+        total = sum(one if sizes[word] else one / 2 for word, one in rarities.items())
+        for name, (words, when) in shown.items():
+            gained = 0.0
+            for word, rarity in rarities.items():
+                if times := words.count(word):
+                    density = times / (times + K1 * (1 - B + B * len(words) / max(1.0, mean)))
+                    gained += rarity * (1 - DENSITY + DENSITY * density)
+            if gained:
+                rated[name] = max(rated.get(name, (0.0, when)), ((gained / total) ** 0.5, when))
+    return rated
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 12), st.sampled_from([(0,), (0, 1, 2), (2,)]))
+@settings(max_examples=60, deadline=None)
+def test_the_best_are_the_best_of_all_documents(draw: random.Random, limit: int, groups: tuple[int, ...]) -> None:
+    """Postings that cannot matter are not read; whoever reads all of them finds the same."""
+    words = [f"w{number}" for number in range(draw.choice([3, 12, 40]))]
+    weights = [1 / (place + 1) ** draw.choice([0, 1, 2]) for place in range(len(words))]
+    texts, index = dict[str, tuple[list[str], int, float]](), WordIndex()
+    for _ in range(draw.randint(1, 4)):
+        new = {
+            f"n{draw.randrange(150)}": (
+                draw.choices(words, weights, k=draw.randint(0, 9)),
+                draw.choice([0, 0, 1, 2]),
+                float(draw.randrange(3)),
+            )
+            for _ in range(draw.randint(1, 40))
+        }
+        index, texts = index.revise({name: IndexedDocument(*one) for name, one in new.items()}), texts | new
+    queries = [draw.choices([*words, "unknown"], k=draw.randint(1, 6)) for _ in range(draw.randint(1, 3))]
+    found = WordView.open(index, groups).search(queries, limit)
+    rated = rate_every_document(texts, queries, groups)
+    assert len(found) == min(limit, len(rated))
+    assert [one.score for one in found] == pytest.approx(
+        [score for score, _ in sorted(rated.values(), reverse=True)[:limit]], rel=1e-5
+    )
+    assert all(one.score == pytest.approx(rated[one.id][0], rel=1e-5) for one in found)
+    order = [(-one.score, -rated[one.id][1]) for one in found]
+    assert order == sorted(order), "of equal matches, the latest comes first"
