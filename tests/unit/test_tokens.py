@@ -13,6 +13,7 @@ from gateway.tokens import (
     SMALL_PIECE,
     SMALL_TEXT,
     BpeCounter,
+    RememberedCounts,
     load_core,
     load_small_encoding,
     read_tokens,
@@ -129,6 +130,49 @@ def test_only_so_many_words_are_remembered() -> None:
         assert small.count(text) == len(core.encode_ordinary(text))
         assert len(small._words) <= REMEMBERED_STRINGS
         assert len(small._pieces) <= REMEMBERED_STRINGS
+
+
+def test_what_comes_again_is_not_forgotten_with_what_does_not() -> None:
+    counted: list[str] = []
+
+    def count(string: str) -> int:
+        counted.append(string)
+        return len(string)
+
+    remembered = RememberedCounts(count, most=20, longest=5)
+    for number in range(100):
+        assert remembered.sum(["often", str(number), "too long"]) == 5 + len(str(number)) + 8
+        assert len(remembered) + len(remembered._former) <= 20
+    assert counted.count("often") == 1
+    assert counted.count("too long") == 100
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_lines_count_as_tiktoken_counts_them(name: str) -> None:
+    """Texts are divided after line breaks, unless more white space or a slash follows."""
+    small, core, chance = load_small_encoding(name), load_core(name), random.Random(3)
+    lines = [
+        "",
+        " ",
+        "  ",
+        "\t",
+        "a",
+        "a b",
+        " a",
+        "  a: b",
+        "\t- a",
+        "/a",
+        " /",
+        "}",
+        "a.",
+        "]",
+        "a ",
+        "a  ",
+        "数据",
+        "\r",
+    ]
+    texts = ["\n".join(chance.choices(lines, k=chance.randint(1, 8))) for _ in range(6000)]
+    assert [text for text in texts if small.count(text) != len(core.encode_ordinary(text))] == []
 
 
 @pytest.mark.parametrize("name", ENCODINGS)

@@ -98,6 +98,11 @@ def test_what_looks_like_a_token_is_broken(text: str) -> None:
     assert neutralize(changed) == changed
 
 
+@pytest.mark.parametrize("text", [*MARKERS, *TOKENS])
+def test_a_text_that_was_cut_is_looked_at_too(text: str) -> None:
+    assert neutralize(f"[…] {text} […]") == f"[…] {neutralize(text)} […]" != f"[…] {text} […]"
+
+
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert neutralize(text) == text
