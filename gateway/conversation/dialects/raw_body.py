@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -15,12 +15,55 @@ KINDS = {str: "a string", bool: "a boolean", int: "an integer", dict: "an object
 SCALARS = {kind: msgspec.json.Decoder(kind | None) for kind in KINDS}
 MARGIN = 12  # frames; the interpreter's depth limit counts Python calls and JSON nesting together
 
+LARGE_BODY = 16 * 1024  # bytes from which one pass over a body saves more than it costs
+OPENING_BYTES = 20  # of an entry that tell its style: as many as the longest usual opening has
+SPEAKERS = ("system", "developer", "user", "assistant")
+SPOKEN = tuple(f'{{"role":{space}"{role}"'.encode() for role in SPEAKERS for space in ("", " "))  # how messages begin
 LONGEST_TEXT = 500  # characters of a tool's name and description that are compared
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _anything = msgspec.json.Decoder(Raw)
 _tools = msgspec.json.Decoder(list[Raw])
+
+ABSENT = Raw()
+
+
+class SplitBody(NamedTuple):
+    """A body as the entries of its conversation, one by one, and its other fields."""
+
+    fields: dict[str, Raw]
+    entries: list[Raw]
+
+
+class LargeBodySplitter:
+    """Splits bodies of a dialect in one pass over their bytes, as long as they have no field that it does not know."""
+
+    def __init__(self, entries: str, names: Sequence[str]) -> None:
+        self._entries, self._names = entries, tuple(names)
+        known = [(entries, list[Raw]), *((name, Raw, ABSENT) for name in names)]
+        self._decode = msgspec.json.Decoder(msgspec.defstruct("KnownFields", known, forbid_unknown_fields=True)).decode
+
+    def split(self, body: bytes) -> SplitBody | None:
+        """None if the body is small, has another field or any fault: then it takes two passes, which name the fault."""
+        if len(body) <= LARGE_BODY:
+            return None
+        try:
+            body.isascii() or body.decode()
+            known = self._decode_deep(body, MARGIN)
+        except UNREADABLE:
+            return None
+        fields = {name: value for name in self._names if (value := getattr(known, name)) is not ABSENT}
+        return SplitBody(fields, getattr(known, self._entries))
+
+    def _decode_deep(self, body: bytes, frames: int) -> Any:
+        """Decode from deeper in the stack, as `decode_deep` does."""
+        return self._decode_deep(body, frames - 1) if frames else self._decode(body)
+
+
+def list_openings(entries: Sequence[Raw], size: int = OPENING_BYTES) -> set[bytes]:
+    """The ways in which entries begin; there are few, however long a conversation is."""
+    return {bytes(memoryview(entry)[:size]) for entry in entries}
 
 
 def decode_fields(body: bytes) -> dict[str, Raw]:

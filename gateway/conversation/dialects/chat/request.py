@@ -2,12 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.dialects.raw_body import MARGIN, decode_fields, decode_scalar
+from gateway.conversation.dialects.raw_body import (
+    SPOKEN,
+    LargeBodySplitter,
+    SplitBody,
+    decode_fields,
+    decode_scalar,
+    list_openings,
+)
 from gateway.domain.chat import ChatRequest, MessageStyle
 from gateway.domain.dialect import RequestDialect
 from gateway.domain.search import Question
@@ -17,11 +24,16 @@ _messages = msgspec.json.Decoder(list[Raw])
 
 LOOKED_AT = {"n": int, "stream_options": dict, "response_format": dict}  # fields that later steps read
 OBJECT = b"{"
-OPENING_BYTES = 20  # of a message that tell its style: as many as the longest usual opening has
-SPEAKERS = ("system", "developer", "user", "assistant")
-SPOKEN = tuple(f'{{"role":{space}"{role}"'.encode() for role in SPEAKERS for space in ("", " "))
 ANSWERING = (b'{"role":"tool"', b'{"role": "tool"')
-LARGE_BODY = 16 * 1024  # bytes from which one pass over a body saves more than it costs
+KNOWN_NAMES = (
+    "model", "stream", "temperature", "top_p", "n", "stop", "max_tokens", "max_completion_tokens", "tools",
+    "tool_choice", "parallel_tool_calls", "response_format", "stream_options", "seed", "user", "metadata", "store",
+    "reasoning_effort", "presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "top_logprobs", "modalities",
+    "audio", "prediction", "service_tier", "functions", "function_call", "safety_identifier", "prompt_cache_key",
+    "verbosity", "web_search_options", "context",
+)  # fmt: skip
+
+LARGE_BODIES = LargeBodySplitter("messages", KNOWN_NAMES)
 
 
 class _RoleField(msgspec.Struct):
@@ -41,18 +53,10 @@ def read_style(opening: bytes) -> MessageStyle:
     return MessageStyle.UNUSUAL if opening.startswith(OBJECT) else MessageStyle.INVALID
 
 
-class SplitBody(NamedTuple):
-    """A body as its messages, one by one, and its other fields."""
-
-    fields: dict[str, Raw]
-    messages: list[Raw]
-
-
 def decode_chat(body: bytes, dialect: RequestDialect) -> ChatRequest:
     """Check only what the gateway needs; everything else is left to the upstream."""
-    fields, messages = (split_large_body(body) if len(body) > LARGE_BODY else None) or split_body(body)
-    openings = {bytes(memoryview(message)[:OPENING_BYTES]) for message in messages}
-    style = max(map(read_style, openings), default=MessageStyle.SPOKEN)
+    fields, messages = LARGE_BODIES.split(body) or split_body(body)
+    style = max(map(read_style, list_openings(messages)), default=MessageStyle.SPOKEN)
     if style is MessageStyle.INVALID:
         position = next(at for at, message in enumerate(messages) if memoryview(message)[:1] != OBJECT)
         raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]")
@@ -72,39 +76,6 @@ def split_body(body: bytes) -> SplitBody:
         return SplitBody(fields, _messages.decode(fields.pop("messages")))
     except msgspec.ValidationError as fault:
         raise InvalidRequest("`messages` must be an array.", param="messages") from fault
-
-
-KNOWN_NAMES = (
-    "model", "stream", "temperature", "top_p", "n", "stop", "max_tokens", "max_completion_tokens", "tools",
-    "tool_choice", "parallel_tool_calls", "response_format", "stream_options", "seed", "user", "metadata", "store",
-    "reasoning_effort", "presence_penalty", "frequency_penalty", "logit_bias", "logprobs", "top_logprobs", "modalities",
-    "audio", "prediction", "service_tier", "functions", "function_call", "safety_identifier", "prompt_cache_key",
-    "verbosity", "web_search_options", "context",
-)  # fmt: skip
-ABSENT = Raw()
-_known = msgspec.json.Decoder(
-    msgspec.defstruct(
-        "KnownFields",
-        [("messages", list[Raw]), *((name, Raw, ABSENT) for name in KNOWN_NAMES)],
-        forbid_unknown_fields=True,
-    )
-)
-
-
-def split_large_body(body: bytes) -> SplitBody | None:
-    """In one pass; None if there is a field that we do not know, or any fault, which `split_body` then names."""
-    try:
-        body.isascii() or body.decode()
-        known: Any = decode_known(body, MARGIN)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    fields = {name: value for name in KNOWN_NAMES if (value := getattr(known, name)) is not ABSENT}
-    return SplitBody(fields, known.messages)
-
-
-def decode_known(body: bytes, frames: int) -> Any:
-    """Decode from deeper in the stack, as `decode_deep` does."""
-    return decode_known(body, frames - 1) if frames else _known.decode(body)
 
 
 def check_messages(request: ChatRequest) -> None:

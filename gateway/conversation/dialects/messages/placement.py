@@ -7,7 +7,13 @@ from msgspec import Raw
 
 from gateway.conversation.dialects.chat.placement import decode_parts, encode_text_part, split_after, surround_content
 from gateway.conversation.dialects.chat.user_text import read_text, replace_text
-from gateway.conversation.dialects.messages.request import RESULT, find_last_spoken, read_head
+from gateway.conversation.dialects.messages.request import (
+    OPENING_BYTES,
+    RESULT,
+    SPOKEN,
+    find_last_spoken,
+    read_head,
+)
 from gateway.domain.agent import Placement
 from gateway.domain.chat import OutgoingBody
 from gateway.domain.injection import PlacedTexts, PlacementTarget
@@ -54,8 +60,9 @@ def mark_stable(system: Raw, stable: bytes) -> Raw:
 
 def count_marks(outgoing: OutgoingBody) -> int:
     """The client's own cache markers; a word in a text may be counted, which only leaves ours out."""
-    values = (value for value in outgoing.fields.values() if isinstance(value, Raw))
-    return sum(bytes(raw).count(MARK) for raw in (*values, *outgoing.messages))
+    values = [value for value in outgoing.fields.values() if isinstance(value, Raw)]
+    parted = [one for one in outgoing.messages if not bytes(memoryview(one)[:OPENING_BYTES]).startswith(SPOKEN)]
+    return sum([bytes(raw).count(MARK) for raw in (*values, *parted)])
 
 
 def put_volatile(messages: list[Raw], position: int, text: bytes, placement: Placement) -> None:

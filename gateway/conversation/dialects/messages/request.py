@@ -6,7 +6,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.dialects.raw_body import UNREADABLE, decode_fields, decode_scalar
+from gateway.conversation.dialects.raw_body import (
+    UNREADABLE,
+    LargeBodySplitter,
+    SplitBody,
+    decode_fields,
+    decode_scalar,
+    list_openings,
+)
 from gateway.domain.chat import ChatRequest, MessageStyle
 from gateway.domain.dialect import RequestDialect
 from gateway.errors import InvalidRequest
@@ -14,6 +21,20 @@ from gateway.errors import InvalidRequest
 LOOKED_AT = {"output_config": dict, "tool_choice": dict}  # fields that later steps read
 OBJECT = b"{"
 TEXT, RESULT = "text", "tool_result"
+KNOWN_NAMES = (
+    "model", "max_tokens", "system", "stream", "temperature", "top_p", "top_k", "stop_sequences", "tools",
+    "tool_choice", "metadata", "thinking", "output_config", "output_format", "service_tier", "cache_control",
+    "container", "mcp_servers", "context_management", "inference_geo", "speed", "context",
+)  # fmt: skip
+# How messages begin whose content is a text: there are no results of tools in them, and no markers.
+SPOKEN = tuple(
+    f'{{"role":{space}"{role}",{space}"content":{space}"'.encode()
+    for role in ("user", "assistant", "system")
+    for space in ("", " ")
+)
+OPENING_BYTES = max(map(len, SPOKEN))
+
+LARGE_BODIES = LargeBodySplitter("messages", KNOWN_NAMES)
 
 _messages = msgspec.json.Decoder(list[Raw])
 
@@ -35,45 +56,52 @@ class _SpokenBlock(msgspec.Struct):
 
 
 decode_head = msgspec.json.Decoder(MessageHead).decode
-_decode_roles = msgspec.json.Decoder(list[_SpeakerRole]).decode
+_decode_role = msgspec.json.Decoder(_SpeakerRole).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_blocks = msgspec.json.Decoder(list[_SpokenBlock]).decode
 
 
 def decode_messages(body: bytes, dialect: RequestDialect) -> ChatRequest:
     """Check only what the gateway needs; everything else is left to the upstream."""
-    fields = decode_fields(body)
-    if "messages" not in fields:
-        raise InvalidRequest("A request needs `messages`.", param="messages")
-    given = fields.pop("messages")
-    try:
-        messages = _messages.decode(given)
-    except msgspec.ValidationError as fault:
-        raise InvalidRequest("`messages` must be an array.", param="messages") from fault
-    style = read_style(given, messages)
+    fields, messages = LARGE_BODIES.split(body) or split_body(body)
+    style = read_style(messages)
     model, stream = decode_scalar(fields, "model", str), bool(decode_scalar(fields, "stream", bool))
     for name, kind in LOOKED_AT.items():
         decode_scalar(fields, name, kind)
     return ChatRequest(dialect, body, fields, messages, model or None, stream, style)
 
 
-def read_style(given: Raw, messages: Sequence[Raw]) -> MessageStyle:
-    """Whether all messages have roles, read in one go; raises InvalidRequest if one is not an object."""
+def split_body(body: bytes) -> SplitBody:
+    """In two passes: the fields, then the messages."""
+    fields = decode_fields(body)
+    if "messages" not in fields:
+        raise InvalidRequest("A request needs `messages`.", param="messages")
     try:
-        spoken = all(one.role for one in _decode_roles(given))
+        return SplitBody(fields, _messages.decode(fields.pop("messages")))
+    except msgspec.ValidationError as fault:
+        raise InvalidRequest("`messages` must be an array.", param="messages") from fault
+
+
+def read_style(messages: Sequence[Raw]) -> MessageStyle:
+    """Whether all messages are texts, or at least have roles; raises InvalidRequest if one is not an object."""
+    openings = list_openings(messages, OPENING_BYTES)
+    if all(opening.startswith(SPOKEN) for opening in openings):
+        return MessageStyle.SPOKEN
+    if not all(opening.startswith(OBJECT) for opening in openings):
+        position = next(at for at, message in enumerate(messages) if memoryview(message)[:1] != OBJECT)
+        raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]")
+    try:
+        named = all(_decode_role(message).role for message in messages)
     except UNREADABLE:
-        for position, message in enumerate(messages):
-            if bytes(memoryview(message)[:1]) != OBJECT:
-                raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]") from None
         return MessageStyle.UNUSUAL
-    return MessageStyle.ANSWERING if spoken else MessageStyle.UNUSUAL
+    return MessageStyle.ANSWERING if named else MessageStyle.UNUSUAL
 
 
 def check_messages(request: ChatRequest) -> None:
     """Refuse what upstreams would refuse, so that nothing is placed where no conversation is."""
     if not request.messages:
         raise InvalidRequest("`messages` must not be empty.", param="messages")
-    if request.style is MessageStyle.ANSWERING:
+    if request.style <= MessageStyle.ANSWERING:
         return
     for position, message in enumerate(request.messages):
         try:
@@ -112,7 +140,7 @@ def read_head(message: Raw) -> MessageHead:
 
 def may_answer_calls(request: ChatRequest) -> bool:
     """Whether results of tools may be among the messages; False is certain."""
-    return b'"tool_result"' in request.raw
+    return request.style is not MessageStyle.SPOKEN and b'"tool_result"' in request.raw
 
 
 def wants_json(request: ChatRequest) -> bool:

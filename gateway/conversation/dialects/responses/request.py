@@ -1,13 +1,19 @@
 """The bytes of a responses body become a ChatRequest, or a clear 400."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from gateway.conversation.dialects.chat import request as chat_requests
-from gateway.conversation.dialects.raw_body import decode_fields, decode_scalar
+from gateway.conversation.dialects.raw_body import (
+    SPEAKERS,
+    LargeBodySplitter,
+    SplitBody,
+    decode_fields,
+    decode_scalar,
+)
 from gateway.conversation.dialects.responses.items import MESSAGE, OBJECT, UNREADABLE_ITEM, decode_items, read_item
 from gateway.conversation.history import TEXT_PARTS
 from gateway.domain.chat import ChatRequest, MessageStyle
@@ -17,7 +23,12 @@ from gateway.errors import InvalidRequest
 
 SCALARS = {"previous_response_id": str, "store": bool, "background": bool, "text": dict, "max_output_tokens": int}
 REPLACES_INPUT = ("previous_response_id", "conversation", "prompt")  # one of them is enough without any input
-ROLES = frozenset({"system", "developer", "user", "assistant"})
+KNOWN_NAMES = (
+    "model", "instructions", "stream", "store", "previous_response_id", "conversation", "prompt", "background",
+    "include", "max_output_tokens", "max_tool_calls", "metadata", "parallel_tool_calls", "prompt_cache_key",
+    "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "stream_options", "temperature", "text",
+    "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user", "context_management", "context",
+)  # fmt: skip
 OUTPUT_LIMIT = {"max_tokens": "max_output_tokens"}  # what defaults are called here
 
 
@@ -26,53 +37,51 @@ class _StyledItem(msgspec.Struct, gc=False):
     role: str = ""
 
 
-_read_styles: Callable[[bytes], list[_StyledItem]] = msgspec.json.Decoder(list[_StyledItem]).decode
-
-
-class InputItems(NamedTuple):
-    """The items of a request, and how they are written."""
-
-    items: list[Raw]
-    style: MessageStyle
+LARGE_BODIES = LargeBodySplitter("input", KNOWN_NAMES)
+_read_style: Callable[[bytes], _StyledItem] = msgspec.json.Decoder(_StyledItem).decode
 
 
 def decode_responses(body: bytes, dialect: RequestDialect) -> ChatRequest:
     """Check only what the gateway needs; everything else is left to the upstream."""
-    fields = decode_fields(body)
+    fields, items = LARGE_BODIES.split(body) or split_body(body)
     for name, kind in SCALARS.items():
         decode_scalar(fields, name, kind)
     if "background" in fields and decode_scalar(fields, "background", bool):
         raise InvalidRequest("Background responses are not supported; leave out `background`.", param="background")
-    items, style = read_input(fields.pop("input", None))
+    style = read_style(items)
     model, stream = decode_scalar(fields, "model", str), bool(decode_scalar(fields, "stream", bool))
     previous = decode_scalar(fields, "previous_response_id", str)
     return ChatRequest(dialect, body, fields, items, model or None, stream, style, previous or None)
 
 
-def read_input(given: Raw | None) -> InputItems:
-    """The input as items; a string is what the user says."""
+def split_body(body: bytes) -> SplitBody:
+    """In two passes: the fields, then the items; a string is what the user says."""
+    fields = decode_fields(body)
+    given = fields.pop("input", None)
     start = b"" if given is None else bytes(memoryview(given)[:1])
     if given is None or start == b"n":
-        return InputItems([], MessageStyle.SPOKEN)
+        return SplitBody(fields, [])
     if start == b'"':
-        return InputItems([Raw(b'{"role":"user","content":' + bytes(given) + b"}")], MessageStyle.SPOKEN)
+        return SplitBody(fields, [Raw(b'{"role":"user","content":' + bytes(given) + b"}")])
     try:
-        items = decode_items(given)
+        return SplitBody(fields, decode_items(given))
     except msgspec.ValidationError as fault:
         raise InvalidRequest("`input` must be a string or an array of items.", param="input") from fault
-    return InputItems(items, read_style(given, items))
 
 
-def read_style(given: Raw, items: Sequence[Raw]) -> MessageStyle:
-    """Whether all items are plain messages, read in one go; raises InvalidRequest if one is not an object."""
+def read_style(items: Sequence[Raw]) -> MessageStyle:
+    """Whether all items are plain messages; raises InvalidRequest if one is not an object.
+
+    Each is read, since one that begins like a message may still be a reference to somebody else's item.
+    """
     try:
-        styled = _read_styles(given)
+        styled = list(map(_read_style, items))
     except UNREADABLE_ITEM:
         for position, item in enumerate(items):
-            if bytes(memoryview(item)[:1]) != OBJECT:
+            if memoryview(item)[:1] != OBJECT:
                 raise InvalidRequest("Every item must be an object.", param=f"input[{position}]") from None
         return MessageStyle.UNUSUAL
-    spoken = all(one.type == MESSAGE and one.role in ROLES for one in styled)
+    spoken = all(one.type == MESSAGE and one.role in SPEAKERS for one in styled)
     return MessageStyle.SPOKEN if spoken else MessageStyle.UNUSUAL
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from gateway.conversation.dialects.chat.dialect import CHAT
-from gateway.conversation.dialects.chat.request import LARGE_BODY, split_large_body
+from gateway.conversation.dialects.chat.request import LARGE_BODIES
+from gateway.conversation.dialects.raw_body import LARGE_BODY
 from gateway.domain.chat import ChatRequest, MessageStyle
 from gateway.errors import GatewayError, InvalidJson, InvalidRequest
 
@@ -48,7 +49,7 @@ def refused(body: bytes) -> GatewayError:
 )
 def test_a_large_body_is_split_in_one_pass_if_its_fields_are_known(body: bytes, passes: int) -> None:
     decode_both(body)
-    assert (split_large_body(enlarge(body)) is not None) == (passes == 1)
+    assert (LARGE_BODIES.split(enlarge(body)) is not None) == (passes == 1)
 
 
 @pytest.mark.parametrize(
