@@ -28,6 +28,7 @@ JSON_HEAD = (
 )
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
+BORDER = b"\0"  # which stands in no JSON
 
 
 def encode_chunk(data: bytes) -> bytes:
@@ -58,8 +59,8 @@ class PreparedAnswers:
         chunks = self.others.get(dialect) or self.chunks[_USAGE.search(body) is not None]
         if dialect != "responses":
             return chunks
-        number = next(self._numbers)
-        return (dialect_payloads.number_ids(chunk, number) for chunk in chunks)
+        # All at once: a stream whose chunks took longer to write would be read in smaller pieces than others.
+        return dialect_payloads.number_ids(BORDER.join(chunks), next(self._numbers)).split(BORDER)
 
 
 class Pacer:
