@@ -196,6 +196,10 @@ class ModelNotFound(GatewayError):
 class MethodNotAllowed(GatewayError):
     status, code, kind = 405, "method_not_allowed", "invalid_request_error"
 
+    def __init__(self, message: str, *, allow: str = "") -> None:
+        super().__init__(message)
+        self.allow = allow  # the methods that a path accepts, as its response has to say (RFC 9110 §15.5.6)
+
 
 class RequestTimeout(GatewayError):
     status, code, kind = 408, "request_timeout", "invalid_request_error"

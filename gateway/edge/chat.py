@@ -60,7 +60,7 @@ class ChatEndpoint:
             except MissingApiKey:
                 caller = await self._access.admit_browser(request.headers, request.method)
             if request.method != "POST":
-                raise MethodNotAllowed(f"{self.path} only accepts POST.")
+                raise MethodNotAllowed(f"{self.path} only accepts POST.", allow="POST")
         except Exception as error:
             failure = error if isinstance(error, GatewayError) else log_internal_error(error)
             seconds = time.perf_counter() - began

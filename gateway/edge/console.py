@@ -43,7 +43,7 @@ class ConsoleEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
-            raise MethodNotAllowed(f"{scope['path']} only accepts GET and HEAD.")
+            raise MethodNotAllowed(f"{scope['path']} only accepts GET and HEAD.", allow="GET, HEAD")
         headers: dict[bytes, bytes] = dict(scope["headers"])
         response = await self._answer(scope["path"], headers)
         if scope["method"] == "HEAD":

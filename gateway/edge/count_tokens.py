@@ -56,7 +56,7 @@ class CountTokensEndpoint:
         try:
             caller = self._access.admit(request.headers)
             if request.method != "POST":
-                raise MethodNotAllowed(f"{self.path} only accepts POST.")
+                raise MethodNotAllowed(f"{self.path} only accepts POST.", allow="POST")
             exchange = self._open_exchange(request, caller)
             reply = await self._count(request, caller, exchange)
             status = reply.status
@@ -92,7 +92,7 @@ class CountTokensEndpoint:
         counted = {name: value for name, value in fields.items() if name in PLACED or name in asked}
         forwarded = exchange.forwarded
         request = UpstreamRequest(
-            UPSTREAM_PATH,
+            UPSTREAM_PATH if not forwarded.query else f"{UPSTREAM_PATH}?{forwarded.query}",
             msgspec.json.encode(counted),
             forwarded.first,
             model=prepared.model,

@@ -10,7 +10,7 @@ from gateway.conversation.dialects.openai_errors import render_openai_error
 from gateway.edge.outcomes import get_outcome
 from gateway.edge.request import ClientDisconnected, ClientRequest
 from gateway.edge.response import JSON, Headers, encode_head, send_json
-from gateway.errors import GatewayError, InvalidApiKey
+from gateway.errors import GatewayError, InvalidApiKey, MethodNotAllowed
 
 ErrorResponder = Callable[[Send, GatewayError], Awaitable[None]]
 RenderError = Callable[[GatewayError], bytes]
@@ -34,6 +34,8 @@ def build_error_headers(error: GatewayError) -> list[tuple[bytes, bytes]]:
     headers: list[tuple[bytes, bytes]] = []
     if isinstance(error, InvalidApiKey):
         headers.append((b"www-authenticate", b"Bearer"))
+    if isinstance(error, MethodNotAllowed) and error.allow:
+        headers.append((b"allow", error.allow.encode()))
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % math.ceil(error.retry_after)))
     if error.is_lasting:

@@ -62,9 +62,9 @@ class PassthroughPaths:
                 raise EndpointUnavailable(f"{path} is not implemented. Use /v1/responses or /v1/chat/completions.")
             raise UnknownEndpoint(f"There is no endpoint {path}.")
         if is_open and method not in OPEN_METHODS:
-            raise MethodNotAllowed(f"{path} only accepts GET and POST.")
+            raise MethodNotAllowed(f"{path} only accepts GET and POST.", allow=", ".join(OPEN_METHODS))
         if method not in METHODS:
-            raise MethodNotAllowed(f"{path} does not accept {method}.")
+            raise MethodNotAllowed(f"{path} does not accept {method}.", allow=", ".join(sorted(METHODS)))
 
     def find_configured(self, path: str) -> ConfiguredPath | None:
         """What the configuration says about a path; of several entries the first counts."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from httptools import HttpParserInvalidURLError, parse_url
@@ -14,6 +14,7 @@ MANAGEMENT = b"/api/v1/"
 
 CHAT = "/v1/chat/completions"
 AZURE_CHAT = re.compile(r"/openai/deployments/([^/]+)/chat/completions")
+AZURE_ROOTS = ("/openai/v1/", "/openai/")  # below which Azure has the paths that OpenAI has below /v1/
 AZURE_VERSION = "api-version="  # of Azure's own API: the base_url of an upstream names the one that it speaks
 
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})?")
@@ -74,8 +75,19 @@ def find_target(url: bytes, paths: Collection[str]) -> DirectTarget | None:
     query = (parsed.query or b"").decode("latin-1")
     if found in paths:
         return DirectTarget(found, query)
-    azure = AZURE_CHAT.fullmatch(found) if CHAT in paths else None
-    if azure is None:
+    azure = find_azure_target(found)
+    if azure is None or azure.path not in paths:
         return None
-    kept = (one for one in query.split("&") if not one.startswith(AZURE_VERSION))
-    return DirectTarget(CHAT, "&".join(kept), unquote(azure[1]))
+    return replace(azure, query=drop_azure_version(query))
+
+
+def drop_azure_version(query: str) -> str:
+    return "&".join(one for one in query.split("&") if not one.startswith(AZURE_VERSION))
+
+
+def find_azure_target(path: str) -> DirectTarget | None:
+    """What a path of Azure's means; None if it is none."""
+    if (chat := AZURE_CHAT.fullmatch(path)) is not None:
+        return DirectTarget(CHAT, model=unquote(chat[1]))
+    root = next((root for root in AZURE_ROOTS if path.startswith(root)), None)
+    return None if root is None else DirectTarget(f"/v1/{path.removeprefix(root)}")

@@ -20,6 +20,7 @@ from gateway.edge.manage.problems import send_problem
 from gateway.edge.metrics import Metrics
 from gateway.edge.models import ModelsEndpoint
 from gateway.edge.outcomes import get_outcome
+from gateway.edge.paths import AZURE_ROOTS
 from gateway.edge.request import ClientDisconnected
 from gateway.edge.sign_ins import SignInGuard
 from gateway.edge.stored_responses import StoredResponsesEndpoint
@@ -80,11 +81,11 @@ def build_site(
 
 
 def list_response_routes(responses: StoredResponsesEndpoint) -> list[Route]:
-    path = "/v1/responses/{id}"
+    paths = [f"{root}responses/{{id}}" for root in ("/v1/", *AZURE_ROOTS)]
     return [
-        Route(path, responses.serve, methods=["GET", "DELETE"]),
-        Route(f"{path}/input_items", responses.list_input),
-        Route(f"{path}/cancel", responses.cancel, methods=["POST"]),
+        *(Route(path, responses.serve, methods=["GET", "DELETE"]) for path in paths),
+        *(Route(f"{path}/input_items", responses.list_input) for path in paths),
+        *(Route(f"{path}/cancel", responses.cancel, methods=["POST"]) for path in paths),
     ]
 
 
@@ -100,8 +101,8 @@ def answer_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path
     if error.status_code == 405:
-        allowed = sorted((error.headers or {}).get("Allow", "").split(", "))
-        return answer_error(request, MethodNotAllowed(f"{path} only accepts {' and '.join(allowed)}."))
+        allow = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
+        return answer_error(request, MethodNotAllowed(f"{path} only accepts {allow}.", allow=allow))
     return answer_error(request, UnknownEndpoint(f"There is no endpoint {path}."))
 
 

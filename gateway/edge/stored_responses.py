@@ -20,6 +20,7 @@ from gateway.domain.upstream import UpstreamRequest
 from gateway.edge.access import Caller, get_caller
 from gateway.edge.limits import RateLimiter
 from gateway.edge.outcomes import get_outcome
+from gateway.edge.paths import AZURE_ROOTS, drop_azure_version
 from gateway.edge.response import select_client_headers
 from gateway.errors import InvalidRequest, NotFound, UpstreamInvalid, quote
 from gateway.scopes.context_request import read_context_request
@@ -89,14 +90,17 @@ class StoredResponsesEndpoint:
         echoed: Mapping[str, Raw] | None = None,
     ) -> Response:
         """What the upstream that keeps a response says about it, with these fields of the client's own request."""
-        query = f"?{request.url.query}" if request.url.query else ""
+        asked = request.url.query
+        if request.url.path.startswith(AZURE_ROOTS):
+            asked = drop_azure_version(asked)
+        query = f"?{asked}" if asked else ""
         forwarded = caller.head.forward(caller.bearer)
         call = UpstreamRequest(
             f"/responses/{quote_path(record.native, safe='')}{below}{query}",
             b"",
             forwarded.later,
             model=record.model,
-            method=request.method,
+            method="GET" if request.method == "HEAD" else request.method,  # for its length, which few upstreams tell
             bearer=forwarded.bearer,
             dialect="responses",
         )

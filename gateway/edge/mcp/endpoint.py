@@ -42,7 +42,9 @@ class McpEndpoint:
         if principal.limits is not UNLIMITED:
             await self._limiter.admit_call(principal)
         if scope["method"] != "POST":
-            raise MethodNotAllowed("/mcp only accepts POST: there are no sessions, and nothing is sent unasked.")
+            raise MethodNotAllowed(
+                "/mcp only accepts POST: there are no sessions, and nothing is sent unasked.", allow="POST"
+            )
         require_json(caller.head)
         body = await read_body(caller.head, receive, BODY_BYTES)
         check_message(body)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.dialects.responses.items import decode_items, read_item
+from gateway.conversation.dialects.responses.items import ANSWERED_CALLS, UNREADABLE_ITEM, decode_items, read_item
 from gateway.conversation.hidden_turn import OwnResult
 from gateway.conversation.turn import LoopPlan, Turn
 
@@ -18,7 +18,13 @@ ECHOED = {
     "tools": Raw(b"[]"),
     "tool_choice": Raw(b'"auto"'),
     "previous_response_id": Raw(b"null"),
+    "max_tool_calls": Raw(b"null"),
 }
+MAX_CALLS = "max_tool_calls"
+# Tools whose calls somebody outside the upstream answers, and which therefore do not count.
+ANSWERED_TOOLS = frozenset(
+    {"function", "custom", "computer_use_preview", "computer", "local_shell", "shell", "apply_patch", "namespace"}
+)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -32,9 +38,29 @@ def encode_turn(plan: LoopPlan, added: Sequence[bytes], *, is_last: bool) -> byt
         body["tool_choice"] = "none"
     elif plan.tool_choice is not None:
         body["tool_choice"] = plan.tool_choice
+    if added and MAX_CALLS in body:
+        limit_provider_calls(body, added)
     if is_unstored(body):
         body["include"] = include_reasoning(body.get("include"))
     return _encode(body)
+
+
+def limit_provider_calls(body: dict[str, Any], added: Sequence[bytes]) -> None:
+    """Leave what the turns before have left of `max_tool_calls`: it holds for the one response that the client sees."""
+    try:
+        limit = msgspec.json.decode(body[MAX_CALLS], type=int)
+    except UNREADABLE_ITEM:
+        return  # its value is the upstream's business
+    used = sum(is_provider_call(read_item(item).type) for item in added)
+    if used < limit:
+        body[MAX_CALLS] = limit - used
+    else:  # no upstream promises that 0 means none
+        body["tools"] = [tool for tool in body["tools"] if read_item(tool).type in ANSWERED_TOOLS]
+
+
+def is_provider_call(kind: str) -> bool:
+    """Whether an item is a call of a tool that the upstream runs itself."""
+    return kind.endswith("_call") and kind not in ANSWERED_CALLS
 
 
 def is_unstored(fields: dict[str, Any]) -> bool:

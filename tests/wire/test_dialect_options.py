@@ -1,0 +1,134 @@
+"""Options and paths that only some dialects have: limits on calls, Azure's paths, HEAD, queries, methods."""
+
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+from openai import AzureOpenAI
+
+from tests.support.gateway import STYLE, Client, Start
+from tests.support.upstream import Canned, Response, Upstream, say
+
+SEARCH = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}}
+OWN = {
+    "id": "fc_1",
+    "type": "function_call",
+    "status": "completed",
+    "call_id": "own",
+    "name": "get_context_resource",
+    "arguments": orjson.dumps({"resource_id": STYLE}).decode(),
+}
+SAID = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "Done.", "annotations": []}],
+}
+
+
+def answer_items(*items: dict[str, Any], stream: bool, calls: int | None = None) -> Canned:
+    """A response with these items; `calls` is what it repeats of `max_tool_calls`."""
+    whole = {"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": list(items)}
+    whole["max_tool_calls"] = calls
+    if not stream:
+        return Canned(Response(200, "application/json", (orjson.dumps(whole),)))
+    events: list[dict[str, Any]] = [{"type": "response.created", "response": {**whole, "output": []}}]
+    for index, item in enumerate(items):
+        for word in ("added", "done"):
+            events.append({"type": f"response.output_item.{word}", "output_index": index, "item": item})
+    events.append({"type": "response.completed", "response": whole})
+    written = [
+        b"event: %b\ndata: %b\n\n" % (event["type"].encode(), orjson.dumps({**event, "sequence_number": number}))
+        for number, event in enumerate(events)
+    ]
+    return Canned(Response(200, "text/event-stream", (b"".join(written),)))
+
+
+@pytest.mark.parametrize(("limit", "left", "kept"), [(3, 1, ["web_search", "get_weather"]), (2, 2, ["get_weather"])])
+async def test_max_tool_calls_holds_for_all_turns_together(
+    gateway: Client, upstream: Upstream, stream: bool, limit: int, left: int, kept: list[str]
+) -> None:
+    turn = answer_items(SEARCH, {**SEARCH, "id": "ws_2"}, OWN, stream=stream, calls=limit)
+    upstream.will(turn, answer_items(SAID, stream=stream, calls=left))
+    weather = {"type": "function", "name": "get_weather", "parameters": {}}
+    body = {"model": "m-large", "input": "Hi", "stream": stream, "tools": [{"type": "web_search"}, weather]}
+    reply = await gateway.post(orjson.dumps({**body, "max_tool_calls": limit}), "/responses", x_context_agent="editor")
+    assert reply.status == 200, reply.raw
+    first, second = upstream.requests
+    assert (first["max_tool_calls"], second["max_tool_calls"]) == (limit, left)
+    assert [tool.get("name") or tool["type"] for tool in second["tools"]][:-2] == kept
+    shown = orjson.loads(reply.raw.rpartition(b"data: ")[2])["response"] if stream else reply.json
+    assert [item["type"] for item in shown["output"]] == ["web_search_call", "web_search_call", "message"]
+    assert shown["max_tool_calls"] == limit
+
+
+async def test_the_query_of_a_count_goes_up(start: Start, upstream: Upstream) -> None:
+    claude = start(upstream_settings={"kind": "anthropic", "api_key": "sk-ant-key"})
+    upstream.will(Canned(Response(200, "application/json", (b'{"input_tokens":42}',))))
+    body = orjson.dumps({"model": "claude-x", "messages": [{"role": "user", "content": "Hi"}]})
+    reply = await claude.post(body, "/messages/count_tokens?beta=true")
+    assert (reply.json, upstream.seen[0].path) == ({"input_tokens": 42}, "/v1/messages/count_tokens?beta=true")
+
+
+def test_the_azure_client_gets_responses_and_comes_back_to_them(start: Start, upstream: Upstream) -> None:
+    gateway = start(upstream_settings={"responses": True})
+    upstream.will(say("Done."), say("Read."), say("Deleted."))
+    azure = AzureOpenAI(
+        azure_endpoint=gateway.base_url.removesuffix("/v1"), api_key="any", api_version="2025-04-01", max_retries=0
+    )
+    with azure as client:
+        given = client.responses.create(model="m-small", input="Hi", extra_headers={"x-context-agent": "editor"})
+        assert (given.output_text, upstream.requests[0]["model"]) == ("Done.", "m-small")
+        assert "--- Context [" in upstream.requests[0]["instructions"]
+        assert client.responses.retrieve(given.id).instructions is None
+        client.responses.delete(given.id)
+    assert [one.path for one in upstream.seen] == ["/v1/responses", *["/v1/responses/resp_1"] * 2]
+
+
+@pytest.mark.parametrize("path", ["/openai/v1/chat/completions?api-version=preview&x=1", "/openai/v1/responses?x=1"])
+async def test_azures_newer_paths_are_openais(start: Start, upstream: Upstream, path: str) -> None:
+    gateway = start(upstream_settings={"responses": True})
+    upstream.will(say("Done."))
+    body = {"model": "m-small", "messages": [{"role": "user", "content": "Hi"}], "input": "Hi"}
+    url = gateway.base_url.removesuffix("/v1") + path
+    async with aiohttp.ClientSession() as session, session.post(url, json=body) as response:
+        assert (response.status, bool(response.headers["x-context-receipt"])) == (200, True)
+    assert upstream.seen[0].path == "/v1/" + path.removeprefix("/openai/v1/").partition("?")[0] + "?x=1"
+
+
+@pytest.mark.parametrize("agent", ["bare", "greeter"])
+async def test_head_of_a_response_is_that_of_its_get(gateway: Client, upstream: Upstream, agent: str) -> None:
+    upstream.will(say("Done."), say("Read."), say("Read."))
+    body = orjson.dumps({"model": "m-large", "input": "Hi"})
+    reply = await gateway.post(body, "/responses", x_context_agent=agent)
+    url = f"{gateway.base_url}/responses/{reply.json['id']}"
+    seen = []
+    async with aiohttp.ClientSession() as session:
+        for method in ("GET", "HEAD"):
+            async with session.request(method, url) as response:
+                seen.append((response.status, response.headers["content-length"], len(await response.read())))
+    assert upstream.seen[-1].method == "GET"
+    (status, length, read), head = seen
+    assert (status, length) == (200, str(read))
+    assert head == (200, length, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "allow"),
+    [
+        ("/v1/chat/completions", "POST"),
+        ("/v1/responses", "POST"),
+        ("/v1/messages", "POST"),
+        ("/v1/messages/count_tokens", "POST"),
+        ("/v1/models", "GET, HEAD"),
+        ("/v1/responses/resp_1", "DELETE, GET, HEAD"),
+        ("/mcp", "POST"),
+    ],
+)
+async def test_a_method_that_is_not_there_is_answered_with_the_others(gateway: Client, path: str, allow: str) -> None:
+    url = gateway.base_url.removesuffix("/v1") + path
+    async with aiohttp.ClientSession() as session, session.put(url, data=b"{}") as response:
+        assert (response.status, response.headers["allow"]) == (405, allow)
+        assert (await response.json())["error"]["message"]
