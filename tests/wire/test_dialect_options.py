@@ -8,6 +8,7 @@ import pytest
 from openai import AzureOpenAI
 
 from tests.support.gateway import STYLE, Client, Start
+from tests.support.spoken import CHAT_MODEL
 from tests.support.upstream import Canned, Response, Upstream, say
 
 SEARCH = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}}
@@ -96,6 +97,32 @@ async def test_azures_newer_paths_are_openais(start: Start, upstream: Upstream, 
     async with aiohttp.ClientSession() as session, session.post(url, json=body) as response:
         assert (response.status, bool(response.headers["x-context-receipt"])) == (200, True)
     assert upstream.seen[0].path == "/v1/" + path.removeprefix("/openai/v1/").partition("?")[0] + "?x=1"
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "value", "param"),
+    [
+        ("/responses", "text", {"format": {"type": "text", "new": 1}}, "text.format.new"),
+        ("/responses", "text", {"format": {"type": "json_object", "new": 1}}, "text.format.new"),
+        ("/responses", "text", {"format": {"type": "new"}}, "text.format"),
+        ("/responses", "tool_choice", {"type": "function", "name": "f", "new": 1}, "tool_choice"),
+        ("/messages", "mcp_servers", [{"type": "url"}], "mcp_servers"),
+    ],
+)
+async def test_nothing_is_dropped_silently_on_the_way_to_chat(
+    gateway: Client, upstream: Upstream, path: str, field: str, value: Any, param: str
+) -> None:
+    said = {"messages": [{"role": "user", "content": "Hi"}]} if path == "/messages" else {"input": "Hi"}
+    reply = await gateway.post(orjson.dumps({"model": CHAT_MODEL, **said, field: value}), path, x_context_agent="bare")
+    assert (reply.status, param.encode() in reply.raw) == (400, True)
+    assert not upstream.seen
+
+
+async def test_lists_that_say_nothing_do_not_reach_chat(gateway: Client, upstream: Upstream) -> None:
+    upstream.will(say("Done."))
+    said = {"messages": [{"role": "user", "content": "Hi"}], "stop_sequences": [], "mcp_servers": []}
+    reply = await gateway.post(orjson.dumps({"model": CHAT_MODEL, **said}), "/messages", x_context_agent="bare")
+    assert (reply.status, "stop" in upstream.requests[0]) == (200, False)
 
 
 @pytest.mark.parametrize("agent", ["bare", "greeter"])

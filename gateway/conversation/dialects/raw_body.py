@@ -41,8 +41,10 @@ class LargeBodySplitter:
 
     def __init__(self, entries: str, names: Sequence[str]) -> None:
         self._entries, self._names = entries, tuple(names)
-        known = [(entries, list[Raw]), *((name, Raw, ABSENT) for name in names)]
-        self._decode = msgspec.json.Decoder(msgspec.defstruct("KnownFields", known, forbid_unknown_fields=True)).decode
+        known: list[tuple[str, Any, Any]] = [(name, Raw, ABSENT) for name in names]
+        self._decode = msgspec.json.Decoder(
+            msgspec.defstruct("KnownFields", [(entries, list[Raw]), *known], forbid_unknown_fields=True)
+        ).decode
 
     def split(self, body: bytes) -> SplitBody | None:
         """None if the body is small, has another field or any fault: then it takes two passes, which name the fault."""

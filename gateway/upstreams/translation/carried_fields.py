@@ -68,6 +68,11 @@ class CarriedFields:
             raise InvalidRequest(f"`{self.name(name)}` is missing.", param=self.name(name))
         return raw
 
+    def take_rest(self) -> dict[str, Raw]:
+        """All fields that nobody took, as they are."""
+        rest, self._fields = self._fields, {}
+        return rest
+
     def take_object(self, name: str) -> "CarriedFields | None":
         raw = self.take_raw(name)
         return None if raw is None else CarriedFields(raw, self.name(name), self._route)

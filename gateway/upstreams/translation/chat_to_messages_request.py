@@ -146,7 +146,7 @@ def read_choice(chat: CarriedFields) -> Block | None:
             return {"type": choice}
         case "required":
             return {"type": "any"}
-        case {"type": "function", "function": {"name": str(name)}}:
+        case {"type": "function", "function": {"name": str(name), **more}, **rest} if not (more or rest):
             return {"type": "tool", "name": name}
     chat.refuse("tool_choice")
 

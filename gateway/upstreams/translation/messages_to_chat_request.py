@@ -53,10 +53,12 @@ class MessagesReader:
         for message in asked.take_objects("messages"):
             messages += self._read_message(message)
         built["messages"] = messages
+        asked.require_neutral("stop_sequences", [])
         put(built, "stop", asked.take_raw("stop_sequences"))
         self._add_tools(built, asked)
         add_reasoning(built, asked)
         self._add_rest(built, asked)
+        asked.require_neutral("mcp_servers", [])
         asked.finish()
         return built
 

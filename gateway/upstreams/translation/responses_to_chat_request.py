@@ -198,7 +198,7 @@ def add_tools(built: dict[str, Any], asked: CarriedFields) -> None:
     match choice:
         case "auto" | "none" | "required":
             built["tool_choice"] = choice
-        case {"type": "allowed_tools", "mode": str(mode), "tools": list(named)}:
+        case {"type": "allowed_tools", "mode": str(mode), "tools": list(named), **rest} if not rest:
             allowed = {"mode": mode, "tools": [nest_name(one) or asked.refuse("tool_choice") for one in named]}
             built["tool_choice"] = {"type": "allowed_tools", "allowed_tools": allowed}
         case _:
@@ -208,7 +208,7 @@ def add_tools(built: dict[str, Any], asked: CarriedFields) -> None:
 def nest_name(tool: Any) -> Part | None:
     """The name of a tool as chat has it; None for tools that chat does not have."""
     match tool:
-        case {"type": "function" | "custom" as kind, "name": str(name)}:
+        case {"type": "function" | "custom" as kind, "name": str(name), **rest} if not rest:
             return {"type": kind, kind: {"name": name}}
     return None
 
@@ -231,19 +231,26 @@ def read_tool(tool: CarriedFields) -> Part:
     return {"type": kind, kind: built}
 
 
+def read_format(wanted: CarriedFields) -> Part | None:
+    """The shape of the answer; None: any text."""
+    match wanted.take("type", str) or "text":
+        case "json_schema" as kind:
+            return {"type": kind, kind: wanted.take_rest()}
+        case "json_object" as kind:
+            return {"type": kind}
+        case "text":
+            return None
+    wanted.refuse()
+
+
 def add_format(built: dict[str, Any], asked: CarriedFields) -> None:
     """The shape of the answer, its length, and how much to think."""
     text, reasoning = asked.take_object("text"), asked.take_object("reasoning")
     if text is not None:
         put(built, "verbosity", text.take_raw("verbosity"))
-        wanted = text.take("format", dict[str, Raw])
-        kind = msgspec.json.decode(wanted.pop("type")) if wanted and "type" in wanted else "text"
-        if kind == "json_schema":
-            built["response_format"] = {"type": kind, kind: wanted}
-        elif kind == "json_object":
-            built["response_format"] = {"type": kind}
-        elif kind != "text":
-            text.refuse("format")
+        if (wanted := text.take_object("format")) is not None:
+            put(built, "response_format", read_format(wanted))
+            wanted.finish()
         text.finish()
     if reasoning is not None:
         put(built, "reasoning_effort", reasoning.take_raw("effort"))
