@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from tests.support.upstream import Answer, Piece, Response
+from tests.support.upstream import Answer, Canned, Piece, Response
 
 USAGE = {"input_tokens": 10, "output_tokens": 2, "total_tokens": 12, "input_tokens_details": {"cached_tokens": 1}}
 ECHOED = ("instructions", "tools", "tool_choice", "previous_response_id", "metadata", "store", "text")
@@ -117,3 +117,25 @@ def make_item_events(item: dict[str, Any], index: int, size: int) -> list[dict[s
 
 def split(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def answer_with(*items: dict[str, Any], stream: bool, number: int = 0, index: int = 0, **fields: Any) -> Canned:
+    """A response with these items, whatever they are; a stream that counts its events and items from other numbers."""
+    whole = {"id": "resp_1", "object": "response", "status": "completed", "model": "m", **fields, "output": list(items)}
+    if not stream:
+        return Canned(Response(200, "application/json", (orjson.dumps(whole),)))
+    events: list[dict[str, Any]] = [{"type": "response.created", "response": {**whole, "output": []}}]
+    for place, item in enumerate(items, index):
+        events.append({"type": "response.output_item.added", "output_index": place, "item": item})
+        events += (
+            {"type": "response.output_text.delta", "output_index": place, "item_id": item["id"], "delta": word}
+            for part in item.get("content", ())
+            for word in part["text"].split()
+        )
+        events.append({"type": "response.output_item.done", "output_index": place, "item": item})
+    events.append({"type": f"response.{whole['status']}", "response": whole})
+    written = [
+        b"event: %b\ndata: %b\n\n" % (event["type"].encode(), orjson.dumps({**event, "sequence_number": at}))
+        for at, event in enumerate(events, number)
+    ]
+    return Canned(Response(200, "text/event-stream", tuple(written)))

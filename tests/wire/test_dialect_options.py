@@ -8,6 +8,7 @@ import pytest
 from openai import AzureOpenAI
 
 from tests.support.gateway import STYLE, Client, Start
+from tests.support.responses_answers import answer_with
 from tests.support.spoken import CHAT_MODEL
 from tests.support.upstream import Canned, Response, Upstream, say
 
@@ -29,30 +30,12 @@ SAID = {
 }
 
 
-def answer_items(*items: dict[str, Any], stream: bool, calls: int | None = None) -> Canned:
-    """A response with these items; `calls` is what it repeats of `max_tool_calls`."""
-    whole = {"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": list(items)}
-    whole["max_tool_calls"] = calls
-    if not stream:
-        return Canned(Response(200, "application/json", (orjson.dumps(whole),)))
-    events: list[dict[str, Any]] = [{"type": "response.created", "response": {**whole, "output": []}}]
-    for index, item in enumerate(items):
-        for word in ("added", "done"):
-            events.append({"type": f"response.output_item.{word}", "output_index": index, "item": item})
-    events.append({"type": "response.completed", "response": whole})
-    written = [
-        b"event: %b\ndata: %b\n\n" % (event["type"].encode(), orjson.dumps({**event, "sequence_number": number}))
-        for number, event in enumerate(events)
-    ]
-    return Canned(Response(200, "text/event-stream", (b"".join(written),)))
-
-
 @pytest.mark.parametrize(("limit", "left", "kept"), [(3, 1, ["web_search", "get_weather"]), (2, 2, ["get_weather"])])
 async def test_max_tool_calls_holds_for_all_turns_together(
     gateway: Client, upstream: Upstream, stream: bool, limit: int, left: int, kept: list[str]
 ) -> None:
-    turn = answer_items(SEARCH, {**SEARCH, "id": "ws_2"}, OWN, stream=stream, calls=limit)
-    upstream.will(turn, answer_items(SAID, stream=stream, calls=left))
+    turn = answer_with(SEARCH, {**SEARCH, "id": "ws_2"}, OWN, stream=stream, max_tool_calls=limit)
+    upstream.will(turn, answer_with(SAID, stream=stream, max_tool_calls=left))
     weather = {"type": "function", "name": "get_weather", "parameters": {}}
     body = {"model": "m-large", "input": "Hi", "stream": stream, "tools": [{"type": "web_search"}, weather]}
     reply = await gateway.post(orjson.dumps({**body, "max_tool_calls": limit}), "/responses", x_context_agent="editor")

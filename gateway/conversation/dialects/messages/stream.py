@@ -93,7 +93,9 @@ class MessagesStreamView:
             return b""
         found = read_plain_events(data)
         block = now.by_index.get(found[0].index) if found else None
-        if block is None or block.head.type != "text" or any(one.index != found[0].index for one in found):
+        if block is None or block.head.type != "text" or block.index != block.told:
+            return b""
+        if any(one.index != block.told for one in found):
             return b""
         text = "".join([one.delta.text for one in found])
         block.deltas.append(Raw(_encode({"type": "text_delta", "text": text})))
@@ -219,7 +221,8 @@ class MessagesStreamView:
         if block.index < 0:
             block.index = self._shown
             self._shown += 1
-        if event and self._turn.number == 1 and not self._now.has_own_calls and not self._last_text_only:
+        same = self._turn.number == 1 and block.index == block.told
+        if event and same and not self._now.has_own_calls and not self._last_text_only:
             return event
         kind = part.pop("type")
         numbered = {"type": kind, "index": block.index, **part}

@@ -44,6 +44,7 @@ class StreamBlock:
     start: Raw
     own: bool
     head: BlockHead
+    told: int = 0  # its index in the upstream's stream
     index: int = -1  # that the client sees; -1: it has not begun there
     deltas: list[Raw] = field(default_factory=list)
 
@@ -94,7 +95,7 @@ class MessageTurn:
         if len(self.blocks) >= MAX_BLOCKS:
             raise UpstreamInvalid(f"The upstream sent a message with more than {MAX_BLOCKS} blocks.")
         head = _decode_head(start)
-        block = StreamBlock(start, head.type == "tool_use" and head.name in own_names, head)
+        block = StreamBlock(start, head.type == "tool_use" and head.name in own_names, head, index)
         self.blocks.append(block)
         self.by_index[index] = block
         self.has_own_calls = self.has_own_calls or block.own

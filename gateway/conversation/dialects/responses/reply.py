@@ -55,9 +55,13 @@ def make_turn(response: dict[str, Any], output: Sequence[OutputItem]) -> Turn:
         calls=calls,
         text="".join(read_text(one.head.content) for one in output if one.head.type == MESSAGE),
         cut_short=status in ("incomplete", "failed", "cancelled"),
-        usage=_decode(response["usage"], type=dict) if has_value(response, "usage") else None,
+        usage=read_usage(response),
         id=str(_decode(response["id"])) if has_value(response, "id") else "",
     )
+
+
+def read_usage(response: dict[str, Any]) -> dict[str, Any] | None:
+    return _decode(response["usage"], type=dict) if has_value(response, "usage") else None
 
 
 def list_shown(output: Sequence[OutputItem], *, without_text: bool = False) -> list[Raw]:

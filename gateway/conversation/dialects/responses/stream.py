@@ -23,9 +23,10 @@ from gateway.conversation.dialects.responses.reply import (
     join_responses,
     make_turn,
     read_output,
+    read_usage,
 )
 from gateway.conversation.dialects.responses.transcript import EchoedFields
-from gateway.conversation.turn import FIRST_TURN, LoopPlan, Turn, TurnStart, has_value
+from gateway.conversation.turn import FIRST_TURN, LoopPlan, Turn, TurnStart, add_usage, has_value
 from gateway.errors import GatewayError, UpstreamInvalid, UpstreamTruncated
 
 MAX_HELD_EVENTS = 100_000  # that wait until somebody knows whether they are shown
@@ -137,9 +138,14 @@ class ResponsesStreamView:
         self._first = self._first or self._response
         if kind == events.FAILED:
             self.failed = True
-            return self._write_end(None)
+            return self._write_end(self._sum_usage())
         self.done = True
         return b""
+
+    def _sum_usage(self) -> Fields | None:
+        """What all turns used, when this one has failed and the loop does not go on."""
+        told, spent = read_usage(self._response), self._turn.spent
+        return add_usage(spent, told) if spent else told
 
     def _show_item(self, kind: str, top: Fields, event: bytes) -> bytes:
         index = self._find_index(kind, events.decode_index(top["output_index"]))
@@ -156,6 +162,8 @@ class ResponsesStreamView:
         if place in (UNDECIDED, HELD):
             self._wait(index, top)
             return b""
+        if place != index:
+            self._same = False
         released = b"".join([self._write_waiting(one) for one in self._waiting.pop(index, ())])
         return released + self._number(kind, {**top, "output_index": place}, event if place == index else b"")
 
@@ -214,7 +222,9 @@ class ResponsesStreamView:
         self._sequence += 1
         if "sequence_number" not in top:
             return event or events.encode_typed_event(kind, top)
-        if event and self._same and events.decode_index(top["sequence_number"]) == number:
+        told = top["sequence_number"]
+        self._same = self._same and isinstance(told, Raw) and events.decode_index(told) == number
+        if event and self._same:
             return event
         return events.encode_typed_event(kind, {**top, "sequence_number": number})
 
