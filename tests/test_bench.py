@@ -241,11 +241,14 @@ def dialect_figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[
 
 def test_every_dialect_is_measured_beside_chat(dialect_figures: dict[str, dict[str, Any]]) -> None:
     names = [f"{dialect}: {cell.name}" for cell in DIALECT_CELLS for dialect in dialects.OTHERS]
-    assert list(dialect_figures) == names
-    for figure in dialect_figures.values():
-        assert (figure["target"], figure["beside_is"]) == (DIALECT_LIMIT, "chat")
+    relayed = [cell.name for cell in DIALECT_CELLS if cell.kind is Kind.RELAY]
+    controls = [f"{dialects.BARE}: {dialect}: {cell}" for cell in relayed for dialect in dialects.BARE_OTHERS]
+    assert [name for name in dialect_figures if name not in controls] == names
+    assert [name for name in dialect_figures if name in controls] == controls
+    for name, figure in dialect_figures.items():
+        assert (figure["target"], figure["beside_is"]) == (None if name in controls else DIALECT_LIMIT, "chat")
         # A dialect that is not served, or a response that is not written, would cost next to nothing.
-        assert 20 < figure["beside"] < 20_000
+        assert (2 if name in controls else 20) < figure["beside"] < 20_000
         assert 0.1 < figure["ours"] / figure["beside"] < 20
 
 

@@ -1,6 +1,7 @@
 """The lowest floor: two asyncio protocols with httptools on uvloop that inject 4 KB and know nothing else.
 
-No ASGI, no client library, no limits, no errors: what Python needs at least for this.
+No ASGI, no client library, no limits, no errors: what Python needs at least for this. What comes below `/relay` is
+passed on unread, in any dialect.
 Prints its port, then serves until its standard input closes: python -m scripts.benchmark.bare UPSTREAM_PORT
 """
 
@@ -16,13 +17,11 @@ import uvloop
 from scripts.benchmark.floor import add_context
 from scripts.benchmark.processes import wait_until_stdin_closes
 
-HEAD = (
-    b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\n"
-    b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
-)
+HEAD = b"POST %b HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 JSON_HEAD = b"HTTP/1.1 %d OK\r\ncontent-type: %b\r\ncontent-length: %b\r\n\r\n"
 STREAM_HEAD = b"HTTP/1.1 %d OK\r\ncontent-type: %b\r\ntransfer-encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
+RELAY = b"/relay"
 
 
 class UpstreamPool:
@@ -103,15 +102,23 @@ class ClientProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)
 
+    def on_message_begin(self) -> None:
+        self._url = b""
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        body: dict[str, Any] = orjson.loads(b"".join(self._body))
+        sent = b"".join(self._body)
         self._body.clear()
-        add_context(body["messages"])
-        sent = orjson.dumps(body)
-        self._pool.send(HEAD % len(sent) + sent, self)
+        if not self._url.startswith(RELAY):
+            body: dict[str, Any] = orjson.loads(sent)
+            add_context(body["messages"])
+            sent = orjson.dumps(body)
+        self._pool.send(HEAD % (self._url.removeprefix(RELAY), len(sent)) + sent, self)
 
 
 async def serve(upstream_port: int) -> None:

@@ -1,23 +1,29 @@
-"""`scripts/bench --dialects`: the same requests in every dialect, through one gateway in one interleaved run."""
+"""`scripts/bench --dialects`: the same requests in every dialect, through one gateway in one interleaved run.
+
+A stream of responses has other bytes in more events than one of chat. What that costs whoever passes it on is told by
+a bare relay that reads none of it, in the same run.
+"""
 
 import statistics
 import tempfile
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from scripts.benchmark import subjects
-from scripts.benchmark.cells import DIALECT_CELLS, DIALECT_LIMIT
+from scripts.benchmark.cells import DIALECT_CELLS, DIALECT_LIMIT, Kind
 from scripts.benchmark.dialect_payloads import PATHS, UNSTORED
 from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
 from scripts.benchmark.report import align_columns
 from scripts.benchmark.semantic_figures import Figure
-from scripts.benchmark.subjects import Subject
+from scripts.benchmark.subjects import RequestRoute, Subject
 
 CHAT = "chat"
 OTHERS = ("responses", UNSTORED, "messages")
+BARE = "bare relay"
+BARE_OTHERS = (UNSTORED, "messages")  # it stores nothing
 
 
 def build_settings(upstream_port: int) -> dict[str, Any]:
@@ -32,12 +38,23 @@ def build_settings(upstream_port: int) -> dict[str, Any]:
     }
 
 
-def speak(gateway: Subject, dialect: str) -> Subject:
-    """The same gateway, asked in another dialect."""
-    path = "/v1" + PATHS[dialect.partition(",")[0]]
+def speak(server: Subject, dialect: str) -> Subject:
+    """The same server, asked in another dialect."""
+    path = PATHS[dialect.partition(",")[0]]
     model = "messages-{}" if dialect == "messages" else "{}"
-    doors = {kind: replace(door, path=path, model=model, dialect=dialect) for kind, door in gateway.doors.items()}
-    return replace(gateway, name=dialect, doors=doors)
+    doors = {
+        kind: replace(door, path=door.path.replace(PATHS[CHAT], path), model=model, dialect=dialect)
+        for kind, door in server.doors.items()
+    }
+    return replace(server, name=f"{server.name}: {dialect}" if server.name == BARE else dialect, doors=doors)
+
+
+@contextmanager
+def run_bare_relay(upstream_port: int) -> Generator[list[Subject]]:
+    """The control: it passes on what it gets in any dialect, unread."""
+    with subjects.run_bare(upstream_port) as bare:
+        relay = replace(bare, name=BARE, doors={Kind.RELAY: RequestRoute(f"/relay/v1{PATHS[CHAT]}")})
+        yield [relay, *(speak(relay, dialect) for dialect in BARE_OTHERS)]
 
 
 def run(plan: MeasurementPlan) -> Generator[str, None, list[CellSamples]]:
@@ -50,6 +67,7 @@ def run(plan: MeasurementPlan) -> Generator[str, None, list[CellSamples]]:
         for subject in spoken:
             for kind in subject.doors:
                 subjects.probe(subject, kind)
+        spoken += stack.enter_context(run_bare_relay(upstream))
         return (yield from measure(stack.enter_context(run_load_generator()), spoken, plan))
 
 
@@ -66,7 +84,20 @@ def list_figures(table: Sequence[CellSamples]) -> list[Figure]:
             ratio = statistics.median(measured.ratios(dialect, CHAT))
             name = f"{dialect}: {measured.cell.name}"
             figures.append(Figure(name, chat * ratio, "µs", chat, CHAT, DIALECT_LIMIT))
+        if measured.cell.kind is Kind.RELAY:
+            figures += list_control(measured)
     return figures
+
+
+def list_control(measured: CellSamples) -> list[Figure]:
+    """What the same bytes cost a bare relay, beside those of chat; there is no target for that."""
+    chat = measured.median(BARE)
+    names = [f"{BARE}: {dialect}" for dialect in BARE_OTHERS]
+    ratios = [statistics.median(measured.ratios(name, BARE)) for name in names]
+    return [
+        Figure(f"{name}: {measured.cell.name}", chat * ratio, "µs", chat, CHAT)
+        for name, ratio in zip(names, ratios, strict=True)
+    ]
 
 
 def render_text(figures: Sequence[Figure]) -> str:
