@@ -11,7 +11,7 @@ from gateway.conversation.response_quota import ResponseQuota
 from gateway.errors import StoreError
 from gateway.stores.protocols import EphemeralStore
 
-GATHER_SECONDS = 0.02  # that a batch gathers responses: larger ones cost less
+GATHER_SECONDS = 0.05  # that a batch gathers responses: larger ones cost less
 LATE_SECONDS = 0.25  # after which a response should have been written; others look again for a little longer
 BATCH_BYTES = 4_000_000  # that are written at once
 MAX_WAITING = 64 * 1024 * 1024  # bytes of all responses that wait

@@ -8,6 +8,7 @@ import msgspec
 from gateway import sse
 
 TEXT_DELTA = "response.output_text.delta"
+USAGE = b'"usage"'
 
 
 class ReplyDelta(msgspec.Struct):
@@ -68,7 +69,7 @@ _text = msgspec.json.Decoder(ReportedText)
 def read_usage(reply: bytes) -> dict[str, Any] | None:
     """The usage that a reply or the events of a stream report last."""
     found: dict[str, Any] = {}
-    for document in _read_documents(reply, _usage):
+    for document in _read_documents(reply, _usage, USAGE):
         begun = document.message.usage if document.message else None
         ended = document.response.usage if document.response else None
         found = {**found, **(document.usage or begun or ended or {})}  # counts of a later event are totals
@@ -92,10 +93,12 @@ def _read_text(reported: ReportedText) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _read_documents(reply: bytes, decoder: msgspec.json.Decoder[Reported]) -> list[Reported]:
+def _read_documents(reply: bytes, decoder: msgspec.json.Decoder[Reported], mark: bytes = b"") -> list[Reported]:
+    """What a document or the events with this mark say."""
     payloads: Sequence[bytes] = (reply,)
     if not (reply.startswith(b"{") or reply.lstrip()[:1] == b"{"):
-        payloads = [payload for event in sse.split_events(reply) if (payload := sse.read_payload(event))]
+        marked = [event for event in sse.split_events(reply) if mark in event]
+        payloads = [payload for event in marked if (payload := sse.read_payload(event))]
     found = []
     for payload in payloads:
         try:
