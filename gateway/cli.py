@@ -40,14 +40,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What `serve` prints to standard output is the address; faults go where its log goes.
         print_faults(faults.faults, as_json=getattr(parsed, "json", False), to_stderr=parsed.run is serve.run)
     except (StoreError, GatewayError, OSError) as error:
-        print(f"gateway: {error}", file=sys.stderr)
+        print(f"gateway: {describe_failure(error)}", file=sys.stderr)
     except KeyboardInterrupt:
         return OK
     return FAULT
 
 
+def describe_failure(error: Exception) -> str:
+    """What went wrong; of a file its name and why, without the number of the system."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+class ShowVersion(argparse.Action):
+    """Looks the version up only for whoever asks for it: that takes longer than parsing everything else."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"gateway {version('context-gateway')}")
+        parser.exit()
+
+
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gateway", description="An OpenAI-compatible proxy that adds context.")
+    parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add_parser(subparsers)

@@ -141,6 +141,13 @@ class Forbidden(GatewayError):
 class UserNotAllowed(Forbidden):
     code = "user_not_allowed"
 
+    def __init__(self, *, param: str) -> None:
+        super().__init__(
+            "This caller may not act for users. That takes a key with `act_for_users`, or one of the configuration "
+            "with `act_as_user` among its `rights`.",
+            param=param,
+        )
+
 
 class ForbiddenHost(Forbidden):
     code = "forbidden_host"

@@ -42,10 +42,11 @@ def _make_fault(
 ) -> Fault:
     # pydantic marks a fault in a mapping's key with an extra last element.
     loc = tuple(part for part in detail["loc"] if part != "[key]")
-    return document.fault((*keys, *loc), _describe(model, detail, loc, suggests))
+    return document.fault((*keys, *loc), describe_detail(model, detail, loc, suggests))
 
 
-def _describe(model: type[BaseModel], detail: ErrorDetails, loc: Keys, suggests: bool) -> str:
+def describe_detail(model: type[BaseModel], detail: ErrorDetails, loc: Keys, suggests: bool = True) -> str:
+    """What is wrong at `loc`, in words for whoever wrote it."""
     match detail["type"]:
         case "extra_forbidden":
             known = _known_keys(model, loc[:-1]) if suggests else []

@@ -74,7 +74,7 @@ PAGES += [
     "docs/CLIENTS.md",
     TRANSLATIONS,
 ]
-PAGES += ["docs/KNOWLEDGE.md"]
+PAGES += sorted({f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} - set(PAGES))
 PAGES += DECISIONS
 ADDRESS = "http://127.0.0.1:8080"
 START_SECONDS = 30
@@ -349,6 +349,13 @@ def glossary_names_exist(glossary: Page) -> list[str]:
     return [f"names {name}, which is nowhere in the code" for name in missing] if named else ["names nothing"]
 
 
+def glossary_has_each_word_once(glossary: Page) -> list[str]:
+    """A word with two meanings says in brackets which one it is: "role (of an input)"."""
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| [^|]* \|$", glossary.text, re.MULTILINE)
+    words = [word for row in rows if row not in ("word", "---") for word in row.split(", ")]
+    return [f"explains {word} twice" for word in sorted(set(words)) if words.count(word) > 1]
+
+
 @cache
 def fields_in(file: Path) -> set[str]:
     nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
@@ -423,6 +430,7 @@ RULES: tuple[tuple[Rule, list[str]], ...] = (
     (files_exist, [ARCHITECTURE, CONTRIBUTING, *DECISIONS]),
     (names_are_where_it_says, [ARCHITECTURE, CONTRIBUTING, *DECISIONS]),
     (glossary_names_exist, [GLOSSARY]),
+    (glossary_has_each_word_once, [GLOSSARY]),
     (old_words_are_gone, [path for path in PAGES if path != GLOSSARY]),
 )
 
@@ -464,6 +472,7 @@ DOCTORED: tuple[tuple[Rule, str, str, str], ...] = (
     (names_are_where_it_says, ARCHITECTURE, "`settle_conflicts`", "`settle_clash`"),
     (names_are_where_it_says, ARCHITECTURE, "`assemble` in", "`put_together` in"),
     (glossary_names_exist, GLOSSARY, "`Omission`", "`Left`"),
+    (glossary_has_each_word_once, GLOSSARY, "| role (of an input) |", "| role |"),
     (old_words_are_gone, ARCHITECTURE, "## The walk of semantic search", "## The search by meaning"),
 )
 
@@ -511,7 +520,8 @@ def test_a_fault_in_the_yaml_of_a_document_is_caught(tmp_path: Path) -> None:
         check_policies(load_settings(None, {}, SettingsOverrides(policies=policies_of(doctored, tmp_path))))
 
 
-CONSOLES = [(path, body) for path in (README, POLICIES) for body in page(path).fences("console")]
+SHOWN = (README, POLICIES, "docs/RECIPES.md")
+CONSOLES = [(path, body) for path in SHOWN for body in page(path).fences("console")]
 
 
 @pytest.mark.parametrize(("path", "console"), CONSOLES)
@@ -527,7 +537,7 @@ def test_a_command_prints_what_the_document_shows(
 
 
 def test_documents_show_commands() -> None:
-    assert {path for path, _ in CONSOLES} == {README, POLICIES}
+    assert {path for path, _ in CONSOLES} == set(SHOWN)
 
 
 @pytest.mark.skipif(not (get_built_folder() / MANIFEST).is_file(), reason="the model is not there: run scripts/model")

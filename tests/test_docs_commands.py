@@ -82,7 +82,7 @@ def test_the_readme_manages_policies_as_it_says(tmp_path: Path) -> None:
 def test_every_block_about_the_management_api_works_in_its_turn(tmp_path: Path) -> None:
     (tmp_path / "pairing.md").write_text("# Pairing\n\nHold the button.\n")
     operations = [one for one in blocks("docs/OPERATIONS.md") if "/api/v1" in one]
-    every = [*operations, *blocks("docs/SESSIONS.md"), *blocks("docs/ANALYTICS.md")]
+    every = [*operations, *blocks("docs/SESSIONS.md"), *blocks("docs/ANALYTICS.md"), *blocks("docs/CONTENT.md")]
     every += blocks("docs/MANAGEMENT.md")  # whose last block makes keys
     assert len(every) > 10
     with serving(tmp_path) as shell:

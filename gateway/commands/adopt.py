@@ -29,13 +29,14 @@ HELP = {
     "adopt": "let stored objects take over from those of policy files",
     "release": "give adopted objects back to the policy files",
 }
+ALL_HELP = {"adopt": "every object that can be adopted", "release": "everything that was adopted"}
 
 
 def add_parser(subparsers: Subparsers) -> None:
     for command, text in HELP.items():
         parser = subparsers.add_parser(command, help=text)
         parser.add_argument("objects", nargs="*", metavar="OBJECT", help="such as contexts/seo; a node by its id")
-        parser.add_argument("--all", action="store_true", help="every object that can be")
+        parser.add_argument("--all", action="store_true", help=ALL_HELP[command])
         parser.add_argument("--dry-run", action="store_true", help="only show what would happen")
         add_common_options(parser)
         parser.add_argument(

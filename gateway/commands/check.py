@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.commands.common import OK, Subparsers, add_common_options, load_command_settings, print_json, run_async
+from gateway.commands.common import (
+    CONFIG,
+    OK,
+    Subparsers,
+    add_common_options,
+    load_command_settings,
+    print_json,
+    run_async,
+)
 from gateway.errors import StoreError
 
 if TYPE_CHECKING:
@@ -44,6 +53,14 @@ async def list_shadowed(settings: Settings) -> list[dict[str, str]]:
     return found
 
 
+def describe_sources(arguments: argparse.Namespace, settings: Settings, *, has_policies: bool) -> Iterator[str]:
+    """What was checked, where that is easily taken for something else."""
+    if arguments.config is None:
+        yield f"there is no {CONFIG} here and no --config: the built-in demo was checked, with {settings.policies}"
+    if not has_policies:
+        yield f"there are no policies in {settings.policies}"
+
+
 def run(arguments: argparse.Namespace) -> int:
     from gateway.control.sizes import ContextSizes, list_mode_advice
     from gateway.edge.auth import NO_KEYS
@@ -77,6 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(f"ok: {', '.join(f'{number} {noun}' for noun, number in counts.items())}")
     if not arguments.json:
+        for sentence in describe_sources(arguments, settings, has_policies=any(counts.values())):
+            print(f"note: {sentence}", file=sys.stderr)
         for warning in warnings:
             print(f"warning: {warning}", file=sys.stderr)
         for sentence in advice:

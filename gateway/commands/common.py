@@ -62,7 +62,7 @@ def parse_moment(text: str) -> datetime:
     try:
         return TypeAdapter(Moment).validate_python(text)
     except (ValidationError, ValueError):
-        message = f"{text!r} is not a time with a time zone (2030-01-31T12:00:00Z)"
+        message = f"{text!r} is neither a date (2030-01-31) nor a time with a time zone (2030-01-31T12:00:00Z)"
         raise argparse.ArgumentTypeError(message) from None
 
 
@@ -78,7 +78,10 @@ def load_command_settings(arguments: argparse.Namespace) -> Settings:
 def require_lasting_store(settings: Settings, purpose: str) -> None:
     """Raise StoreError if the store is gone when the command ends."""
     if settings.store == "memory:":
-        raise StoreError(f"A memory: store is lost when the process ends. Configure another store to {purpose}.")
+        raise StoreError(
+            f"The store is memory:, which is lost when the process ends. Name a configuration with another store to "
+            f"{purpose}: --config FILE. Without it, {CONFIG} is read if it exists, else the built-in demo is used."
+        )
 
 
 def build_operator(workspace: str) -> Principal:

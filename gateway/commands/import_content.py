@@ -91,6 +91,8 @@ def open_source(path: Path, parent: str | None, policies: PolicyRepository, work
         return JsonLines(path, id)
     if path.suffix.lower() == ".csv":
         return CsvFile(path, id, above)
+    if not path.exists():
+        raise Faults([Fault(str(path), 1, "(file)", "there is no such file or folder")])
     raise Faults([Fault(str(path), 1, "(file)", "is neither a folder nor a .jsonl, .ndjson or .csv file")])
 
 

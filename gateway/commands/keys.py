@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 DURATION = re.compile(r"([1-9][0-9]{0,4})([mhd])")
 UNITS = {"m": "minutes", "h": "hours", "d": "days"}
-COLUMNS = ("id", "name", "workspace", "role", "agents", "models", "groups", "tier", "limits", "expires_at", "source")
+COLUMNS = (
+    *("id", "name", "workspace", "role", "agents", "models", "tools"),
+    *("groups", "tier", "limits", "expires_at", "source"),
+)
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -54,6 +57,7 @@ def add_key_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", help="agent of all its requests, whatever they name")
     parser.add_argument("--agent-optional", action="store_true", help="with --agents: allow requests without an agent")
     parser.add_argument("--models", type=split_list, metavar="M,N*", help="models that the key may use; default: all")
+    parser.add_argument("--tools", type=split_list, metavar="A/*,B", help="tools that the key may use; default: all")
     parser.add_argument("--groups", type=split_list, metavar="A,B", help='groups for reader lists; "*": every group')
     parser.add_argument("--tier", help="tier of the key")
     parser.add_argument("--requests", type=int, metavar="N", help="requests per minute; default: no limit")
@@ -74,7 +78,7 @@ def parse_expiry(text: str) -> datetime:
     try:
         return parse_moment(text)
     except argparse.ArgumentTypeError:
-        message = f"{text!r} is neither a duration (90d, 12h) nor a time with a time zone (2030-01-31T12:00:00Z)"
+        message = f"{text!r} is neither a duration (90d, 12h), a date (2030-01-31) nor a time (2030-01-31T12:00:00Z)"
         raise argparse.ArgumentTypeError(message) from None
 
 
@@ -118,7 +122,7 @@ def parse_key_spec(arguments: argparse.Namespace) -> KeySpec:
     from gateway.strict_yaml import YamlDocument
     from gateway.validation import validate
 
-    names = ("name", "role", "agents", "agent", "agent_optional", "models", "tier", "act_for_users")
+    names = ("name", "role", "agents", "agent", "agent_optional", "models", "tools", "tier", "act_for_users")
     data = {name: getattr(arguments, name) for name in names}
     data |= {"groups": arguments.groups or [], "expires_at": arguments.expires}
     data |= {"limits": {"requests": arguments.requests, "tokens": arguments.tokens}}

@@ -9,7 +9,15 @@ from urllib.parse import quote
 
 import orjson
 
-from gateway.commands.common import OK, Subparsers, add_common_options, load_command_settings, print_json, run_async
+from gateway.commands.common import (
+    OK,
+    Subparsers,
+    add_common_options,
+    load_command_settings,
+    parse_label,
+    print_json,
+    run_async,
+)
 from gateway.commands.indexing import ProgressBar, extend_search_deadline, try_run_indexer
 from gateway.domain.principal import Principal
 
@@ -25,6 +33,9 @@ HEADERS = (
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("resolve", help="show the outgoing request and why each resource is in it")
     add_common_options(parser)
+    parser.add_argument(
+        "--workspace", type=parse_label, default="default", help="workspace of the policies; default: default"
+    )
     parser.add_argument("--model", help="model that the request names")
     for name in HEADERS:
         parser.add_argument(f"--{name}", help=f"value of the header x-context-{name}")
@@ -52,8 +63,9 @@ async def resolve(settings: Settings, arguments: argparse.Namespace) -> dict[str
     gateway = await Gateway.open(extend_search_deadline(settings))
     try:
         # Whoever can run this command can read the policies: it may look at them as any user.
-        operator = Principal("operator", rights=frozenset({"act_as_user", "admin"}))
-        exchange = Exchange("preview", operator, gateway.policies.current, build_headers(arguments))
+        operator = Principal("operator", arguments.workspace, rights=frozenset({"act_as_user", "admin"}))
+        snapshot = gateway.policies.get_snapshot(arguments.workspace)
+        exchange = Exchange("preview", operator, snapshot, build_headers(arguments))
         async with try_run_indexer(gateway, ProgressBar(sys.stderr)):
             return await preview_request(gateway.pipeline, exchange, build_body(arguments))
     finally:

@@ -28,8 +28,9 @@ def add_parser(subparsers: Subparsers) -> None:
     for parser in (serve, demo):
         parser.add_argument("--host", help="address to listen on")
         parser.add_argument("--port", type=int, help="port to listen on; 0: the system picks one")
-        parser.add_argument("--policies", type=Path, help=POLICIES_HELP)
         parser.set_defaults(run=run)
+    serve.add_argument("--policies", type=Path, help=POLICIES_HELP)
+    demo.add_argument("--policies", type=Path, help="policy directory; default: the example policies")
     serve.add_argument(
         "--workers", type=parse_worker_count, default=1, metavar="N", help="number of worker processes; default: 1"
     )
@@ -54,6 +55,9 @@ def run_gateway(arguments: argparse.Namespace) -> int:
     from gateway.edge.logs import log_as_json
     from gateway.redaction import build_redactor
 
+    if arguments.config == CONFIG and not CONFIG.exists():
+        message = "there is no such file; name another with --config, or use `gateway demo`, which needs none"
+        raise Faults([Fault(str(CONFIG), 1, "(file)", message)])
     settings = load_command_settings(arguments)
     with log_as_json(settings.log, build_redactor(settings)):
         if arguments.workers > 1:
@@ -81,10 +85,11 @@ def announce(settings: Settings, host: str, port: int) -> None:
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     print(f"Context Gateway listens on {address}", flush=True)
     if not settings.auth.keys and is_loopback(settings.listen.host):
-        print("No API keys are configured: only this machine can connect. Keys in the store apply too.", flush=True)
+        print("No API keys are configured: only this machine can connect, without a key unless the store has one.")
     if settings.console:
         print(f"Console: {address}/console", flush=True)
-    print(f"Try it:\n\n{format_example(address, choose_example_model(settings))}\n", flush=True)
+    example = format_example(address, choose_example_model(settings), needs_key=bool(settings.auth.keys))
+    print(f"Try it:\n\n{example}\n", flush=True)
 
 
 def choose_example_model(settings: Settings) -> str:
@@ -96,8 +101,9 @@ def choose_example_model(settings: Settings) -> str:
     return model if route is not None and settings.upstreams[route.upstream].enabled else DEMO
 
 
-def format_example(address: str, model: str) -> str:
-    """A `curl` command that works as it stands with the example policies."""
+def format_example(address: str, model: str, *, needs_key: bool = False) -> str:
+    """A `curl` command that works as it stands with the example policies, once $KEY is set if it needs one."""
     question = {"role": "user", "content": "Which tone should our product pages have?"}
     body = orjson.dumps({"model": model, "messages": [question]}).decode()
-    return f"curl -s {address}/v1/chat/completions -H 'content-type: application/json' -d '{body}'"
+    key = ' -H "Authorization: Bearer $KEY"' if needs_key else ""
+    return f"curl -s {address}/v1/chat/completions{key} -H 'content-type: application/json' -d '{body}'"

@@ -98,7 +98,7 @@ class SessionManager:
             if principal != own:
                 raise Forbidden("This key reaches only its own sessions.")
             if choice.user and "act_as_user" not in caller.rights:
-                raise UserNotAllowed("This key may not act for users.", param="user")
+                raise UserNotAllowed(param="user")
         key = SessionKey(caller.workspace, principal, choice.user or "", identity)
         if (name := find_overlong_part(key)) is not None:
             raise InvalidRequest(f"The {name} has at most {LONGEST_ID} characters.", param=name)

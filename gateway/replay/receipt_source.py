@@ -155,7 +155,7 @@ def check_overrides(given: GivenRequest, caller: Principal) -> dict[str, Any]:
     if wrong:
         raise InvalidObject("The session of a receipt cannot be changed.", wrong)
     if said.get("user") is not None and "act_as_user" not in caller.rights:
-        raise UserNotAllowed("This key may not act for users.", param="/context/user")
+        raise UserNotAllowed(param="/context/user")
     return said
 
 

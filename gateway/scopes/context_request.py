@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from gateway.domain.agent import MAX_DEPTH, MAX_NEIGHBOURS, SelectionSettings
 from gateway.domain.hints import NO_HINTS, ContextHints
 from gateway.domain.scope import REQUEST_TYPES, ContextRequest, RequestItem
-from gateway.errors import QUOTED, InvalidRequest, SessionRequired
+from gateway.errors import QUOTED, InvalidRequest, SessionRequired, find_similar, shorten
+from gateway.validation import describe_detail
 
 PREFIX = b"x-context-"
 TEXTS = ("session", "agent", "profile", "prompt", "content", "task", "user", "language", "type")
@@ -125,7 +126,9 @@ def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
         if name in NOT_READ:
             continue
         if name not in READ:
-            raise InvalidRequest(f"Unknown header {header}.", param=header)
+            near = find_similar(name, sorted({*READ, "key"}), 1)
+            hint = f" Did you mean x-context-{near[0]}?" if near else ""
+            raise InvalidRequest(f"There is no header {shorten(header)}.{hint}", param=header)
         if name in seen and name not in LISTS:
             raise InvalidRequest(f"The header {header} must not be repeated.", param=header)
         seen.add(name)
@@ -148,7 +151,8 @@ def read_context(raw: Raw) -> ContextObject:
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_input=False)[0]
         path = ".".join(str(part)[:QUOTED] for part in ("context", *first["loc"]))
-        raise InvalidRequest(f"{path}: {first['msg']}.", param=path) from fault
+        wrong = describe_detail(ContextObject, first, first["loc"])
+        raise InvalidRequest(f"{path}: {wrong}{'' if wrong.endswith('?') else '.'}", param=path) from fault
     except (msgspec.MsgspecError, RecursionError) as fault:
         raise InvalidRequest("`context` could not be parsed.", param="context") from fault
 

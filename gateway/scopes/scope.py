@@ -60,7 +60,7 @@ def build_scope(
 def require_user_right(asked: ContextRequest, principal: Principal) -> None:
     """Raise UserNotAllowed if the request names a user that its key may not act for."""
     if asked.user is not None and "act_as_user" not in principal.rights:
-        raise UserNotAllowed("This key may not act for users.", param=asked.where("user"))
+        raise UserNotAllowed(param=asked.where("user"))
 
 
 def find_agent(asked: ContextRequest, model: str | None, principal: Principal, snapshot: Snapshot) -> Agent | None:

@@ -69,7 +69,10 @@ def test_a_repeated_header_is_refused_even_with_the_same_value() -> None:
 
 def test_an_unknown_header_is_refused_and_named() -> None:
     fault = refused(("agnet", "editor"))
-    assert (fault.param, "x-context-agnet" in fault.message) == ("x-context-agnet", True)
+    assert fault.param == "x-context-agnet"
+    assert fault.message == "There is no header x-context-agnet. Did you mean x-context-agent?"
+    assert refused(("qqqqqq", "editor")).message == "There is no header x-context-qqqqqq."
+    assert len(refused(("q" * 9000, "editor")).message) < 200
 
 
 @pytest.mark.parametrize("name", ["receipt", "injected", "tokens", "degraded", "snapshot", "suggested-content", "key"])
@@ -121,6 +124,20 @@ def test_an_unknown_key_of_the_body_is_refused_and_named() -> None:
     assert refused(context={"selection": {"depth": 3}}).param == "context.selection.depth"
     assert "kinds.rule" in str(refused(context={"selection": {"kinds": {"rule": {}}}}).param)
     assert "kinds.tool.preset" in str(refused(context={"selection": {"kinds": {"tool": {"preset": "normal"}}}}).param)
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        ({"agnet": "editor"}, "context.agnet: is not a known key; did you mean 'agent'?"),
+        ({"hints": {"prioritise_types": []}}, "did you mean 'prioritize_types'?"),
+        ({"items": [{"name": "Booking", "txt": "x"}]}, "context.items.0.text: is required."),
+        ({"agent": 5}, "context.agent: input should be a valid string."),
+        ("editor", "context: must be a mapping."),
+    ],
+)
+def test_a_fault_in_the_body_is_told_in_words_for_its_author(context: Any, message: str) -> None:
+    assert refused(context=context).message.endswith(message)
 
 
 @pytest.mark.parametrize("context", [5, "editor", [], True])

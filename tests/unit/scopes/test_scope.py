@@ -155,6 +155,7 @@ def test_acting_for_users_needs_the_right(snapshot: Snapshot) -> None:
     fault = failure(snapshot, said(user="ann"))
     assert isinstance(fault, UserNotAllowed)
     assert (fault.status, fault.code, fault.param) == (403, "user_not_allowed", "x-context-user")
+    assert "act_for_users" in fault.message  # a caller without a key reads it too
     trusted = Principal("site", rights=frozenset({"act_as_user"}))
     listed = replace(snapshot, readers=frozenset({"key:site", "user:ann", "group:ann", "user:bob"}))
     assert build_scope(said(user="ann"), None, trusted, listed).readers == {"key:site", "user:ann"}
