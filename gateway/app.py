@@ -107,6 +107,7 @@ class Gateway(GatewayParts):
         classes = load_collectors(settings.collectors)
         threads, extractor, cores = FairThreads("work"), Extractor(settings.documents), FairQueue(CORE_BOUNDS)
         threads.share_cores(cores)
+        extractor.charge_to(cores)
         links = LinkCache(store, settings.links, fetch=make_guarded_fetch(settings.links, extractor))
         servers = ToolServers(settings.tool_servers, LinkGuard(settings.links.allow))
         materials = PolicyMaterials(DocumentCache(settings.documents), links)

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
@@ -90,6 +91,14 @@ class CpuShares:
         self._start = now
 
 
+_process_seconds: ContextVar[float] = ContextVar("CPU time of processes that the work at hand has waited for")
+
+
+def count_process_time(seconds: float) -> None:
+    """Charge the CPU time of a process to the work that runs in this thread and has waited for it."""
+    _process_seconds.set(_process_seconds.get(0.0) + seconds)
+
+
 def lower_priority() -> None:
     """Let other threads have the CPU first; what this thread does is not urgent. Cannot be taken back."""
     if sys.platform == "linux":  # where a priority belongs to a thread
@@ -109,6 +118,7 @@ class FairQueue:
         self._bounds = bounds
         self._clock = clock
         self._active: OrderedDict[str, float] = OrderedDict()  # when workspaces asked last, the longest ago first
+        self._compared = self._active  # the workspaces among which one may be heavy
         self._free = bounds.places
         self._running: dict[str, int] = {}
         self._waiting: dict[str, Waiting] = {}
@@ -117,6 +127,10 @@ class FairQueue:
         self._served: OrderedDict[str, None] = OrderedDict()
         self.shares = CpuShares(clock=clock)  # CPU time of work that had a place
         self.shed = 0  # work that was rejected
+
+    def follow(self, cores: "FairQueue") -> None:
+        """Judge who is heavy by all that has places there: CPU time of this queue's work is charged there too."""
+        self.shares, self._compared = cores.shares, cores._active
 
     async def acquire(self, workspace: str) -> None:
         """Return with a place; raises WorkspaceBusy if too much of this workspace's work is waiting."""
@@ -157,17 +171,19 @@ class FairQueue:
 
     def is_heavy(self, workspace: str) -> bool:
         """Whether a workspace uses much more CPU time than others who have work now; background work always does."""
-        return workspace == BACKGROUND or self.shares.is_heavy(workspace, len(self._active))
+        return workspace == BACKGROUND or self.shares.is_heavy(workspace, len(self._compared))
 
     def _compute_share(self, workspace: str) -> int:
         """The places that a workspace may have now: where CPU time is counted, only the heavy are kept to an equal one.
 
         The others need more, because each piece of their work takes longer beside the heavy.
         """
-        active, bounds = len(self._active), self._bounds
-        if active < 2 or (self.shares.is_used and not self.shares.is_heavy(workspace, active)):
-            return bounds.each
-        return max(1, min(bounds.each, bounds.places // active))
+        active, bounds, most = len(self._compared), self._bounds, self._bounds.each
+        if self.shares.is_used:
+            if not self.shares.is_heavy(workspace, active):
+                return most
+            most -= 1  # wherever the others are active: not only in this queue
+        return max(1, min(most, bounds.places // max(1, active)))
 
     def _note_activity(self, workspace: str) -> None:
         now = self._clock()
@@ -273,7 +289,11 @@ class FairThreads:
     def share_cores(self, cores: FairQueue) -> None:
         """As CoreUser, beside the places of its own."""
         self._cores = cores
-        self.queue.shares = cores.shares
+        self.queue.follow(cores)
+
+    def charge_to(self, cores: FairQueue) -> None:
+        """Charge CPU time there without taking places: for work that waits for processes of low priority."""
+        self.queue.follow(cores)
 
     async def run(
         self, workspace: str, work: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
@@ -286,10 +306,11 @@ class FairThreads:
         def run_timed() -> Result:
             nonlocal used
             began = time.thread_time()
+            _process_seconds.set(0.0)
             try:
                 return work(*args, **kwargs)
             finally:
-                used = time.thread_time() - began
+                used = time.thread_time() - began + _process_seconds.get()
 
         def release(_: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -313,7 +334,7 @@ class FairThreads:
                 raise
 
     def _choose_pool(self, workspace: str) -> ThreadPoolExecutor:
-        if self._low_pool is not None and (self._cores or self.queue).is_heavy(workspace):
+        if self._low_pool is not None and self.queue.is_heavy(workspace):
             return self._low_pool
         return self._pool
 
