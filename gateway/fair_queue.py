@@ -26,6 +26,7 @@ FORGOTTEN = 20  # half-lives after which nobody remembers it
 HEAVY = 1.5  # times what the others use on average
 LEAST_SECONDS = 0.3  # of recent CPU time under which nobody is heavy: what a tenth of a core comes to
 NICENESS = 10
+LEAST_REST, MOST_REST = 0.001, 2.0  # seconds that a heavy workspace waits after a piece of its work
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -150,9 +151,16 @@ class FairQueue:
                 self.release(workspace)  # it was given a place at that very moment
             raise
 
-    def release(self, workspace: str) -> None:
-        """Give back a place; the next workspace in turn gets it."""
+    def release(self, workspace: str, rest: float = 0.0) -> None:
+        """Give back a place: others may have it at once, this workspace after a rest of so many seconds."""
         self._free += 1
+        if rest:
+            asyncio.get_running_loop().call_later(rest, self._end_use, workspace)
+            self._start_ready()
+        else:
+            self._end_use(workspace)
+
+    def _end_use(self, workspace: str) -> None:
         self._running[workspace] -= 1
         if not self._running[workspace]:
             del self._running[workspace]
@@ -274,11 +282,15 @@ class FairThreads:
     """Threads whose work is shared out among workspaces.
 
     With `yields`, work of workspaces that use much more CPU time than others has a low priority. Only for work that
-    does not hold the interpreter's lock: a thread that waits for the CPU with it would stop everybody.
+    does not hold the interpreter's lock: a thread that waits for the CPU with it would stop everybody. With `rests`,
+    for work that does, such a workspace waits after each piece of work for as long as that has used the CPU.
     """
 
-    def __init__(self, name: str, bounds: QueueBounds = REQUEST_BOUNDS, *, yields: bool = False) -> None:
+    def __init__(
+        self, name: str, bounds: QueueBounds = REQUEST_BOUNDS, *, yields: bool = False, rests: bool = False
+    ) -> None:
         self.queue = FairQueue(bounds)
+        self._rests = rests
         self._cores: FairQueue | None = None  # places of all threads together
         most = bounds.places + bounds.spare
         self._pool = ThreadPoolExecutor(most, thread_name_prefix=name)
@@ -314,12 +326,12 @@ class FairThreads:
 
         def release(_: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._release, workspace, used)
+                loop.call_soon_threadsafe(self._finish, workspace, used)
 
         try:
             future = self._choose_pool(workspace).submit(run_timed)
         except RuntimeError:  # the threads are closed
-            self._release(workspace, used)
+            self._release(workspace)
             raise
         future.add_done_callback(release)
         return await asyncio.wrap_future(future)
@@ -338,9 +350,14 @@ class FairThreads:
             return self._low_pool
         return self._pool
 
-    def _release(self, workspace: str, used: float) -> None:
+    def _finish(self, workspace: str, used: float) -> None:
+        """Charge what some work has used, and give back its place."""
         self.queue.shares.charge(workspace, used)
-        self.queue.release(workspace)
+        rests = self._rests and workspace != BACKGROUND and used > LEAST_REST and self.queue.is_heavy(workspace)
+        self._release(workspace, min(used, MOST_REST) if rests else 0.0)
+
+    def _release(self, workspace: str, rest: float = 0.0) -> None:
+        self.queue.release(workspace, rest)
         if self._cores is not None:
             self._cores.release(workspace)
 

@@ -77,10 +77,12 @@ async def test_documents_of_a_heavy_workspace_are_parsed_while_nobody_else_needs
 async def test_a_heavy_workspace_has_one_document_parsed_at_a_time_while_others_are_active(
     monkeypatch, extractor, cores
 ):
-    gate, running = threading.Event(), []
+    gate, started, loop = threading.Event(), asyncio.Semaphore(0), asyncio.get_running_loop()
+    running = []
 
     def parse(*arguments: object, **options: object) -> str:
         running.append(arguments)
+        loop.call_soon_threadsafe(started.release)
         gate.wait(5)
         return ""
 
@@ -92,8 +94,8 @@ async def test_a_heavy_workspace_has_one_document_parsed_at_a_time_while_others_
     assert len(running) == 1
     asked += [asyncio.create_task(extractor.extract("honest", b"x", DocumentFormat.HTML)) for _ in range(2)]
     async with asyncio.timeout(5):
-        while len(running) < 3:  # two of the honest workspace beside it
-            await asyncio.sleep(0.01)
+        for _ in range(3):  # two of the honest workspace beside it
+            await started.acquire()
     gate.set()
     await asyncio.gather(*asked)
     assert len(running) == 5
