@@ -92,12 +92,13 @@ class CpuShares:
         self._start = now
 
 
-_process_seconds: ContextVar[float] = ContextVar("CPU time of processes that the work at hand has waited for")
+# CPU time of processes that the work at hand has waited for; each thread has a context, and so a sum, of its own.
+PROCESS_SECONDS: ContextVar[float] = ContextVar("PROCESS_SECONDS")
 
 
 def count_process_time(seconds: float) -> None:
     """Charge the CPU time of a process to the work that runs in this thread and has waited for it."""
-    _process_seconds.set(_process_seconds.get(0.0) + seconds)
+    PROCESS_SECONDS.set(PROCESS_SECONDS.get(0.0) + seconds)
 
 
 def lower_priority() -> None:
@@ -318,11 +319,11 @@ class FairThreads:
         def run_timed() -> Result:
             nonlocal used
             began = time.thread_time()
-            _process_seconds.set(0.0)
+            PROCESS_SECONDS.set(0.0)
             try:
                 return work(*args, **kwargs)
             finally:
-                used = time.thread_time() - began + _process_seconds.get()
+                used = time.thread_time() - began + PROCESS_SECONDS.get()
 
         def release(_: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed

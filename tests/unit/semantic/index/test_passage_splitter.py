@@ -50,7 +50,7 @@ def test_only_what_has_changed_is_split_and_hashed(splitting, hashing):
     assert hashed == len(before)
     edited = [replace(one, text="New.") if one.id == resources[3].id else replace(one) for one in resources]
     after, keys = splitter.split(edited, "m")
-    assert [text for text in splitting[20:]] == [passages.compose_text(edited[3])]
+    assert splitting[20:] == [passages.compose_text(edited[3])]
     assert len(hashing) - hashed == 2  # its passage and its example
     assert after == split_resources(edited)
     assert keys == [passage.key("m") for passage in after]
