@@ -105,8 +105,10 @@ class Gateway(GatewayParts):
     async def _build(cls, settings: Settings, stores: Stores, timings: ConversationTimings) -> Gateway:
         store = MonitoredStore(stores.ephemeral)
         classes = load_collectors(settings.collectors)
-        threads, extractor, cores = FairThreads("work"), Extractor(settings.documents), FairQueue(CORE_BOUNDS)
+        threads, extractor = FairThreads("work", rests=True), Extractor(settings.documents)
+        cores = FairQueue(CORE_BOUNDS)
         threads.share_cores(cores)
+        extractor.charge_to(cores)
         links = LinkCache(store, settings.links, fetch=make_guarded_fetch(settings.links, extractor))
         servers = ToolServers(settings.tool_servers, LinkGuard(settings.links.allow))
         materials = PolicyMaterials(DocumentCache(settings.documents), links)

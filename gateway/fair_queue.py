@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
@@ -25,6 +26,7 @@ FORGOTTEN = 20  # half-lives after which nobody remembers it
 HEAVY = 1.5  # times what the others use on average
 LEAST_SECONDS = 0.3  # of recent CPU time under which nobody is heavy: what a tenth of a core comes to
 NICENESS = 10
+LEAST_REST, MOST_REST = 0.001, 2.0  # seconds that a heavy workspace waits after a piece of its work
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -90,6 +92,15 @@ class CpuShares:
         self._start = now
 
 
+# CPU time of processes that the work at hand has waited for; each thread has a context, and so a sum, of its own.
+PROCESS_SECONDS: ContextVar[float] = ContextVar("PROCESS_SECONDS")
+
+
+def count_process_time(seconds: float) -> None:
+    """Charge the CPU time of a process to the work that runs in this thread and has waited for it."""
+    PROCESS_SECONDS.set(PROCESS_SECONDS.get(0.0) + seconds)
+
+
 def lower_priority() -> None:
     """Let other threads have the CPU first; what this thread does is not urgent. Cannot be taken back."""
     if sys.platform == "linux":  # where a priority belongs to a thread
@@ -109,6 +120,7 @@ class FairQueue:
         self._bounds = bounds
         self._clock = clock
         self._active: OrderedDict[str, float] = OrderedDict()  # when workspaces asked last, the longest ago first
+        self._compared = self._active  # the workspaces among which one may be heavy
         self._free = bounds.places
         self._running: dict[str, int] = {}
         self._waiting: dict[str, Waiting] = {}
@@ -117,6 +129,10 @@ class FairQueue:
         self._served: OrderedDict[str, None] = OrderedDict()
         self.shares = CpuShares(clock=clock)  # CPU time of work that had a place
         self.shed = 0  # work that was rejected
+
+    def follow(self, cores: "FairQueue") -> None:
+        """Judge who is heavy by all that has places there: CPU time of this queue's work is charged there too."""
+        self.shares, self._compared = cores.shares, cores._active
 
     async def acquire(self, workspace: str) -> None:
         """Return with a place; raises WorkspaceBusy if too much of this workspace's work is waiting."""
@@ -136,9 +152,16 @@ class FairQueue:
                 self.release(workspace)  # it was given a place at that very moment
             raise
 
-    def release(self, workspace: str) -> None:
-        """Give back a place; the next workspace in turn gets it."""
+    def release(self, workspace: str, rest: float = 0.0) -> None:
+        """Give back a place: others may have it at once, this workspace after a rest of so many seconds."""
         self._free += 1
+        if rest:
+            asyncio.get_running_loop().call_later(rest, self._end_use, workspace)
+            self._start_ready()
+        else:
+            self._end_use(workspace)
+
+    def _end_use(self, workspace: str) -> None:
         self._running[workspace] -= 1
         if not self._running[workspace]:
             del self._running[workspace]
@@ -157,17 +180,19 @@ class FairQueue:
 
     def is_heavy(self, workspace: str) -> bool:
         """Whether a workspace uses much more CPU time than others who have work now; background work always does."""
-        return workspace == BACKGROUND or self.shares.is_heavy(workspace, len(self._active))
+        return workspace == BACKGROUND or self.shares.is_heavy(workspace, len(self._compared))
 
     def _compute_share(self, workspace: str) -> int:
         """The places that a workspace may have now: where CPU time is counted, only the heavy are kept to an equal one.
 
         The others need more, because each piece of their work takes longer beside the heavy.
         """
-        active, bounds = len(self._active), self._bounds
-        if active < 2 or (self.shares.is_used and not self.shares.is_heavy(workspace, active)):
-            return bounds.each
-        return max(1, min(bounds.each, bounds.places // active))
+        active, bounds, most = len(self._compared), self._bounds, self._bounds.each
+        if self.shares.is_used:
+            if not self.shares.is_heavy(workspace, active):
+                return most
+            most -= 1  # wherever the others are active: not only in this queue
+        return max(1, min(most, bounds.places // max(1, active)))
 
     def _note_activity(self, workspace: str) -> None:
         now = self._clock()
@@ -258,11 +283,15 @@ class FairThreads:
     """Threads whose work is shared out among workspaces.
 
     With `yields`, work of workspaces that use much more CPU time than others has a low priority. Only for work that
-    does not hold the interpreter's lock: a thread that waits for the CPU with it would stop everybody.
+    does not hold the interpreter's lock: a thread that waits for the CPU with it would stop everybody. With `rests`,
+    for work that does, such a workspace waits after each piece of work for as long as that has used the CPU.
     """
 
-    def __init__(self, name: str, bounds: QueueBounds = REQUEST_BOUNDS, *, yields: bool = False) -> None:
+    def __init__(
+        self, name: str, bounds: QueueBounds = REQUEST_BOUNDS, *, yields: bool = False, rests: bool = False
+    ) -> None:
         self.queue = FairQueue(bounds)
+        self._rests = rests
         self._cores: FairQueue | None = None  # places of all threads together
         most = bounds.places + bounds.spare
         self._pool = ThreadPoolExecutor(most, thread_name_prefix=name)
@@ -273,7 +302,11 @@ class FairThreads:
     def share_cores(self, cores: FairQueue) -> None:
         """As CoreUser, beside the places of its own."""
         self._cores = cores
-        self.queue.shares = cores.shares
+        self.queue.follow(cores)
+
+    def charge_to(self, cores: FairQueue) -> None:
+        """Charge CPU time there without taking places: for work that waits for processes of low priority."""
+        self.queue.follow(cores)
 
     async def run(
         self, workspace: str, work: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
@@ -286,19 +319,20 @@ class FairThreads:
         def run_timed() -> Result:
             nonlocal used
             began = time.thread_time()
+            PROCESS_SECONDS.set(0.0)
             try:
                 return work(*args, **kwargs)
             finally:
-                used = time.thread_time() - began
+                used = time.thread_time() - began + PROCESS_SECONDS.get()
 
         def release(_: object) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._release, workspace, used)
+                loop.call_soon_threadsafe(self._finish, workspace, used)
 
         try:
             future = self._choose_pool(workspace).submit(run_timed)
         except RuntimeError:  # the threads are closed
-            self._release(workspace, used)
+            self._release(workspace)
             raise
         future.add_done_callback(release)
         return await asyncio.wrap_future(future)
@@ -313,13 +347,18 @@ class FairThreads:
                 raise
 
     def _choose_pool(self, workspace: str) -> ThreadPoolExecutor:
-        if self._low_pool is not None and (self._cores or self.queue).is_heavy(workspace):
+        if self._low_pool is not None and self.queue.is_heavy(workspace):
             return self._low_pool
         return self._pool
 
-    def _release(self, workspace: str, used: float) -> None:
+    def _finish(self, workspace: str, used: float) -> None:
+        """Charge what some work has used, and give back its place."""
         self.queue.shares.charge(workspace, used)
-        self.queue.release(workspace)
+        rests = self._rests and workspace != BACKGROUND and used > LEAST_REST and self.queue.is_heavy(workspace)
+        self._release(workspace, min(used, MOST_REST) if rests else 0.0)
+
+    def _release(self, workspace: str, rest: float = 0.0) -> None:
+        self.queue.release(workspace, rest)
         if self._cores is not None:
             self._cores.release(workspace)
 

@@ -28,7 +28,7 @@ from gateway.collectors.guard import run_collectors
 from gateway.collectors.registry import AppliedCollector, CollectorRegistry
 from gateway.collectors.semantic import replace_searcher
 from gateway.domain.agent import DEFAULT_WEIGHTS, Placement, RankingWeights
-from gateway.domain.chat import ChatRequest
+from gateway.domain.chat import PAUSE_BYTES, ChatRequest
 from gateway.domain.collector import CollectorOrder, CollectorOutcome, Findings
 from gateway.domain.exchange import Exchange
 from gateway.domain.injection import Injection, OwnTools
@@ -241,6 +241,8 @@ class ContextBuilder:
 
     async def _collect(self, order: ContextOrder, partition: CachePartition, known: KnownScope) -> Injection:
         """The injection with what collectors find for this request."""
+        if len(order.request.raw) > PAUSE_BYTES:
+            await asyncio.sleep(0)
         question = order.request.dialect.find_question(order.request.messages)
         query = split_question(question) if question is not None else NO_QUERY
         asked = Inquiry(question, query, make_query_key(known, query, order.scope))

@@ -10,6 +10,8 @@ from msgspec import Raw
 
 from gateway.domain.dialect import RequestDialect
 
+PAUSE_BYTES = 256 * 1024  # of a body from which each step takes milliseconds: others have their turn between them
+
 
 class MessageStyle(IntEnum):
     """How messages are written, as far as their first bytes tell; the greater, the more has to be looked at."""

@@ -6,8 +6,10 @@ from its connection through a filter (`pass_stream` in `gateway/conversation/rel
 """
 
 import time
+from asyncio import sleep
 from urllib.parse import quote
 
+from gateway.domain.chat import PAUSE_BYTES
 from gateway.domain.exchange import Exchange, ExchangeStatus, Reply
 from gateway.domain.principal import UNLIMITED
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
@@ -137,7 +139,12 @@ class ChatEndpoint:
             exchange.context_headers = (*exchange.context_headers, OFF)
         if meter is not None:
             meter.asked = len(body)
+        large = len(body) > PAUSE_BYTES
+        if large:
+            await sleep(0)
         prepared = await self._pipeline.prepare(exchange, body, self._dialect)
+        if large:
+            await sleep(0)
         reply = await self._pipeline.converse(exchange, prepared)
         return reply if meter is None else meter.watch(reply)
 

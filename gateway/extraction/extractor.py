@@ -2,7 +2,7 @@
 
 from gateway.extraction.extract import extract_content
 from gateway.extraction.formats import DocumentFormat
-from gateway.fair_queue import FairThreads, QueueBounds
+from gateway.fair_queue import FairQueue, FairThreads, QueueBounds
 from gateway.settings import DocumentSettings
 
 # Each extraction may take documents.memory_mb. A hostile document takes documents.seconds, twice in a workspace.
@@ -14,10 +14,19 @@ class Extractor:
 
     def __init__(self, limits: DocumentSettings, bounds: QueueBounds = BOUNDS) -> None:
         self._limits = limits
-        self.threads = FairThreads("extraction", bounds)
+        self.threads = FairThreads("extraction", bounds, rests=True)
 
     async def extract(
         self, workspace: str, content: bytes, document_format: DocumentFormat, charset: str | None = None
     ) -> str:
         """The text of a document; raises ValueError with the reason why there is none, and WorkspaceBusy."""
-        return await self.threads.run(workspace, extract_content, content, document_format, self._limits, charset)
+
+        def work() -> str:
+            idle = self.threads.queue.is_heavy(workspace)  # now, not when it was asked for
+            return extract_content(content, document_format, self._limits, charset, idle=idle)
+
+        return await self.threads.run(workspace, work)
+
+    def charge_to(self, cores: FairQueue) -> None:
+        """Charge the CPU time of documents to their workspaces, and let those of heavy ones wait."""
+        self.threads.charge_to(cores)

@@ -41,6 +41,8 @@ from gateway.stores.protocols import EphemeralStore
 CONCURRENCY = 4  # fetches of one workspace at once
 BOUNDS = QueueBounds(places=2 * CONCURRENCY, each=CONCURRENCY, waiting=16)
 MOST_RUNNING = 64  # fetches that run or wait for a place, of all workspaces
+# Stored copies that are read in one call, as long as they are small: large pages would exceed its timeout.
+READ_AT_ONCE, SMALL_BYTES = 16, 64 * 1024
 LEASE_KEY = "lease:links"
 
 Fetch = Callable[[str, str | None, str | None, str], Awaitable[FetchedPage]]  # url, etag, last_modified, workspace
@@ -236,13 +238,18 @@ class LinkCache:
         return changed
 
     async def _read_stored(self, urls: Sequence[str]) -> set[str]:
+        """Use the stored copies of these; the URLs whose text is new. Most of those that are new have no copy yet."""
         changed: set[str] = set()
-        for url in urls:  # one by one: several large pages would exceed the timeout of a call
-            found = await self._store.get_many([make_store_key(url)])
-            self._unread.discard(url)
-            stored = found.get(make_store_key(url))
-            if stored is not None and self._adopt(url, stored):
-                changed.add(url)
+        start, count = 0, 1
+        while batch := urls[start : start + count]:
+            found = await self._store.get_many([make_store_key(url) for url in batch])
+            self._unread.difference_update(batch)
+            for url in batch:
+                stored = found.get(make_store_key(url))
+                if stored is not None and self._adopt(url, stored):
+                    changed.add(url)
+            start += count
+            count = min(2 * count, READ_AT_ONCE) if sum(map(len, found.values())) <= SMALL_BYTES else 1
         return changed
 
     def _adopt(self, url: str, stored: bytes) -> bool:

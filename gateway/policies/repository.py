@@ -74,7 +74,7 @@ class PolicyRepository:
         self._known_generation = 0  # of which the watchers have heard, …
         self._notified_at = -math.inf  # … and when
         self._file_error: str | None = None
-        self.threads = FairThreads("policies", COMPILE_BOUNDS)
+        self.threads = FairThreads("policies", COMPILE_BOUNDS, rests=True)
         self.contact = -math.inf  # when the store answered last, in monotonic seconds; -inf: never
         self.store_error: str | None = None
         self.unindexed: list[RecordKey] = []  # nodes that an earlier release has stored, for `index_nodes`

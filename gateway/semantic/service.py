@@ -19,6 +19,7 @@ from gateway.fair_queue import CoreUser, FairQueue, FairThreads
 from gateway.semantic.document_indexer import DocumentIndexer
 from gateway.semantic.factory import DEFAULT_FACTORY, SemanticFactory, open_vectors
 from gateway.semantic.index.indexed_resources import IndexedResources, get_resource_id
+from gateway.semantic.index.passages import describe_resource
 from gateway.semantic.model.embedder import Embedder, SearchTimeout, SemanticError
 from gateway.settings import SemanticSettings
 from gateway.stores.protocols import VectorStore
@@ -242,7 +243,7 @@ class SemanticService:
         if serving is None or serving == newest.generation:
             return frozenset()
         former = self._submitted.get(serving, {})
-        return frozenset(key for key in keys if former.get(key) != newest.resources.get(key))
+        return frozenset(key for key in keys if is_edited(former.get(key), newest.resources.get(key)))
 
     async def _build_until_it_works(self) -> None:
         """Build the engine, and retry while its parts cannot be used; each reason is logged once."""
@@ -297,6 +298,13 @@ class SemanticService:
                 await self._vectors.sweep()
             except StoreError as error:
                 log.warning("unused vectors could not be removed; retrying in a day: %s", error)
+
+
+def is_edited(former: Resource | None, newest: Resource | None) -> bool:
+    """Whether a resource is found by something else now; asked for every question while an index is being built."""
+    if former is newest:
+        return False
+    return former is None or newest is None or describe_resource(former) != describe_resource(newest)
 
 
 def open_semantic(

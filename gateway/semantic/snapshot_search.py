@@ -13,6 +13,7 @@ from gateway.domain.resource import Resource
 from gateway.domain.search import Query, SearchResult
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError
+from gateway.semantic.index.passages import describe_resource
 from gateway.semantic.model.embedder import SemanticError
 from gateway.semantic.service import SemanticService
 
@@ -106,8 +107,3 @@ class SnapshotSearcher:
                 rows = await service.embedder.embed([passages[key].text for key in keys])
                 found |= dict(zip(keys, rows.astype("<f2"), strict=True))
         return found
-
-
-def describe_resource(resource: Resource) -> tuple[object, ...]:
-    """All by which a resource is found."""
-    return resource.name, resource.description, resource.text, resource.examples, resource.mode, resource.kind

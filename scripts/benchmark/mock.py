@@ -101,21 +101,24 @@ class MockUpstream(asyncio.Protocol):
 
     def __init__(self, answers: PreparedAnswers, pacer: Pacer) -> None:
         self._answers, self._pacer = answers, pacer
-        self._data = b""
+        self._data, self._needed = bytearray(), 0  # what has come, and how much of it makes a request
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        self._data = data = self._data + data
-        head = data.find(b"\r\n\r\n")
+        self._data += data
+        if len(self._data) < self._needed:
+            return  # a large body comes in many parts: it is looked at once
+        head = self._data.find(b"\r\n\r\n")
         if head < 0:
             return
-        length = _LENGTH.search(data, 0, head + 2)
-        end = head + 4 + (int(length[1]) if length else 0)
-        if len(data) >= end:
-            self._data = data[end:]
-            self._answer(find_dialect(data[: data.find(b"\r\n")]), data[head + 4 : end])
+        length = _LENGTH.search(self._data, 0, head + 2)
+        self._needed = head + 4 + (int(length[1]) if length else 0)
+        if len(self._data) >= self._needed:
+            request, self._data = bytes(self._data[: self._needed]), self._data[self._needed :]
+            self._needed = 0
+            self._answer(find_dialect(request[: request.find(b"\r\n")]), request[head + 4 :])
 
     def _answer(self, dialect: str, body: bytes) -> None:
         if payloads.PROBE.encode() in body:

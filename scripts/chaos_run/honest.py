@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from scripts.chaos_run.stage import ACTIONS, HONEST, TOPICS
+from scripts.chaos_run.stage import ACTIONS, HONEST, MODELS, TOPICS
 
 RATE = 12.0  # requests per second
 NEW_SHARE = 0.3  # of the questions, that nobody has asked before
@@ -53,7 +53,7 @@ class HonestTenant:
 
     async def _ask(self, session: aiohttp.ClientSession) -> None:
         body = {
-            "model": "m",
+            "model": MODELS[HONEST],
             "stream": self.dice.random() < STREAM_SHARE,
             "messages": [{"role": "user", "content": self._make_question()}],
         }

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from scripts.chaos_run.stage import ACTIONS, HOSTILE, TOPICS, make_resources
+from scripts.chaos_run.stage import ACTIONS, HOSTILE, MODELS, TOPICS, make_resources
 
 QUESTION_CONNECTIONS = 12
 PAUSE = 0.02  # after an attack that was refused at once
@@ -72,7 +72,11 @@ class HostileTenant:
         await self._chat("Who?", agent=f"nobody-{self.dice.random()}" * self.dice.choice((1, 200)))
 
     async def abort_stream(self) -> None:
-        body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": f"{self.dice.random()}"}]}
+        body = {
+            "model": MODELS[HOSTILE],
+            "stream": True,
+            "messages": [{"role": "user", "content": f"{self.dice.random()}"}],
+        }
         async with self.session.post(f"{self.address}/v1/chat/completions", json=body, headers=self._head()) as reply:
             await reply.content.readany()
             reply.close()
@@ -118,7 +122,7 @@ class HostileTenant:
         await asyncio.sleep(PAUSE)
 
     async def _chat(self, text: str, **context: str) -> None:
-        body = {"model": "m", "messages": [{"role": "user", "content": text}]}
+        body = {"model": MODELS[HOSTILE], "messages": [{"role": "user", "content": text}]}
         async with self.session.post(
             f"{self.address}/v1/chat/completions", json=body, headers=self._head(**context)
         ) as reply:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,6 +15,7 @@ import orjson
 from scripts.benchmark.processes import build_command, read_line, run_process
 
 HONEST, HOSTILE = "honest", "hostile"
+MODELS = {HONEST: "m", HOSTILE: "h"}  # each has an upstream of its own: what it costs that one is not the gateway's
 TOPICS = ("returns", "delivery", "invoices", "warranty", "passwords", "gift cards", "spare parts", "battery", "refunds")
 ACTIONS = ("change", "cancel", "find", "repair", "explain", "order")
 READY_SECONDS = 120.0
@@ -27,7 +28,7 @@ class Stage:
 
     gateway: str
     web: str
-    processes: tuple[int, ...]  # of the gateway and its upstream
+    processes: tuple[int, ...]  # of the gateway and its upstreams
 
 
 def make_resources(owner: str) -> dict[str, Any]:
@@ -51,7 +52,8 @@ def make_bundle(owner: str) -> dict[str, Any]:
     }
 
 
-def write_config(directory: Path, upstream: int) -> Path:
+def write_config(directory: Path, upstreams: Mapping[str, int]) -> Path:
+    """The configuration; `upstreams` are ports by tenant."""
     (directory / "policies").mkdir()
     keys = [
         {"name": f"{name}-{role}", "sha256": sha256(f"{name}-{role}".encode()).hexdigest(), "workspace": name} | rights
@@ -62,8 +64,10 @@ def write_config(directory: Path, upstream: int) -> Path:
         "listen": {"port": 0},
         "policies": "policies",
         "store": "sqlite:///data.db",
-        "upstreams": {"mock": {"kind": "openai", "base_url": f"http://127.0.0.1:{upstream}/v1"}},
-        "routes": [{"model": "*", "upstream": "mock"}],
+        "upstreams": {
+            name: {"kind": "openai", "base_url": f"http://127.0.0.1:{port}/v1"} for name, port in upstreams.items()
+        },
+        "routes": [{"model": MODELS[name], "upstream": name} for name in upstreams],
         "auth": {"keys": keys},
         "links": {"allow": ["127.0.0.1"]},
         "log": {"exchanges": False, "level": "error"},
@@ -75,13 +79,13 @@ def write_config(directory: Path, upstream: int) -> Path:
 
 @contextmanager
 def run_gateway(directory: Path, web: str) -> Generator[Stage]:
-    """A gateway in front of the mock."""
-    with run_process(build_command("mock")) as mock:
-        config = write_config(directory, int(read_line(mock)))
+    """A gateway in front of a mock for each tenant."""
+    with run_process(build_command("mock")) as mock, run_process(build_command("mock")) as other:
+        config = write_config(directory, {HONEST: int(read_line(mock)), HOSTILE: int(read_line(other))})
         with run_process([sys.executable, "-m", "gateway", "serve", "--config", str(config)]) as gateway:
             line = read_line(gateway)
             address = next(word for word in line.split() if word.startswith("http://")).rstrip("/.,")
-            yield Stage(address, web, (gateway.pid, mock.pid))
+            yield Stage(address, web, (gateway.pid, mock.pid, other.pid))
 
 
 async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -126,7 +130,7 @@ async def wait_until_found(session: aiohttp.ClientSession, address: str) -> None
     """Return once semantic search finds what the honest tenant has stored."""
     async with asyncio.timeout(READY_SECONDS):
         while True:
-            body = {"model": "m", "messages": [{"role": "user", "content": "How do I cancel gift cards?"}]}
+            body = {"model": MODELS[HONEST], "messages": [{"role": "user", "content": "How do I cancel gift cards?"}]}
             headers = {"authorization": f"Bearer {HONEST}-chat", "x-context-agent": "support"}
             async with session.post(f"{address}/v1/chat/completions", json=body, headers=headers) as reply:
                 await reply.read()

@@ -12,10 +12,12 @@ from gateway.fair_queue import (
     ACTIVE_SECONDS,
     BACKGROUND,
     CORE_BOUNDS,
+    MOST_REST,
     REQUEST_BOUNDS,
     FairQueue,
     FairThreads,
     QueueBounds,
+    count_process_time,
 )
 from gateway.semantic.model.onnx_embedder import BOUNDS as EMBEDDER_BOUNDS
 
@@ -312,3 +314,46 @@ async def test_work_that_is_cancelled_while_it_waits_for_a_core_gives_back_its_p
     cores.release("a")
     assert await asyncio.wait_for(threads.run("a", pow, 2, 6), 5) == 64
     threads.close()
+
+
+async def test_a_place_is_given_to_others_while_the_workspace_that_had_it_rests() -> None:
+    queue, begun = FairQueue(QueueBounds(places=1, each=1, waiting=100)), list[str]()
+
+    async def take(name: str) -> None:
+        await queue.acquire(name)
+        begun.append(name)
+
+    await take("a")
+    waiting = [asyncio.create_task(take(name)) for name in ("a", "b")]
+    await asyncio.sleep(0)
+    queue.release("a", rest=60.0)
+    await asyncio.wait_for(waiting[1], 5)
+    queue.release("b")
+    await asyncio.sleep(0)
+    assert begun == ["a", "b"]  # nobody has the place, and still it is not a's turn
+    queue._end_use("a")
+    await asyncio.wait_for(waiting[0], 5)
+    assert begun == ["a", "b", "a"]
+
+
+async def test_a_heavy_workspace_rests_for_as_long_as_its_work_has_used_the_cpu(monkeypatch) -> None:
+    rests: list[tuple[str, float]] = []
+    bounds = QueueBounds(places=3, each=2, waiting=100)
+    for threads in (FairThreads("resting", bounds, rests=True), FairThreads("busy", bounds)):
+        release = threads.queue.release
+
+        def note(name: str, rest: float = 0.0, release=release) -> None:
+            rests.append((name, rest))
+            release(name)
+
+        monkeypatch.setattr(threads.queue, "release", note)
+        await threads.run("honest", count_process_time, 0.25)  # not heavy
+        threads.queue.shares.charge("hostile", 100.0)
+        for seconds in (0.25, 1000.0, 0.0):
+            await threads.run("hostile", count_process_time, seconds)
+        await threads.run(BACKGROUND, count_process_time, 0.25)
+        await asyncio.sleep(0)
+        threads.close()
+    assert [name for name, _ in rests] == 2 * ["honest", *3 * ["hostile"], BACKGROUND]
+    long = [round(rest, 1) for _, rest in rests]
+    assert long == [0.0, pytest.approx(0.25, abs=0.1), MOST_REST, 0.0, 0.0] + 5 * [0.0]

@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
@@ -108,6 +109,16 @@ def caller(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPath
 def test_the_gateway_serves_this_document(caller: Caller) -> None:
     served = caller.session.get(f"{caller.base_url}/openapi.json", headers=AUTHORIZED)
     assert served.json() == schema.raw_schema
+
+
+def test_no_operation_ignores_a_parameter_that_it_does_not_know(caller: Caller) -> None:
+    answers = {}
+    for label in LABELS:
+        method, path = label.split(" ")
+        address = f"{caller.base_url}{re.sub('{.*?}', 'x', path)}?dry_run_=1"
+        answer = caller.session.request(method, address, headers=AUTHORIZED)
+        answers[label] = answer.status_code, "'dry_run_'" in answer.text
+    assert {label: answer for label, answer in answers.items() if answer != (400, True)} == {}
 
 
 @pytest.mark.parametrize("label", LABELS)

@@ -1,6 +1,6 @@
 """`ApiRoute`, a starlette route with all that its role check, its validation and the OpenAPI document need."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote
@@ -27,6 +27,7 @@ from gateway.errors import (
     InvalidRequest,
     NotFound,
     UnsupportedMediaType,
+    quote,
 )
 from gateway.strict_yaml import YamlDocument
 from gateway.validation import format_pointer, validate
@@ -94,7 +95,7 @@ class ApiRoute(Route):
         if limiter is not None and principal.limits is not UNLIMITED:
             await limiter.admit_call(principal)
         path = {name: unquote(value) for name, value in request.path_params.items()}
-        query = None if self.query is None else parse_query(self.query, request.scope["query_string"])
+        query = parse_query(self.query, request.scope["query_string"])
         body = await self._read_body(request, caller.head)
         headers = dict(request.scope["headers"])
         return await self.handler(ApiCall(principal, path, query, body, headers, caller.sign_in))
@@ -121,13 +122,23 @@ class RouteGroup(Protocol):
         ...
 
 
-def parse_query(model: type[Model], raw: bytes) -> Model:
-    """The query string as the route's model; an unknown or repeated parameter is an error."""
+def parse_query(model: type[Model] | None, raw: bytes) -> Model | None:
+    """The query string as the route's model, None for a route without one; unknown and repeated parameters are errors.
+
+    An operation that ignored `?dry_run=1` would do what its caller only wanted to try.
+    """
+    if not raw and model is None:
+        return None
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
     except ValueError as error:
         raise InvalidRequest("The query string cannot be decoded.") from error
     given = dict(pairs)
+    known = {} if model is None else {field.alias or name: field for name, field in model.model_fields.items()}
+    if unknown := [name for name in given if name not in known]:
+        raise InvalidRequest(describe_parameters(unknown[0], known), param=unknown[0])
+    if model is None:
+        return None
     repeated = sorted({name for name in given if sum(name == other for other, _ in pairs) > 1})
     query, faults = validate(model, given, YamlDocument("query", None, {}), ())
     wrong = [FieldError(None, "is given more than once", name) for name in repeated]
@@ -135,6 +146,12 @@ def parse_query(model: type[Model], raw: bytes) -> Model:
     if query is None or wrong:
         raise InvalidObject("A query parameter is invalid.", wrong)
     return query
+
+
+def describe_parameters(unknown: str, known: Collection[str]) -> str:
+    """That an operation has no such parameter, and which ones it has."""
+    others = f"This operation takes {', '.join(known)}." if known else "This operation takes none."
+    return f"There is no query parameter {quote(unknown)}. {others}"
 
 
 def parse_json(model: type[Model], raw: bytes) -> Model:

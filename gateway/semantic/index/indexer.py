@@ -13,7 +13,7 @@ from gateway.domain.resource import Resource
 from gateway.errors import StoreError
 from gateway.semantic.index.indexed_resources import get_workspace
 from gateway.semantic.index.passage_index import PassageIndex, Vector
-from gateway.semantic.index.passages import Passage, split_resources
+from gateway.semantic.index.passages import Passage, PassageSplitter
 from gateway.semantic.index.vector_index import EXACT_LIMIT
 from gateway.semantic.model.embedder import Embedder, SemanticError
 from gateway.stores.protocols import VectorStore
@@ -70,6 +70,7 @@ class Indexer:
     def __init__(self, store: VectorStore, options: IndexerOptions = DEFAULT_INDEXER_OPTIONS) -> None:
         self._store = store
         self._options = options
+        self._splitter = PassageSplitter()
         self._newest: IndexRequest | None = None
         self._changed = asyncio.Event()
         self._done = asyncio.Event()
@@ -124,15 +125,15 @@ class Indexer:
 
     async def _build(self, request: IndexRequest) -> bool:
         """Whether the index was completed; False when there is a newer request."""
-        passages = await asyncio.to_thread(split_resources, request.resources)
-        by_key = await asyncio.to_thread(_map_by_key, passages, request.embedder.id)
+        passages, keys = await asyncio.to_thread(self._splitter.split, request.resources, request.embedder.id)
+        by_key = await asyncio.to_thread(_map_by_key, keys, passages)
         vectors = await self._find_known(by_key)
         left = take_turns({key: passage for key, passage in by_key.items() if key not in vectors})
         self.progress = IndexProgress(len(passages), len(left))
         due, next_look, first = 1.0, time.monotonic() + self._options.poll_seconds, len(left)
         while left:
             if len(vectors) >= due:
-                await self._publish(request, passages, vectors, partial=True)
+                await self._publish(request, passages, keys, vectors, partial=True)
                 due = len(vectors) * PUBLISH_GROWTH + PUBLISH_PASSAGES
             # Some are embedded in any case: who changes policies all the time must not keep others from being found.
             if self._newest is not request and len(left) < first:
@@ -141,7 +142,7 @@ class Indexer:
             if time.monotonic() >= next_look:
                 vectors |= await self._take_newly_stored(left)
                 next_look = time.monotonic() + self._options.poll_seconds
-        await self._publish(request, passages, vectors)
+        await self._publish(request, passages, keys, vectors)
         return self._newest is request
 
     async def _find_known(self, by_key: dict[bytes, Passage]) -> dict[bytes, Vector]:
@@ -187,14 +188,21 @@ class Indexer:
         return list(islice(left, CHUNK))
 
     async def _publish(
-        self, request: IndexRequest, passages: Sequence[Passage], vectors: dict[bytes, Vector], *, partial: bool = False
+        self,
+        request: IndexRequest,
+        passages: Sequence[Passage],
+        keys: Sequence[bytes],
+        vectors: dict[bytes, Vector],
+        *,
+        partial: bool = False,
     ) -> None:
         """Let searches use the new index; a partial one only where nothing that can be found now gets lost."""
         current = self.current
         if partial and current is not None and current.embedder.id != request.embedder.id:
             return
+        limit = self._options.exact_limit
         built = await asyncio.to_thread(
-            PassageIndex.build, request.generation, request.embedder, passages, vectors, self._options.exact_limit
+            PassageIndex.build, request.generation, request.embedder, passages, vectors, limit, keys
         )
         if not partial or current is None or built.ready.sum() >= current.ready.sum():
             self.current = built
@@ -209,10 +217,10 @@ def take_turns(passages: Mapping[bytes, Passage]) -> dict[bytes, Passage]:
     return {key: passages[key] for turn in rounds for key in turn if key is not None}
 
 
-def _map_by_key(passages: Iterable[Passage], model: str) -> dict[bytes, Passage]:
+def _map_by_key(keys: Sequence[bytes], passages: Sequence[Passage]) -> dict[bytes, Passage]:
     by_key: dict[bytes, Passage] = {}
-    for passage in passages:
-        by_key.setdefault(passage.key(model), passage)
+    for key, passage in zip(keys, passages, strict=True):
+        by_key.setdefault(key, passage)
     return by_key
 
 

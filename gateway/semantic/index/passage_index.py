@@ -40,9 +40,10 @@ class PassageIndex:
         passages: Sequence[Passage],
         vectors: Mapping[bytes, Vector],
         exact_limit: int = EXACT_LIMIT,
+        known_keys: Sequence[bytes] | None = None,  # of the passages, if somebody has made them already
     ) -> Self:
         """Index the passages whose vectors are known; the others keep their rows and are not found."""
-        keys = tuple(passage.key(embedder.id) for passage in passages)
+        keys = tuple(known_keys or (passage.key(embedder.id) for passage in passages))
         matrix, ready = _build_matrix(keys, vectors)
         missing = frozenset(passage.resource for passage, there in zip(passages, ready, strict=True) if not there)
         names = dict.fromkeys(passage.resource for passage in passages)

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 from gateway.domain.resource import Mode, Resource, ResourceKind
 
@@ -32,6 +33,49 @@ class Passage:
 def split_resources(resources: Iterable[Resource]) -> list[Passage]:
     """The passages of everything that semantic search can find, resource by resource."""
     return [passage for resource in resources if is_indexed(resource) for passage in _split_resource(resource)]
+
+
+def describe_resource(resource: Resource) -> tuple[object, ...]:
+    """All by which a resource is found."""
+    return resource.name, resource.description, resource.text, resource.examples, resource.mode, resource.kind
+
+
+class SplitResource(NamedTuple):
+    """The passages of a resource as it was, and the keys of their vectors."""
+
+    resource: Resource
+    passages: tuple[Passage, ...]
+    keys: tuple[bytes, ...]
+
+    @classmethod
+    def split(cls, resource: Resource, model: str) -> Self:
+        passages = tuple(_split_resource(resource))
+        return cls(resource, passages, tuple(passage.key(model) for passage in passages))
+
+    def is_of(self, resource: Resource) -> bool:
+        """Whether a resource would be split the same way."""
+        return self.resource is resource or describe_resource(self.resource) == describe_resource(resource)
+
+
+class PassageSplitter:
+    """Splits what has changed since the last time: somebody's edit costs nothing for the resources of all others."""
+
+    def __init__(self) -> None:
+        self._model = ""
+        self._known: dict[str, SplitResource] = {}  # by the resource's key in the index
+
+    def split(self, resources: Iterable[Resource], model: str) -> tuple[list[Passage], list[bytes]]:
+        """The passages of everything that semantic search can find, and their keys for a model."""
+        known = self._known if model == self._model else {}
+        self._model, self._known = model, {}
+        for resource in filter(is_indexed, resources):
+            former = known.get(resource.id)
+            kept = former if former is not None and former.is_of(resource) else SplitResource.split(resource, model)
+            self._known[resource.id] = kept
+        everything = self._known.values()
+        return [one for split in everything for one in split.passages], [
+            key for split in everything for key in split.keys
+        ]
 
 
 def is_indexed(resource: Resource) -> bool:

@@ -94,7 +94,6 @@ async def test_the_role_is_checked_before_the_body_is_looked_at(manage: Starlett
         ("take=%205", "take"),
         ("take=", "take"),
         ("take=1&take=2", "take"),
-        ("taek=1", "taek"),
         ("filter=" + "x" * 201, "filter"),
     ],
 )
@@ -102,6 +101,31 @@ async def test_a_wrong_query_is_a_422_that_names_the_parameter(manage: Starlette
     answer = await ask(manage, "GET", f"/things?{query}")
     assert (answer.status, answer.json["code"]) == (422, "invalid")
     assert [fault["parameter"] for fault in answer.json["errors"]] == [parameter]
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "detail"),
+    [
+        ("GET", "/things?taek=1", "There is no query parameter 'taek'. This operation takes skip, take, filter."),
+        (
+            "GET",
+            "/things?take=0&taek=1",
+            "There is no query parameter 'taek'. This operation takes skip, take, filter.",
+        ),
+        ("DELETE", "/things/defect?dry_run=1", "There is no query parameter 'dry_run'. This operation takes none."),
+        ("DELETE", "/things/defect?dry_run", "There is no query parameter 'dry_run'. This operation takes none."),
+        ("GET", "/things/a?" + "x" * 5000, f"There is no query parameter '{'x' * 80}…'. This operation takes none."),
+    ],
+)
+async def test_an_unknown_parameter_is_a_400_that_names_the_known_ones(
+    manage: Starlette, method: str, target: str, detail: str
+) -> None:
+    answer = await ask(manage, method, target)
+    assert (answer.status, answer.json["code"], answer.json["detail"]) == (400, "invalid_request", detail)
+
+
+async def test_a_query_that_cannot_be_decoded_is_a_400_also_where_there_are_no_parameters(manage: Starlette) -> None:
+    assert (await ask(manage, "DELETE", "/things/defect?%ff")).status == 400
 
 
 async def test_a_query_is_decoded(manage: Starlette) -> None:

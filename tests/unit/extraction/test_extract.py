@@ -180,9 +180,9 @@ def parsed(monkeypatch):
     calls = []
     parse = extract._parse
 
-    def count(*arguments):
+    def count(*arguments, **options):
         calls.append(arguments[0])
-        return parse(*arguments)
+        return parse(*arguments, **options)
 
     monkeypatch.setattr(extract, "_parse", count)
     return calls
@@ -220,7 +220,7 @@ def test_a_sandbox_has_a_low_priority_before_it_imports_anything(tmp_path: Path)
     package.mkdir(parents=True)
     lines = ["import os, sys", "seen = os.getpriority(os.PRIO_PROCESS, 0), 'site' in sys.modules"]
     (package / "sandbox.py").write_text("\n".join([*lines, "def main(arguments):", "    print(*seen, *arguments)"]))
-    command = extract._build_command(DocumentFormat.PDF, LIMITS, None)
+    command = extract._build_command(DocumentFormat.PDF, LIMITS, None, False)
     told = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True)
     lowest = min(19, os.getpriority(os.PRIO_PROCESS, 0) + extract.NICENESS)
     ceilings = [str(LIMITS.cpu_seconds), str(LIMITS.memory_mb), str(LIMITS.max_bytes)]

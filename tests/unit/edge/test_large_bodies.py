@@ -1,0 +1,50 @@
+"""A large body takes milliseconds at each step of its walk; the requests of others come in between."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from gateway.conversation.dialects.chat.dialect import CHAT
+from gateway.domain.chat import PAUSE_BYTES
+from gateway.domain.exchange import Exchange
+from gateway.domain.principal import ANONYMOUS
+from gateway.domain.snapshot import EMPTY_SNAPSHOT
+from gateway.edge.background_rules import BodyRules
+from gateway.edge.chat import ChatEndpoint
+
+HEAD = SimpleNamespace(content_type=b"application/json")
+
+
+class Steps:
+    """Stands for the client's request and for the pipeline, and notes what happens when."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.noted = size, list[str]()
+        self.target = SimpleNamespace(model=None)
+
+    async def read_body(self, head: object, most: int) -> bytes:
+        self.noted.append("read")
+        return b"x" * self.size
+
+    async def prepare(self, exchange: Exchange, body: bytes, dialect: object) -> None:
+        self.noted.append("prepare")
+
+    async def converse(self, exchange: Exchange, prepared: None) -> None:
+        self.noted.append("converse")
+
+    def let_others_in(self) -> None:
+        self.noted.append("others")
+        asyncio.get_running_loop().call_soon(self.let_others_in)
+
+
+@pytest.mark.parametrize(("size", "between"), [(PAUSE_BYTES + 1, ["others"]), (PAUSE_BYTES, [])])
+async def test_others_have_their_turn_between_the_steps_of_a_large_body_only(size: int, between: list[str]) -> None:
+    steps = Steps(size)
+    policies = SimpleNamespace(get_snapshot=lambda workspace: EMPTY_SNAPSHOT)
+    endpoint = ChatEndpoint(None, steps, policies, None, None, None, BodyRules(CHAT, 2**30))
+    asyncio.get_running_loop().call_soon(steps.let_others_in)
+    exchange, caller = Exchange("id", ANONYMOUS, EMPTY_SNAPSHOT, []), SimpleNamespace(head=HEAD)
+    await endpoint._reply(steps, exchange, caller, None)
+    steps.let_others_in = lambda: None
+    assert steps.noted == ["read", *between, "prepare", *between, "converse"]
