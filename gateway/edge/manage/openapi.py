@@ -39,11 +39,12 @@ COMMON_ERRORS: tuple[type[GatewayError], ...] = (
     InvalidRequest,
     InvalidApiKey,
     Forbidden,
+    InvalidObject,  # a query parameter that the operation does not have
     RateLimited,
     GatewayError,
     StoreUnavailable,
 )
-BODY_ERRORS: tuple[type[GatewayError], ...] = (InvalidJson, BodyTooLarge, UnsupportedMediaType, InvalidObject)
+BODY_ERRORS: tuple[type[GatewayError], ...] = (InvalidJson, BodyTooLarge, UnsupportedMediaType)
 
 
 class OpenApiDocument(BaseModel):
@@ -107,8 +108,6 @@ def list_error_statuses(route: ApiRoute) -> list[int]:
     classes = [*route.errors, *COMMON_ERRORS]
     if route.body is not None:
         classes += BODY_ERRORS
-    if route.query is not None:
-        classes.append(InvalidObject)
     if route.conditional and route.method != "GET":
         classes.append(PreconditionFailed)
     return sorted({error.status for error in classes})

@@ -136,7 +136,8 @@ def parse_query(model: type[Model] | None, raw: bytes) -> Model | None:
     given = dict(pairs)
     known = {} if model is None else {field.alias or name: field for name, field in model.model_fields.items()}
     if unknown := [name for name in given if name not in known]:
-        raise InvalidRequest(describe_parameters(unknown[0], known), param=unknown[0])
+        wrong = [FieldError(None, describe_parameters(name, known), name) for name in unknown]
+        raise InvalidObject("A query parameter is unknown.", wrong)
     if model is None:
         return None
     repeated = sorted({name for name in given if sum(name == other for other, _ in pairs) > 1})

@@ -117,11 +117,12 @@ async def test_a_wrong_query_is_a_422_that_names_the_parameter(manage: Starlette
         ("GET", "/things/a?" + "x" * 5000, f"There is no query parameter '{'x' * 80}…'. This operation takes none."),
     ],
 )
-async def test_an_unknown_parameter_is_a_400_that_names_the_known_ones(
+async def test_an_unknown_parameter_is_a_422_that_names_the_known_ones(
     manage: Starlette, method: str, target: str, detail: str
 ) -> None:
     answer = await ask(manage, method, target)
-    assert (answer.status, answer.json["code"], answer.json["detail"]) == (400, "invalid_request", detail)
+    assert (answer.status, answer.json["code"]) == (422, "invalid")
+    assert [fault["message"] for fault in answer.json["errors"]] == [detail]
 
 
 async def test_a_query_that_cannot_be_decoded_is_a_400_also_where_there_are_no_parameters(manage: Starlette) -> None:
