@@ -1,5 +1,6 @@
 """From ContextRequest to Scope: every alias is looked up in one snapshot, among what the caller may see."""
 
+from itertools import islice
 from typing import TypeVar
 
 from gateway.domain.agent import Agent, Profile
@@ -11,6 +12,7 @@ from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.session import Session
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import (
+    MOST_KNOWN,
     AgentConflict,
     AgentRequired,
     ModelRequired,
@@ -124,7 +126,8 @@ def find_node(content: str, readers: frozenset[str], snapshot: Snapshot, param: 
     found = find_longest_prefix(content.strip("/"), readers, snapshot)
     if found is not None:
         return found
-    visible = [path for path, node in tree.nodes.items() if tree.may_read(readers, node)]
+    near = islice(tree.nodes.items(), MOST_KNOWN)  # a tree may have any number of nodes, whoever may read them
+    visible = (path for path, node in near if tree.may_read(readers, node))
     raise UnknownAlias("content", content, visible, param=param)
 
 
