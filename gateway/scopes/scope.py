@@ -118,17 +118,21 @@ def may_read_context(context: Context, readers: frozenset[str]) -> bool:
 
 
 def find_node(content: str, readers: frozenset[str], snapshot: Snapshot, param: str) -> Node:
-    """A node by id or path; for a path, the longest known prefix that the caller may read."""
-    tree = snapshot.tree
-    node = tree.get(content)
-    if node is not None and tree.may_read(readers, node):
-        return node
-    found = find_longest_prefix(content.strip("/"), readers, snapshot)
+    """A node by id or path; raises UnknownAlias if there is none that the caller may read."""
+    found, tree = find_readable_node(content, readers, snapshot), snapshot.tree
     if found is not None:
         return found
     near = islice(tree.nodes.items(), MOST_KNOWN)  # a tree may have any number of nodes, whoever may read them
     visible = (path for path, node in near if tree.may_read(readers, node))
     raise UnknownAlias("content", content, visible, param=param)
+
+
+def find_readable_node(content: str, readers: frozenset[str], snapshot: Snapshot) -> Node | None:
+    """A node by id or path; for a path, the longest known prefix. What the caller may not read does not exist."""
+    node = snapshot.tree.get(content)
+    if node is not None and snapshot.tree.may_read(readers, node):
+        return node
+    return find_longest_prefix(content.strip("/"), readers, snapshot)
 
 
 def find_longest_prefix(path: str, readers: frozenset[str], snapshot: Snapshot) -> Node | None:
