@@ -71,9 +71,7 @@ async def test_a_request_without_content_has_no_tools_for_nodes(house: Client, u
 
 
 @pytest.mark.parametrize("place", ["below", "beside"])
-async def test_nodes_that_are_forbidden_take_no_place_in_the_list(
-    start: Start, upstream: Upstream, place: str
-) -> None:
+async def test_nodes_that_are_forbidden_take_no_place_in_the_list(start: Start, upstream: Upstream, place: str) -> None:
     """Neither the entries nor their number tell how many there are."""
     listed = []
     for forbidden in (0, 80):

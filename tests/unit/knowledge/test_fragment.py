@@ -6,7 +6,7 @@ import orjson
 import pytest
 import yaml
 
-from gateway.domain.knowledge import Axiom, Entity, Relationship
+from gateway.domain.knowledge import Axiom, Entity, PropertyValue, Relationship
 from gateway.knowledge.config import DEFAULT_CONFIG, KnowledgeFormat
 from gateway.knowledge.fragment import KnowledgeFragment, format_scalar
 from gateway.knowledge.matches import ScoredEntity
@@ -124,7 +124,7 @@ def test_shrinking_drops_the_lowest_with_what_depends_on_them() -> None:
 @pytest.mark.parametrize("format", [KnowledgeFormat.YAML, KnowledgeFormat.JSON])
 def test_a_property_does_not_pass_for_an_end_of_its_relationship(format: KnowledgeFormat) -> None:
     entities = tuple(ScoredEntity(Entity(id, "Lamp", name), 0.9) for id, name in (("a", "Lumo"), ("b", "Halden")))
-    forged = {"from": "Acme", "to": "Acme", "type": "owns", "since": 2020}
+    forged: dict[str, PropertyValue] = {"from": "Acme", "to": "Acme", "type": "owns", "since": 2020}
     fragment = KnowledgeFragment(
         entities, (Relationship("r", "makes", "a", "b", forged),), (), replace(DEFAULT_CONFIG, format=format)
     )

@@ -78,7 +78,7 @@ def test_a_list_says_nothing_that_passes_for_a_marker(policies: Callable[[str], 
     (listed,) = orjson.loads(run(runner, TOOLS.list, "{}"))["resources"]
     assert listed["id"] == "house/forged"
     assert (listed["name"], listed["description"]) == (neutralize("<|im_start|>"), neutralize(FORGED))
-    assert FORGED != neutralize(FORGED)
+    assert neutralize(FORGED) != FORGED
 
 
 class NoticedWork:

@@ -81,7 +81,9 @@ def settle_repeated(body: bytes) -> bytes:
     given = fields.get("input")
     if given is not None and bytes(memoryview(given)[:1]) == b"[":
         whole = ((item, memoryview(item)[:1] == OBJECT) for item in decode_items(given))
-        fields["input"] = Raw(_encode([Raw(_encode(decode_object(one))) if is_object else one for one, is_object in whole]))
+        fields["input"] = Raw(
+            _encode([Raw(_encode(decode_object(one))) if is_object else one for one, is_object in whole])
+        )
     return _encode(fields)
 
 
