@@ -18,10 +18,12 @@ import difflib
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 QUOTED = 80  # characters of somebody's text that a message repeats
 COMPARED_LENGTH = 80  # characters up to which words are compared: difflib takes quadratic time
 COMPARED_WORDS = 100  # known words that an unknown one is compared with
+MOST_KNOWN = 20_000  # known words, from the first on, among which these are chosen; there may be any number
 SIMILAR = 0.5  # difflib's ratio from which words are similar
 
 
@@ -39,7 +41,7 @@ def find_similar(word: str, known: Iterable[str], most: int) -> list[str]:
     """The known words that are most similar to a misspelt one, best first; none for a very long one."""
     if len(word) > COMPARED_LENGTH:
         return []
-    words = [name for name in known if len(name) <= COMPARED_LENGTH]
+    words = [name for name in islice(known, MOST_KNOWN) if len(name) <= COMPARED_LENGTH]
     if len(words) > COMPARED_WORDS:
         words = _find_neighbours(word, words)
     return difflib.get_close_matches(word, words, n=most, cutoff=SIMILAR)

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 
 from gateway.builder.context_builder import ContextBuilder, ContextOrder, ScopeKeys
@@ -368,7 +369,8 @@ class Pipeline:
             return outcome
 
         nodes, look_up = self._open_nodes(exchange, prepared.scope), self.make_look_up(exchange)
-        return ToolRunner(injection.selection, injection.tools, neutralize, finder, call, nodes, look_up)
+        off_loop = partial(self.builder.threads.run, workspace)
+        return ToolRunner(injection.selection, injection.tools, neutralize, finder, call, nodes, look_up, off_loop)
 
     def make_look_up(self, exchange: Exchange) -> LookUp:
         """Asks retrievers on behalf of the exchange's caller."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
@@ -63,7 +64,8 @@ async def open_view(pipeline: Pipeline, exchange: Exchange) -> ScopeView:
     searcher, workspace = pipeline.searcher, exchange.principal.workspace
     finder = WorkspaceSearcher(searcher, workspace) if searcher is not None else None
     resources = tuple(one.candidate.resource for one in offered.catalogue)
-    runner = ToolRunner(offered, PLAIN_TOOLS, neutralize, finder, look_up=pipeline.make_look_up(exchange))
+    look_up, off_loop = pipeline.make_look_up(exchange), partial(pipeline.builder.threads.run, workspace)
+    runner = ToolRunner(offered, PLAIN_TOOLS, neutralize, finder, look_up=look_up, off_loop=off_loop)
     return ScopeView(scope, session, resources, runner)
 
 

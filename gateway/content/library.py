@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Protocol
 
 from gateway.domain.content import NO_CONTENT, ContentReader, NodeContent
@@ -86,9 +87,11 @@ class ReadableNodes:
         return [node for node in nodes if node is not None]
 
     def _list_around(self) -> list[Node]:
+        """The node, what is above, below and beside it: what the caller may not read takes nobody's place."""
         tree, focus = self.snapshot.tree, self.focus
-        near = (*tree.list_ancestry(focus), *tree.list_children(focus), *tree.list_siblings(focus))
-        return list({node.id: node for node in near}.values())[:MOST_LISTED]
+        beside = chain(tree.children.get(focus.path, ()), tree.children.get(focus.parent, ()))
+        near = chain(tree.list_ancestry(focus), (tree.nodes[path] for path in beside if path != focus.path))
+        return list(islice((node for node in near if self._may_read(node)), MOST_LISTED))
 
     def _may_read(self, node: Node) -> bool:
         return self.snapshot.tree.may_read(self.readers, node)

@@ -54,6 +54,11 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True):
         """Whether the client saw what the upstream has."""
         return self.is_shown_upstream and self.echoed is None
 
+    @property
+    def size(self) -> int:
+        """The bytes of what client and model said, and of what the client saw, fields that it sent included."""
+        return sum(len(memoryview(one)) for one in (self.shown, *(self.input or ()), *self.added))
+
     def list_output(self) -> list[Raw]:
         """The items that the client saw, as far as the gateway has them."""
         return [] if self.is_shown_upstream else _decode_shown(self.shown).output

@@ -29,6 +29,7 @@ class ContinuedResponses:
     earlier: tuple[str, ...] = ()  # ids of all responses whose items are among the messages
     told: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # ids of resources that a message tells of
     known: tuple[str, ...] = ()  # ids of resources that the upstream's own copy of the conversation tells of
+    size: int = 0  # bytes that are kept of these responses
 
 
 @dataclass(slots=True)

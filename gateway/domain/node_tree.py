@@ -66,10 +66,6 @@ class NodeTree:
     def list_roots(self) -> list[Node]:
         return [self.nodes[path] for path in self.children.get(None, NO_PATHS)]
 
-    def list_siblings(self, node: Node) -> list[Node]:
-        """The children of its parent in order, the node itself among them."""
-        return [self.nodes[path] for path in self.children.get(node.parent, NO_PATHS)]
-
     def list_branch(self, node: Node) -> list[Node]:
         """The node and everything below it, each before its children, which are in order."""
         branch, pending = [], [node]

@@ -1,5 +1,6 @@
 """The model that a passed-through body names, found without decoding the whole body."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,9 @@ from gateway.errors import InvalidJson, InvalidRequest
 from gateway.scopes.model_rights import names_model_twice
 
 FORM_FIELD_BYTES = 1024  # longer values are not the name of a model
+
+# A field whose name is encoded, continued or escaped: some servers read it as any other name.
+_HIDDEN_NAME = re.compile(rb'(?<!file)name(?:\*|\s*=\s*"[^"\\]*\\)')
 
 
 class _RoutedBody(msgspec.Struct):
@@ -48,8 +52,8 @@ def has_one_model(content_type: bytes, body: bytes) -> bool:
         return not names_model_twice(body)
     if media.strip().lower() != b"multipart/form-data":
         return True
-    heads = (part.partition(b"\r\n\r\n")[0] for part in body.split(b"--" + _boundary(parameters)))
-    return sum(b"model" in head.lower() for head in heads) <= 1
+    heads = [part.partition(b"\r\n\r\n")[0].lower() for part in body.split(b"--" + _boundary(parameters))]
+    return sum(b"model" in head or _HIDDEN_NAME.search(head) is not None for head in heads) <= 1
 
 
 def _json_model(body: bytes) -> str:

@@ -135,7 +135,8 @@ def build_page(items: Sequence[Raw], query: Mapping[str, str]) -> dict[str, Any]
     if query.get("order") != "asc":
         named.reverse()
     ids = [item["id"] for item in named]
-    start = ids.index(query["after"]) + 1 if query.get("after") in ids else 0
+    after = query.get("after")
+    start = ids.index(after) + 1 if after in ids else 0
     limit = query.get("limit", "")
     size = min(max(int(limit), 1), LONGEST_PAGE) if limit.isdecimal() and len(limit) < 6 else PAGE
     page = named[start : start + size]
@@ -149,4 +150,4 @@ def name_item(item: Raw, position: int) -> dict[str, Any]:
     if isinstance(content, str):
         kind = "output_text" if fields.get("role") == "assistant" else "input_text"
         fields["content"] = [{"type": kind, "text": content}]
-    return {"id": f"item_{position}", "type": "message", **fields}
+    return {"type": "message", **fields, "id": fields.get("id") or f"item_{position}"}

@@ -142,8 +142,14 @@ def format_entity(entity: Entity, label: str, properties: dict[str, PropertyValu
 
 
 def _format_relationship(one: Relationship, labels: dict[str, str]) -> str:
-    said: dict[str, Any] = {"from": labels[one.source], "type": one.type, "to": labels[one.target], **one.properties}
+    said = describe_relationship(one, labels)
     return "{" + ", ".join(f"{format_name(name)}: {format_in_flow(value)}" for name, value in said.items()) + "}"
+
+
+def describe_relationship(one: Relationship, labels: dict[str, str]) -> dict[str, Any]:
+    """What it connects and how, then its properties; one that is called like an end does not take its place."""
+    said: dict[str, Any] = {"from": labels[one.source], "type": one.type, "to": labels[one.target]}
+    return said | {name: value for name, value in one.properties.items() if name not in said}
 
 
 def render_markdown(fragment: KnowledgeFragment, omitted: int) -> str:
@@ -178,10 +184,7 @@ def render_json(fragment: KnowledgeFragment, omitted: int) -> str:
         described["properties"] = fragment.list_properties(entity)
         said["entities"].append({name: value for name, value in described.items() if value})
     if fragment.relationships:
-        said["relationships"] = [
-            {"from": labels[one.source], "type": one.type, "to": labels[one.target], **one.properties}
-            for one in fragment.relationships
-        ]
+        said["relationships"] = [describe_relationship(one, labels) for one in fragment.relationships]
     if fragment.axioms:
         said["axioms"] = [{"types": list(one.types), "text": one.text} for one in fragment.axioms]
     if omitted:

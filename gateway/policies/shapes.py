@@ -99,6 +99,7 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_to_datetime, json_schema_inpu
 Strings = Annotated[list[Text], BeforeValidator(_to_list, json_schema_input_type=Text | list[Text])]
 MAX_ORDER = 2**53  # JSON readers keep integers up to here
 MAX_PROPERTIES = 256  # of a node
+MAX_TITLE, MAX_NODE_NAME = 2_000, 512  # characters of a node's title, which stands beside all nodes below, and of ids
 ModelName = Annotated[Text, AfterValidator(_check_model)]
 # Strict: otherwise false would be read as 0 and "5" as 5.
 Whole = Annotated[int, Strict()]
@@ -279,9 +280,9 @@ Links = Annotated[list[LinkShape], BeforeValidator(_to_links, json_schema_input_
 
 
 class NodeShape(Shape):
-    id: Text | None = None
-    title: Text | None = None
-    type: Text = "page"
+    id: Annotated[Text, Field(max_length=MAX_NODE_NAME)] | None = None
+    title: Annotated[Text, Field(max_length=MAX_TITLE)] | None = None
+    type: Annotated[Text, Field(max_length=MAX_NODE_NAME)] = "page"
     order: Whole = Field(0, ge=-MAX_ORDER, le=MAX_ORDER)
     body: str = ""
     properties: dict[Text, Any] = Field(default_factory=dict, max_length=MAX_PROPERTIES)

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -16,13 +17,15 @@ from gateway.domain.retriever import FoundPassage, Lookup, Retriever
 from gateway.domain.selection import Selection
 from gateway.domain.tool import CallableTool, ToolOutcome
 from gateway.domain.tool_result import ToolResult
-from gateway.errors import shorten
+from gateway.errors import WorkspaceBusy, shorten
 
 PAGE = 8000  # code points
 LONGEST_QUERY = 2000  # code points of a query that are compared with every resource
 BREAK = "\n\n"
 NO_LOOKUP = Lookup(failure="nothing here can ask it")
+LARGE = 64_000  # code points from which texts are searched off the event loop
 MAX_LISTED = 200  # entries; the total says how many there are
+LISTED = ("id", "name", "type", "description")  # what a list says of each
 
 _WORD = re.compile(r"\w+")
 _PARAGRAPH_BREAK = re.compile(r"\n\s*\n")
@@ -64,6 +67,7 @@ class NodeSource(Protocol):
         ...
 
 
+OffLoop = Callable[[Callable[[], A]], Awaitable[A]]  # work that takes long, in a thread; raises WorkspaceBusy
 CallTool = Callable[[CallableTool, str], Awaitable[ToolOutcome]]
 LookUp = Callable[[Resource, str], Awaitable[Lookup]]  # a retriever and a query
 
@@ -83,6 +87,7 @@ class ToolRunner:
     call: CallTool | None = None  # runs tools of servers and endpoints
     nodes: NodeSource | None = None  # None: the request is not about content
     look_up: LookUp | None = None  # asks retrievers
+    off_loop: OffLoop[Any] | None = None  # None: everything is computed at once
 
     async def run(self, name: str, arguments: str) -> ToolResult:
         """The result of one call; errors are results too."""
@@ -109,7 +114,7 @@ class ToolRunner:
             raise ToolCallError(f"no resource '{shorten(arguments.resource_id)}' is available.")
         if isinstance(resource.data, Retriever):
             return await self._look_up(resource, arguments)
-        text = self.clean(resource.text or "")
+        text = await self._clean_all(resource.text or "")
         if arguments.query and arguments.offset is None and len(text) > PAGE:
             text = await self._select_passages(resource, text, arguments.query)
         return ToolResult(f"[{self.clean(resource.name)}]\n{cut_page(text, arguments.offset)}", (resource.id,))
@@ -128,15 +133,17 @@ class ToolRunner:
         node = await nodes.get(arguments.resource_id)
         if node is None:
             raise ToolCallError(f"no resource '{shorten(arguments.resource_id)}' is available.")
-        text = self.clean(node.text)
+        text = await self._clean_all(node.text)
         if arguments.query and arguments.offset is None and len(text) > PAGE:
-            text = select_passages(text, arguments.query, PAGE)
+            text = await self._compute(len(text), partial(select_passages, text, arguments.query, PAGE))
         return ToolResult(f"[{self.clean(node.title)}]\n{cut_page(text, arguments.offset)}", (node.id,))
 
     async def _select_passages(self, resource: Resource, text: str, query: str) -> str:
         """The parts of a long text that answer a query."""
         found = await self.finder.find_passages(query, resource.id) if self.finder is not None else []
-        return join_passages(map(self.clean, found), PAGE) if found else select_passages(text, query, PAGE)
+        if found:
+            return join_passages(map(self.clean, found), PAGE)
+        return await self._compute(len(text), partial(select_passages, text, query, PAGE))
 
     async def _list(self, arguments: ListArguments) -> ToolResult:
         placed = {one.candidate.resource.id for one in self.selection.volatile if not one.truncated}
@@ -145,28 +152,38 @@ class ToolRunner:
         if arguments.query:
             found = await self._rank(found, arguments.query)
         shown = found[:MAX_LISTED]
-        entries = [
-            {"id": one.id, "name": one.name, "type": one.type, "description": one.description or f"{one.type} resource"}
-            for one in shown
-        ]
+        entries = [(one.id, one.name, one.type, one.description or f"{one.type} resource") for one in shown]
         total = len(found)
         if self.nodes is not None:
             near = await self.nodes.list_entries(arguments.query)
             total += len(near)
-            entries += [
-                {"id": one.id, "name": self.clean(one.title), "type": one.type, "description": self.clean(one.path)}
-                for one in near[: MAX_LISTED - len(shown)]
-            ]
-        text = msgspec.json.encode({"resources": entries, "total": total}).decode()
-        return ToolResult(text, tuple(one["id"] for one in entries))
+            entries += [(one.id, one.title, one.type, one.path) for one in near[: MAX_LISTED - len(shown)]]
+        # Authors choose all of it, the ids of nodes too.
+        listed = [dict(zip(LISTED, map(self.clean, entry), strict=True)) for entry in entries]
+        text = msgspec.json.encode({"resources": listed, "total": total}).decode()
+        return ToolResult(text, tuple(entry[0] for entry in entries))
 
     async def _rank(self, resources: list[Resource], query: str) -> list[Resource]:
         """The resources that answer a query, best first."""
-        if self.finder is None:
-            return rank_by_words(resources, query)
         known = {resource.id: resource for resource in resources}
-        ranked = await self.finder.rank(query, list(known))
-        return [known[identity] for identity in ranked] if ranked is not None else rank_by_words(resources, query)
+        ranked = await self.finder.rank(query, list(known)) if self.finder is not None else None
+        if ranked is not None:
+            return [known[identity] for identity in ranked]
+        size = sum(len(resource.text or "") for resource in resources)
+        return await self._compute(size, partial(rank_by_words, resources, query))
+
+    async def _clean_all(self, text: str) -> str:
+        return await self._compute(len(text), partial(self.clean, text))
+
+    async def _compute(self, size: int, work: Callable[[], A]) -> A:
+        """What some work returns; where texts are large, it keeps nobody else waiting."""
+        if size <= LARGE or self.off_loop is None:
+            return work()
+        try:
+            done: A = await self.off_loop(work)
+            return done
+        except WorkspaceBusy:
+            raise ToolCallError("too much is being looked up at the moment; call again later.") from None
 
     def _find(self, identity: str) -> Resource | None:
         selection = self.selection

@@ -1,5 +1,6 @@
 """From ContextRequest to Scope: every alias is looked up in one snapshot, among what the caller may see."""
 
+from itertools import islice
 from typing import TypeVar
 
 from gateway.domain.agent import Agent, Profile
@@ -11,6 +12,7 @@ from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.session import Session
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import (
+    MOST_KNOWN,
     AgentConflict,
     AgentRequired,
     ModelRequired,
@@ -116,16 +118,21 @@ def may_read_context(context: Context, readers: frozenset[str]) -> bool:
 
 
 def find_node(content: str, readers: frozenset[str], snapshot: Snapshot, param: str) -> Node:
-    """A node by id or path; for a path, the longest known prefix that the caller may read."""
-    tree = snapshot.tree
-    node = tree.get(content)
-    if node is not None and tree.may_read(readers, node):
-        return node
-    found = find_longest_prefix(content.strip("/"), readers, snapshot)
+    """A node by id or path; raises UnknownAlias if there is none that the caller may read."""
+    found, tree = find_readable_node(content, readers, snapshot), snapshot.tree
     if found is not None:
         return found
-    visible = [path for path, node in tree.nodes.items() if tree.may_read(readers, node)]
+    near = islice(tree.nodes.items(), MOST_KNOWN)  # a tree may have any number of nodes, whoever may read them
+    visible = (path for path, node in near if tree.may_read(readers, node))
     raise UnknownAlias("content", content, visible, param=param)
+
+
+def find_readable_node(content: str, readers: frozenset[str], snapshot: Snapshot) -> Node | None:
+    """A node by id or path; for a path, the longest known prefix. What the caller may not read does not exist."""
+    node = snapshot.tree.get(content)
+    if node is not None and snapshot.tree.may_read(readers, node):
+        return node
+    return find_longest_prefix(content.strip("/"), readers, snapshot)
 
 
 def find_longest_prefix(path: str, readers: frozenset[str], snapshot: Snapshot) -> Node | None:

@@ -7,7 +7,7 @@ from gateway.domain.scope import ContextRequest, RequestItem
 from gateway.domain.session import LONGEST_ID, MAX_ITEMS, Session, SessionKey
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import InvalidRequest, UnknownAlias
-from gateway.scopes.scope import find_longest_prefix
+from gateway.scopes.scope import find_readable_node
 
 
 def make_session_key(asked: ContextRequest, principal: Principal) -> SessionKey:
@@ -54,9 +54,8 @@ def find_content(session: Session, readers: frozenset[str], snapshot: Snapshot) 
     """The path of the session's content, as far down as it exists."""
     if session.content is None:
         return None
-    path = snapshot.tree.ids.get(session.content, session.content).strip("/")
-    node = find_longest_prefix(path, readers, snapshot)
-    return node.path if node is not None and snapshot.tree.may_read(readers, node) else None
+    node = find_readable_node(session.content, readers, snapshot)
+    return None if node is None else node.path
 
 
 def announce_content(session: Session, path: str | None, snapshot: Snapshot) -> tuple[RequestItem, ...]:

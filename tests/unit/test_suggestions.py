@@ -1,8 +1,16 @@
 """Hints for misspelt names, within bounds."""
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
 from pydantic import BaseModel, ConfigDict
 
-from gateway.errors import COMPARED_WORDS, QUOTED, UnknownAlias, find_similar
+from gateway.domain.node import Node
+from gateway.domain.node_tree import NodeTree
+from gateway.domain.snapshot import EMPTY_SNAPSHOT
+from gateway.errors import COMPARED_WORDS, MOST_KNOWN, QUOTED, UnknownAlias, find_similar
+from gateway.scopes.scope import find_node
 from gateway.strict_yaml import YamlDocument
 from gateway.validation import MOST_SUGGESTIONS, validate
 
@@ -35,3 +43,25 @@ def test_only_the_first_faults_come_with_a_hint() -> None:
     _, faults = validate(Shape, {f"alia{n}": 1 for n in range(100)}, YamlDocument("f", None, {}), ())
     assert len(faults) == 100
     assert sum("did you mean" in fault.message for fault in faults) == MOST_SUGGESTIONS
+
+
+class CountedNodes(dict[str, Node]):
+    """The nodes of a tree, and how many of them somebody looked at in a row."""
+
+    looked_at = 0
+
+    def items(self) -> Any:
+        for pair in super().items():
+            self.looked_at += 1
+            yield pair
+
+
+@pytest.mark.parametrize("readers", [(), ("group:board",)])
+def test_only_so_many_nodes_of_a_tree_are_looked_at_for_a_misspelt_path(readers: tuple[str, ...]) -> None:
+    """Whoever asks for what does not exist costs the same in any tree, whether he may read it or not."""
+    paths = [f"p{number}" for number in range(MOST_KNOWN + 500)]
+    nodes = CountedNodes({path: Node(path, path, None, "page", path, readers=readers) for path in paths})
+    snapshot = replace(EMPTY_SNAPSHOT, tree=NodeTree(nodes, {path: path for path in nodes}))
+    with pytest.raises(UnknownAlias):
+        find_node("nowhere", frozenset(), snapshot, "content")
+    assert nodes.looked_at <= MOST_KNOWN

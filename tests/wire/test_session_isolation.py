@@ -221,3 +221,18 @@ async def test_a_model_that_asks_for_what_the_session_does_not_offer_gets_and_ke
     assert (await gateway.chat(ASKED, **bob.say())).status == 200
     assert upstream.requests[-1]["messages"][-1]["content"] == f"Error: no resource '{asked}' is available."
     assert (await bob.manage(gateway, "GET", "/talk"))["retained"] == []
+
+
+@pytest.mark.parametrize("name", ["secret-1", "secret-2", "hidden", "nowhere"])
+async def test_a_session_about_forbidden_content_is_one_about_nothing(
+    start: Start, upstream: Upstream, name: str
+) -> None:
+    """Not even what is above it is shown: that would tell that there is such a node, and where."""
+    hidden = {"hidden": {"id": "secret-1", "readers": ["user:ann"], "children": {"below": {"id": "secret-2"}}}}
+    content = {"site": {"title": "Big Site", "body": "All of it.", "children": hidden}}
+    gateway = start(policies={**POLICIES, "content": content}, auth={"keys": KEYS})
+    bob = OTHERS[0]
+    await bob.manage(gateway, "PUT", "/talk", {"content": name})
+    upstream.will(say("Done."))
+    assert (await gateway.chat(ASKED, **bob.say())).status == 200
+    assert "Big Site" not in orjson.dumps(upstream.requests[-1]).decode()

@@ -225,3 +225,37 @@ async def test_a_kept_response_is_read_and_deleted(translated: Client, upstream:
     assert RESPONSES.read_whole((await call(translated, "GET", known.id)).raw).entries == known.entries
     assert (await call(translated, "DELETE", known.id)).json["deleted"]
     assert (await ask(translated, previous_response_id=known.id)).error["code"] == "previous_response_not_found"
+
+
+async def test_items_without_an_id_or_with_null_for_one_get_one(translated: Client, upstream: Upstream):
+    upstream.will(say("Fine."))
+    items = [{"role": "user", "content": "One", "id": None}, {"role": "user", "content": "Two"}]
+    asked = await translated.post(orjson.dumps({"model": "m-large", "input": items}), path="/responses")
+    listed = await call(translated, "GET", f"{asked.json['id']}/input_items?order=asc")
+    assert [one["id"] for one in listed.json["data"]] == ["item_0", "item_1"]
+
+
+FOREIGN = b'"type":"item_reference","id":"msg_foreign"'
+MINE = b'"type":"message","role":"user","content":"x"'
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b'"input":"x","previous_response_id":"resp_foreign","previous_response_id":null',
+        b'"input":"x","previous_response_id":"resp_foreign","previous_response_i\\u0064":null',
+        b'"input":"x","conversation":"conv_foreign","conversation":null',
+        b'"input":[{%b}],"input":"x"' % FOREIGN,
+        b'"input":[{%b,%b}]' % (FOREIGN, MINE),
+        b'"input":[{%b,%b}]' % (FOREIGN.replace(b"item_r", b"item_\\u0072"), MINE.replace(b"user", b"assistant")),
+    ],
+)
+async def test_what_is_said_twice_goes_up_once_as_it_was_checked(gateway: Client, upstream: Upstream, said: bytes):
+    """An upstream may take the first, and would find what belongs to others on the same account."""
+    upstream.will(say("Fine."))
+    reply = await gateway.post(b'{"model":"m-large",%b}' % said, path="/responses", x_context_agent="bare")
+    assert reply.status == 200, reply.raw
+    sent = upstream.bodies[-1]
+    assert b"resp_foreign" not in sent
+    assert b"conv_foreign" not in sent
+    assert b"reference" not in sent.replace(b"\\u0072", b"r")

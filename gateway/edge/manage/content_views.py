@@ -11,7 +11,7 @@ from gateway.domain.content import LINK, Backlink, NodeActivity, NodeContent, No
 from gateway.domain.node import Node
 from gateway.edge.manage.paging import Page
 from gateway.edge.manage.views import IgnoredMetadata, to_datetime
-from gateway.policies.shapes import MAX_ORDER, MAX_PROPERTIES
+from gateway.policies.shapes import MAX_ORDER, MAX_PROPERTIES, MAX_TITLE
 
 Inherit = Literal["merge", "nearest"]
 Word = Annotated[str, StringConstraints(min_length=1, max_length=512)]
@@ -47,7 +47,7 @@ class NodeBody(IgnoredMetadata, BaseModel):
     id: Word | None = Field(None, description="Generated if absent; it never changes.")
     key: Key | None = Field(None, description="The last segment of its path.")
     parent: Word | None = Field(None, description="Id or path of the parent.")
-    title: Annotated[str, StringConstraints(min_length=1)] | None = None
+    title: Annotated[str, StringConstraints(min_length=1, max_length=MAX_TITLE)] | None = None
     type: Word = "page"
     order: int = Field(0, ge=-MAX_ORDER, le=MAX_ORDER, description="Place among its siblings; the lowest comes first.")
     body: str = ""

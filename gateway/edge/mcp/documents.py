@@ -20,6 +20,7 @@ from gateway.domain.resource import Resource as PolicyResource
 from gateway.domain.template import Placeholder, parse_template
 from gateway.edge.mcp.uris import TEMPLATE, make_uri
 from gateway.errors import InvalidRequest
+from gateway.injection.neutral import neutralize
 from gateway.injection.tools import PLAIN_TOOLS
 
 PAGE = 100  # entries of a list
@@ -53,8 +54,8 @@ def describe_resource(resource: PolicyResource) -> Resource:
     return Resource(
         uri=make_uri(resource.id),
         name=resource.id,
-        title=resource.name,
-        description=resource.description or f"{resource.type} resource",
+        title=neutralize(resource.name),
+        description=neutralize(resource.description or f"{resource.type} resource"),
         mime_type=TEXT,
         annotations=Annotations(priority=1.0) if resource.mode is Mode.ALWAYS else None,
     )
@@ -77,7 +78,7 @@ def describe_prompt(prompt: PolicyPrompt, *, has_content: bool) -> Prompt:
     arguments = [PromptArgument(name=INPUT, description="The text that the prompt is about.", required=asks)]
     variables = (name for name in names if name.startswith(VARIABLE))
     arguments += (PromptArgument(name=name_argument(name), required=True) for name in variables)
-    return Prompt(name=prompt.alias, title=prompt.name, arguments=arguments)
+    return Prompt(name=prompt.alias, title=neutralize(prompt.name), arguments=arguments)
 
 
 def list_placeholders(prompt: PolicyPrompt) -> list[str]:

@@ -1,17 +1,22 @@
 """What stored nodes say lives in the store: editing it changes neither the tree nor what was remembered."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
+from pydantic import ValidationError
 
 from gateway.content.indexing import index_nodes
 from gateway.control.versions import Versions
 from gateway.domain.content import Backlink, NodeLink
 from gateway.domain.record import Author, RecordKey, RecordWrite
+from gateway.edge.manage.content_views import NewNode
 from gateway.errors import InvalidObject
 from gateway.policies.repository import PolicyRepository
+from gateway.policies.shapes import MAX_NODE_NAME, MAX_TITLE, StoredNodeShape
 from gateway.stores.memory_records import MemoryRecordStore
 from tests.support.control_plane import ANNA, ControlPlane
 
@@ -130,3 +135,12 @@ async def test_an_edit_is_noted_for_the_editor(house: ControlPlane) -> None:
     assert [(one.node, one.kind) for one in await house.contents.list_activity("default", "key:eva", 0, 9)] == [
         ("a", "edit")
     ]
+
+
+@pytest.mark.parametrize("shape", [StoredNodeShape, partial(NewNode, key="a")])
+def test_names_that_stand_beside_many_nodes_are_bounded(shape: Callable[..., object]) -> None:
+    """The title of a node is told with every node below it, and its id and type in lists."""
+    shape(title="t" * MAX_TITLE, type="t" * MAX_NODE_NAME, id="i" * MAX_NODE_NAME)
+    for name, most in (("title", MAX_TITLE), ("type", MAX_NODE_NAME), ("id", MAX_NODE_NAME)):
+        with pytest.raises(ValidationError):
+            shape(**{name: "t" * (most + 1)})

@@ -14,7 +14,7 @@ from gateway.edge.limits import RateLimiter
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
 from gateway.edge.passthrough_rights import PassthroughRights
 from gateway.edge.request import read_head
-from gateway.edge.routed_model import read_model
+from gateway.edge.routed_model import has_one_model, read_model
 from gateway.errors import (
     EndpointUnavailable,
     InvalidJson,
@@ -332,3 +332,24 @@ def test_a_body_of_the_wrong_form_is_refused(body):
 def test_a_form_without_a_boundary_is_refused():
     with pytest.raises(InvalidRequest):
         read_model(b"multipart/form-data", b"x")
+
+
+@pytest.mark.parametrize(
+    ("name", "fine"),
+    [
+        (b'name="prompt"', True),
+        (b'name="file"; filename="a\\"b.mp3"', True),
+        (b"name=\"file\"; filename*=UTF-8''a%20b.mp3", True),
+        (b'name="model"', False),
+        (b"name*=UTF-8''mod%65l", False),
+        (b'name*0="mo"; name*1="del"', False),
+        (b'name="mo\\del"', False),
+        (b'Name = "mo\\del"', False),
+    ],
+)
+def test_a_form_names_no_other_model_in_disguise(name: bytes, fine: bool):
+    """Servers that decode such names would take a model that was never checked."""
+    head = b"Content-Disposition: form-data; "
+    other = b"--XX\r\n%b%b\r\n\r\nx\r\n" % (head, name)
+    body = b'%b--XX\r\n%bname="model"\r\n\r\nm-large\r\n--XX--\r\n' % (other, head)
+    assert has_one_model(FORM, body) is fine

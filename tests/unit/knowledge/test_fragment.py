@@ -6,7 +6,7 @@ import orjson
 import pytest
 import yaml
 
-from gateway.domain.knowledge import Axiom, Entity, Relationship
+from gateway.domain.knowledge import Axiom, Entity, PropertyValue, Relationship
 from gateway.knowledge.config import DEFAULT_CONFIG, KnowledgeFormat
 from gateway.knowledge.fragment import KnowledgeFragment, format_scalar
 from gateway.knowledge.matches import ScoredEntity
@@ -119,3 +119,14 @@ def test_shrinking_drops_the_lowest_with_what_depends_on_them() -> None:
     assert one.counts == {"entities": 1, "relationships": 0, "axioms": 1}
     assert one.text.endswith("# 1 of 3 relevant entities; the others did not fit.")
     assert FRAGMENT.shrink(lambda text: 1, 0) is None
+
+
+@pytest.mark.parametrize("format", [KnowledgeFormat.YAML, KnowledgeFormat.JSON])
+def test_a_property_does_not_pass_for_an_end_of_its_relationship(format: KnowledgeFormat) -> None:
+    entities = tuple(ScoredEntity(Entity(id, "Lamp", name), 0.9) for id, name in (("a", "Lumo"), ("b", "Halden")))
+    forged: dict[str, PropertyValue] = {"from": "Acme", "to": "Acme", "type": "owns", "since": 2020}
+    fragment = KnowledgeFragment(
+        entities, (Relationship("r", "makes", "a", "b", forged),), (), replace(DEFAULT_CONFIG, format=format)
+    )
+    (told,) = yaml.safe_load(fragment.render(0))["relationships"]  # JSON is YAML
+    assert told == {"from": "Lumo", "type": "makes", "to": "Halden", "since": 2020}

@@ -23,7 +23,7 @@ from gateway.domain.upstream import Upstream
 from gateway.errors import InvalidRequest, PreviousResponseNotFound, StoreError, quote
 
 PREVIOUS = "previous_response_id"
-MAX_CONVERSATION_BYTES = 16 * 1024 * 1024  # of all items of a conversation that the gateway keeps
+MAX_CONVERSATION_BYTES = 16 * 1024 * 1024  # of all that the gateway keeps of a conversation
 OUT_OF_REACH = "Error: this result is not available any more."
 KEPT_STATUSES = ("completed", "incomplete")
 
@@ -97,8 +97,10 @@ async def resume(
         raise build_unknown(request.previous)
     before: list[Raw] = []
     told: dict[int, tuple[str, ...]] = {}
+    size = 0
     for one in whole:
         assert one is not None
+        size += one.size
         before += one.input or ()
         told |= {len(before) + position: resources for position, resources in one.told}
         before += one.added
@@ -106,7 +108,7 @@ async def resume(
         request,
         messages=[*before, *request.messages],
         replaced={PREVIOUS: None},
-        continued=ContinuedResponses((*record.earlier, request.previous), told),
+        continued=ContinuedResponses((*record.earlier, request.previous), told, size=size),
     )
 
 
@@ -224,14 +226,13 @@ class ResponseKeeper:
 
     async def _keep_whole(self, ended: FinishedResponse, body: bytes, loop: TurnLoop | None) -> bool:
         """Everything: the upstream keeps nothing."""
-        size = sum(len(memoryview(item)) for item in self.request.messages) + len(body)
-        if size > MAX_CONVERSATION_BYTES:
-            return False
+        continued = self.request.continued or ContinuedResponses()
         added = map(Raw, loop.list_added()) if loop is not None else decode_items(decode_object(body)["output"])
         hidden = loop.hidden if loop is not None else ()
-        earlier = self.request.continued.earlier if self.request.continued is not None else ()
-        sent = tuple(self.asked.messages)
-        record = ResponseRecord(self.model, "", (), Raw(body), sent, tuple(added), earlier, tuple(list_told(hidden)))
+        sent, told = tuple(self.asked.messages), tuple(list_told(hidden))
+        record = ResponseRecord(self.model, "", (), Raw(body), sent, tuple(added), continued.earlier, told)
+        if continued.size + record.size > MAX_CONVERSATION_BYTES:  # whoever continues it reads all of it
+            return False
         return await self.stored.keep(self.owner, ended.id, record, (item.id for item in ended.output))
 
 

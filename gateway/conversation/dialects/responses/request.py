@@ -1,5 +1,6 @@
 """The bytes of a responses body become a ChatRequest, or a clear 400."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,14 @@ from gateway.conversation.dialects.raw_body import (
     decode_fields,
     decode_scalar,
 )
-from gateway.conversation.dialects.responses.items import MESSAGE, OBJECT, UNREADABLE_ITEM, decode_items, read_item
+from gateway.conversation.dialects.responses.items import (
+    MESSAGE,
+    OBJECT,
+    UNREADABLE_ITEM,
+    decode_items,
+    decode_object,
+    read_item,
+)
 from gateway.conversation.history import TEXT_PARTS
 from gateway.domain.chat import ChatRequest, MessageStyle
 from gateway.domain.dialect import RequestDialect
@@ -30,6 +38,12 @@ KNOWN_NAMES = (
     "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user", "context_management", "context",
 )  # fmt: skip
 OUTPUT_LIMIT = {"max_tokens": "max_output_tokens"}  # what defaults are called here
+# Fields that are checked, because upstreams keep what they name for everybody who shares an account.
+CHECKED = tuple(f'"{name}"'.encode() for name in ("previous_response_id", "conversation", "background", "input"))
+REFERENCE = b"item_reference"
+ESCAPED = re.compile(rb"\\u00(?:5[fF]|6[1-9a-fA-F]|7[0-9aA])")  # a letter of such names
+
+_encode = msgspec.json.Encoder().encode
 
 
 class _StyledItem(msgspec.Struct, gc=False):
@@ -43,6 +57,8 @@ _read_style: Callable[[bytes], _StyledItem] = msgspec.json.Decoder(_StyledItem).
 
 def decode_responses(body: bytes, dialect: RequestDialect) -> ChatRequest:
     """Check only what the gateway needs; everything else is left to the upstream."""
+    if may_repeat(body):
+        body = settle_repeated(body)
     fields, items = LARGE_BODIES.split(body) or split_body(body)
     for name, kind in SCALARS.items():
         decode_scalar(fields, name, kind)
@@ -52,6 +68,23 @@ def decode_responses(body: bytes, dialect: RequestDialect) -> ChatRequest:
     model, stream = decode_scalar(fields, "model", str), bool(decode_scalar(fields, "stream", bool))
     previous = decode_scalar(fields, "previous_response_id", str)
     return ChatRequest(dialect, body, fields, items, model or None, stream, style, previous or None)
+
+
+def may_repeat(body: bytes) -> bool:
+    """Whether a field that is checked may be there twice, or an item that names another one; False is certain."""
+    return any(body.count(name) > 1 for name in CHECKED) or REFERENCE in body or ESCAPED.search(body) is not None
+
+
+def settle_repeated(body: bytes) -> bytes:
+    """The body with every field, of items too, once: an upstream might take another one than the last, which counts."""
+    fields = decode_fields(body)
+    given = fields.get("input")
+    if given is not None and bytes(memoryview(given)[:1]) == b"[":
+        whole = ((item, memoryview(item)[:1] == OBJECT) for item in decode_items(given))
+        fields["input"] = Raw(
+            _encode([Raw(_encode(decode_object(one))) if is_object else one for one, is_object in whole])
+        )
+    return _encode(fields)
 
 
 def split_body(body: bytes) -> SplitBody:

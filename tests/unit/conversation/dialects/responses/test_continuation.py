@@ -166,6 +166,21 @@ async def test_conversations_are_bounded(stored: StoredResponses, monkeypatch: p
     assert (await stored.find(ME, "r2"), keeper.degraded) == (None, {"store"})
 
 
+async def test_what_clients_see_again_counts_as_well(stored: StoredResponses, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A response repeats its instructions: whoever continues the last of many reads all of them."""
+    monkeypatch.setattr(continuation, "MAX_CONVERSATION_BYTES", 5_000)
+    asked, kept = ask("one"), []
+    for number in range(6):
+        keeper = make_keeper(stored, asked, await resume(stored, ME, asked, CHAT_ONLY))
+        await keeper.watch(Reply(200, {}, answer(f"r{number}", "a", instructions="x" * 1_300)), None)
+        if await stored.find(ME, f"r{number}") is None:
+            break
+        kept.append(number)
+        asked = ask("more", previous_response_id=f"r{number}")
+    assert kept == [0, 1, 2]
+    assert keeper.degraded == {"store"}
+
+
 @pytest.mark.parametrize("payload", [b'{"type":"response.completed"}', b'{"type":"response.completed","response":3}'])
 async def test_an_end_without_a_response_passes(stored: StoredResponses, payload: bytes) -> None:
     async def stream(writer: ClientWriter) -> None:
