@@ -2,6 +2,7 @@
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from gateway.edge.background_rules import BodyRules
 from gateway.edge.chat import ChatEndpoint
 
 HEAD = SimpleNamespace(content_type=b"application/json")
+UNUSED: Any = None
 
 
 class Steps:
@@ -40,11 +42,12 @@ class Steps:
 
 @pytest.mark.parametrize(("size", "between"), [(PAUSE_BYTES + 1, ["others"]), (PAUSE_BYTES, [])])
 async def test_others_have_their_turn_between_the_steps_of_a_large_body_only(size: int, between: list[str]) -> None:
-    steps = Steps(size)
+    steps: Any = Steps(size)
     policies = SimpleNamespace(get_snapshot=lambda workspace: EMPTY_SNAPSHOT)
-    endpoint = ChatEndpoint(None, steps, policies, None, None, None, BodyRules(CHAT, 2**30))
+    endpoint = ChatEndpoint(UNUSED, steps, policies, UNUSED, UNUSED, UNUSED, BodyRules(CHAT, 2**30))
     asyncio.get_running_loop().call_soon(steps.let_others_in)
-    exchange, caller = Exchange("id", ANONYMOUS, EMPTY_SNAPSHOT, []), SimpleNamespace(head=HEAD)
+    exchange = Exchange("id", ANONYMOUS, EMPTY_SNAPSHOT, [])
+    caller: Any = SimpleNamespace(head=HEAD)
     await endpoint._reply(steps, exchange, caller, None)
     steps.let_others_in = lambda: None
     assert steps.noted == ["read", *between, "prepare", *between, "converse"]
