@@ -238,9 +238,7 @@ class SmallEncoding:
             flags = WIDE_START + WIDE_END if _belongs_to_break(word, is_last) else 0
         elif not word or word[0].isspace():
             flags = WIDE_START
-        if is_last:
-            return self._count_pieces(text) + flags
-        if text and not text[-1].isspace():
+        if is_last or (text and not text[-1].isspace()):
             return self._count_pieces(text) + flags
         # Texts that end with white space are split otherwise; what ends with a line break has a new line behind it.
         return self._count_pieces(f"{text} x") - 1 + flags + (0 if text[-1:] == "\n" else WIDE_END)

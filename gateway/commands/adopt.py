@@ -12,9 +12,9 @@ from gateway.commands.common import (
     OK,
     Subparsers,
     add_common_options,
+    add_workspace_option,
     build_operator,
     load_command_settings,
-    parse_label,
     print_json,
     require_lasting_store,
     run_async,
@@ -39,9 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
         parser.add_argument("--all", action="store_true", help=ALL_HELP[command])
         parser.add_argument("--dry-run", action="store_true", help="only show what would happen")
         add_common_options(parser)
-        parser.add_argument(
-            "--workspace", type=parse_label, default="default", help="workspace whose objects these are"
-        )
+        add_workspace_option(parser, "workspace whose objects these are")
         parser.set_defaults(run=partial(run, parser, command))
 
 

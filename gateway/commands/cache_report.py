@@ -11,10 +11,10 @@ from gateway.commands.common import (
     OK,
     Subparsers,
     add_common_options,
+    add_workspace_option,
     build_operator,
     format_columns,
     load_command_settings,
-    parse_label,
     print_json,
     run_async,
 )
@@ -32,7 +32,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("cache-report", help="show how much of a conversation's prompts can be cached")
     add_common_options(parser)
     parser.add_argument("--model", help="model that the requests name")
-    parser.add_argument("--workspace", type=parse_label, default="default", help="workspace of the policies")
+    add_workspace_option(parser, "workspace of the policies")
     for name in HEADERS:
         if name != "session":
             parser.add_argument(f"--{name}", help=f"value of the header x-context-{name}")

@@ -41,6 +41,11 @@ def add_common_options(parser: argparse.ArgumentParser, *, policies: bool = True
         parser.add_argument("--json", action="store_true", help="print JSON")
 
 
+def add_workspace_option(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add `--workspace`; `what` says what of it the command is about."""
+    parser.add_argument("--workspace", type=parse_label, default="default", help=what)
+
+
 def parse_label(text: str) -> str:
     """A workspace or another name, for argparse."""
     from pydantic import TypeAdapter, ValidationError

@@ -13,9 +13,9 @@ from gateway.commands.common import (
     OK,
     Subparsers,
     add_common_options,
+    add_workspace_option,
     build_operator,
     load_command_settings,
-    parse_label,
     print_json,
     run_async,
 )
@@ -40,7 +40,7 @@ LISTS = ("contexts", "include", "exclude")
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("diff", help="show what differs between two outgoing requests")
     add_common_options(parser)
-    parser.add_argument("--workspace", type=parse_label, default="default", help="workspace of policies and receipts")
+    add_workspace_option(parser, "workspace of policies and receipts")
     parser.add_argument("--receipt", metavar="ID", help="compare the request of this receipt")
     add_request_option(parser)
     parser.add_argument("--model", help="model that the request names")

@@ -15,8 +15,8 @@ from gateway.commands.common import (
     OK,
     Subparsers,
     add_common_options,
+    add_workspace_option,
     load_command_settings,
-    parse_label,
     print_json,
     run_async,
 )
@@ -45,7 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--propose", type=Path, metavar="FILE", help="write cases that stored receipts suggest to FILE, and stop"
     )
-    parser.add_argument("--workspace", type=parse_label, default="default", help="with --propose: whose receipts")
+    add_workspace_option(parser, "with --propose: whose receipts")
     parser.add_argument("cases", type=Path, nargs="?", metavar="CASES", help="file with the test questions")
     parser.set_defaults(run=run, refuse=parser.error)
 

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from gateway.commands.common import OK, Subparsers, add_common_options, load_command_settings, parse_label, run_async
+from gateway.commands.common import (
+    OK,
+    Subparsers,
+    add_common_options,
+    add_workspace_option,
+    load_command_settings,
+    run_async,
+)
 from gateway.errors import Conflict
 
 if TYPE_CHECKING:
@@ -28,7 +35,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--to", type=Path, metavar="DIR", help="write policy files into a directory instead")
     add_common_options(parser, json=False)
-    parser.add_argument("--workspace", type=parse_label, default="default", help="workspace to export")
+    add_workspace_option(parser, "workspace to export")
     parser.set_defaults(run=run)
 
 

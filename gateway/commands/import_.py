@@ -16,9 +16,9 @@ from gateway.commands.common import (
     OK,
     Subparsers,
     add_common_options,
+    add_workspace_option,
     build_operator,
     load_command_settings,
-    parse_label,
     print_json,
     require_lasting_store,
     run_async,
@@ -43,7 +43,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "file", type=Path, metavar="FILE", help="bundle in YAML, or in JSON if its name ends with .json"
     )
     add_common_options(parser)
-    parser.add_argument("--workspace", type=parse_label, default="default", help="workspace to import into")
+    add_workspace_option(parser, "workspace to import into")
     parser.set_defaults(run=run)
 
 

@@ -12,9 +12,9 @@ from gateway.commands.common import (
     OK,
     Subparsers,
     add_common_options,
+    add_workspace_option,
     build_operator,
     load_command_settings,
-    parse_label,
     print_json,
     require_lasting_store,
     run_async,
@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--replace", action="store_true", help="delete stored items that are not in the file")
     parser.add_argument("file", type=Path, metavar="FILE", help="one JSON object per line, with its `kind`")
     add_common_options(parser)
-    parser.add_argument("--workspace", type=parse_label, default="default", help="workspace to import into")
+    add_workspace_option(parser, "workspace to import into")
     parser.set_defaults(run=run)
 
 

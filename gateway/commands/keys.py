@@ -11,9 +11,9 @@ from gateway.commands.common import (
     OK,
     Subparsers,
     add_common_options,
+    add_workspace_option,
     format_columns,
     load_command_settings,
-    parse_label,
     parse_moment,
     print_json,
     run_async,
@@ -51,7 +51,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def add_key_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="name in logs and lists; default: the id of the key")
-    parser.add_argument("--workspace", type=parse_label, default="default", help="workspace of the key")
+    add_workspace_option(parser, "workspace of the key")
     parser.add_argument("--role", choices=[role.value for role in Role], default=Role.CHAT.value, help="default: chat")
     parser.add_argument("--agents", type=split_list, metavar="A,B", help="agents that the key may use; default: all")
     parser.add_argument("--agent", help="agent of all its requests, whatever they name")

@@ -11,9 +11,9 @@ from gateway.commands.common import (
     OK,
     Subparsers,
     add_common_options,
+    add_workspace_option,
     build_operator,
     load_command_settings,
-    parse_label,
     run_async,
 )
 from gateway.commands.resolve import HEADERS, build_headers
@@ -28,9 +28,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--url", help="address of a running gateway; default: read the policies in this process")
     parser.add_argument("--key-file", type=Path, help="with --url: a file that holds the key")
     add_common_options(parser, json=False)
-    parser.add_argument(
-        "--workspace", type=parse_label, default="default", help="without --url: whose policies; default: default"
-    )
+    add_workspace_option(parser, "without --url: whose policies; default: default")
     for name in HEADERS:
         parser.add_argument(f"--{name}", help=f"value of the header x-context-{name}")
     parser.set_defaults(run=run)

@@ -10,9 +10,9 @@ from gateway.commands.common import (
     OK,
     Subparsers,
     add_common_options,
+    add_workspace_option,
     format_columns,
     load_command_settings,
-    parse_label,
     parse_moment,
     print_json,
     run_async,
@@ -49,7 +49,7 @@ def add_parser(subparsers: Subparsers) -> None:
     for parser in (list_, export):
         add_filters(parser)
     for parser in (list_, show, export, delete):
-        parser.add_argument("--workspace", type=parse_label, default="default", help="workspace of the receipts")
+        add_workspace_option(parser, "workspace of the receipts")
         add_common_options(parser, policies=False, json=parser is not export)
 
 

@@ -15,9 +15,9 @@ from gateway.commands.common import (
     OK,
     Subparsers,
     add_common_options,
+    add_workspace_option,
     build_operator,
     load_command_settings,
-    parse_label,
     parse_moment,
     print_json,
     run_async,
@@ -40,7 +40,7 @@ def add_replay_parser(actions: Subparsers) -> None:
     parser.add_argument("question", nargs="?", metavar="QUESTION", help="text of the user's message")
     add_request_option(parser)
     add_policy_options(parser)
-    parser.add_argument("--workspace", type=parse_label, default="default", help="workspace of the receipt")
+    add_workspace_option(parser, "workspace of the receipt")
     add_common_options(parser)
     parser.set_defaults(run=run_replay)
 

@@ -13,8 +13,8 @@ from gateway.commands.common import (
     OK,
     Subparsers,
     add_common_options,
+    add_workspace_option,
     load_command_settings,
-    parse_label,
     print_json,
     run_async,
 )
@@ -33,9 +33,7 @@ HEADERS = (
 def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser("resolve", help="show the outgoing request and why each resource is in it")
     add_common_options(parser)
-    parser.add_argument(
-        "--workspace", type=parse_label, default="default", help="workspace of the policies; default: default"
-    )
+    add_workspace_option(parser, "workspace of the policies; default: default")
     parser.add_argument("--model", help="model that the request names")
     for name in HEADERS:
         parser.add_argument(f"--{name}", help=f"value of the header x-context-{name}")

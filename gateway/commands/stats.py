@@ -13,9 +13,9 @@ from gateway.commands.common import (
     OK,
     Subparsers,
     add_common_options,
+    add_workspace_option,
     format_columns,
     load_command_settings,
-    parse_label,
     parse_moment,
     print_json,
     run_async,
@@ -48,7 +48,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("view", nargs="?", choices=tuple(COLUMNS), default="summary", metavar="VIEW", help=views)
     add_common_options(parser)
     parser.add_argument("--csv", action="store_true", help="print comma-separated values")
-    parser.add_argument("--workspace", type=parse_label, default="default", help="workspace, in the configured store")
+    add_workspace_option(parser, "workspace, in the configured store")
     parser.add_argument("--from", dest="begin", type=parse_moment, metavar="WHEN", help="default: 30 days ago")
     parser.add_argument("--to", dest="end", type=parse_moment, metavar="WHEN", help="default: now")
     parser.add_argument("--bucket", choices=("day", "hour"), default="day", help="of summary and quality")

@@ -13,13 +13,12 @@ from gateway.domain.resource import Resource
 from gateway.domain.search import Query, SearchResult
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError
-from gateway.semantic.index.passages import describe_resource
+from gateway.semantic.index.passages import Passage, describe_resource, split_resources
 from gateway.semantic.model.embedder import SemanticError
 from gateway.semantic.service import SemanticService
 
 if TYPE_CHECKING:
     from gateway.semantic.index.passage_index import PassageIndex, Vector
-    from gateway.semantic.index.passages import Passage
     from gateway.semantic.search.engine import SemanticEngine
 
 MAX_EMBEDDED = 400  # passages of other versions that are embedded for one search
@@ -78,7 +77,6 @@ class SnapshotSearcher:
 
     async def _build_index(self, workspace: str, resources: Sequence[Resource]) -> PassageIndex:
         from gateway.semantic.index.passage_index import PassageIndex
-        from gateway.semantic.index.passages import split_resources
 
         embedder, run = self.service.embedder, self.service.threads.run
         assert embedder is not None

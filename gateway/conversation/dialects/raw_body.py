@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -28,6 +28,8 @@ _tools = msgspec.json.Decoder(list[Raw])
 
 ABSENT = Raw()
 
+Decoded = TypeVar("Decoded")
+
 
 class SplitBody(NamedTuple):
     """A body as the entries of its conversation, one by one, and its other fields."""
@@ -52,15 +54,11 @@ class LargeBodySplitter:
             return None
         try:
             body.isascii() or body.decode()
-            known = self._decode_deep(body, MARGIN)
+            known = decode_deep(self._decode, body, MARGIN)
         except UNREADABLE:
             return None
         fields = {name: value for name in self._names if (value := getattr(known, name)) is not ABSENT}
         return SplitBody(fields, getattr(known, self._entries))
-
-    def _decode_deep(self, body: bytes, frames: int) -> Any:
-        """Decode from deeper in the stack, as `decode_deep` does."""
-        return self._decode_deep(body, frames - 1) if frames else self._decode(body)
 
 
 def list_openings(entries: Sequence[Raw], size: int = OPENING_BYTES) -> set[bytes]:
@@ -72,7 +70,7 @@ def decode_fields(body: bytes) -> dict[str, Raw]:
     """A JSON object as raw fields. Raw does not check UTF-8, so the whole body is checked first."""
     try:
         body.isascii() or body.decode()
-        fields = decode_deep(body, MARGIN)
+        fields = decode_deep(_decode_object, body, MARGIN - 1)  # `_decode_object` is a frame itself
     except UnicodeDecodeError as fault:
         raise InvalidJson("The body is not valid UTF-8.") from fault
     except RecursionError as fault:
@@ -84,10 +82,13 @@ def decode_fields(body: bytes) -> dict[str, Raw]:
     return fields
 
 
-def decode_deep(body: bytes, frames: int) -> dict[str, Raw] | None:
+def decode_deep(decode: Callable[[bytes], Decoded], body: bytes, frames: int) -> Decoded:
     """Decode from deeper in the stack, so that whatever passes here can be decoded again later."""
-    if frames:
-        return decode_deep(body, frames - 1)
+    return decode_deep(decode, body, frames - 1) if frames else decode(body)
+
+
+def _decode_object(body: bytes) -> dict[str, Raw] | None:
+    """The fields of an object; None if the body is other JSON."""
     try:
         return _fields.decode(body)
     except msgspec.ValidationError:

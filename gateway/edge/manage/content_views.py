@@ -11,10 +11,10 @@ from gateway.domain.content import LINK, Backlink, NodeActivity, NodeContent, No
 from gateway.domain.node import Node
 from gateway.edge.manage.paging import Page
 from gateway.edge.manage.views import IgnoredMetadata, to_datetime
-from gateway.policies.shapes import MAX_ORDER, MAX_PROPERTIES, MAX_TITLE
+from gateway.policies.shapes import MAX_NODE_NAME, MAX_ORDER, MAX_PROPERTIES, MAX_TITLE
 
 Inherit = Literal["merge", "nearest"]
-Word = Annotated[str, StringConstraints(min_length=1, max_length=512)]
+Word = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NODE_NAME)]
 Key = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_.][a-z0-9_.-]{0,63}$")]
 Alias = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
