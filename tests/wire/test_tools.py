@@ -23,7 +23,7 @@ TOOLS = {
     "markers": {"permission": "deny"},
 }
 RESOURCES: dict[str, Any] = {
-    "files": server(data={"tools": TOOLS, "seconds": 1.0, "characters": 1000, "deny": ["hang", "di*"]}),
+    "files": server(data={"tools": TOOLS, "seconds": 10.0, "characters": 1000, "deny": ["hang", "di*"]}),
     "web": server("web", mode="manual", data={"seconds": 5.0}),
     "note": {"type": "text", "mode": "on_demand", "name": "Note", "data": {"content": "A note."}},
 }
