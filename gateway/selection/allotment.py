@@ -1,7 +1,8 @@
 """Who may spend what of a budget: a share is reserved for each category, and what one leaves over flows on."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gateway.domain.collector import Category
 from gateway.domain.scope import Scope
@@ -56,6 +57,16 @@ class ShareSettings:
 NOTHING_RESERVED = ShareSettings()
 
 
+class Need(NamedTuple):
+    """What a category needs, seen with some room."""
+
+    tokens: int  # for everything, or if that is too much for what is never left out
+    complete: bool  # a larger room would place nothing more
+
+
+MeasureNeed = Callable[[int], Need]  # a room → what is needed of it
+
+
 @dataclass(frozen=True, slots=True)
 class Allotment:
     """A budget divided among the categories that a scope has.
@@ -84,6 +95,31 @@ class Allotment:
         """
         leftover = self._sum(category, carry) - spent * self.whole
         return leftover if exhausted else min(0, leftover)
+
+    def divide(self, carry: int, needs: Mapping[Category, MeasureNeed], reserved: int) -> dict[Category, int]:
+        """The rooms of categories in their order: each passes on what it does not need, and what the last one leaves goes
+        back to the first that has too little, but for some reserved tokens.
+
+        What is left after the last one grows with the budget, as does what each category keeps, so that nobody has less
+        of a larger budget; nor has anybody less than without what goes back.
+        """
+        rooms: dict[Category, int] = {}
+        short: dict[Category, int] = {}  # what they have, or have overdrawn already
+        for category, measure in needs.items():
+            room = self._sum(category, carry)
+            need = measure(max(0, room // self.whole))
+            carry = self.pass_on(category, carry, need.tokens, need.complete)
+            rooms[category] = room
+            if not need.complete:
+                short[category] = max(room, need.tokens * self.whole)
+        left = carry - reserved * self.whole
+        for category, room in short.items():
+            if left <= 0:
+                break
+            rooms[category] = room + left
+            need = needs[category](rooms[category] // self.whole)
+            left = rooms[category] - need.tokens * self.whole if need.complete else 0
+        return {category: max(0, room // self.whole) for category, room in rooms.items()}
 
     def reserve(self, category: Category, leftover: int, tokens: int) -> int:
         """What of a leftover flows on so that the next category has some tokens, if there are so many."""

@@ -3,17 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOutcome, CollectorReport, FoundItem
 from gateway.domain.selection import CategoryCost, Notice, Omission, PlacedResource, SectionNote, Selection
-from gateway.selection.allotment import VOLATILE_ORDER
+from gateway.selection.allotment import VOLATILE_ORDER, Need
 from gateway.selection.cutter import PLAIN_CUTTER, Cutter
-from gateway.selection.fill import CategoryFill, fill
+from gateway.selection.fill import CategoryFill, fill, is_fixed, measure_need
 from gateway.selection.found import make_found_candidate
 from gateway.selection.picks import NO_PICKS, PREFETCH, RankedPicks, rank_picks
 from gateway.selection.pricing import BlockPrices, Pricing
-from gateway.selection.rank import Ranker
+from gateway.selection.rank import RankedItems, Ranker
 from gateway.selection.select import Proposal, ScopeFills, SelectionTerms, fill_scope, select_stable
 from gateway.selection.tool_rules import is_tool, list_waiting
 
@@ -123,6 +124,62 @@ def list_unanswered(
             yield Omission(candidate, "below_threshold")
 
 
+@dataclass(frozen=True, slots=True)
+class VolatileCategory:
+    """What a category has to place: picks of the search before and after what collectors found."""
+
+    category: Category
+    outcomes: Sequence[CollectorOutcome]
+    ranked: RankedItems
+    picks: RankedPicks
+    pricing: Pricing
+    once: Pricing  # of items, of which nothing is kept
+    cutter: Cutter
+
+    @property
+    def heading(self) -> int:
+        return self.pricing.prices.section(self.category) if self.ranked.candidates else 0
+
+    @property
+    def owed(self) -> int:
+        """Tokens of items that are never left out."""
+        fixed = [self.once.price(one) for one in self.ranked.candidates if is_fixed(one)]
+        return sum(fixed) + (self.heading if fixed else 0)
+
+    def measure(self, room: int) -> Need:
+        """What it needs; picks that wait for a larger budget need more than they can say."""
+        owed, heading = self.owed, self.heading
+        spent, complete = measure_need(self.picks.sure, room - owed, self.pricing)
+        if complete:
+            items = measure_need(self.ranked.candidates, room - spent - heading, self.once)
+            spent, complete = spent + heading + items.tokens, items.complete
+        if complete:
+            likely = measure_need(self.picks.likely, room - spent, self.pricing)
+            spent, complete = spent + likely.tokens, likely.complete
+        if complete and not self.picks.reasons:
+            return Need(spent, True)
+        return Need(owed + sum(self.pricing.price(one) for one in self.picks.sure if is_fixed(one)), False)
+
+    def fill(self, room: int) -> "VolatileFill":
+        """What is placed of it, each part only after all of those before it."""
+        category, heading, reserved = self.category, self.heading, min(room, self.owed)
+        sure = fill(self.picks.sure, room - reserved, category, self.pricing, self.cutter)
+        left = (room - sure.spent if sure.exhausted else reserved) - heading
+        items = fill(self.ranked.candidates, max(0, left), category, self.once, self.cutter)
+        left = left - items.spent if sure.exhausted and items.exhausted else 0
+        likely = fill(self.picks.likely, max(0, left), category, self.pricing, self.cutter)
+        return VolatileFill(sure, items, likely, heading if items.placed else 0)
+
+
+class VolatileFill(NamedTuple):
+    """What a category placed."""
+
+    sure: CategoryFill
+    items: CategoryFill
+    likely: CategoryFill
+    overhead: int  # tokens of its heading
+
+
 def fill_collected(
     fills: ScopeFills,
     pricing: Pricing,
@@ -131,40 +188,28 @@ def fill_collected(
     ranker: Ranker,
     cutter: Cutter,
 ) -> CollectedFills:
-    """The volatile categories in their order; each passes on what it does not need."""
-    allotment, carry, prices = fills.allotment, fills.carry, pricing.prices
-    once = pricing.forget()  # items of one request: nothing of them is kept
-    result = CollectedFills()
-    seen: set[str] = set()
-    looked_at = any(one.findings.considered for one in outcomes if one.findings.search is None)
-    for category in VOLATILE_ORDER:
-        mine = [one for one in outcomes if one.category is category]
-        ranked = ranker.rank(list(_list_new(mine, seen)))
-        room = allotment.measure_room(category, carry)
-        heading = prices.section(category) if ranked.candidates else 0
-        searched = category is Category.SEMANTIC
-        sure = fill(picks.sure if searched else (), room, category, pricing, cutter)
-        items = fill(ranked.candidates, _deduct(room, heading, sure), category, once, cutter)
-        likely = fill(picks.likely if searched else (), _deduct(room, heading, sure, items), category, pricing, cutter)
-        overhead = heading if items.placed else 0
-        spent = sure.spent + items.spent + likely.spent + overhead
-        finished = sure.exhausted and items.exhausted and likely.exhausted and not (searched and picks.reasons)
-        carry = allotment.pass_on(category, carry, spent, finished)
+    """The volatile categories in their order; what they do not need goes to those that have too little."""
+    once, prices, seen = pricing.forget(), pricing.prices, set[str]()
+    asked = {one: [outcome for outcome in outcomes if outcome.category is one] for one in VOLATILE_ORDER}
+    searched = any(one.findings.considered for one in outcomes if one.findings.search is None)
+    notes = [note for category, mine in asked.items() for note in _list_notes(mine, category, searched=searched)]
+    parts = []
+    for category, mine in asked.items():
+        ranked, found = ranker.rank(list(_list_new(mine, seen))), picks if category is Category.SEMANTIC else NO_PICKS
+        parts.append(VolatileCategory(category, mine, ranked, found, pricing, once, cutter))
+    reserved = sum(prices.section(note.category) + prices.note(note.text) for note in notes)
+    rooms = fills.allotment.divide(fills.carry, {one.category: one.measure for one in parts}, reserved)
+    result = CollectedFills(notes=tuple(notes))
+    for one in parts:
+        sure, items, likely, overhead = one.fill(rooms[one.category])
         result = CollectedFills(
             (*result.placed, *sure.placed, *likely.placed, *items.placed),
-            (*result.dropped, *sure.left, *likely.left, *_list_unplaced(items), *ranked.excluded),
-            (*result.costs, *((CategoryCost(category, overhead),) if overhead else ())),
-            (*result.notes, *_list_notes(mine, category, items.placed, searched=looked_at)),
+            (*result.dropped, *sure.left, *likely.left, *_list_unplaced(items), *one.ranked.excluded),
+            (*result.costs, *((CategoryCost(one.category, overhead),) if overhead else ())),
+            result.notes,
             (*result.warnings, *sure.warnings, *items.warnings, *likely.warnings),
         )
     return result
-
-
-def _deduct(room: int, heading: int, *before: CategoryFill) -> int:
-    """What is left for those who come after some others; nothing if one of these is not finished."""
-    if not all(one.exhausted for one in before):
-        return 0
-    return max(0, room - heading - sum(one.spent for one in before))
 
 
 def _list_new(outcomes: Sequence[CollectorOutcome], seen: set[str]) -> Iterator[Candidate]:
@@ -182,9 +227,7 @@ def _list_unplaced(items: CategoryFill) -> Iterator[Omission]:
     return (one for one in items.left if one.candidate.resource.id not in ids)
 
 
-def _list_notes(
-    outcomes: Sequence[CollectorOutcome], category: Category, placed: Sequence[PlacedResource], *, searched: bool
-) -> Iterator[SectionNote]:
+def _list_notes(outcomes: Sequence[CollectorOutcome], category: Category, *, searched: bool) -> Iterator[SectionNote]:
     """A section in which nothing was found says so; a collector that only searches resources has no section.
 
     Where there was nothing to look at in any section (`searched`), only those speak that have something to say.
@@ -193,7 +236,7 @@ def _list_notes(
     asked = [one for one in answers if one.findings.search is None and one.failure is None]
     note = next((one.findings.note for one in asked if one.findings.note), NOTHING_RELEVANT if searched else "")
     # What was found may stand in another section, or not fit.
-    if asked and not placed and note and not any(one.findings.items for one in asked):
+    if asked and note and not any(one.findings.items for one in outcomes):
         yield SectionNote(category, note)
 
 

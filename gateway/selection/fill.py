@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from gateway.domain.candidate import Candidate
 from gateway.domain.collector import Category, FoundItem
 from gateway.domain.selection import Notice, Omission, PlacedResource
+from gateway.selection.allotment import Need
 from gateway.selection.cutter import PLAIN_CUTTER, Cutter
 from gateway.selection.pricing import Pricing
 
@@ -51,8 +52,8 @@ def fill(
             placed.append(PlacedResource(candidate, text, pricing.price(candidate), category=category))
             continue
         room_left = limit_room(candidate, remaining)
-        tokens = None if left or is_too_long(candidate, room_left, pricing) else pricing.price(candidate)
-        if tokens is not None and tokens <= room_left:
+        tokens = None if left else price_within(candidate, room_left, pricing)
+        if tokens is not None:
             placed.append(PlacedResource(candidate, text, tokens, category=category))
             remaining -= tokens
         else:
@@ -67,6 +68,20 @@ def fill(
     return CategoryFill(tuple(placed), tuple(left), room - remaining, tuple(warnings))
 
 
+def measure_need(candidates: Sequence[Candidate], room: int, pricing: Pricing) -> Need:
+    """What `fill` would spend on all candidates; one that has reached its own limit takes nothing more in any room."""
+    owed = total = sum(pricing.price(candidate) for candidate in candidates if is_fixed(candidate))
+    for candidate in candidates:
+        if is_fixed(candidate):
+            continue
+        room_left = limit_room(candidate, room - total)
+        tokens = price_within(candidate, room_left, pricing)
+        if tokens is None:
+            return Need(total + room_left, True) if room_left < room - total else Need(owed, False)
+        total += tokens
+    return Need(total, True)
+
+
 def is_fixed(candidate: Candidate) -> bool:
     return candidate.resource.required or candidate.mandatory
 
@@ -75,6 +90,12 @@ def limit_room(candidate: Candidate, remaining: int) -> int:
     """The tokens that one candidate may take of what is left."""
     item = candidate.resource.data
     return min(remaining, item.max_tokens) if isinstance(item, FoundItem) and item.max_tokens is not None else remaining
+
+
+def price_within(candidate: Candidate, room: int, pricing: Pricing) -> int | None:
+    """The tokens of a candidate, None if it does not fit."""
+    tokens = None if is_too_long(candidate, room, pricing) else pricing.price(candidate)
+    return tokens if tokens is not None and tokens <= room else None
 
 
 def is_too_long(candidate: Candidate, room: int, pricing: Pricing) -> bool:

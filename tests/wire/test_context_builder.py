@@ -159,14 +159,28 @@ async def test_the_preview_tells_focus_collectors_sections_and_where_items_are_f
 
 
 async def test_types_of_requests_and_budgets_decide_how_much_of_a_long_page_is_shown(
-    house: Client, upstream: Upstream
+    start: Start, upstream: Upstream
 ) -> None:
-    sizes = {}
+    found = {f"part-{number}": page(f"Rules, part {number}", LONG) for number in range(3)}
+    content = {
+        "handbook": page("Handbook", LONG),
+        "shelf": page("Shelf", children={"rules": page("Rules", children=found)}),
+    }
+    house = start(policies={**POLICIES, "content": content})
+    question, focused, related = "What is rule 371?", {}, {}
+    await wait_until_indexed(house, question, content="handbook")
     for kind in ("assist", "search"):
-        block = await ask(house, upstream, "What is rule 371?", content="handbook", type=kind, budget=2000)
-        sizes[kind] = len(read_section(block, "Focused Content"))
+        block = await ask(house, upstream, question, content="handbook", type=kind, budget=2000)
+        focused[kind], related[kind] = (len(read_section(block, f"{one} Content")) for one in ("Focused", "Related"))
         assert "explains rule 371." in block, "cut by the question"
-    assert sizes["assist"] > 1.5 * sizes["search"]
+    assert focused["assist"] > 1.3 * focused["search"]
+    assert related["search"] > 1.5 * related["assist"]
+
+
+async def test_a_page_may_use_what_other_sections_do_not_need(house: Client) -> None:
+    told = (await resolve(house, "Go on.", content="handbook", budget=3000))["tokens"]
+    assert 2850 < told["total"] <= 3000, told
+    assert told["by_category"]["focus"] > 2500
 
 
 async def test_who_does_not_take_part_or_switches_a_collector_off_gets_none_of_it(

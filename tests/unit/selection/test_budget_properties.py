@@ -1,6 +1,7 @@
 """CONTRACT §6 over all categories: never over budget, deterministic, monotone, nothing vanishes without a reason."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -19,7 +20,7 @@ from gateway.domain.tool import CallableTool, ToolServerAddress
 from gateway.injection.blocks import build_volatile_block, render_stable
 from gateway.injection.tools import PLAIN_TOOLS
 from gateway.selection import allotment
-from gateway.selection.allotment import Allotment, BudgetShares
+from gateway.selection.allotment import Allotment, BudgetShares, Need
 from gateway.selection.collected import select
 from gateway.selection.select import SelectionTerms, propose
 from gateway.tokens import BpeCounter
@@ -90,6 +91,8 @@ def make_outcome(draw: Random, category: Category) -> CollectorOutcome:
             breadcrumb=draw.choice([(), ("Site", "News")]),
             distance=draw.choice([None, 1, 3]),
             truncate=draw.choice(["extractive", "keep_start", "none"]),
+            required=draw.random() < 0.03,
+            max_tokens=draw.choice([None, None, None, 60]),
         )
         for place in range(draw.choice([0, 1, 5]))
     )
@@ -131,8 +134,10 @@ class Case:
 
     def find_overdraft(self) -> int:
         """Words of what is never left out."""
-        fixed = [one.resource for one in self.candidates if one.resource.required]
-        return sum(count_words(f"[{one.name}] {one.text}") for one in fixed) + (40 if fixed else 0)
+        fixed = [f"[{one.resource.name}] {one.resource.text}" for one in self.candidates if one.resource.required]
+        items = [item for one in self.outcomes for item in one.findings.items if item.required]
+        fixed += [f"{item.title} {item.type} {' '.join(item.breadcrumb)} {item.text} {'-' * 20}" for item in items]
+        return sum(map(count_words, fixed)) + (40 if fixed else 0) + 20 * len(items)
 
 
 def kept(selection: Selection) -> set[str]:
@@ -157,6 +162,37 @@ def test_a_larger_budget_never_drops_a_kept_item(seed: int, budget: int, more: i
     assert kept(small) <= kept(large)
     if len(small.catalogue) == len(large.catalogue):
         assert (small.view.listed, small.view.described) <= (large.view.listed, large.view.described)
+
+
+needs = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 400), st.integers(0, 100)), min_size=1, max_size=5)
+
+
+@given(needs=needs, carry=st.integers(-50, 200), budget=budgets, more=st.integers(1, 400), notes=st.integers(0, 50))
+@settings(max_examples=500, deadline=None)
+def test_rooms_grow_with_the_budget_and_nobody_pays_for_what_goes_back(
+    needs: list[tuple[int, int, int]], carry: int, budget: int, more: int, notes: int
+) -> None:
+    """Categories with a share, what all that they have takes, and what is never left out of it."""
+    order = VOLATILE[: len(needs)]
+    shares = {one: share for one, (share, _, _) in zip(order, needs, strict=True)}
+    wanted = {one: (max(all_, fixed), fixed) for one, (_, all_, fixed) in zip(order, needs, strict=True)}
+    whole = max(1000, sum(shares.values()))
+
+    def divide(budget: int, reserved: int) -> dict[Category, int]:
+        def measure(category: Category, room: int) -> Need:
+            all_, fixed = wanted[category]
+            return Need(all_, True) if all_ <= room or all_ == fixed else Need(fixed, False)
+
+        measures = {one: partial(measure, one) for one in order}
+        return Allotment(budget, shares, whole).divide(carry * whole, measures, reserved)
+
+    small, large, forward = divide(budget, notes), divide(budget + more, notes), divide(budget, 10**6)
+    spent = {one: max(min(room, wanted[one][0]), wanted[one][1]) for one, room in small.items()}
+    assert all(small[one] <= large[one] for one in order)
+    assert all(forward[one] <= small[one] for one in order)
+    if any(room < wanted[one][0] and room > forward[one] for one, room in small.items()):
+        total = budget * sum(shares.values()) // whole + carry
+        assert total - notes - len(order) <= sum(spent.values()) <= total, "all of it is used"
 
 
 def loses_something(seed: int) -> bool:
@@ -229,6 +265,16 @@ def test_categories_add_up_to_what_a_tokenizer_counts_in_the_whole(seed: int, bu
     whole = sum(map(count_tokens, texts))
     total = sum(selection.tokens.values())
     assert whole <= total <= whole + 2 + len(selection.notes)
+
+
+def test_a_long_page_has_what_other_sections_do_not_need_but_for_their_notes() -> None:
+    long = FoundItem("n", "node", "page", "Page", "word " * 5000, 1.0, "focus", distance=0, truncate="keep_start")
+    empty = [CollectorOutcome(str(one), one, Findings((), considered=9)) for one in VOLATILE if one != Category.FOCUS]
+    shares = BudgetShares(((Category.FOCUS, 1500), (Category.SEMANTIC, 1200), (Category.RELATIONS, 800)), 4000)
+    outcomes = [CollectorOutcome("focus", Category.FOCUS, Findings((long,), considered=9)), *empty]
+    selection = Case([], outcomes, shares, offers=False).select(4000)
+    assert len(selection.notes) == len(empty), "each empty section says so"
+    assert 3990 <= sum(selection.tokens.values()) <= 4000
 
 
 def test_a_reserved_share_is_there_however_much_always_text_there_is() -> None:
