@@ -97,11 +97,11 @@ class Allotment:
         return leftover if exhausted else min(0, leftover)
 
     def divide(self, carry: int, needs: Mapping[Category, MeasureNeed], reserved: int) -> dict[Category, int]:
-        """The rooms of categories in their order: each passes on what it does not need, and what the last one leaves goes
-        back to the first that has too little, but for some reserved tokens.
+        """The rooms of categories in their order: each passes on what it does not need.
 
-        What is left after the last one grows with the budget, as does what each category keeps, so that nobody has less
-        of a larger budget; nor has anybody less than without what goes back.
+        What the last one leaves goes back to the first that has too little, but for some reserved tokens. It grows with
+        the budget, as does what each category keeps, so that nobody has less of a larger budget; nor has anybody less
+        than without what goes back.
         """
         rooms: dict[Category, int] = {}
         short: dict[Category, int] = {}  # what they have, or have overdrawn already

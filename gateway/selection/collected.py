@@ -207,7 +207,7 @@ def fill_collected(
             (*result.dropped, *sure.left, *likely.left, *_list_unplaced(items), *one.ranked.excluded),
             (*result.costs, *((CategoryCost(one.category, overhead),) if overhead else ())),
             result.notes,
-            (*result.warnings, *sure.warnings, *items.warnings, *likely.warnings),
+            (*result.warnings, *sure.warnings, *items.warnings, *likely.warnings, *one.picks.warn()),
         )
     return result
 

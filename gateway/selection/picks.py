@@ -1,16 +1,18 @@
 """What a search found among the resources of a scope, placed within its room or omitted with a reason and a score."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.domain.candidate import Candidate
+from gateway.domain.collector import Category
 from gateway.domain.resource import Mode
 from gateway.domain.retriever import Retriever
 from gateway.domain.search import Pick, SearchResult
-from gateway.domain.selection import Omission
+from gateway.domain.selection import Notice, Omission
 from gateway.selection.tool_rules import add_brought, is_tool
 
 NOTHING_FOUND = SearchResult()
+OVER_BUDGET = "over_budget"
 PREFETCH = "prefetch"  # how a receipt says that a search brought what only the tools could have fetched
 
 
@@ -53,6 +55,14 @@ class RankedPicks:
         candidate = omission.candidate if score is None else replace(omission.candidate, score=score)
         return Omission(candidate, reason)
 
+    def warn(self) -> Iterator[Notice]:
+        """That picks wait for a larger budget."""
+        waiting = [identity for identity, reason in self.reasons.items() if reason == OVER_BUDGET]
+        if waiting:
+            which = f"{waiting[0]} and {len(waiting) - 1} more" if len(waiting) > 1 else waiting[0]
+            message = f"Left out of `{Category.SEMANTIC}`: {which}; too little of the budget is left for more picks."
+            yield Notice(OVER_BUDGET, Category.SEMANTIC, message)
+
 
 NO_PICKS = RankedPicks()
 
@@ -80,7 +90,7 @@ def rank_picks(
             continue
         fixed = candidate.resource.required or candidate.mandatory
         if pick.needs and pick.needs >= share and not fixed:
-            reasons[pick.resource] = "over_budget"
+            reasons[pick.resource] = OVER_BUDGET
         else:
             group = likely if pick.needs and not fixed else sure
             group.append(take_pick(candidate, pick))

@@ -236,3 +236,17 @@ def test_whatever_is_picked_the_stable_part_and_the_catalogue_stay(sizes: list[i
     ]
     spent = sum(placed.tokens for placed in (*chosen.stable, *chosen.volatile))
     assert spent <= before.budget
+
+
+def test_picks_that_wait_for_more_room_are_warned_of() -> None:
+    """The second needs half of the budget to be left, of which an always text takes most."""
+    found = SearchResult((Pick("c/a", 0.9), Pick("c/b", 0.6, needs=0.5), Pick("c/d", 0.6, needs=0.5)))
+    outcome = CollectorOutcome("semantic", Category.SEMANTIC, Findings(search=found))
+    for words, waits in ((10, False), (600, True)):
+        always = candidate("rules", words, Mode.ALWAYS)
+        case = situation(always, *(candidate(one) for one in "abd"))
+        selection = select(case.proposal, case.terms, [outcome])
+        warnings = [(one.code, one.category, one.message) for one in selection.warnings]
+        said = "Left out of `semantic`: c/b and 1 more; too little of the budget is left for more picks."
+        assert warnings == ([("over_budget", Category.SEMANTIC, said)] if waits else [])
+        assert dict(reasons(selection.catalogue))["b"] == ("over_budget" if waits else None)
