@@ -7,7 +7,7 @@ import orjson
 
 from gateway.control.authorship import Tags
 from gateway.control.object_bodies import make_stored_body, read_resource_id, read_type, strip_shown_fields
-from gateway.control.objects import Objects, PolicyObject
+from gateway.control.objects import Objects, PolicyObject, SavedObject
 from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
 from gateway.errors import ALIAS_FAULT, Conflict, Fault, FieldError, InvalidObject, NotFound
@@ -68,18 +68,19 @@ class Contexts:
             resources[id] = strip_shown_fields(sent)
             return await self._save(caller, context, resources, tags, id), id
 
-    async def replace(self, caller: Principal, where: tuple[str, str], sent: Any, tags: Tags = None) -> PolicyObject:
-        """Replace a resource, keeping its position; `where` is (context, id)."""
+    async def save(self, caller: Principal, where: tuple[str, str], sent: Any, tags: Tags = None) -> SavedObject:
+        """Replace a resource, keeping its position, or append it if there is none; `where` is (context, id)."""
         async with self._writer.lock(caller.workspace):
             context = self._get_writable(caller.workspace, where[0], tags)
             resources, id = copy_resources(context), where[1]
-            require_same_type(_get_resource(context, resources, id), sent)
+            created = id not in resources
+            require_same_type(resources.get(id), sent)
             sent_id = read_resource_id(sent) if isinstance(sent, dict) and {"id", "alias"} & sent.keys() else id
             if sent_id != id:
                 error = FieldError("/id", f"cannot be changed; this is {id!r}")
                 raise InvalidObject("The id cannot be changed.", [error])
             resources[id] = strip_shown_fields(sent)
-            return await self._save(caller, context, resources, tags, id)
+            return SavedObject(await self._save(caller, context, resources, tags, id), created)
 
     async def remove(self, caller: Principal, where: tuple[str, str], tags: Tags = None) -> PolicyObject:
         """Remove a resource; `where` is (context, id)."""

@@ -1,9 +1,9 @@
-"""Contexts, profiles, agents, prompts and recipes: one service to find, create, replace and delete them."""
+"""Contexts, profiles, agents, prompts and recipes: one service to find, create, save and delete them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -26,7 +26,7 @@ from gateway.domain.record import Record
 from gateway.errors import Conflict, FieldError, InvalidObject, NotFound, PreconditionFailed
 from gateway.policies.context_compiler import title_from_alias
 from gateway.policies.files import PolicyEntry
-from gateway.policies.record_ids import read_creation_time
+from gateway.policies.record_ids import is_object_id, read_creation_time
 from gateway.policies.repository import PolicyRepository
 
 DRAFT_SUFFIX = "-d"  # of the tag of an object that has a draft
@@ -85,6 +85,13 @@ class PolicyObject:
         return self.get_record()
 
 
+class SavedObject(NamedTuple):
+    """What was saved, and whether it is new."""
+
+    object: PolicyObject
+    created: bool
+
+
 class Objects:
     """The objects of each workspace; those of other workspaces do not exist for a caller."""
 
@@ -137,16 +144,20 @@ class Objects:
             if taken is not None and taken.alias == alias:
                 where = f" in the file {taken.file}" if taken.file else ""
                 raise Conflict(f"The {kind_name(kind)} {alias!r} already exists{where}.")
-            await self.check(caller.workspace, kind, alias, parsed)
-            change = Change(kind, alias, make_stored_body(kind, alias, parsed.data), None)
-            await self._writer.commit(caller, "create", [change])
-        return self.get(caller.workspace, kind, alias)
+            return await self._create(caller, kind, alias, parsed)
 
-    async def update(self, caller: Principal, kind: str, name: str, sent: Any, tags: Tags = None) -> PolicyObject:
-        """Replace an object; a context keeps its resources unless others are sent."""
+    async def save(self, caller: Principal, kind: str, name: str, sent: Any, tags: Tags = None) -> SavedObject:
+        """Replace an object, or create it if there is none and no tag was expected.
+
+        A context keeps its resources unless others are sent.
+        """
         parsed = parse_body(kind, sent)
         async with self._writer.lock(caller.workspace):
-            current = self.get(caller.workspace, kind, name)
+            current = self.find(caller.workspace, kind, name)
+            if current is None and tags is None and not is_object_id(name):
+                require_same_alias(name, sent)
+                return SavedObject(await self._create(caller, kind, name, parsed), True)
+            current = current or self.get(caller.workspace, kind, name)
             former = current.require_writable(tags)
             require_same_alias(current.alias, sent)
             keep_resources(parsed, current.data)
@@ -155,7 +166,14 @@ class Objects:
             body = make_stored_body(kind, current.alias, parsed.data)
             if orjson.dumps(body) != former.body:
                 await self._writer.commit(caller, "update", [Change(kind, current.alias, body, former)], tags)
-        return self.get(caller.workspace, kind, current.alias)
+        return SavedObject(self.get(caller.workspace, kind, current.alias), False)
+
+    async def _create(self, caller: Principal, kind: str, alias: str, parsed: ParsedBody) -> PolicyObject:
+        """Create an object whose alias is free, while the workspace is locked."""
+        await self.check(caller.workspace, kind, alias, parsed)
+        change = Change(kind, alias, make_stored_body(kind, alias, parsed.data), None)
+        await self._writer.commit(caller, "create", [change])
+        return self.get(caller.workspace, kind, alias)
 
     async def delete(self, caller: Principal, kind: str, name: str, tags: Tags = None) -> None:
         """Delete an object and its draft; raises Conflict while another object refers to it."""

@@ -9,11 +9,17 @@ TIME_DIGITS, RANDOM_BYTES = 13, 3  # of an object's id, which ends with its posi
 CLOCK_SKEW = 60.0  # seconds that the clocks of two replicas may differ
 
 _TIMED_ID = re.compile(r"[0-9a-f]{19}")
+_OBJECT_ID = re.compile(r"[0-9a-f]{19,}")
 
 
 def make_id_prefix() -> str:
     """What the ids of the objects of one commit begin with."""
     return make_id(TIME_DIGITS, RANDOM_BYTES)
+
+
+def is_object_id(name: str) -> bool:
+    """Whether a name looks like the id of an object."""
+    return _OBJECT_ID.fullmatch(name) is not None
 
 
 def read_creation_time(record: Record) -> float | None:

@@ -76,9 +76,15 @@ def see_saves(bench: Bench) -> str:
     updated = bench.call("PUT", "/api/v1/contexts/saved", {"alias": "saved", "name": "Two"}).status
     name = bench.manage("GET", "/contexts/saved")["name"]
     bench.manage("DELETE", "/contexts/saved")
-    upsert = bench.call("PUT", "/api/v1/contexts/saved", {"alias": "saved", "name": "Three"}).status
+    saves = [bench.call("PUT", "/api/v1/contexts/saved", {"name": one}).status for one in ("Three", "Four")]
+    text = {"type": "text", "data": {"content": "Be kind."}}
+    resources = [bench.call("PUT", "/api/v1/contexts/saved/resources/one", text).status for _ in range(2)]
+    seen = bench.manage("GET", "/contexts/saved")
+    bench.manage("DELETE", "/contexts/saved")
     expect((created, updated, name), (201, 200, "Two"))
-    return f"POST creates ({created}), PUT updates ({updated}); PUT of an absent one: {upsert}"
+    expect((saves, resources), ([201, 200], [201, 200]), "insert, then update")
+    expect((seen["name"], len(seen["resources"])), ("Four", 1))
+    return f"a PUT creates ({saves[0]}) or replaces ({saves[1]}) a context, and a resource too"
 
 
 @rows("004.8.1", "004.8.15")

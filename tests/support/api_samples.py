@@ -19,6 +19,7 @@ class Sample:
     query: str = ""
     media: str = "application/json"
     status: int = 200
+    if_match: str = ""
 
     @property
     def route(self) -> tuple[str, str]:
@@ -76,7 +77,8 @@ class Sample:
         return fill_places(raw.decode(), world).encode()
 
     def headers(self) -> dict[str, str]:
-        return {"content-type": self.media} if self.body is not None else {}
+        named = {"content-type": self.media} if self.body is not None else {}
+        return {**named, "if-match": self.if_match} if self.if_match else named
 
 
 def fill_places(text: str, world: World) -> str:
@@ -115,7 +117,7 @@ def list_kind_samples(kind: str) -> tuple[Sample, ...]:
         Sample("GET", every),
         Sample("POST", every, {"alias": "<new>", **body}, status=201),
         Sample("GET", one),
-        Sample("PUT", one, body),
+        Sample("PUT", one, body, if_match="*"),  # else it would create what is not there
         Sample("DELETE", one, status=204),
         *list_version_samples(one),
         Sample("GET", f"{one}/draft"),

@@ -52,6 +52,37 @@ async def chat(client: Client, upstream: Upstream, agent: str, key: str = "chatt
     return str(first["content"]) if first["role"] == "system" else ""
 
 
+async def test_a_put_creates_what_is_not_there(kept: Client, upstream: Upstream) -> None:
+    made = await call(kept, "PUT", "/contexts/upserted", {"resources": [{"id": "tone", **TONE}]})
+    assert (made.status, made.headers["location"]) == (201, "/api/v1/contexts/upserted")
+    assert (made.json["alias"], made.json["version"], made.headers["etag"].strip('"')[:2]) == ("upserted", 1, "1-")
+    again = await call(kept, "PUT", "/contexts/upserted", {"alias": "upserted", "resources": [{"id": "tone", **TONE}]})
+    assert (again.status, again.json["version"]) == (200, 1), "what changes nothing makes no version"
+    added = await call(kept, "PUT", "/contexts/upserted/resources/motto", {**TONE, "data": {"content": "Be kind."}})
+    assert (added.status, added.headers["location"]) == (201, "/api/v1/contexts/upserted/resources/motto")
+    for kind, body in (("profiles", {}), ("agents", {"contexts": ["upserted"]}), ("prompts", {"template": "{input}"})):
+        assert [(await call(kept, "PUT", f"/{kind}/upserter", body)).status for _ in range(2)] == [201, 200]
+    system = await chat(kept, upstream, "upserter")
+    assert "Never say synergy." in system
+    assert "Be kind." in system
+    audit = (await call(kept, "GET", "/audit?kind=contexts&alias=upserted", key="boss")).json["items"]
+    assert sorted(one["action"] for one in audit) == ["create", "update"]
+
+
+async def test_a_put_creates_nothing_where_something_was_expected(kept: Client) -> None:
+    made = await call(kept, "PUT", "/contexts/shortlived", {})
+    assert (await call(kept, "DELETE", "/contexts/shortlived")).status == 204
+    for tag in (made.headers["etag"], "*"):
+        assert (await call(kept, "PUT", "/contexts/shortlived", {}, if_match=tag)).status == 404
+    assert (await call(kept, "PUT", f"/contexts/{made.json['id']}", {})).status == 404, "an id is not an alias"
+    other = await call(kept, "PUT", "/contexts/shortlived", {"alias": "other"})
+    assert (other.status, other.json["errors"][0]["pointer"]) == (422, "/alias")
+    faulty = await call(kept, "PUT", "/contexts/Short_Lived", {})
+    assert (faulty.status, faulty.json["errors"][0]["pointer"]) == (422, "/alias")
+    assert (await call(kept, "PUT", "/contexts/shortlived/resources/tone", TONE)).status == 404, "it has no context"
+    assert (await call(kept, "GET", "/contexts/shortlived")).status == 404
+
+
 async def test_what_is_saved_reaches_the_next_chat(kept: Client, upstream: Upstream) -> None:
     await call(kept, "POST", "/contexts", {"alias": "brand", "resources": [{"id": "tone", **TONE}]})
     made = await call(kept, "POST", "/agents", {"alias": "writer", "contexts": ["brand"]})

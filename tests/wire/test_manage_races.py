@@ -99,6 +99,16 @@ async def test_of_many_who_create_the_same_one_does(client: Client, kind: str) -
     assert (await manage(client, "GET", f"/{kind}/{OURS.name('new')}", **KEY)).json == winner.json
 
 
+async def test_of_many_who_put_the_same_one_creates_it(client: Client) -> None:
+    path = f"/agents/{OURS.name('put')}"
+    answers = await asyncio.gather(
+        *(manage(client, "PUT", path, body("agents", number), **KEY) for number in range(AT_ONCE))
+    )
+    assert Counter(answer.status for answer in answers) == {201: 1, 200: AT_ONCE - 1}
+    versions = sorted(answer.json["version"] for answer in answers)
+    assert versions == list(range(1, AT_ONCE + 1)), "nobody's save is lost"
+
+
 async def test_of_many_who_delete_the_same_one_does(client: Client) -> None:
     path = f"/agents/{OURS.name()}"
     answers = await asyncio.gather(*(manage(client, "DELETE", path, **KEY) for _ in range(AT_ONCE)))

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from gateway.control.object_bodies import kind_name
-from gateway.control.objects import Objects, ObjectsOfKind
+from gateway.control.objects import Objects, ObjectsOfKind, PolicyObject
 from gateway.control.services import ControlServices
 from gateway.control.sizes import SizeCheck
 from gateway.domain.principal import Role
@@ -176,11 +176,11 @@ class ObjectRoutes:
         write = partial(route, path=single, errors=WRITE_ERRORS, conditional=True)
         yield write(
             method="PUT",
-            handler=self.update,
-            summary=f"Replace {_add_article(one)}",
+            handler=self.save,
+            summary=f"Replace {_add_article(one)}, or create it",
             body=models.body,
             handler_validates=True,
-            responses={200: models.view},
+            responses={200: models.view, 201: models.view},
         )
         yield write(
             method="DELETE",
@@ -199,13 +199,16 @@ class ObjectRoutes:
         return reply_if_changed(call, render_object(one), one.tag)
 
     async def create(self, call: ApiCall[None, Any]) -> ApiReply:
-        one = await self.objects.create(call.principal, self.kind, call.body)
-        reply = reply_created(f"/{self.kind}/{one.alias}", render_object(one), one.tag)
-        return await add_size_warning(reply, self.sizes, call.workspace, self.kind, one.alias)
+        return await self._reply(call, await self.objects.create(call.principal, self.kind, call.body), created=True)
 
-    async def update(self, call: ApiCall[None, Any]) -> ApiReply:
-        one = await self.objects.update(call.principal, self.kind, self._get_name(call), call.body, call.if_match)
-        reply = ApiReply(render_object(one), etag=one.tag)
+    async def save(self, call: ApiCall[None, Any]) -> ApiReply:
+        saved = await self.objects.save(call.principal, self.kind, self._get_name(call), call.body, call.if_match)
+        return await self._reply(call, saved.object, created=saved.created)
+
+    async def _reply(self, call: ApiCall[None, Any], one: PolicyObject, *, created: bool) -> ApiReply:
+        shown = render_object(one)
+        location = f"/{self.kind}/{one.alias}"
+        reply = reply_created(location, shown, one.tag) if created else ApiReply(shown, etag=one.tag)
         return await add_size_warning(reply, self.sizes, call.workspace, self.kind, one.alias)
 
     async def delete(self, call: ApiCall[None, None]) -> ApiReply:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.control.contexts import Contexts, copy_resources
 from gateway.control.object_bodies import format_resource_in_full
-from gateway.control.objects import Objects
+from gateway.control.objects import Objects, PolicyObject
 from gateway.control.sizes import SizeCheck
 from gateway.domain.principal import Role
 from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty
@@ -120,11 +120,11 @@ class ResourceRoutes:
         yield write(
             method="PUT",
             path=ONE,
-            handler=self.replace,
-            summary="Replace a resource",
+            handler=self.save,
+            summary="Replace a resource, or append it",
             body=ResourceBody,
             handler_validates=True,
-            responses={200: ResourceDetail},
+            responses={200: ResourceDetail, 201: ResourceDetail},
         )
         yield write(method="DELETE", path=ONE, handler=self.remove, summary="Delete a resource", responses={204: None})
 
@@ -140,14 +140,17 @@ class ResourceRoutes:
 
     async def add(self, call: ApiCall[None, Any]) -> ApiReply:
         context, id = await self.contexts.add(call.principal, call.path["context"], call.body, call.if_match)
-        location = f"/contexts/{context.alias}/resources/{id}"
-        reply = reply_created(location, self._render(context.alias, id, copy_resources(context)[id]), context.tag)
-        return await add_size_warning(reply, self.sizes, call.workspace, "contexts", context.alias)
+        return await self._reply(call, context, id, created=True)
 
-    async def replace(self, call: ApiCall[None, Any]) -> ApiReply:
+    async def save(self, call: ApiCall[None, Any]) -> ApiReply:
         where = call.path["context"], call.path["resource"]
-        context = await self.contexts.replace(call.principal, where, call.body, call.if_match)
-        reply = ApiReply(self._render(context.alias, where[1], copy_resources(context)[where[1]]), etag=context.tag)
+        context, created = await self.contexts.save(call.principal, where, call.body, call.if_match)
+        return await self._reply(call, context, where[1], created=created)
+
+    async def _reply(self, call: ApiCall[None, Any], context: PolicyObject, id: str, *, created: bool) -> ApiReply:
+        shown = self._render(context.alias, id, copy_resources(context)[id])
+        location = f"/contexts/{context.alias}/resources/{id}"
+        reply = reply_created(location, shown, context.tag) if created else ApiReply(shown, etag=context.tag)
         return await add_size_warning(reply, self.sizes, call.workspace, "contexts", context.alias)
 
     async def remove(self, call: ApiCall[None, None]) -> ApiReply:

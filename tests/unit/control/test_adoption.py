@@ -83,7 +83,7 @@ async def test_all_are_adopted_but_what_is_mandatory(plane: Plane) -> None:
 async def test_what_is_adopted_can_be_changed_and_names_the_entry_that_it_shadows(plane: Plane) -> None:
     await plane.adoption.adopt(ROOT, {("contexts", "house")})
     body = {"name": "Home", "resources": {"voice": {"type": "text", "data": {"content": "Loudly."}}}}
-    changed = await plane.objects.update(ANNA, "contexts", "house", body)
+    changed = (await plane.objects.save(ANNA, "contexts", "house", body)).object
     assert (changed.version, changed.shadows) == (2, "files.yaml:9")
     assert plane.snapshot.resources["house/voice"].text == "Loudly."
 
@@ -99,7 +99,7 @@ async def test_what_is_adopted_outlives_its_file(plane: Plane, tmp_path: Path) -
 async def test_a_release_gives_it_back_and_tells_what_that_changes(plane: Plane) -> None:
     before = plane.snapshot.hash
     await plane.adoption.adopt(ROOT, {("agents", "editor"), ("profiles", "writing")})
-    await plane.objects.update(ANNA, "agents", "editor", {"profile": "writing", "instructions": "Hurry."})
+    await plane.objects.save(ANNA, "agents", "editor", {"profile": "writing", "instructions": "Hurry."})
     tried = await plane.adoption.release(ROOT, {("agents", "editor")}, dry_run=True)
     assert [one["pointer"] for one in tried[0].changes] == ["/instructions"]
     assert plane.snapshot.agents["editor"].instructions == "Hurry."
@@ -113,7 +113,7 @@ async def test_a_release_gives_it_back_and_tells_what_that_changes(plane: Plane)
 
 async def test_other_workspaces_keep_the_files(plane: Plane) -> None:
     await plane.adoption.adopt(ROOT, {("agents", "editor")})
-    await plane.objects.update(ANNA, "agents", "editor", {"instructions": "Hurry."})
+    await plane.objects.save(ANNA, "agents", "editor", {"instructions": "Hurry."})
     assert plane.policies.get_snapshot("other").agents["editor"].instructions != "Hurry."
 
 
@@ -123,7 +123,7 @@ async def test_what_a_file_makes_mandatory_stays_the_files(plane: Plane, tmp_pat
             await plane.adoption.adopt(ROOT, {("contexts", alias)})
     # … also if that is said after it was adopted.
     await plane.adoption.adopt(ROOT, {("contexts", "house")})
-    await plane.objects.update(ANNA, "contexts", "house", {"resources": {}})
+    await plane.objects.save(ANNA, "contexts", "house", {"resources": {}})
     files = FILES | {"contexts": FILES["contexts"] | {"house": FILES["contexts"]["house"] | {"mandatory": True}}}
     write(tmp_path / "files", files)
     assert await plane.policies.reload()

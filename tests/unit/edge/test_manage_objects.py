@@ -103,7 +103,7 @@ async def test_if_match_guards_an_update_and_a_deletion(house: ManagedPolicies) 
 async def test_an_unknown_object_is_a_404_everywhere(house: ManagedPolicies) -> None:
     for path in ("/agents/x", "/agents/x/versions", "/agents/x/versions/1", "/agents/x/draft", "/agents/%00"):
         assert (await house.ask("GET", path)).status == 404
-    assert (await house.ask("PUT", "/agents/x", {})).status == 404
+    assert (await house.ask("PUT", "/agents/x", {}, if_match="*")).status == 404
     assert (await house.ask("DELETE", "/agents/x")).status == 404
     assert (await house.ask("POST", "/agents/x/publish")).status == 404
     assert (await house.ask("POST", "/agents/x/rollback", {"version": 1})).status == 404
@@ -123,7 +123,7 @@ async def test_another_workspace_answers_as_if_nothing_were_there(house: Managed
             ("GET", f"/agents/{name}/versions", None),
             ("POST", f"/agents/{name}/rollback", {"version": 1}),
         ):
-            answer = await house.ask(method, path, body, principal=stranger)
+            answer = await house.ask(method, path, body, principal=stranger, if_match="*")
             assert (answer.status, answer.json["code"]) == (unknown.status, unknown.json["code"])
     assert (await house.ask("GET", "/agents/next/draft", principal=stranger)).status == 404
     assert (await house.ask("GET", "/agents", principal=stranger)).json["total"] == 0
