@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from heapq import merge
 from typing import TYPE_CHECKING
 
 from gateway.domain.knowledge import Axiom, Entity, KnowledgeSet, Relationship
@@ -82,10 +83,24 @@ class KnowledgeGraph:
         return [*there[:MOST_RELATIONSHIPS], *back[:MOST_RELATIONSHIPS]]
 
     def list_axioms(self, types: Iterable[str], readers: frozenset[str]) -> list[Axiom]:
-        """The axioms that hold for some types, each once."""
-        wanted = {name.casefold() for name in types}
-        held = (one for one in self.items.axioms.values() if wanted.intersection(name.casefold() for name in one.types))
-        return sorted((one for one in held if may_read(readers, one.readers)), key=lambda one: one.id)[:MOST_AXIOMS]
+        """The axioms that hold for some types, each once, by id."""
+        lists = [self._axioms_by_type.get(name, ()) for name in {name.casefold() for name in types}]
+        found: dict[str, Axiom] = {}
+        for one in merge(*lists, key=lambda one: one.id):
+            if may_read(readers, one.readers):
+                found[one.id] = one
+                if len(found) == MOST_AXIOMS:
+                    break
+        return list(found.values())
+
+    @cached_property
+    def _axioms_by_type(self) -> Mapping[str, Sequence[Axiom]]:
+        """By the names of types in lower case, each in the order of ids."""
+        found: dict[str, list[Axiom]] = {}
+        for one in sorted(self.items.axioms.values(), key=lambda one: one.id):
+            for name in {name.casefold() for name in one.types}:
+                found.setdefault(name, []).append(one)
+        return found
 
 
 EMPTY_GRAPH = KnowledgeGraph(KnowledgeSet())

@@ -28,6 +28,7 @@ NOT_READ = frozenset({*SENT, "key"})  # only sent, or read before
 MOST_ENTRIES = 1000  # of a list or an object
 SMALL_BYTES = 64 * 1024  # of a whole object, or of what one of its keys has besides `vars` and `items`
 VARIABLE_BYTES = 1024 * 1024  # of `vars`
+MOST_COLONS = 10_000  # of a large object in which an unknown key is looked for: no more keys than that are decoded
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 Language = Annotated[str, StringConstraints(max_length=64)]  # compared with that of every resource
@@ -165,7 +166,13 @@ def read_context_data(raw: Raw) -> Any:
     if len(bytes(raw)) <= SMALL_BYTES:
         check_sizes("context", raw)
         return msgspec.json.decode(raw)
-    parts: dict[str, Raw] = msgspec.structs.asdict(_decode_parts(raw))
+    try:
+        parts: dict[str, Raw] = msgspec.structs.asdict(_decode_parts(raw))
+    except msgspec.ValidationError:
+        unknown = _find_unknown_key(raw)
+        if unknown is None:
+            raise
+        return {unknown: None}
     said: dict[str, Any] = {}
     for name, part in parts.items():
         if name == "items":
@@ -179,6 +186,15 @@ def read_context_data(raw: Raw) -> Any:
             check_sizes(f"context.{name}", part, 0 if name == "vars" else 1)
             said[name] = _decode_variables(part) if name == "vars" else msgspec.json.decode(part)
     return said
+
+
+def _find_unknown_key(raw: Raw) -> str | None:
+    """The first key that the object cannot have; None if there is none, or too much to look at."""
+    text = bytes(raw)
+    if not text.startswith(b"{") or text.count(b":") > MOST_COLONS:
+        return None
+    keys = msgspec.json.decode(raw, type=dict[str, Raw])
+    return next((key for key in keys if key not in ContextObject.model_fields), None)
 
 
 def check_sizes(path: str, raw: Raw, levels: int = 2) -> None:

@@ -11,7 +11,7 @@ from gateway.domain.principal import Principal, Role
 from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.routes import ApiRoute
 from gateway.edge.manage.versions import HIGHEST
-from gateway.errors import Conflict, Forbidden, ServiceUnavailable, UpstreamError
+from gateway.errors import Conflict, Forbidden, InvalidRequest, ServiceUnavailable, UpstreamError
 from gateway.policies.shapes import Moment
 from gateway.replay.overlay import PolicyChoice
 from gateway.replay.receipt_source import GivenRequest
@@ -235,5 +235,12 @@ class ResolveRoutes:
             )
 
     async def resolve(self, call: ApiCall[None, ResolveBody]) -> ApiReply:
-        choice = RequestChoice(call.body.given, policies=call.body.build_choice(call.principal, call.body.as_of))
-        return ApiReply((await self.replayer.resolve(call.principal, choice)).describe())
+        given = call.body.given
+        choice = RequestChoice(given, policies=call.body.build_choice(call.principal, call.body.as_of))
+        try:
+            return ApiReply((await self.replayer.resolve(call.principal, choice)).describe())
+        except InvalidRequest as refused:
+            if refused.param != "messages" or (given.request or {}).get("messages"):
+                raise
+            message = "There is no question: send one as `query`, or a chat request with `messages` as `request`."
+            raise InvalidRequest(message, param="query") from refused

@@ -56,6 +56,14 @@ async def test_it_shows_the_request_that_would_be_sent(api: ManagedGateway, path
     }
 
 
+@pytest.mark.parametrize("more", [{}, {"request": {"model": "demo"}}])
+async def test_without_a_question_it_says_what_to_send(api: ManagedGateway, more: dict[str, Any]) -> None:
+    answer = await api.ask("POST", "/resolve", {"context": {"agent": "editor"}, **more}, by=CHAT)
+    assert (answer.status, answer.json["code"]) == (400, "invalid_request")
+    wanted = "There is no question: send one as `query`, or a chat request with `messages` as `request`."
+    assert answer.json["detail"] == wanted
+
+
 async def test_readers_see_with_their_own_eyes(api: ManagedGateway) -> None:
     hr = Principal("hr-app", groups=frozenset({"hr"}))
     shown = (await api.ask("POST", "/resolve", {"context": {"agent": "editor"}, "query": "?"}, by=hr)).json

@@ -51,6 +51,13 @@ def test_axioms_hold_for_types_in_any_case_and_come_once() -> None:
     assert graph.list_axioms(["Endpoint"], ALL | {"group:x"}) == [both, hidden]
 
 
+def test_axioms_of_several_types_come_in_the_order_of_ids_up_to_a_bound() -> None:
+    many = [Axiom(f"a{number:03}", (f"T{number % 2}", "Every"), "Held.") for number in reversed(range(300))]
+    graph = build_graph(make_set([], axioms=(*many, Axiom("a", ("Other",), "Never."))), KnowledgeSet())
+    assert [one.id for one in graph.list_axioms(["t1", "EVERY"], ALL)] == [f"a{number:03}" for number in range(100)]
+    assert [one.id for one in graph.list_axioms(["t1"], ALL)] == [f"a{number:03}" for number in range(1, 200, 2)]
+
+
 def test_a_file_wins_over_the_store_before_and_after_a_change() -> None:
     files = make_set([Entity("a", "T", "Of the file")])
     stored = make_set([Entity("a", "T", "Stored"), Entity("b", "T", "Other")])

@@ -245,6 +245,17 @@ def test_a_large_object_means_the_same_as_a_small_one() -> None:
     assert replace(read, items=()) == small
 
 
+def test_an_unknown_key_is_named_however_large_the_object_is() -> None:
+    items = [{"name": "Long", "text": "long " * 20_000}]
+    for more in ({}, {"items": items}):
+        with pytest.raises(InvalidRequest, match=r"context\.agnet: .*agent") as refused:
+            read_context_request((), Raw(orjson.dumps({**more, "agnet": "editor"})))
+        assert refused.value.param == "context.agnet"
+    with pytest.raises(InvalidRequest, match=r"could not be parsed") as refused:
+        read_context_request((), Raw(orjson.dumps({"items": [{"name": "Long", "text": "long " * 20_000, "more": 1}]})))
+    assert refused.value.param == "context"
+
+
 def test_a_list_in_a_header_is_bounded_too() -> None:
     with pytest.raises(InvalidRequest, match="more than 1000 entries"):
         read_context_request([(b"x-context-include", b"a," * 1001)], None)
