@@ -35,11 +35,13 @@ def see_short_sentences_searched_one_by_one(bench: Bench) -> str:
 
 
 @rows("004.5.3")
-def see_entries_of_a_list(bench: Bench) -> str:
+def see_entries_of_a_list_and_clauses(bench: Bench) -> str:
     wait_for_picks(bench, "How do I get a refund?", "lamps/refunds")
     bullets = list_picks(bench, "Tell me:\n- How do I get a refund\n- How much is shipping")
     expect({"lamps/refunds", "lamps/shipping"} <= bullets.keys(), True, f"entries: {bullets}")
-    return f"entries of a list find both: {bullets}"
+    clauses = list_picks(bench, "How do I get a refund and how much is shipping?")
+    expect({"lamps/refunds", "lamps/shipping"} <= clauses.keys(), True, f"clauses: {clauses}")
+    return f"entries of a list find both: {bullets}; so do clauses: {clauses}"
 
 
 @rows("004.4.18")

@@ -30,6 +30,22 @@ _REFERRING = re.compile(
     r"|\b(?:it|its|that|this|those|these|them|they|one|ones|er|sie|es|das|eso|esto|ese|ella)\b|[它这那]",
     re.IGNORECASE,
 )
+# A question begins like this; after "and", the next one does in the same sentence.
+_ASKING = (
+    r"(?:(?:how|what|where|who|which|why|when (?:is|are|do|does|did|can|will|would|should)) "
+    r"|(?:can|could|do|does|did|is|are|will|would|should|may|must) (?:i|you|we|there|my|your|the) )"
+)
+_ASKING_IN_GERMAN = (
+    r"(?:(?:wie|was|wo|wann|wer|wen|welche[mnrs]?|warum|wieso) "
+    r"|(?:kann|könnte|muss|darf|soll|ist|sind|gibt) (?:ich|ihr|wir|es|man|mein|meine|der|die|das) )"
+)
+_ASKING_IN_SPANISH = r"(?:(?:cómo|qué|dónde|cuándo|quién|cuál|cuánto) )"
+_QUESTION = re.compile(rf"¿?(?:{_ASKING}|{_ASKING_IN_GERMAN}|{_ASKING_IN_SPANISH})", re.IGNORECASE)
+_CLAUSE = re.compile(
+    rf",? (?:and (?:also |then )?(?={_ASKING})|und (?:auch |dann )?(?={_ASKING_IN_GERMAN})"
+    rf"|y (?:también )?(?=¿?{_ASKING_IN_SPANISH}))",
+    re.IGNORECASE,
+)
 
 
 def split_question(question: Question) -> Query:
@@ -53,10 +69,11 @@ def split_sentences(text: str) -> list[str]:
     """The sentences of a question, each worth a search of its own; none for a text without a letter or digit."""
     pieces = _join_abbreviations(_split(text[:LOOKED_AT]))
     joined = _join_fragments(piece for piece in pieces if any(map(str.isalnum, piece)))
-    if len(joined) > MOST:
-        joined = [*joined[: MOST - 1], " ".join(joined[MOST - 1 :])]
     # Spacing makes no difference to what is found: the same question is then the same query, however it is spaced.
-    return [" ".join(sentence.split())[:LONGEST] for sentence in joined]
+    clauses = [clause for sentence in joined for clause in _split_clauses(" ".join(sentence.split()))]
+    if len(clauses) > MOST:
+        clauses = [*clauses[: MOST - 1], " ".join(clauses[MOST - 1 :])]
+    return [clause[:LONGEST] for clause in clauses]
 
 
 def needs_context(text: str) -> bool:
@@ -115,6 +132,24 @@ def _join_fragments(pieces: Iterable[str]) -> list[str]:
             if rest > LONGEST:
                 break
     return [" ".join(sentence) for sentence in joined]
+
+
+def _split_clauses(sentence: str) -> Iterator[str]:
+    """The questions that one sentence asks, if each of them can be understood without the others."""
+    at = 0
+    if not _QUESTION.match(sentence):
+        yield sentence
+        return
+    for end in islice(_CLAUSE.finditer(sentence), MOST):
+        before, after = sentence[at : end.start()][:LONGEST], sentence[end.end() : end.end() + LONGEST]
+        if stands_alone(before) and stands_alone(after):
+            yield before
+            at = end.end()
+    yield sentence[at:]
+
+
+def stands_alone(clause: str) -> bool:
+    return len(clause.split()) >= WORDS and not _REFERRING.search(clause)
 
 
 def _is_asked(piece: str, *, listed: bool) -> bool:

@@ -27,6 +27,16 @@ from gateway.semantic.search.sentences import LONGEST, MOST, needs_context, spli
         ("I lost my card. Can you help me?", ["I lost my card. Can you help me?"]),
         ("Compare:\n- the price of lamps\n- the price of oil", ["Compare: the price of lamps", "the price of oil"]),
         ("- red\n- green and blue", ["red green and blue"]),
+        ("Where is my parcel and how do I get a refund?", ["Where is my parcel", "how do I get a refund?"]),
+        (
+            "Wann kommt mein neues Paket, und wie bekomme ich mein Geld zurück?",
+            ["Wann kommt mein neues Paket", "wie bekomme ich mein Geld zurück?"],
+        ),
+        ("¿Cuánto cuesta el envío y dónde está mi paquete?", ["¿Cuánto cuesta el envío", "dónde está mi paquete?"]),
+        ("What is a top-up and where can I find it?", ["What is a top-up and where can I find it?"]),
+        ("I paid twice and was charged a fee for that", ["I paid twice and was charged a fee for that"]),
+        ("It worked so far but when I tried again it failed", ["It worked so far but when I tried again it failed"]),
+        ("Which lamps are red or blue and how much?", ["Which lamps are red or blue and how much?"]),
         ("", []),
         ("?!\n…", []),
     ],
@@ -77,7 +87,7 @@ def test_several_sentences_are_searched_together_and_one_by_one() -> None:
     assert split_query(f"{first} {second}").sentences == (f"{first} {second}", first, second)
 
 
-@pytest.mark.parametrize("unit", ["a. ", "ab\n", "x1.5;\n", "Hi! ", "How do I return it? ", "e.g. "])
+@pytest.mark.parametrize("unit", ["a. ", "ab\n", "x1.5;\n", "Hi! ", "How do I return it? ", "e.g. ", "and how do I "])
 def test_what_is_not_searched_for_is_hardly_looked_at(unit: str) -> None:
     """A question is split on the event loop: others wait for it."""
     text = unit * (20_000 // len(unit))
