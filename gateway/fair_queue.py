@@ -238,16 +238,17 @@ class FairQueue:
             self._line_up(workspace)
 
     def _enqueue(self, workspace: str, place: asyncio.Future[None]) -> None:
-        waiting = self._waiting.setdefault(workspace, OrderedDict())
+        waiting = self._waiting.get(workspace) or OrderedDict()
         if len(waiting) >= self._bounds.waiting:
             self.shed += 1
             busy = WorkspaceBusy(f"{len(waiting)} pieces of work of this workspace are already waiting. Retry later.")
-            if not self._bounds.newest_first:
+            if not (self._bounds.newest_first and waiting):
                 raise busy
             oldest, _ = waiting.popitem(last=False)
             if not oldest.done():
                 oldest.set_exception(busy)
         waiting[place] = None
+        self._waiting[workspace] = waiting
         # If it has its share already, it is ready when its own work ends.
         if self._running.get(workspace, 0) < self._compute_share(workspace):
             self._line_up(workspace)

@@ -62,12 +62,14 @@ def test_the_control_burns_the_share_of_a_core_that_it_is_told(limits: float) ->
     command = [sys.executable, "-m", "scripts.chaos_run.burner", "0.2", "0"]
     environ = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        before = CpuTimes.read([process.pid])
-        time.sleep(1.5)
-        rates = before.compute_rates(CpuTimes.read([process.pid]))
-        process.terminate()
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            before = CpuTimes.read([process.pid])
+            time.sleep(1.5)
+            rates = before.compute_rates(CpuTimes.read([process.pid]))
+        finally:
+            process.terminate()  # or the end of the block would wait for it forever
     assert limits < rates.served < 0.35  # of a machine that others use, too, it may get less than it is told
 
 

@@ -212,7 +212,7 @@ async def test_any_mix_of_work_ends_and_cancellations_keeps_the_bounds_and_loses
 async def test_threads_run_work_of_others_beside_that_of_a_workspace_that_never_ends() -> None:
     threads, gate = FairThreads("test", QueueBounds(places=2, each=1, waiting=100)), threading.Event()
     try:
-        stuck = [asyncio.create_task(threads.run("a", gate.wait)) for _ in range(20)]
+        stuck = [asyncio.create_task(threads.run("a", gate.wait, 60)) for _ in range(20)]
         await asyncio.sleep(0)
         assert await asyncio.wait_for(threads.run("b", pow, 2, 5), 5) == 32
     finally:
@@ -223,18 +223,35 @@ async def test_threads_run_work_of_others_beside_that_of_a_workspace_that_never_
 
 async def test_a_thread_whose_caller_has_left_keeps_its_place_until_it_ends() -> None:
     threads, gate = FairThreads("test", QueueBounds(places=1, each=1, waiting=9)), threading.Event()
-    running: list[int] = []
-    first = asyncio.create_task(threads.run("a", gate.wait))
-    await asyncio.sleep(0.02)
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
-    second = asyncio.create_task(threads.run("a", running.append, 1))
-    await asyncio.sleep(0.02)
-    assert not running
-    gate.set()
-    await asyncio.wait_for(second, 5)
+    begun, running = threading.Event(), list[int]()
+
+    def work() -> None:
+        begun.set()
+        gate.wait(60)
+
+    first = asyncio.create_task(threads.run("a", work))
+    try:
+        assert await asyncio.to_thread(begun.wait, 60)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        second = asyncio.create_task(threads.run("a", running.append, 1))
+        await asyncio.sleep(0.02)
+        assert not running
+    finally:
+        gate.set()
+    await asyncio.wait_for(second, 60)
     assert running == [1]
     threads.close()
+
+
+async def test_where_nothing_may_wait_a_place_that_is_free_again_can_be_had() -> None:
+    for newest_first in (False, True):
+        queue = FairQueue(QueueBounds(places=1, each=1, waiting=0, newest_first=newest_first))
+        await queue.acquire("a")
+        with pytest.raises(WorkspaceBusy):
+            await queue.acquire("a")
+        queue.release("a")
+        await asyncio.wait_for(queue.acquire("a"), 60)
 
 
 async def test_what_work_raises_reaches_its_caller_and_frees_the_place() -> None:
