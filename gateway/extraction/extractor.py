@@ -14,7 +14,7 @@ class Extractor:
 
     def __init__(self, limits: DocumentSettings, bounds: QueueBounds = BOUNDS) -> None:
         self._limits = limits
-        self.threads = FairThreads("extraction", bounds, rests=True)
+        self.threads = FairThreads("extraction", bounds, rests=1.0)
 
     async def extract(
         self, workspace: str, content: bytes, document_format: DocumentFormat, charset: str | None = None

@@ -12,6 +12,7 @@ from gateway.fair_queue import (
     ACTIVE_SECONDS,
     BACKGROUND,
     CORE_BOUNDS,
+    LOOP_SECONDS,
     MOST_REST,
     REQUEST_BOUNDS,
     FairQueue,
@@ -353,10 +354,10 @@ async def test_a_place_is_given_to_others_while_the_workspace_that_had_it_rests(
     assert begun == ["a", "b", "a"]
 
 
-async def test_a_heavy_workspace_rests_for_as_long_as_its_work_has_used_the_cpu(monkeypatch) -> None:
+async def test_a_heavy_workspace_rests_for_so_many_times_what_its_work_has_used(monkeypatch) -> None:
     rests: list[tuple[str, float]] = []
     bounds = QueueBounds(places=3, each=2, waiting=100)
-    for threads in (FairThreads("resting", bounds, rests=True), FairThreads("busy", bounds)):
+    for threads in (FairThreads("resting", bounds, rests=2.0), FairThreads("busy", bounds)):
         release = threads.queue.release
 
         def note(name: str, rest: float = 0.0, release=release) -> None:
@@ -372,5 +373,44 @@ async def test_a_heavy_workspace_rests_for_as_long_as_its_work_has_used_the_cpu(
         await asyncio.sleep(0)
         threads.close()
     assert [name for name, _ in rests] == 2 * ["honest", *3 * ["hostile"], BACKGROUND]
-    long = [round(rest, 1) for _, rest in rests]
-    assert long == [0.0, pytest.approx(0.25, abs=0.1), MOST_REST, 0.0, 0.0] + 5 * [0.0]
+    least = 2 * LOOP_SECONDS  # what it takes of the event loop counts too
+    assert [rest for _, rest in rests[5:]] == 5 * [0.0]
+    first, *earned, last = (rest for _, rest in rests[:5])
+    assert (first, last) == (0.0, 0.0)
+    assert earned == [pytest.approx(0.5 + least, abs=0.2), MOST_REST, pytest.approx(least, abs=0.2)]
+    assert earned[2] >= least
+
+
+async def test_a_workspace_that_rests_does_nothing_of_another_kind_meanwhile(monkeypatch) -> None:
+    monkeypatch.setattr("gateway.fair_queue.MOST_REST", 3600.0)
+    cores = FairQueue(CORE_BOUNDS)
+    kinds = [FairThreads(name, rests=1.0) for name in ("ranking", "embedding")]
+    for threads in kinds:
+        threads.share_cores(cores)
+    try:
+        await kinds[0].run("honest", pow, 2, 5)
+        await kinds[0].run("hostile", count_process_time, 3600.0)
+        waiting = asyncio.create_task(kinds[1].run("hostile", pow, 2, 6))
+        assert await asyncio.wait_for(kinds[1].run("honest", pow, 2, 7), 60) == 128
+        assert not waiting.done()
+        cores._end_use("hostile")
+        assert await asyncio.wait_for(waiting, 60) == 64
+    finally:
+        for threads in kinds:
+            threads.close()
+
+
+async def test_a_workspace_that_is_alone_never_rests(monkeypatch) -> None:
+    rests: list[float] = []
+    threads = FairThreads("test", rests=2.0)
+    release = threads.queue.release
+
+    def note(name: str, rest: float) -> None:
+        rests.append(rest)
+        release(name)
+
+    monkeypatch.setattr(threads.queue, "release", note)
+    for _ in range(4):  # the last one may not have been noted yet
+        await asyncio.wait_for(threads.run("busy", count_process_time, 1000.0), 60)
+    threads.close()
+    assert rests[:3] == [0.0, 0.0, 0.0]
