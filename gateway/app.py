@@ -46,11 +46,12 @@ from gateway.edge.stored_responses import StoredResponsesEndpoint
 from gateway.errors import StoreError
 from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
-from gateway.fair_queue import CORE_BOUNDS, FairQueue, FairThreads
+from gateway.fair_queue import CORE_BOUNDS, LOCK_RESTS, FairQueue, FairThreads
 from gateway.jobs import add_jobs
 from gateway.knowledge.service import open_knowledge
 from gateway.links.cache import LinkCache, make_guarded_fetch
 from gateway.links.guard import LinkGuard
+from gateway.loop_turns import LoopTurns
 from gateway.parts import GatewayParts
 from gateway.pipeline import Pipeline
 from gateway.policies.loading import load_policies_and_links
@@ -105,7 +106,7 @@ class Gateway(GatewayParts):
     async def _build(cls, settings: Settings, stores: Stores, timings: ConversationTimings) -> Gateway:
         store = MonitoredStore(stores.ephemeral)
         classes = load_collectors(settings.collectors)
-        threads, extractor = FairThreads("work", rests=True), Extractor(settings.documents)
+        threads, extractor = FairThreads("work", rests=LOCK_RESTS), Extractor(settings.documents)
         cores = FairQueue(CORE_BOUNDS)
         threads.share_cores(cores)
         extractor.charge_to(cores)
@@ -150,7 +151,8 @@ class Gateway(GatewayParts):
             *(settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline),
             *(receipts, statistics),
         )
-        gateway.threads, gateway.extractor, gateway.loaded_files = threads, extractor, loaded
+        gateway.threads, gateway.turns = threads, LoopTurns(cores)
+        gateway.extractor, gateway.loaded_files = extractor, loaded
         gateway.content, gateway.knowledge, gateway.summaries = content, knowledge, summaries
         policies.watch(gateway._follow_policies)
         policies.watch_records(gateway._follow_records)
@@ -200,7 +202,7 @@ class Gateway(GatewayParts):
                 StoredResponsesEndpoint(self.pipeline.responses, self.routes, self.limiter),
             ),
         )
-        rules = (BodyRules.from_settings(self.settings, dialect) for dialect in DIALECTS.values())
+        rules = (BodyRules.from_settings(self.settings, dialect, self.turns) for dialect in DIALECTS.values())
         parts = (self.access, self.pipeline, self.policies, self.limiter, metrics, self.recorder)
         direct: list[DirectEndpoint] = [ChatEndpoint(*parts, bodies) for bodies in rules]
         direct.append(CountTokensEndpoint(*parts[:4], self.recorder, self.counter, limits.body_bytes))

@@ -26,7 +26,9 @@ FORGOTTEN = 20  # half-lives after which nobody remembers it
 HEAVY = 1.5  # times what the others use on average
 LEAST_SECONDS = 0.3  # of recent CPU time under which nobody is heavy: what a tenth of a core comes to
 NICENESS = 10
-LEAST_REST, MOST_REST = 0.001, 2.0  # seconds that a heavy workspace waits after a piece of its work
+LOOP_SECONDS = 0.0005  # that a piece of work takes of the event loop, which hands it to a thread and its result on
+LOCK_RESTS = 2.0  # times what work has used that holds the interpreter's lock: everybody waits for it
+MOST_REST = 2.0  # seconds that a heavy workspace waits after a piece of its work
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -136,7 +138,7 @@ class FairQueue:
 
     async def acquire(self, workspace: str) -> None:
         """Return with a place; raises WorkspaceBusy if too much of this workspace's work is waiting."""
-        self._note_activity(workspace)
+        self.note_activity(workspace)
         if workspace not in self._waiting and self._may_start(workspace):
             self._take(workspace)
             return
@@ -182,6 +184,10 @@ class FairQueue:
         """Whether a workspace uses much more CPU time than others who have work now; background work always does."""
         return workspace == BACKGROUND or self.shares.is_heavy(workspace, len(self._compared))
 
+    def compute_rest(self, workspace: str, seconds: float) -> float:
+        """For how long a workspace has to wait that has earned so long a rest: only the heavy do."""
+        return min(seconds, MOST_REST) if workspace != BACKGROUND and self.is_heavy(workspace) else 0.0
+
     def _compute_share(self, workspace: str) -> int:
         """The places that a workspace may have now: where CPU time is counted, only the heavy are kept to an equal one.
 
@@ -194,7 +200,8 @@ class FairQueue:
             most -= 1  # wherever the others are active: not only in this queue
         return max(1, min(most, bounds.places // max(1, active)))
 
-    def _note_activity(self, workspace: str) -> None:
+    def note_activity(self, workspace: str) -> None:
+        """A workspace wants something now, and is expected back for a while."""
         now = self._clock()
         if workspace != BACKGROUND:
             self._active[workspace] = now
@@ -238,16 +245,17 @@ class FairQueue:
             self._line_up(workspace)
 
     def _enqueue(self, workspace: str, place: asyncio.Future[None]) -> None:
-        waiting = self._waiting.setdefault(workspace, OrderedDict())
+        waiting = self._waiting.get(workspace) or OrderedDict()
         if len(waiting) >= self._bounds.waiting:
             self.shed += 1
             busy = WorkspaceBusy(f"{len(waiting)} pieces of work of this workspace are already waiting. Retry later.")
-            if not self._bounds.newest_first:
+            if not (self._bounds.newest_first and waiting):
                 raise busy
             oldest, _ = waiting.popitem(last=False)
             if not oldest.done():
                 oldest.set_exception(busy)
         waiting[place] = None
+        self._waiting[workspace] = waiting
         # If it has its share already, it is ready when its own work ends.
         if self._running.get(workspace, 0) < self._compute_share(workspace):
             self._line_up(workspace)
@@ -284,11 +292,11 @@ class FairThreads:
 
     With `yields`, work of workspaces that use much more CPU time than others has a low priority. Only for work that
     does not hold the interpreter's lock: a thread that waits for the CPU with it would stop everybody. With `rests`,
-    for work that does, such a workspace waits after each piece of work for as long as that has used the CPU.
+    such a workspace waits after each piece of work for so many times what that has used, with work of any kind.
     """
 
     def __init__(
-        self, name: str, bounds: QueueBounds = REQUEST_BOUNDS, *, yields: bool = False, rests: bool = False
+        self, name: str, bounds: QueueBounds = REQUEST_BOUNDS, *, yields: bool = False, rests: float = 0.0
     ) -> None:
         self.queue = FairQueue(bounds)
         self._rests = rests
@@ -352,15 +360,14 @@ class FairThreads:
         return self._pool
 
     def _finish(self, workspace: str, used: float) -> None:
-        """Charge what some work has used, and give back its place."""
-        self.queue.shares.charge(workspace, used)
-        rests = self._rests and workspace != BACKGROUND and used > LEAST_REST and self.queue.is_heavy(workspace)
-        self._release(workspace, min(used, MOST_REST) if rests else 0.0)
+        """Charge what some work has used, of the event loop too, and give back its place."""
+        self.queue.shares.charge(workspace, used + LOOP_SECONDS)
+        self._release(workspace, self.queue.compute_rest(workspace, self._rests * (used + LOOP_SECONDS)))
 
     def _release(self, workspace: str, rest: float = 0.0) -> None:
         self.queue.release(workspace, rest)
         if self._cores is not None:
-            self._cores.release(workspace)
+            self._cores.release(workspace, rest)  # else it would do something else meanwhile
 
     def close(self) -> None:
         """Start nothing any more; what runs is not waited for."""

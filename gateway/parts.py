@@ -18,6 +18,7 @@ from gateway.extraction.extractor import Extractor
 from gateway.fair_queue import FairThreads
 from gateway.knowledge.service import KnowledgeService
 from gateway.links.cache import LinkCache
+from gateway.loop_turns import LoopTurns
 from gateway.pipeline import Pipeline
 from gateway.policies.repository import PolicyRepository
 from gateway.policies.watch import Fingerprint
@@ -63,6 +64,7 @@ class GatewayParts:
     limiter: RateLimiter = field(init=False)
     recorder: RequestRecorder = field(init=False)
     threads: FairThreads = field(init=False)
+    turns: LoopTurns = field(init=False)
     content: WorkspaceContent = field(init=False)
     extractor: Extractor = field(init=False)
     knowledge: KnowledgeService = field(init=False)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -62,11 +63,17 @@ async def answer_requests(
     server = build_server(app, settings)
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()  # a start has nothing to collect; it is switched off for that long
-    # After its drain uvicorn raises the signal once more; by then it has done its work.
-    signal.signal(signal.SIGTERM, lambda *_: None)
+    # Before uvicorn has its own handler, whoever asks to stop must not be forgotten; after its drain it raises the
+    # signal once more, when there is nothing left to do.
+    signal.signal(signal.SIGTERM, partial(stop_server, server))
     async with gateway.running(), background(gateway, server):
         await server.serve(sockets)
     return OK if server.started else FAULT
+
+
+def stop_server(server: uvicorn.Server, *_: object) -> None:
+    """Let the server drain and end, or not even begin."""
+    server.should_exit = True
 
 
 @asynccontextmanager

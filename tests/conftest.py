@@ -1,5 +1,6 @@
 """What holds for all tests: how many examples are tried (`--hypothesis-profile=long`), and what is looked up once."""
 
+import faulthandler
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -23,9 +24,16 @@ LONG = {
     *("test_two_nodes.py", "test_workers.py"),
 }
 
+EXIT_SECONDS = 60.0  # after the last test
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in LONG)
+
+
+def pytest_unconfigure() -> None:
+    """A thread that never ends would keep the process alive after the last test: it ends anyway, and shows where."""
+    faulthandler.dump_traceback_later(EXIT_SECONDS, exit=True, file=2)
 
 
 @pytest.fixture(scope="session", autouse=True)

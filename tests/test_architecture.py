@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROWS = (
     {"domain", "errors"},
     {"allocation", "background", "circuit_breaker", "fair_queue", "ids", "sse", "strict_yaml", "tokens", "watchdog"},
-    {"collector_settings", "interpolation", "settings_sections", "validation"},
+    {"collector_settings", "interpolation", "loop_turns", "settings_sections", "validation"},
     {"settings"},
     {"settings_loader"},
     {"extraction", "redaction", "stores"},

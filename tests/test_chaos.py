@@ -1,5 +1,6 @@
 """A hostile tenant takes its own share and nobody else's; a run that cannot miss its limits would be worth nothing."""
 
+import random
 import subprocess
 import sys
 import time
@@ -9,15 +10,20 @@ import orjson
 import pytest
 
 from scripts.chaos_run.control import CpuRates, CpuTimes
-from scripts.chaos_run.honest import Sample
-from scripts.chaos_run.report import Figures, Verdict
+from scripts.chaos_run.honest import Sample, Window
+from scripts.chaos_run.hostile import ATTACKS, HostileTenant
+from scripts.chaos_run.report import Figures, Round, Verdict
 from tests.support.limits import with_limits
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def make_figures(milliseconds: float, degraded: int, count: int = 1000) -> Figures:
-    return Figures.compute([Sample(milliseconds / 1000, True, number < degraded) for number in range(count)])
+    return Figures.compute([make_window(milliseconds, degraded, count)])
+
+
+def make_window(milliseconds: float, degraded: int = 0, count: int = 100) -> Window:
+    return Window([Sample(milliseconds / 1000, True, number < degraded) for number in range(count)], [0.001])
 
 
 @pytest.mark.parametrize(
@@ -32,9 +38,24 @@ def test_the_verdict_depends_on_both_limits(milliseconds: float, degraded: int, 
 
 def test_figures_count_what_failed_and_take_the_slowest_of_a_hundred() -> None:
     samples = [Sample(number / 1000, number != 7, number == 7) for number in range(100)]
-    assert Figures.compute(samples) == Figures(100, 1, 0.01, 50.0, 99.0)
+    windows = [Window(samples[:50], [0.001, 0.002]), Window(samples[50:], [0.007])]
+    assert Figures.compute(windows) == Figures(100, 1, 0.01, 50.0, 95.0, 99.0, 7.0)
     with pytest.raises(ValueError, match="no samples"):
         Figures.compute([])
+
+
+def test_a_round_that_stands_out_shows_in_the_spread() -> None:
+    usual = Round(make_window(10), make_window(20), make_window(15))
+    steady = Verdict.judge([usual] * 10)
+    assert (steady.slower, steady.spread) == (2.0, (2.0, 2.0))
+    unlucky = Verdict.judge([*[usual] * 9, usual._replace(attacked=make_window(90))])
+    assert (unlucky.slower, unlucky.spread) == (9.0, (2.0, 9.0))
+
+
+def test_every_attack_can_be_made_by_itself() -> None:
+    tenant = HostileTenant("", "", random.Random(1), None)  # type: ignore[arg-type]
+    assert {name: len(tenant.list_attacks([name])) for name in ATTACKS} == ATTACKS
+    assert len(tenant.list_attacks([])) == sum(ATTACKS.values())
 
 
 def run_chaos(directory: Path, seconds: float) -> dict[str, object]:
@@ -62,12 +83,14 @@ def test_the_control_burns_the_share_of_a_core_that_it_is_told(limits: float) ->
     command = [sys.executable, "-m", "scripts.chaos_run.burner", "0.2", "0"]
     environ = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        before = CpuTimes.read([process.pid])
-        time.sleep(1.5)
-        rates = before.compute_rates(CpuTimes.read([process.pid]))
-        process.terminate()
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            before = CpuTimes.read([process.pid])
+            time.sleep(1.5)
+            rates = before.compute_rates(CpuTimes.read([process.pid]))
+        finally:
+            process.terminate()  # or the end of the block would wait for it forever
     assert limits < rates.served < 0.35  # of a machine that others use, too, it may get less than it is told
 
 

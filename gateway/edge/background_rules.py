@@ -9,6 +9,7 @@ import msgspec
 from gateway.conversation.dialect import Dialect
 from gateway.edge.request import HeaderLines
 from gateway.errors import GatewayError
+from gateway.loop_turns import LoopTurns
 from gateway.settings import Settings
 from gateway.settings_sections import BackgroundRuleSettings
 
@@ -50,12 +51,13 @@ class BodyRules:
 
     dialect: Dialect
     max_bytes: int
+    turns: LoopTurns  # for large ones
     background: BackgroundRules | None = None
 
     @classmethod
-    def from_settings(cls, settings: Settings, dialect: Dialect) -> Self:
+    def from_settings(cls, settings: Settings, dialect: Dialect, turns: LoopTurns) -> Self:
         rules = BackgroundRules(settings.background, dialect) if settings.background else None
-        return cls(dialect, settings.limits.body_bytes, rules)
+        return cls(dialect, settings.limits.body_bytes, turns, rules)
 
 
 def matches_header(rule: BackgroundRuleSettings, headers: HeaderLines) -> bool:

@@ -51,6 +51,7 @@ class ChatEndpoint:
         self.path, self._dialect = bodies.dialect.path, bodies.dialect
         self._max_body_bytes = bodies.max_bytes
         self._background = bodies.background
+        self._turns = bodies.turns
         self._ids = IdSource()
 
     async def serve(self, request: ClientRequest) -> None:
@@ -141,7 +142,7 @@ class ChatEndpoint:
             meter.asked = len(body)
         large = len(body) > PAUSE_BYTES
         if large:
-            await sleep(0)
+            await self._turns.take(exchange.principal.workspace, len(body))
         prepared = await self._pipeline.prepare(exchange, body, self._dialect)
         if large:
             await sleep(0)

@@ -25,6 +25,7 @@ LOWER = f"import os, sys\nos.nice({NICENESS})\n"
 IDLE = "try: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nexcept (AttributeError, OSError): pass\n"
 START = "from gateway.extraction.sandbox import main\nsys.exit(main(sys.argv[1:]))"
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.05  # seconds between two looks whether a sandbox has ended
+KILLED_SECONDS = 10.0  # after which nobody waits for one that was killed: in the idle class it ends when it gets a CPU
 
 
 class ExtractionTimeout(ValueError):
@@ -134,7 +135,7 @@ def _run_sandbox(command: list[str], content: bytes, limits: DocumentSettings) -
         )
         try:
             _wait_for_end(process, limits)
-        except BaseException:
+        except KeyboardInterrupt:
             process.kill()
             process.wait()
             raise
@@ -144,22 +145,27 @@ def _run_sandbox(command: list[str], content: bytes, limits: DocumentSettings) -
 
 def _wait_for_end(process: subprocess.Popen[bytes], limits: DocumentSettings) -> None:
     """Return when a sandbox has ended; its CPU time is the workspace's. Raises ExtractionTimeout."""
-    until, pause, killed = time.monotonic() + limits.seconds, FIRST_PAUSE, False
+    if _reap(process, limits.seconds):
+        return
+    # Not Popen.kill: that looks first whether the process has ended, and nobody would know what it has used.
+    os.kill(process.pid, signal.SIGKILL)
+    _reap(process, KILLED_SECONDS)  # else Python does when it starts another process
+    raise ExtractionTimeout(f"it took longer than {limits.seconds:g} seconds to read")
+
+
+def _reap(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether a process ends in time; what Popen.wait does, but wait4 also tells what it has used."""
+    until, pause = time.monotonic() + seconds, FIRST_PAUSE
     while True:
-        # What Popen.wait does, but wait4 also tells what the process has used.
-        pid, status, used = os.wait4(process.pid, 0 if killed else os.WNOHANG)
+        pid, status, used = os.wait4(process.pid, os.WNOHANG)
         if pid:
-            break
+            process.returncode = os.waitstatus_to_exitcode(status)
+            count_process_time(used.ru_utime + used.ru_stime)
+            return True
         if time.monotonic() >= until:
-            process.kill()
-            killed = True
-        else:
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    count_process_time(used.ru_utime + used.ru_stime)
-    if killed:
-        raise ExtractionTimeout(f"it took longer than {limits.seconds:g} seconds to read")
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def _build_command(

@@ -7,6 +7,7 @@ from gateway.settings import DocumentSettings
 
 # Each extraction may take documents.memory_mb. A hostile document takes documents.seconds, twice in a workspace.
 BOUNDS = QueueBounds(places=4, each=2, waiting=32)
+RESTS = 3.0  # times what a document has used: even in the idle class, a process takes memory and caches from others
 
 
 class Extractor:
@@ -14,7 +15,7 @@ class Extractor:
 
     def __init__(self, limits: DocumentSettings, bounds: QueueBounds = BOUNDS) -> None:
         self._limits = limits
-        self.threads = FairThreads("extraction", bounds, rests=True)
+        self.threads = FairThreads("extraction", bounds, rests=RESTS)
 
     async def extract(
         self, workspace: str, content: bytes, document_format: DocumentFormat, charset: str | None = None

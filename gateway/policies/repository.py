@@ -14,7 +14,7 @@ from gateway.domain.record import Author, FeedPosition, Record, RecordKey, Recor
 from gateway.domain.snapshot import ServedSnapshots, Snapshot
 from gateway.domain.tool import ToolServerAddress
 from gateway.errors import Faults, ServiceUnavailable, StoreError, WorkspaceBusy
-from gateway.fair_queue import FairThreads, QueueBounds
+from gateway.fair_queue import LOCK_RESTS, FairThreads, QueueBounds
 from gateway.policies.assembly import assemble
 from gateway.policies.collection import freeze_gc
 from gateway.policies.context_compiler import PolicySource
@@ -74,7 +74,7 @@ class PolicyRepository:
         self._known_generation = 0  # of which the watchers have heard, …
         self._notified_at = -math.inf  # … and when
         self._file_error: str | None = None
-        self.threads = FairThreads("policies", COMPILE_BOUNDS, rests=True)
+        self.threads = FairThreads("policies", COMPILE_BOUNDS, rests=LOCK_RESTS)
         self.contact = -math.inf  # when the store answered last, in monotonic seconds; -inf: never
         self.store_error: str | None = None
         self.unindexed: list[RecordKey] = []  # nodes that an earlier release has stored, for `index_nodes`

@@ -282,8 +282,12 @@ class SemanticService:
         """Let every new index serve as soon as it is there, not when somebody asks."""
         while True:
             await self._changed.wait()
-            self._changed.clear()
-            await self.wait_until_indexed()
+            try:
+                self._changed.clear()
+                await self.wait_until_indexed()
+            except BaseException:
+                self._changed.set()  # whoever begins anew has to do it
+                raise
 
     async def _sweep(self) -> None:
         """Remove vectors that nothing has used for a long time, once a day."""

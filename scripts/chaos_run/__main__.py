@@ -11,12 +11,13 @@ import orjson
 
 from scripts.benchmark.processes import read_line, run_process
 from scripts.chaos_run.control import CpuTimes, burn
-from scripts.chaos_run.honest import HonestTenant, Sample
-from scripts.chaos_run.report import Figures, Verdict
+from scripts.chaos_run.honest import HonestTenant
+from scripts.chaos_run.hostile import ATTACKS
+from scripts.chaos_run.report import Round, Verdict
 from scripts.chaos_run.stage import Stage, open_stage
 
 SECONDS, QUICK_SECONDS = 600.0, 24.0
-PHASE_SECONDS = 30.0  # at most, of one kind
+PHASE_SECONDS = 10.0  # of one kind: short, so that all kinds see what others do to the machine
 WARM_UP_SECONDS = 3.0
 KINDS = 3  # of phases: alone, attacked, and beside as much CPU time that others burn
 REST_SECONDS = 1.0  # after an attack, until what it left behind is over
@@ -28,6 +29,7 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_SECONDS:g} seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", default=[], metavar="ATTACK", help="a method of HostileTenant")
+    parser.add_argument("--each", action="store_true", help="every attack by itself, one after the other")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     return parser.parse_args(words)
 
@@ -37,32 +39,35 @@ async def run_phases(stage: Stage, seconds: float, seed: int, only: list[str]) -
     await honest.ask_for(WARM_UP_SECONDS)
     rounds = max(2, round(seconds / KINDS / PHASE_SECONDS))
     each = seconds / KINDS / rounds
-    alone: list[Sample] = []
-    attacked: list[Sample] = []
-    control: list[Sample] = []
+    seen: list[Round] = []
     for number in range(rounds):
         before = CpuTimes.read(stage.processes)
-        alone += await honest.ask_for(each)
+        alone = await honest.ask_for(each)
         quiet = before.compute_rates(CpuTimes.read(stage.processes))
         command = [sys.executable, "-m", "scripts.chaos_run.hostile", stage.gateway, stage.web]
         command += [str(seed + number), *only]
         with run_process(command) as hostile:
             await asyncio.to_thread(read_line, hostile)
             before = CpuTimes.read(stage.processes, hostile.pid)
-            attacked += await honest.ask_for(each)
+            attacked = await honest.ask_for(each)
             if hostile.poll() is not None:
                 raise RuntimeError("the hostile tenant gave up")
             busy = before.compute_rates(CpuTimes.read(stage.processes, hostile.pid))
         await asyncio.sleep(REST_SECONDS)
         async with burn(busy.subtract(quiet)):
-            control += await honest.ask_for(each)
-    return Verdict(Figures.compute(alone), Figures.compute(attacked), Figures.compute(control))
+            seen.append(Round(alone, attacked, await honest.ask_for(each)))
+    return Verdict.judge(seen)
 
 
 async def main(arguments: argparse.Namespace) -> int:
     seconds = QUICK_SECONDS if arguments.quick else arguments.seconds
     with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
         async with open_stage(Path(directory)) as stage:
+            for attack in ATTACKS if arguments.each else ():
+                alone = await run_phases(stage, seconds / len(ATTACKS), arguments.seed, [attack])
+                print(f"{attack}\n{alone.to_text()}\n", flush=True)
+            if arguments.each:
+                return 0
             verdict = await run_phases(stage, seconds, arguments.seed, arguments.only)
     print(verdict.to_text())
     if arguments.json is not None:

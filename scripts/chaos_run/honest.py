@@ -3,13 +3,15 @@
 import asyncio
 import random
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import aiohttp
 
 from scripts.chaos_run.stage import ACTIONS, HONEST, MODELS, TOPICS
 
-RATE = 12.0  # requests per second
+RATE = 20.0  # requests per second
+LAG_SECONDS = 0.1  # between two requests for the health, which show how late the event loop is
 NEW_SHARE = 0.3  # of the questions, that nobody has asked before
 STREAM_SHARE = 0.3
 LATE_SECONDS = 30.0
@@ -25,24 +27,41 @@ class Sample:
 
 
 @dataclass(slots=True)
+class Window:
+    """What all requests of a while got."""
+
+    samples: list[Sample] = field(default_factory=list)
+    lags: list[float] = field(default_factory=list)  # seconds that the smallest request took
+
+
+@dataclass(slots=True)
 class HonestTenant:
     """Asks at a constant rate, whatever becomes of the answers."""
 
     address: str
     dice: random.Random
     asked: int = 0
-    samples: list[Sample] = field(default_factory=list)
+    window: Window = field(default_factory=Window)
 
-    async def ask_for(self, seconds: float) -> list[Sample]:
-        """The samples of a while."""
-        self.samples = []
+    async def ask_for(self, seconds: float) -> Window:
+        """What a while gave."""
+        self.window = Window()
         end = time.monotonic() + seconds
         timeout = aiohttp.ClientTimeout(total=LATE_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as requests:
+            requests.create_task(self._measure_lag(session, end))
             while time.monotonic() < end:
                 requests.create_task(self._ask(session))
                 await asyncio.sleep(self.dice.expovariate(RATE))
-        return self.samples
+        return self.window
+
+    async def _measure_lag(self, session: aiohttp.ClientSession, end: float) -> None:
+        while (began := time.monotonic()) < end:
+            with suppress(aiohttp.ClientError, TimeoutError):
+                async with session.get(f"{self.address}/livez") as reply:
+                    await reply.read()
+            self.window.lags.append(time.monotonic() - began)
+            await asyncio.sleep(LAG_SECONDS)
 
     def _make_question(self) -> str:
         self.asked += 1
@@ -69,4 +88,4 @@ class HonestTenant:
                 degraded = not ok or bool(reply.headers.get("x-context-degraded"))
         except (aiohttp.ClientError, TimeoutError):
             seconds = time.monotonic() - began
-        self.samples.append(Sample(seconds, ok, degraded))
+        self.window.samples.append(Sample(seconds, ok, degraded))

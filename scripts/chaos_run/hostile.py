@@ -16,7 +16,19 @@ import aiohttp
 
 from scripts.chaos_run.stage import ACTIONS, HOSTILE, MODELS, TOPICS, make_resources
 
-QUESTION_CONNECTIONS = 12
+ATTACKS = {  # on so many connections
+    "ask_new_question": 12,
+    "ask_nastily": 1,
+    "send_big_body": 1,
+    "ask_in_many_scopes": 1,
+    "ask_for_nobody": 1,
+    "abort_stream": 1,
+    "edit_policies": 1,
+    "upload": 2,
+    "flood_links": 1,
+    "refresh_link": 1,
+    "trickle_body": 1,
+}
 PAUSE = 0.02  # after an attack that was refused at once
 NASTY = ("-", "a. ", "[", "<", "\n", "9", "\N{FULLWIDTH LATIN SMALL LETTER A}", "<<<", "ab\n", "<|im_start|>")
 BIG_BYTES = 3_000_000
@@ -32,11 +44,10 @@ class HostileTenant:
     session: aiohttp.ClientSession
 
     def list_attacks(self, only: Collection[str]) -> list[Callable[[], Awaitable[None]]]:
-        """Every attack, or those with these names."""
-        questions = [self.ask_new_question] * QUESTION_CONNECTIONS
-        others = [self.ask_nastily, self.send_big_body, self.ask_in_many_scopes, self.ask_for_nobody, self.abort_stream]
-        writes = [self.edit_policies, self.upload, self.upload, self.flood_links, self.refresh_link, self.trickle_body]
-        return [one for one in (*questions, *others, *writes) if not only or one.__name__ in only]
+        """Every attack on its connections, or those with these names."""
+        return [
+            getattr(self, name) for name, count in ATTACKS.items() if not only or name in only for _ in range(count)
+        ]
 
     async def run(self, only: Collection[str] = ()) -> None:
         async with asyncio.TaskGroup() as attacks:

@@ -93,7 +93,7 @@ class Thread:
 
     def __init__(self) -> None:
         self.loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="gateway")
+        self._thread = threading.Thread(target=self.loop.run_forever, name="gateway", daemon=True)
         self._thread.start()
 
     def run(self, work: Awaitable[T]) -> T:
@@ -103,9 +103,11 @@ class Thread:
         return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(30)
 
     def stop(self) -> None:
-        self.run(self.loop.shutdown_asyncgens())
-        self.run(self.loop.shutdown_default_executor())
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        try:
+            self.run(self.loop.shutdown_asyncgens())
+            self.run(self.loop.shutdown_default_executor())
+        finally:  # also if a thread of the executor takes too long: nothing may keep the process of the tests alive
+            self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(10)
         assert not self._thread.is_alive()
         self.loop.close()

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -143,14 +144,24 @@ def spawn_gateway(config: Path, *arguments: str, module: str = "gateway") -> sub
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
 
 
+def read_first_line(process: subprocess.Popen[str]) -> str:
+    """What a process says first; one that says nothing for long is killed, and has said nothing."""
+    assert process.stdout is not None
+    too_late = threading.Timer(START_SECONDS, process.kill)
+    too_late.start()
+    try:
+        return process.stdout.readline()
+    finally:
+        too_late.cancel()
+
+
 @contextmanager
 def running_workers(config: Path, workers: int = 2, module: str = "gateway") -> Iterator[GatewayProcess]:
     """Several workers that have all started."""
     process = spawn_gateway(config, "--workers", str(workers), module=module)
     running = GatewayProcess(process, config.parent)
     try:
-        assert process.stdout is not None
-        said = process.stdout.readline()
+        said = read_first_line(process)
         assert "listens on" in said, (config.parent / "stderr").read_text()
         running.address = said.rpartition(" ")[2].strip()
         wait_for(lambda: len(running.said("Application startup complete")) == workers, START_SECONDS)

@@ -77,10 +77,10 @@ def serving_searches() -> Iterator[SearchServer]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         served = SearchServer(f"http://127.0.0.1:{server.server_address[1]}")
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
         try:
             yield served
         finally:
             server.shutdown()
-            thread.join()
+            thread.join(10)

@@ -36,10 +36,10 @@ def serving_pages() -> Iterator[Pages]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         pages = Pages(server.server_address[1])
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:
             yield pages
         finally:
             server.shutdown()
-            thread.join()
+            thread.join(10)

@@ -12,6 +12,7 @@ from gateway.fair_queue import (
     ACTIVE_SECONDS,
     BACKGROUND,
     CORE_BOUNDS,
+    LOOP_SECONDS,
     MOST_REST,
     REQUEST_BOUNDS,
     FairQueue,
@@ -212,7 +213,7 @@ async def test_any_mix_of_work_ends_and_cancellations_keeps_the_bounds_and_loses
 async def test_threads_run_work_of_others_beside_that_of_a_workspace_that_never_ends() -> None:
     threads, gate = FairThreads("test", QueueBounds(places=2, each=1, waiting=100)), threading.Event()
     try:
-        stuck = [asyncio.create_task(threads.run("a", gate.wait)) for _ in range(20)]
+        stuck = [asyncio.create_task(threads.run("a", gate.wait, 60)) for _ in range(20)]
         await asyncio.sleep(0)
         assert await asyncio.wait_for(threads.run("b", pow, 2, 5), 5) == 32
     finally:
@@ -223,18 +224,35 @@ async def test_threads_run_work_of_others_beside_that_of_a_workspace_that_never_
 
 async def test_a_thread_whose_caller_has_left_keeps_its_place_until_it_ends() -> None:
     threads, gate = FairThreads("test", QueueBounds(places=1, each=1, waiting=9)), threading.Event()
-    running: list[int] = []
-    first = asyncio.create_task(threads.run("a", gate.wait))
-    await asyncio.sleep(0.02)
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
-    second = asyncio.create_task(threads.run("a", running.append, 1))
-    await asyncio.sleep(0.02)
-    assert not running
-    gate.set()
-    await asyncio.wait_for(second, 5)
+    begun, running = threading.Event(), list[int]()
+
+    def work() -> None:
+        begun.set()
+        gate.wait(60)
+
+    first = asyncio.create_task(threads.run("a", work))
+    try:
+        assert await asyncio.to_thread(begun.wait, 60)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        second = asyncio.create_task(threads.run("a", running.append, 1))
+        await asyncio.sleep(0.02)
+        assert not running
+    finally:
+        gate.set()
+    await asyncio.wait_for(second, 60)
     assert running == [1]
     threads.close()
+
+
+async def test_where_nothing_may_wait_a_place_that_is_free_again_can_be_had() -> None:
+    for newest_first in (False, True):
+        queue = FairQueue(QueueBounds(places=1, each=1, waiting=0, newest_first=newest_first))
+        await queue.acquire("a")
+        with pytest.raises(WorkspaceBusy):
+            await queue.acquire("a")
+        queue.release("a")
+        await asyncio.wait_for(queue.acquire("a"), 60)
 
 
 async def test_what_work_raises_reaches_its_caller_and_frees_the_place() -> None:
@@ -336,10 +354,10 @@ async def test_a_place_is_given_to_others_while_the_workspace_that_had_it_rests(
     assert begun == ["a", "b", "a"]
 
 
-async def test_a_heavy_workspace_rests_for_as_long_as_its_work_has_used_the_cpu(monkeypatch) -> None:
+async def test_a_heavy_workspace_rests_for_so_many_times_what_its_work_has_used(monkeypatch) -> None:
     rests: list[tuple[str, float]] = []
     bounds = QueueBounds(places=3, each=2, waiting=100)
-    for threads in (FairThreads("resting", bounds, rests=True), FairThreads("busy", bounds)):
+    for threads in (FairThreads("resting", bounds, rests=2.0), FairThreads("busy", bounds)):
         release = threads.queue.release
 
         def note(name: str, rest: float = 0.0, release=release) -> None:
@@ -355,5 +373,44 @@ async def test_a_heavy_workspace_rests_for_as_long_as_its_work_has_used_the_cpu(
         await asyncio.sleep(0)
         threads.close()
     assert [name for name, _ in rests] == 2 * ["honest", *3 * ["hostile"], BACKGROUND]
-    long = [round(rest, 1) for _, rest in rests]
-    assert long == [0.0, pytest.approx(0.25, abs=0.1), MOST_REST, 0.0, 0.0] + 5 * [0.0]
+    least = 2 * LOOP_SECONDS  # what it takes of the event loop counts too
+    assert [rest for _, rest in rests[5:]] == 5 * [0.0]
+    first, *earned, last = (rest for _, rest in rests[:5])
+    assert (first, last) == (0.0, 0.0)
+    assert earned == [pytest.approx(0.5 + least, abs=0.2), MOST_REST, pytest.approx(least, abs=0.2)]
+    assert earned[2] >= least
+
+
+async def test_a_workspace_that_rests_does_nothing_of_another_kind_meanwhile(monkeypatch) -> None:
+    monkeypatch.setattr("gateway.fair_queue.MOST_REST", 3600.0)
+    cores = FairQueue(CORE_BOUNDS)
+    kinds = [FairThreads(name, rests=1.0) for name in ("ranking", "embedding")]
+    for threads in kinds:
+        threads.share_cores(cores)
+    try:
+        await kinds[0].run("honest", pow, 2, 5)
+        await kinds[0].run("hostile", count_process_time, 3600.0)
+        waiting = asyncio.create_task(kinds[1].run("hostile", pow, 2, 6))
+        assert await asyncio.wait_for(kinds[1].run("honest", pow, 2, 7), 60) == 128
+        assert not waiting.done()
+        cores._end_use("hostile")
+        assert await asyncio.wait_for(waiting, 60) == 64
+    finally:
+        for threads in kinds:
+            threads.close()
+
+
+async def test_a_workspace_that_is_alone_never_rests(monkeypatch) -> None:
+    rests: list[float] = []
+    threads = FairThreads("test", rests=2.0)
+    release = threads.queue.release
+
+    def note(name: str, rest: float) -> None:
+        rests.append(rest)
+        release(name)
+
+    monkeypatch.setattr(threads.queue, "release", note)
+    for _ in range(4):  # the last one may not have been noted yet
+        await asyncio.wait_for(threads.run("busy", count_process_time, 1000.0), 60)
+    threads.close()
+    assert rests[:3] == [0.0, 0.0, 0.0]

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.support.contract_policies import BODY, POLICIES, about, text
+from tests.support.gateway_processes import read_first_line
 from tests.support.upstream import Answer, Gate, Upstream, say
 
 ROOT = Path(__file__).parents[2]
@@ -48,8 +49,8 @@ class Served:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        assert self.process.stdout is not None
-        self.greeting = self.process.stdout.readline()
+        self.greeting = read_first_line(self.process)
+        assert self.greeting, "the gateway did not start"
         self.url = self.greeting.split()[-1]
 
     def write(self, policies: dict[str, Any] | str) -> None:

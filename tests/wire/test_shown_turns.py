@@ -61,8 +61,8 @@ async def test_json_is_shown_as_soon_as_our_tools_can_no_longer_be_called(gatewa
     upstream.will(raw_events([*finish, gate, DONE]))
     async with gateway.asking(agent="editor", stream=True, response_format=JSON) as response:
         seen = b""
-        while b'"stop"' not in seen:  # the upstream still waits at the gate
-            seen += await response.content.readany()
+        while b'"stop"' not in seen and (piece := await response.content.readany()):
+            seen += piece  # the upstream still waits at the gate
         assert (b"1}" in seen, b"[DONE]" in seen) == (True, False)
         gate.open()
         seen += await response.read()
@@ -75,8 +75,9 @@ async def test_the_last_allowed_turn_streams_json_as_it_comes(gateway: Client, u
     upstream.will(raw_events([*parts[:2], gate, *parts[2:], DONE]))
     async with gateway.asking(agent="hurried", stream=True, response_format=JSON) as response:
         seen = b""
-        while b"a" + b'\\": ' not in seen:
-            seen += await response.content.readany()
+        while b"a" + b'\\": ' not in seen and (piece := await response.content.readany()):
+            seen += piece
+        assert b"a" + b'\\": ' in seen
         gate.open()
         await response.read()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway_processes import ROOT, GatewayProcess, configure, read_memory_mb
+from tests.support.gateway_processes import ROOT, GatewayProcess, configure, read_first_line, read_memory_mb
 
 # Each belongs to a feature: search, links, documents, other stores, other upstreams, /metrics, long texts, the API.
 HEAVY = {"aiohttp", "jinja2", "litellm", "numpy", "onnxruntime", "openai", "prometheus_client", "pypdf", "redis"}
@@ -26,8 +26,7 @@ def serving(config: Path) -> Iterator[GatewayProcess]:
     with (config.parent / "stderr").open("w") as errors:
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
     try:
-        assert process.stdout is not None
-        said = process.stdout.readline()
+        said = read_first_line(process)
         assert "listens on" in said, (config.parent / "stderr").read_text()[-2000:]
         yield GatewayProcess(process, config.parent, said.rpartition(" ")[2].strip())
     finally:

@@ -261,13 +261,13 @@ def endpoint() -> Iterator[Endpoint]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
         made.port = web.server_address[1]
-        thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.05})
+        thread = threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:
             yield made
         finally:
             web.shutdown()
-            thread.join()
+            thread.join(10)
 
 
 CITY: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -12,7 +12,7 @@ import pytest
 from gateway.conversation.conversation import ConversationTimings
 from gateway.errors import StoreError
 from tests.support.gateway import NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, WEATHER, Client, ClientReply, Start
-from tests.support.upstream import Answer, Gate, Upstream, call, mixed, say, tool_call
+from tests.support.upstream import PATIENCE, Answer, Gate, Upstream, call, mixed, say, tool_call
 
 GET = "get_context_resource"
 QUESTION = {"role": "user", "content": "Tidy this"}
@@ -200,10 +200,8 @@ async def test_hidden_turns_are_stored_before_the_finish_is_sent(
     monkeypatch.setattr(gateway.app.store, "put", slow_put)
     upstream.will(mixed(OWN_1, OSLO))
     async with gateway.asking(agent="editor", tools=[WEATHER], stream=True) as response:
-        seen = b""
-        while not gate.reached.is_set():
-            seen += response.content.read_nowait()
-            await asyncio.sleep(0.005)
+        assert await asyncio.to_thread(gate.reached.wait, PATIENCE)
+        seen = response.content.read_nowait()
         assert b'finish_reason":"' not in seen
         assert b"[DONE]" not in seen
         gate.open()

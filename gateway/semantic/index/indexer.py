@@ -101,7 +101,9 @@ class Indexer:
             await self._store.get_many(keys[start : start + MARKED_AT_ONCE])
 
     async def run(self) -> None:
-        """Build whatever is submitted, until cancelled."""
+        """Build whatever is submitted, until cancelled; one that begins anew goes on with what is not done."""
+        if self._newest is not None and not self._done.is_set():
+            self._changed.set()
         while True:
             await self._changed.wait()
             self._changed.clear()

@@ -54,7 +54,7 @@ class OnnxEmbedder:
         self._files = files
         self._load = load
         self._clock = clock
-        self._threads = FairThreads("embedder", BOUNDS, yields=True)
+        self._threads = FairThreads("embedder", BOUNDS, yields=True, rests=1.0)
         self._model: EmbeddingModel | None = None
         self._loading: asyncio.Task[EmbeddingModel] | None = None
         self._retry_seconds = retry_seconds

@@ -80,7 +80,7 @@ class Running:
         settings, endpoints = Settings(upstreams={}, routes=[], limits=limits), [EndpointOf(app)] if direct else []
         served = with_lifespan(refuse if direct else ErrorBoundary(app))
         self.server = PromptServer(build_server(served, settings, endpoints).config)
-        self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
+        self.thread = threading.Thread(target=self.server.run, args=([self.socket],), daemon=True)
         self.thread.start()
         wait_for(lambda: self.server.started)
 
@@ -145,18 +145,23 @@ def read_all(client: socket.socket) -> bytes:
     return data
 
 
+def read_piece(client: socket.socket, data: bytes) -> bytes:
+    """What comes next after `data`; a loop that did not notice the end of the connection would never end."""
+    piece = client.recv(65536)
+    assert piece, f"closed after {data!r}"
+    return piece
+
+
 def read_response(client: socket.socket) -> tuple[int, dict[str, str], bytes]:
     """One response with a content-length."""
     data = b""
     while b"\r\n\r\n" not in data:
-        piece = client.recv(65536)
-        assert piece, f"closed after {data!r}"
-        data += piece
+        data += read_piece(client, data)
     head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
     headers = dict(line.lower().split(": ", 1) for line in lines)
     while len(body) < int(headers["content-length"]):
-        body += client.recv(65536)
+        body += read_piece(client, body)
     return int(first.split()[1]), headers, body
 
 
@@ -233,7 +238,7 @@ def test_a_flood_of_offers_is_cut_short(echo):
 def read_all_responses(client: socket.socket, count: int) -> list[bytes]:
     data = b""
     while data.count(b"content-length") < count or not data[-1:].isdigit():
-        data += client.recv(65536)
+        data += read_piece(client, data)
     return [part.partition(b"\r\n\r\n")[2] for part in data.split(b"HTTP/1.1 200 OK\r\n")[1:]]
 
 
@@ -612,7 +617,7 @@ def test_many_pipelined_requests_of_both_kinds_are_answered_in_order(direct):
         client.sendall((GET + other + GET) * 5)
         data = b""
         while data.count(b"content-length") < 15 or not data.endswith(b"0"):
-            data += client.recv(65536)
+            data += read_piece(client, data)
         assert [part.partition(b"\r\n\r\n")[2] for part in data.split(b"HTTP/1.1 ")[1:]] == wanted * 5
 
 
@@ -642,7 +647,7 @@ def test_an_idle_connection_is_closed_after_a_while(direct):
     endpoints = [EndpointOf(echo_length)] if direct else []
     server = build_server(with_lifespan(ErrorBoundary(echo_length)), settings, endpoints, keep_alive=0.2)
     plug = socket.create_server(("127.0.0.1", 0))
-    thread = threading.Thread(target=server.run, args=([plug],))
+    thread = threading.Thread(target=server.run, args=([plug],), daemon=True)
     thread.start()
     wait_for(lambda: server.started)
     with socket.create_connection(plug.getsockname(), timeout=5) as client:
@@ -790,9 +795,7 @@ def test_a_client_that_waits_for_a_word_is_not_late(running, before):
         app.go.set()
         said = b""
         while not said.endswith(b"HTTP/1.1 100 Continue\r\n\r\n"):
-            piece = client.recv(65536)
-            assert piece, f"closed after {said!r}"
-            said += piece
+            said += read_piece(client, said)
         assert said.count(b"HTTP/1.1 200") == len(before) // len(GET)
         client.sendall(b"abc")
         assert read_response(client)[::2] == (200, b"3")

@@ -13,6 +13,8 @@ from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.edge.background_rules import BodyRules
 from gateway.edge.chat import ChatEndpoint
+from gateway.fair_queue import CORE_BOUNDS, FairQueue
+from gateway.loop_turns import LoopTurns
 
 HEAD = SimpleNamespace(content_type=b"application/json")
 UNUSED: Any = None
@@ -44,7 +46,9 @@ class Steps:
 async def test_others_have_their_turn_between_the_steps_of_a_large_body_only(size: int, between: list[str]) -> None:
     steps: Any = Steps(size)
     policies = SimpleNamespace(get_snapshot=lambda workspace: EMPTY_SNAPSHOT)
-    endpoint = ChatEndpoint(UNUSED, steps, policies, UNUSED, UNUSED, UNUSED, BodyRules(CHAT, 2**30))
+    endpoint = ChatEndpoint(
+        UNUSED, steps, policies, UNUSED, UNUSED, UNUSED, BodyRules(CHAT, 2**30, LoopTurns(FairQueue(CORE_BOUNDS)))
+    )
     asyncio.get_running_loop().call_soon(steps.let_others_in)
     exchange = Exchange("id", ANONYMOUS, EMPTY_SNAPSHOT, [])
     caller: Any = SimpleNamespace(head=HEAD)

@@ -141,6 +141,36 @@ def test_a_document_may_not_take_longer_than_the_wall_clock_allows(write):
         extract_text(write("a.html", b"<p>x"), DocumentSettings(seconds=0.01))
 
 
+def test_a_sandbox_that_ends_at_its_very_deadline_is_late_and_its_time_is_counted(monkeypatch):
+    process = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    wait, looks = os.wait4, list[int]()
+
+    def look(pid: int, options: int) -> object:
+        looks.append(options)
+        return (0, 0, None) if len(looks) == 1 else wait(pid, options)  # the first time it still ran
+
+    counted = list[float]()
+    monkeypatch.setattr(os, "wait4", look)
+    monkeypatch.setattr(extract, "count_process_time", counted.append)
+    with pytest.raises(ValueError, match="longer than"):
+        extract._wait_for_end(process, DocumentSettings(seconds=1e-9))
+    assert (process.returncode, len(counted)) == (0, 1)
+
+
+def test_nobody_waits_for_ever_for_a_sandbox_that_was_killed(monkeypatch):
+    monkeypatch.setattr(extract, "KILLED_SECONDS", 0.01)
+    monkeypatch.setattr(os, "kill", lambda *_: None)  # as if it never got a CPU to end on
+    process = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"])
+    try:
+        with pytest.raises(ValueError, match="longer than"):
+            extract._wait_for_end(process, DocumentSettings(seconds=0.01))
+    finally:
+        monkeypatch.undo()
+        process.kill()
+        process.wait(60)
+
+
 def test_a_large_file_is_refused_before_it_is_read(write):
     with pytest.raises(ValueError, match="larger than"):
         extract_text(write("a.txt", b"x" * 11), DocumentSettings(max_bytes=10))

@@ -59,6 +59,27 @@ async def test_the_time_of_a_process_counts_for_the_work_that_waited_for_it_and_
         threads.close()
 
 
+async def test_after_a_document_a_heavy_workspace_rests_three_times_as_long(monkeypatch, extractor, cores):
+    rests: list[tuple[str, float]] = []
+    release = extractor.threads.queue.release
+
+    def note(name: str, rest: float) -> None:
+        rests.append((name, rest))
+        release(name)
+
+    def parse(*arguments: object, **options: object) -> str:
+        count_process_time(0.2)
+        return ""
+
+    monkeypatch.setattr(extractor.threads.queue, "release", note)
+    monkeypatch.setattr("gateway.extraction.extractor.extract_content", parse)
+    await activate(cores, "hostile", "honest")
+    cores.shares.charge("hostile", 1000.0)
+    for name in ("hostile", "honest", "honest"):  # the last one may not have been noted yet
+        await extractor.extract(name, b"x", DocumentFormat.HTML)
+    assert rests[:2] == [("hostile", pytest.approx(0.6, abs=0.2)), ("honest", 0.0)]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no such priority")
 async def test_documents_of_a_heavy_workspace_are_parsed_while_nobody_else_needs_the_cpu(
     monkeypatch, tmp_path: Path, extractor, cores

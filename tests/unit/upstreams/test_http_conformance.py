@@ -227,8 +227,9 @@ async def ask(upstream: OpenAIUpstream, request: UpstreamRequest = FIRST) -> Out
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
 
 def answer_first(send: Callable[[Peer], Awaitable[None]], then: str = "hold") -> Act:
@@ -353,6 +354,7 @@ def serve_blocking(listener: socket.socket, stray: bytes, sent: threading.Event)
     with listener:
         first, _ = listener.accept()
         with first:
+            first.settimeout(5)
             first.recv(65536)
             first.sendall(OK + b"Content-Length: 4\r\n\r\nmine")
             time.sleep(0.05)
@@ -361,6 +363,7 @@ def serve_blocking(listener: socket.socket, stray: bytes, sent: threading.Event)
             with suppress(OSError):
                 second, _ = listener.accept()
                 with second:
+                    second.settimeout(5)
                     second.recv(65536)
                     second.sendall(OK + b"Content-Length: 6\r\n\r\nsecond")
 
@@ -369,7 +372,7 @@ def serve_blocking(listener: socket.socket, stray: bytes, sent: threading.Event)
 async def test_bytes_that_the_loop_had_no_time_to_see_are_noticed_too(stray: bytes) -> None:
     listener, sent = socket.create_server(("127.0.0.1", 0)), threading.Event()
     listener.settimeout(5)
-    thread = threading.Thread(target=serve_blocking, args=(listener, stray, sent))
+    thread = threading.Thread(target=serve_blocking, args=(listener, stray, sent), daemon=True)
     upstream = upstream_at(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", timeouts=SHORT)
     thread.start()
     try:
@@ -381,7 +384,7 @@ async def test_bytes_that_the_loop_had_no_time_to_see_are_noticed_too(stray: byt
         await upstream.close()
         with suppress(OSError):
             socket.create_connection(listener.getsockname(), 1).close()  # ends a thread that still waits
-        thread.join()
+        thread.join(10)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])

@@ -235,6 +235,21 @@ async def test_a_failing_embedder_is_told_and_tried_again(start: Start) -> None:
     assert indexer.progress.error is None
 
 
+async def test_an_indexer_that_was_ended_goes_on_with_what_it_had_begun(start: Start) -> None:
+    embedder, indexer = Hashing(), Indexer(MemoryVectorStore())
+    embedder.gate.clear()
+    indexer.submit(1, embedder, [resource("a")])
+    first = asyncio.create_task(indexer.run())
+    await wait_until(lambda: bool(embedder.texts))
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    embedder.gate.set()
+    second = asyncio.create_task(indexer.run())
+    await settle(indexer)
+    second.cancel()
+    assert indexer.current is not None
+
+
 async def test_nothing_to_index_is_an_empty_index(start: Start) -> None:
     indexer = start(MemoryVectorStore())
     indexer.submit(1, Hashing(), [replace(resource("a"), mode=Mode.ALWAYS)])

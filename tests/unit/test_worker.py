@@ -1,0 +1,32 @@
+"""A process that is told to stop stops, whenever that is."""
+
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from gateway.app import Gateway
+from gateway.settings import Settings
+from gateway.worker import answer_requests
+
+
+@pytest.mark.timeout(60)
+async def test_a_signal_that_comes_before_the_server_listens_is_not_forgotten(tmp_path: Path) -> None:
+    given = {"policies": str(tmp_path), "store": "memory:", "upstreams": {"demo": {"kind": "demo"}}}
+    routes = [{"model": "*", "upstream": "demo"}]
+    settings = Settings.model_validate({**given, "routes": routes, "listen": {"port": 0}})
+
+    @asynccontextmanager
+    async def stop_early(_: Gateway, server: uvicorn.Server) -> AsyncGenerator[None]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        yield
+
+    former = signal.getsignal(signal.SIGTERM)
+    try:
+        await answer_requests(settings, stop_early)
+    finally:
+        signal.signal(signal.SIGTERM, former)
