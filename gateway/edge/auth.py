@@ -91,6 +91,11 @@ class Authenticator:
         self._had_stored = self._had_stored or bool(current)
         self._rebuild()
 
+    def count_workspaces(self) -> int:
+        """How many workspaces have a key, whether it has expired or not."""
+        stored = (entry.principal for entry in self._compiled.values() if entry is not None)
+        return len({one.workspace for one in (*self._configured.values(), *stored)})
+
     def require_keys(self) -> None:
         """Raise Faults if other machines can reach the gateway and there is no key."""
         if not self._loopback and not self._principals and not self._fresh.never:
