@@ -173,6 +173,7 @@ class Gateway(GatewayParts):
         """Other records are known: keys are valid or revoked at once."""
         self.auth.update(self.policies.list_records(KEYS), closed=has_had_keys(self.policies))
         self.pipeline.objects.note_workspaces(self.auth.count_workspaces())
+        self.access.streams.end_revoked(self.auth.is_revoked)
 
     def _follow_policies(self) -> None:
         """Other policies serve from now on: what depends on them follows."""
@@ -198,7 +199,7 @@ class Gateway(GatewayParts):
             metrics=metrics,
             models=ModelsEndpoint(self.list_enabled(), self.policies, default=self.settings.defaults.model),
             apps=SiteApps(
-                PassthroughEndpoint(self.routes, paths, self.limiter, limits, rights),
+                PassthroughEndpoint(self.routes, paths, self.limiter, limits, rights, self.access.streams),
                 LazyApp(self.build_management),
                 ConsoleEndpoint(plugins=PluginFiles(self.types)) if self.settings.console else None,
                 LazyApp(self.build_mcp) if self.settings.mcp else None,
