@@ -34,7 +34,7 @@ from gateway.edge.background_rules import BodyRules
 from gateway.edge.chat import ChatEndpoint
 from gateway.edge.console import ConsoleEndpoint
 from gateway.edge.cors import AllowedOrigins, CorsEndpoint, CorsMiddleware
-from gateway.edge.count_tokens import CountTokensEndpoint
+from gateway.edge.count_tokens import COUNTED, CountTokensEndpoint
 from gateway.edge.health import HealthEndpoint, describe_parts
 from gateway.edge.lazy_app import LazyApp
 from gateway.edge.models import ModelsEndpoint
@@ -209,7 +209,8 @@ class Gateway(GatewayParts):
         rules = (BodyRules.from_settings(self.settings, dialect) for dialect in DIALECTS.values())
         parts = (self.access, self.pipeline, self.policies, self.limiter, metrics, self.recorder)
         direct: list[DirectEndpoint] = [ChatEndpoint(*parts, bodies) for bodies in rules]
-        direct.append(CountTokensEndpoint(*parts[:4], self.recorder, self.counter, limits.body_bytes))
+        counted = (replace(one, max_bytes=limits.body_bytes) for one in COUNTED)
+        direct += (CountTokensEndpoint(one, *parts[:4], self.recorder, self.counter) for one in counted)
         served: ASGIApp = site
         if names := self.settings.cors.origins:
             origins = AllowedOrigins(names)
