@@ -26,6 +26,7 @@ from gateway.control.key_shape import KIND as KEYS
 from gateway.conversation.conversation import DEFAULT_TIMINGS, ConversationTimings
 from gateway.conversation.dialects.registry import DIALECTS
 from gateway.conversation.hidden_turns import HiddenTurns
+from gateway.conversation.object_guard import ObjectGuard
 from gateway.conversation.stored_responses import StoredResponses
 from gateway.domain.memory_budget import MemoryBudget
 from gateway.edge.app import EdgeApp
@@ -33,7 +34,7 @@ from gateway.edge.background_rules import BodyRules
 from gateway.edge.chat import ChatEndpoint
 from gateway.edge.console import ConsoleEndpoint
 from gateway.edge.cors import AllowedOrigins, CorsEndpoint, CorsMiddleware
-from gateway.edge.count_tokens import CountTokensEndpoint
+from gateway.edge.count_tokens import COUNTED, CountTokensEndpoint
 from gateway.edge.health import HealthEndpoint, describe_parts
 from gateway.edge.lazy_app import LazyApp
 from gateway.edge.models import ModelsEndpoint
@@ -138,14 +139,16 @@ class Gateway(GatewayParts):
         builder = replace(builder, summaries=summaries)
         receipts, statistics, recorder = await open_recording(settings)
         sessions = open_sessions(settings, stores.sessions)
+        stored = StoredResponses(
+            store, settings.responses.seconds, lambda name: policies.get_quota_limits(name).response_bytes
+        )
         pipeline = Pipeline(
             *(routes, builder, HiddenTurns(store, timings.hidden_turns, threads), settings.defaults, semantic, timings),
             *(settings.limits.reply_bytes, recorder, sessions, ContentSuggester(threads), ToolCaller(servers), content),
             NodeLibrary(content, render_content, node_search),
-            responses=StoredResponses(
-                store, settings.responses.seconds, lambda name: policies.get_quota_limits(name).response_bytes
-            ),
+            responses=stored,
             retrievers=retrievers,
+            objects=ObjectGuard(settings.upstreams, stored, threads),
         )
         gateway = cls(
             *(settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline),
@@ -171,6 +174,8 @@ class Gateway(GatewayParts):
     def _follow_records(self) -> None:
         """Other records are known: keys are valid or revoked at once."""
         self.auth.update(self.policies.list_records(KEYS), closed=has_had_keys(self.policies))
+        self.pipeline.objects.note_workspaces(self.auth.count_workspaces())
+        self.access.streams.end_revoked(self.auth.is_revoked)
 
     def _follow_policies(self) -> None:
         """Other policies serve from now on: what depends on them follows."""
@@ -187,6 +192,7 @@ class Gateway(GatewayParts):
         self.auth.require_keys()
         watch_figures(metrics, self)
         paths = PassthroughPaths(self.settings.passthrough)
+        rights = PassthroughRights(self.policies, self.pipeline.objects)
         site = build_site(
             access=self.access,
             health=HealthEndpoint(
@@ -195,7 +201,7 @@ class Gateway(GatewayParts):
             metrics=metrics,
             models=ModelsEndpoint(self.list_enabled(), self.policies, default=self.settings.defaults.model),
             apps=SiteApps(
-                PassthroughEndpoint(self.routes, paths, self.limiter, limits, PassthroughRights(self.policies)),
+                PassthroughEndpoint(self.routes, paths, self.limiter, limits, rights, self.access.streams),
                 LazyApp(self.build_management),
                 ConsoleEndpoint(plugins=PluginFiles(self.types)) if self.settings.console else None,
                 LazyApp(self.build_mcp) if self.settings.mcp else None,
@@ -205,7 +211,8 @@ class Gateway(GatewayParts):
         rules = (BodyRules.from_settings(self.settings, dialect, self.turns) for dialect in DIALECTS.values())
         parts = (self.access, self.pipeline, self.policies, self.limiter, metrics, self.recorder)
         direct: list[DirectEndpoint] = [ChatEndpoint(*parts, bodies) for bodies in rules]
-        direct.append(CountTokensEndpoint(*parts[:4], self.recorder, self.counter, limits.body_bytes))
+        counted = (replace(one, max_bytes=limits.body_bytes) for one in COUNTED)
+        direct += (CountTokensEndpoint(one, *parts[:4], self.recorder, self.counter) for one in counted)
         served: ASGIApp = site
         if names := self.settings.cors.origins:
             origins = AllowedOrigins(names)

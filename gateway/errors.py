@@ -4,7 +4,8 @@ GatewayError
 ├── InvalidRequest 400 ── InvalidJson, UnknownAlias, AgentConflict, AgentRequired, ModelRequired, MissingVariable,
 │                         SessionRequired, PreviousResponseNotFound
 ├── InvalidApiKey 401 ── MissingApiKey
-├── Forbidden 403 ── UserNotAllowed, ForbiddenHost, InvalidCsrfToken, ModelNotAllowed, ContextRequired, QuotaExceeded
+├── Forbidden 403 ── UserNotAllowed, ForbiddenHost, InvalidCsrfToken, ModelNotAllowed, ContextRequired, QuotaExceeded,
+│                    ObjectNotAllowed
 ├── UnknownEndpoint 404    ├── NotFound 404    ├── ModelNotFound 404    ├── MethodNotAllowed 405
 ├── RequestTimeout 408     ├── Conflict 409           ├── PreconditionFailed 412
 ├── BodyTooLarge 413       ├── UnsupportedMediaType 415   ├── InvalidObject 422
@@ -161,6 +162,12 @@ class InvalidCsrfToken(Forbidden):
 
 class ModelNotAllowed(Forbidden):
     code = "model_not_allowed"
+
+
+class ObjectNotAllowed(Forbidden):
+    """A request names what an upstream keeps, and that may be another workspace's."""
+
+    code = "object_not_allowed"
 
 
 class ContextRequired(Forbidden):

@@ -14,17 +14,12 @@ from gateway.content.reader import WorkspaceContent
 from gateway.conversation.conversation import DEFAULT_TIMINGS, Conversation, ConversationTimings
 from gateway.conversation.dialect import Dialect
 from gateway.conversation.dialects.chat.dialect import CHAT
-from gateway.conversation.dialects.responses.continuation import (
-    ResponseKeeper,
-    check_account,
-    is_native,
-    resume,
-    screen,
-)
+from gateway.conversation.dialects.responses.continuation import ResponseKeeper, is_native, resume, screen
 from gateway.conversation.dialects.responses.references import resolve_references
 from gateway.conversation.hidden_turn import HiddenTurn
 from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
 from gateway.conversation.loop import LoopTerms, TurnLoop, plan_turns
+from gateway.conversation.object_guard import ObjectGuard
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stored_responses import StoredResponses
 from gateway.conversation.stream_loop import StreamLoop
@@ -127,6 +122,7 @@ class Pipeline:
     library: NodeLibrary | None = None
     responses: StoredResponses = field(default_factory=lambda: StoredResponses(MemoryEphemeralStore()))
     retrievers: Retrievers = field(default_factory=lambda: Retrievers({}, {}, LinkGuard()))
+    objects: ObjectGuard = field(default_factory=lambda: ObjectGuard({}))
 
     async def prepare(self, exchange: Exchange, body: bytes, dialect: Dialect = CHAT) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
@@ -135,8 +131,9 @@ class Pipeline:
         times["decode"] = perf_counter()
         resolved = self._recall(exchange, request) or await self._resolve(exchange, request)
         asked = request
+        if self.objects.active:
+            await self.objects.check(resolved.owner, request, resolved.upstreams)
         if dialect.keeps_replies:
-            check_account(request, resolved.upstreams)
             asked = await resolve_references(self.responses, resolved.owner, request, resolved.upstreams)
             request = await resume(self.responses, resolved.owner, asked, resolved.upstreams)
         scope, model, session = resolved.scope, resolved.model, resolved.session

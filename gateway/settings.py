@@ -92,6 +92,9 @@ class UpstreamSettings(Section):
     version: str = Field("2023-06-01", pattern=r"^[0-9A-Za-z.-]{1,40}$")  # anthropic kind: where a client names none
     max_tokens: int = Field(8192, ge=1)  # anthropic kind: of an answer, where a request sets no limit
     responses: bool = False  # openai kind: it has /responses; others are spoken to in chat completions
+    # Whether requests may name what its account keeps, such as files; auto: while all keys are of one workspace
+    shared_objects: Literal["auto", "allow", "refuse"] = "auto"
+    objects: dict[str, list[str]] = {}  # what a workspace may name nevertheless: ids or patterns with *
 
     @field_validator("base_url")
     @classmethod

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.domain.node import Node
+from gateway.domain.principal import ANY_GROUP, GROUP, may_read
+
+ReaderLists = tuple[tuple[str, ...], ...]  # of a node and those above it that have one, outermost first
 
 LONGEST_TEXT = 2_000  # characters of a text that are looked at
 LONGEST_NAME = 12  # words
-MAX_SHARING = 16  # nodes; a name that more of them bear says nothing
+MAX_SHARING = 16  # nodes that a caller may read; a name that more of them bear says nothing
 SHORTEST = 3  # letters of a name that is a single word
 
 _WORD = re.compile(r"[^\W_]+")
@@ -30,56 +33,113 @@ COMMON = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name that a text holds, and the nodes that bear it."""
+    """A name that a text holds, and the nodes that bear it and that the caller may read."""
 
     words: int
     paths: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class SharedName:
+    """A name that many nodes bear, sorted by who may read them: a caller's are found without a look at all others."""
+
+    by_reader: dict[str | None, dict[ReaderLists, list[str]]] = field(default_factory=dict)  # None: everybody
+
+    def add(self, lists: ReaderLists, path: str) -> None:
+        """Note a node under everyone on its innermost list; of those with the same lists, as many as matter."""
+        readers: set[str | None] = set(lists[-1]) if lists else {None}
+        if any(name is not None and name.startswith(GROUP) for name in readers):
+            readers.add(ANY_GROUP)
+        for reader in readers:
+            paths = self.by_reader.setdefault(reader, {}).setdefault(lists, [])
+            if len(paths) <= MAX_SHARING:
+                paths.append(path)
+
+    def select(self, readers: frozenset[str]) -> list[str]:
+        """The nodes that a caller may read, or more than MAX_SHARING of them."""
+        found: dict[str, None] = {}
+        for reader in (None, *readers):
+            for lists, paths in self.by_reader.get(reader, {}).items():
+                if all(may_read(readers, one) for one in lists):
+                    found |= dict.fromkeys(paths)
+                if len(found) > MAX_SHARING:
+                    return list(found)
+        return list(found)
+
+
 class ContentNames:
-    """Every name of a content tree; `build` takes time in proportion to the tree, `find` to the text."""
+    """Every name of a content tree; `build` takes time in proportion to the tree, `find` to the text.
+
+    What a caller may not read is as if it were not there: it neither hides other nodes nor makes a name too common.
+    """
 
     def __init__(self, nodes: Mapping[str, Node] | None = None) -> None:
         self._nodes = nodes or {}
-        self._paths: dict[str, tuple[str, ...]] = {}  # by name, its words joined by a space
+        self._bearers: dict[str, tuple[str, ...] | SharedName] = {}  # by name, its words joined by a space
         self._lengths: dict[str, int] = {}  # by first word: the lengths of the names that begin with it, as bits
         self.is_built = not self._nodes
 
     def build(self) -> None:
         """Index all names; until then none is found."""
-        paths: dict[str, tuple[str, ...]] = {}
+        bearers: dict[str, tuple[str, ...] | SharedName] = {}
         lengths: dict[str, int] = {}
         for node in self._nodes.values():
             for words in list_names(node):
-                name = " ".join(words)
-                sharing = paths.get(name, ())
-                if len(sharing) <= MAX_SHARING:
-                    paths[name] = (*sharing, node.path)
+                self._add(bearers, " ".join(words), node)
                 lengths[words[0]] = lengths.get(words[0], 0) | 1 << len(words)
-        self._paths, self._lengths = paths, lengths
+        self._bearers, self._lengths = bearers, lengths
         self.is_built = True
 
-    def find(self, text: str) -> list[Mention]:
+    def _add(self, bearers: dict[str, tuple[str, ...] | SharedName], name: str, node: Node) -> None:
+        known = bearers.get(name, ())
+        if isinstance(known, tuple) and len(known) < MAX_SHARING:
+            bearers[name] = (*known, node.path)
+            return
+        if isinstance(known, tuple):
+            shared = bearers[name] = SharedName()
+            for path in known:
+                shared.add(self._list_readers(self._nodes[path]), path)
+            known = shared
+        known.add(self._list_readers(node), node.path)
+
+    def _list_readers(self, node: Node) -> ReaderLists:
+        """The lists that a reader has to be on."""
+        lists, at = [], node
+        while True:
+            if at.readers:
+                lists.append(at.readers)
+            if at.parent is None:
+                return tuple(reversed(lists))
+            at = self._nodes[at.parent]
+
+    def find(self, text: str, readers: frozenset[str]) -> list[Mention]:
         """The names in a text, the longest first; of those that overlap, the one that begins first."""
         words = split_words(text[:LONGEST_TEXT])
         found, place = [], 0
         while place < len(words):
-            mention = self._find_at(words, place)
+            mention = self._find_at(words, place, readers)
             place += 1
             if mention is not None:
                 found.append(mention)
                 place += mention.words - 1
         return sorted(found, key=lambda one: -one.words)
 
-    def _find_at(self, words: list[str], place: int) -> Mention | None:
+    def _find_at(self, words: list[str], place: int, readers: frozenset[str]) -> Mention | None:
         """The longest name that begins with a word."""
         lengths = self._lengths.get(words[place], 0)
         for count in range(lengths.bit_length() - 1, 0, -1):
             if lengths >> count & 1 and place + count <= len(words):
-                paths = self._paths.get(" ".join(words[place : place + count]))
-                if paths is not None and len(paths) <= MAX_SHARING:
-                    return Mention(count, paths)
+                bearers = self._bearers.get(" ".join(words[place : place + count]), ())
+                paths = self._select(bearers, readers)
+                if 0 < len(paths) <= MAX_SHARING:
+                    return Mention(count, tuple(paths))
         return None
+
+    def _select(self, bearers: "tuple[str, ...] | SharedName", readers: frozenset[str]) -> list[str]:
+        if isinstance(bearers, SharedName):
+            return bearers.select(readers)
+        nodes = ((path, self._list_readers(self._nodes[path])) for path in bearers)
+        return [path for path, lists in nodes if all(may_read(readers, one) for one in lists)]
 
 
 def list_names(node: Node) -> Iterator[tuple[str, ...]]:

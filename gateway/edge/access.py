@@ -1,9 +1,10 @@
 """Who may reach an endpoint: Host and key are checked before anything else is read."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Self
+from typing import Any, Self
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -13,7 +14,7 @@ from gateway.edge.auth import Authenticator
 from gateway.edge.outcomes import get_outcome
 from gateway.edge.request import PASSED_UP, RequestHead, read_head
 from gateway.edge.sign_ins import SignIn, SignIns, check_page, read_token
-from gateway.errors import ForbiddenHost, GatewayError, InvalidRequest, MissingApiKey
+from gateway.errors import ForbiddenHost, GatewayError, InvalidApiKey, InvalidRequest, MissingApiKey
 from gateway.settings import Settings
 from gateway.stores.protocols import EphemeralStore
 
@@ -99,6 +100,39 @@ class Caller:
     sign_in: SignIn | None = None  # what it was admitted with instead of a key
 
 
+class OpenStreams:
+    """The streams that callers read at the moment, so that they end with their keys."""
+
+    def __init__(self) -> None:
+        self._open: dict[asyncio.Task[Any], Principal] = {}
+        self._ended: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def pass_on(self, principal: Principal, stream: Awaitable[None]) -> None:
+        """Wait for a stream's end; raises InvalidApiKey when its key is revoked before."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._open[task] = principal
+        try:
+            await stream
+        except asyncio.CancelledError:
+            if task not in self._ended:
+                raise
+            task.uncancel()
+            raise InvalidApiKey("The API key was revoked.") from None
+        finally:
+            del self._open[task]
+            self._ended.discard(task)
+
+    def end_revoked(self, is_revoked: Callable[[Principal], bool]) -> None:
+        """End those whose keys are gone."""
+        for task in [task for task, principal in self._open.items() if is_revoked(principal)]:
+            self._ended.add(task)
+            task.cancel()
+
+
 @dataclass(frozen=True, slots=True)
 class AccessControl:
     """Admits requests by the host they name and the key they carry."""
@@ -107,6 +141,7 @@ class AccessControl:
     auth: Authenticator
     passed_up: Mapping[bytes, str] = field(default_factory=lambda: PASSED_UP)  # headers that go upstream
     sign_ins: SignIns | None = None  # None: nobody can sign in
+    streams: OpenStreams = field(default_factory=OpenStreams)
 
     @classmethod
     def from_settings(cls, settings: Settings, auth: Authenticator, store: EphemeralStore) -> Self:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from math import inf
 
-from gateway.control.key_shape import make_configured_principal, make_stored_principal, parse_key_record
+from gateway.control.key_shape import KIND, make_configured_principal, make_stored_principal, parse_key_record
 from gateway.control.keys import KEY_PREFIX
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.record import Record, RecordKey
@@ -90,6 +90,17 @@ class Authenticator:
         self._compiled = {key: self._compile(record) for key, record in current.items()}
         self._had_stored = self._had_stored or bool(current)
         self._rebuild()
+
+    def is_revoked(self, principal: Principal) -> bool:
+        """Whether the stored key of a principal is gone; expired ones are not."""
+        if principal.reader is None:
+            return False  # the configuration has it, or nobody
+        return self._compiled.get(RecordKey(principal.workspace, KIND, principal.reader)) is None
+
+    def count_workspaces(self) -> int:
+        """How many workspaces have a key, whether it has expired or not."""
+        stored = (entry.principal for entry in self._compiled.values() if entry is not None)
+        return len({one.workspace for one in (*self._configured.values(), *stored)})
 
     def require_keys(self) -> None:
         """Raise Faults if other machines can reach the gateway and there is no key."""

@@ -154,7 +154,7 @@ class ChatEndpoint:
         assert reply.stream is not None
         assert reply.render_failure is not None
         try:
-            await reply.stream(request)
+            await self._access.streams.pass_on(exchange.principal, reply.stream(request))
         except GatewayError as error:
             exchange.status, exchange.failure = classify_failure(error), error.code
             return reply.render_failure(error)

@@ -1,11 +1,17 @@
-"""`POST /v1/messages/count_tokens`: what a request would cost with the context that the gateway adds to it."""
+"""What a request would cost with the context that the gateway adds to it.
+
+`POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`.
+"""
 
 import time
+from dataclasses import dataclass, field
 
 import msgspec
 from msgspec import Raw
 
+from gateway.conversation.dialect import Dialect
 from gateway.conversation.dialects.messages.dialect import MESSAGES
+from gateway.conversation.dialects.responses.dialect import RESPONSES
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.principal import UNLIMITED
 from gateway.domain.upstream import UpstreamRequest, intersect_capabilities, refuses_key
@@ -22,32 +28,54 @@ from gateway.pipeline import Pipeline, PreparedRequest
 from gateway.tokens import TokenCounter
 
 ROUTE = "count_tokens"
-UPSTREAM_PATH = "/messages/count_tokens"
-PLACED = frozenset({"model", "messages", "system", "tools"})  # what the gateway may add to a request
+JSON = {"content-type": "application/json"}
 COUNTED_BYTES = 1024 * 1024  # beyond which the size of a body is all that is looked at
 BYTES_PER_TOKEN = 4
+MISSING = (404, 405, 501)  # what an upstream without such an endpoint says
 
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class CountedRequests:
+    """How the requests of a dialect are counted."""
+
+    dialect: Dialect
+    upstream_path: str
+    placed: frozenset[str]  # what the gateway may add to a request
+    optional: bool = False  # upstreams of the dialect may lack the endpoint
+    answer: dict[str, str] = field(default_factory=dict)  # what an answer says besides the number
+    max_bytes: int = 0  # of a body
+
+
+COUNTED = (
+    CountedRequests(MESSAGES, "/messages/count_tokens", frozenset({"model", "messages", "system", "tools"})),
+    CountedRequests(
+        RESPONSES,
+        "/responses/input_tokens",
+        frozenset({"model", "input", "instructions", "tools"}),
+        optional=True,
+        answer={"object": "response.input_tokens"},
+    ),
+)
 
 
 class CountTokensEndpoint:
     """Builds a request as if it were sent, and lets its upstream count it; others are estimated."""
 
-    path = "/v1/messages/count_tokens"
-
     def __init__(
         self,
+        counted: CountedRequests,
         access: AccessControl,
         pipeline: Pipeline,
         policies: SnapshotSource,
         limiter: RateLimiter,
         recorder: RequestRecorder,
         counter: TokenCounter,
-        max_body_bytes: int,
     ) -> None:
+        self.path, self._counted, self._dialect = f"/v1{counted.upstream_path}", counted, counted.dialect
         self._access, self._pipeline, self._policies = access, pipeline, policies
         self._limiter, self._recorder, self._counter = limiter, recorder, counter
-        self._max_body_bytes = max_body_bytes
         self._ids = IdSource()
 
     async def serve(self, request: ClientRequest) -> None:
@@ -64,14 +92,14 @@ class CountTokensEndpoint:
         except Exception as error:
             failure = error if isinstance(error, GatewayError) else log_internal_error(error)
             status, code = failure.status, failure.code
-            await respond_with_error(request, failure, (), MESSAGES.render_error)
+            await respond_with_error(request, failure, (), self._dialect.render_error)
         self._recorder.record_outcome(RequestOutcome(ROUTE, status, code, seconds=time.perf_counter() - began))
 
     def _open_exchange(self, request: ClientRequest, caller: Caller) -> Exchange:
         snapshot = self._policies.get_snapshot(caller.principal.workspace)
         forwarded = caller.head.forward(caller.bearer, request.target.query)
         exchange = Exchange(self._ids.make(), caller.principal, snapshot, caller.head.context, forwarded)
-        exchange.dialect = MESSAGES.name
+        exchange.dialect = self._dialect.name
         return exchange
 
     async def _count(self, request: ClientRequest, caller: Caller, exchange: Exchange) -> Reply:
@@ -79,25 +107,27 @@ class CountTokensEndpoint:
         if principal.limits is not UNLIMITED:
             await self._limiter.admit(principal, exchange.degraded)
         require_json(head)
-        body = await request.read_body(head, self._max_body_bytes)
-        prepared = await self._pipeline.prepare(exchange, body, MESSAGES)
-        if MESSAGES.name in intersect_capabilities(prepared.upstreams).dialects:
-            return await self._ask(exchange, prepared)
+        body = await request.read_body(head, self._counted.max_bytes)
+        prepared = await self._pipeline.prepare(exchange, body, self._dialect)
+        if self._dialect.name in intersect_capabilities(prepared.upstreams).dialects:
+            reply = await self._ask(exchange, prepared)
+            if not (self._counted.optional and reply.status in MISSING):
+                return reply
         return await self._estimate(principal.workspace, prepared)
 
     async def _ask(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         """The count of an upstream that has such an endpoint."""
-        asked = prepared.request.fields.keys()
+        asked, counted_names = prepared.request.fields.keys(), self._counted.placed
         fields = _decode(prepared.body)
-        counted = {name: value for name, value in fields.items() if name in PLACED or name in asked}
-        forwarded = exchange.forwarded
+        counted = {name: value for name, value in fields.items() if name in counted_names or name in asked}
+        forwarded, path = exchange.forwarded, self._counted.upstream_path
         request = UpstreamRequest(
-            UPSTREAM_PATH if not forwarded.query else f"{UPSTREAM_PATH}?{forwarded.query}",
+            path if not forwarded.query else f"{path}?{forwarded.query}",
             msgspec.json.encode(counted),
             forwarded.first,
             model=prepared.model,
             bearer=forwarded.bearer,
-            dialect=MESSAGES.name,
+            dialect=self._dialect.name,
         )
         answer = await self._pipeline.routes.send(prepared.upstreams, request)
         try:
@@ -114,4 +144,4 @@ class CountTokensEndpoint:
             tokens = len(body) // BYTES_PER_TOKEN
         else:
             tokens = await self._pipeline.builder.threads.run(workspace, self._counter.count, body.decode(), model)
-        return Reply(200, {"content-type": "application/json"}, msgspec.json.encode({"input_tokens": tokens}))
+        return Reply(200, JSON, msgspec.json.encode({**self._counted.answer, "input_tokens": tokens}))

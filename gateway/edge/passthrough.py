@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from starlette.types import Receive, Scope, Send
 
 from gateway.conversation.dialects.openai_errors import render_openai_error_event
-from gateway.domain.principal import UNLIMITED
+from gateway.domain.principal import UNLIMITED, Principal
 from gateway.domain.upstream import (
     UpstreamAnswer,
     UpstreamReply,
@@ -14,7 +14,7 @@ from gateway.domain.upstream import (
     read_media_type,
     refuses_key,
 )
-from gateway.edge.access import Caller
+from gateway.edge.access import Caller, OpenStreams
 from gateway.edge.errors import BrokenResponse
 from gateway.edge.limits import RateLimiter
 from gateway.edge.meter import PassthroughMeter, ReadPiece
@@ -25,6 +25,7 @@ from gateway.edge.response import select_client_headers
 from gateway.edge.routed_model import read_model
 from gateway.errors import (
     EndpointUnavailable,
+    InvalidApiKey,
     InvalidRequest,
     MethodNotAllowed,
     UnknownEndpoint,
@@ -81,8 +82,9 @@ class PassthroughEndpoint:
         limiter: RateLimiter,
         limits: LimitSettings,
         rights: PassthroughRights,
+        streams: OpenStreams,
     ) -> None:
-        self._rights = rights
+        self._rights, self._streams = rights, streams
         self._routes = routes
         self._paths = paths
         self._limiter = limiter
@@ -106,25 +108,29 @@ class PassthroughEndpoint:
         candidates = (
             self._routes.get_candidates(request.model) if upstream is None else self._routes.get_named(upstream)
         )
+        if configured is None:
+            await self._rights.check_objects(principal, body, candidates)
         answer = await self._routes.send(candidates, request)
         outcome.upstream = answer.upstream.name
         meter = None if principal.limits.tokens is None else build_meter(caller, request, answer.reply)
         try:
             check_reply(answer)
-            await self._relay(answer.reply, send, meter)
+            await self._relay(principal, answer.reply, send, meter)
         finally:
             if meter is not None and answer.reply.status < 400:
                 outcome.tokens = meter.count_spent()
                 self._limiter.charge_tokens(principal, outcome.tokens)
             await answer.reply.close()
 
-    async def _relay(self, reply: UpstreamReply, send: Send, meter: PassthroughMeter | None) -> None:
+    async def _relay(
+        self, principal: Principal, reply: UpstreamReply, send: Send, meter: PassthroughMeter | None
+    ) -> None:
         read = reply.read if meter is None else meter.watch(reply.read)
         piece = await read()  # before the head is sent, so that an early failure can be reported as an error
         headers = select_client_headers(reply.headers)
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         if is_event_stream(reply):
-            await self._relay_events(piece, read, send)
+            await self._relay_events(principal, piece, read, send)
             return
         try:
             while piece:
@@ -134,22 +140,25 @@ class PassthroughEndpoint:
             raise BrokenResponse from error
         await send({"type": "http.response.body"})
 
-    async def _relay_events(self, piece: bytes, read: ReadPiece, send: Send) -> None:
+    async def _relay_events(self, principal: Principal, piece: bytes, read: ReadPiece, send: Send) -> None:
         """Pass whole events only, so that an error event never lands inside another one."""
         events = EventBuffer()
         try:
-            while piece:
-                if whole := events.take(piece):
-                    await send({"type": "http.response.body", "body": whole, "more_body": True})
-                if len(events) > self._limits.reply_bytes:
-                    raise UpstreamInvalid("The upstream sent an event that is too large.")
-                piece = await read()
+            await self._streams.pass_on(principal, self._pass_events(events, piece, read, send))
             last = events.tail
             if last.strip() not in (b"", b"data: [DONE]"):
                 raise UpstreamTruncated("The upstream's reply ended in the middle of an event.")
-        except UpstreamError as error:
+        except (UpstreamError, InvalidApiKey) as error:
             last = render_openai_error_event(error)
         await send({"type": "http.response.body", "body": last})
+
+    async def _pass_events(self, events: EventBuffer, piece: bytes, read: ReadPiece, send: Send) -> None:
+        while piece:
+            if whole := events.take(piece):
+                await send({"type": "http.response.body", "body": whole, "more_body": True})
+            if len(events) > self._limits.reply_bytes:
+                raise UpstreamInvalid("The upstream sent an event that is too large.")
+            piece = await read()
 
 
 def build_request(scope: Scope, caller: Caller, body: bytes) -> UpstreamRequest:

@@ -1,11 +1,13 @@
 """What a caller may reach through endpoints that are passed through: no context can be added there."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from gateway.conversation.object_guard import ObjectGuard
 from gateway.domain.principal import Principal
+from gateway.domain.upstream import Upstream
 from gateway.edge.health import SnapshotSource
 from gateway.edge.routed_model import has_one_model
 from gateway.errors import ContextRequired, Forbidden, InvalidRequest
@@ -55,8 +57,8 @@ class ConfiguredPath:
 class PassthroughRights:
     """Refuses what would walk around an agent or a mandatory context; a configured path says whose it is."""
 
-    def __init__(self, policies: SnapshotSource) -> None:
-        self._policies = policies
+    def __init__(self, policies: SnapshotSource, objects: ObjectGuard | None = None) -> None:
+        self._policies, self._objects = policies, objects
 
     def check_path(self, principal: Principal, path: str, configured: ConfiguredPath | None = None) -> None:
         """Raise ContextRequired if the caller must not go without context, and the path generates text or media.
@@ -84,6 +86,11 @@ class PassthroughRights:
         require_model(principal, model)
         if not has_one_model(content_type, body):
             raise InvalidRequest("`model` must be given only once.", param="model")
+
+    async def check_objects(self, principal: Principal, body: bytes, upstreams: Sequence[Upstream]) -> None:
+        """Raise ObjectNotAllowed if the body names what another workspace may keep at an upstream."""
+        if self._objects is not None and self._objects.active:
+            await self._objects.check_body(principal.workspace, body, upstreams)
 
     def _has_mandatory_context(self, workspace: str) -> bool:
         snapshot = self._policies.get_snapshot(workspace)

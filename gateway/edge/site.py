@@ -82,7 +82,11 @@ def build_site(
 
 def list_response_routes(responses: StoredResponsesEndpoint) -> list[Route]:
     paths = [f"{root}responses/{{id}}" for root in ("/v1/", *AZURE_ROOTS)]
+    compact = [
+        Route(f"{root}responses/compact", responses.compact, methods=["POST"]) for root in ("/v1/", *AZURE_ROOTS)
+    ]
     return [
+        *compact,
         *(Route(path, responses.serve, methods=["GET", "DELETE"]) for path in paths),
         *(Route(f"{path}/input_items", responses.list_input) for path in paths),
         *(Route(f"{path}/cancel", responses.cancel, methods=["POST"]) for path in paths),

@@ -22,7 +22,7 @@ from gateway.edge.limits import RateLimiter
 from gateway.edge.outcomes import get_outcome
 from gateway.edge.paths import AZURE_ROOTS, drop_azure_version
 from gateway.edge.response import select_client_headers
-from gateway.errors import InvalidRequest, NotFound, UpstreamInvalid, quote
+from gateway.errors import EndpointUnavailable, InvalidRequest, NotFound, UpstreamInvalid, quote
 from gateway.scopes.context_request import read_context_request
 from gateway.scopes.scope import require_user_right
 from gateway.upstreams.routes import Routes
@@ -63,6 +63,14 @@ class StoredResponsesEndpoint:
         """`POST /v1/responses/{id}/cancel`: only what runs in the background could be cancelled."""
         await self._find(request)
         raise InvalidRequest("Only background responses can be cancelled, and they are not supported.")
+
+    async def compact(self, request: Request) -> Response:
+        """`POST /v1/responses/compact`: nobody could check what the sealed result tells of."""
+        get_outcome(request.scope).route = "responses"
+        raise EndpointUnavailable(
+            "/v1/responses/compact is not implemented: a compacted conversation is sealed, so the gateway could not "
+            "check again whose context is in it. Send shorter input, or `truncation: auto`."
+        )
 
     async def _find(self, request: Request) -> tuple[Caller, str, ResponseRecord]:
         caller, identity = get_caller(request), request.path_params["id"]

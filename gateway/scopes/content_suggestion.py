@@ -28,7 +28,7 @@ class ContentSuggester:
         if not (names.is_built or await self._build(names, exchange.principal.workspace)):
             return None
         question = request.dialect.find_question(request.messages)
-        for mention in names.find(question.text if question is not None else ""):
+        for mention in names.find(question.text if question is not None else "", scope.readers):
             path = choose_path(mention, scope, exchange.snapshot)
             if path is not None:
                 return path
@@ -51,11 +51,9 @@ class ContentSuggester:
 
 
 def choose_path(mention: Mention, scope: Scope, snapshot: Snapshot) -> str | None:
-    """The node that is meant: one that the caller may read; of several, the only one on the site at hand."""
+    """The node that is meant: of several that the caller may read, the only one on the site at hand."""
     here = scope.node.path if scope.node is not None else ""
-    tree = snapshot.tree
-    known = [tree.nodes[path] for path in mention.paths if path in tree.nodes]
-    meant = [node for node in known if tree.may_read(scope.readers, node)]
+    meant = [snapshot.tree.nodes[path] for path in mention.paths]
     if len(meant) > 1:
         meant = [node for node in meant if get_site(node) == here.partition("/")[0]]
     if len(meant) != 1 or f"{here}/".startswith(f"{meant[0].path}/"):

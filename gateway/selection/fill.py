@@ -9,9 +9,9 @@ from gateway.domain.selection import Notice, Omission, PlacedResource
 from gateway.selection.allotment import Need
 from gateway.selection.cutter import PLAIN_CUTTER, Cutter
 from gateway.selection.pricing import Pricing
+from gateway.selection.truncate import LONG_TOKENS, LOOKED_AT
 
 WORTH_CUTTING = 50  # tokens that must remain for a truncated text to be of use
-LONG_TOKENS = 6  # characters of a token in texts that have few tokens
 SURPLUS = 8  # tokens by which the beginning of a text may cost more than it does as a part of the whole
 
 
@@ -65,6 +65,7 @@ def fill(
     warnings = [warn_overdrawn(category, owed, room)] if owed > room else []
     if left:
         warnings.append(warn_left(category, left, room, pricing))
+    warnings += [warn_long(one) for one in placed if one.truncated and not one.summarized and is_long(one)]
     return CategoryFill(tuple(placed), tuple(left), room - remaining, tuple(warnings))
 
 
@@ -99,13 +100,15 @@ def price_within(candidate: Candidate, room: int, pricing: Pricing) -> int | Non
 
 
 def is_too_long(candidate: Candidate, room: int, pricing: Pricing) -> bool:
-    """Whether the first lines of a text that can be shrunk are already more than there is room for.
+    """Whether a text is so long, or if it can be shrunk its first lines already, that there is no room for it.
 
     Most of such a text is never placed, and to count it takes longer than to count what is.
     """
     item, text = candidate.resource.data, candidate.resource.text or ""
-    if not isinstance(item, FoundItem) or item.shrinkable is None or len(text) <= LONG_TOKENS * room:
+    if len(text) <= LONG_TOKENS * room:
         return False
+    if not isinstance(item, FoundItem) or item.shrinkable is None:
+        return len(text) > LOOKED_AT and candidate.resource.id not in pricing.known
     end = text.find("\n", LONG_TOKENS * max(0, room))
     return end > 0 and pricing.cost(candidate.resource, text[:end]) > room + SURPLUS
 
@@ -131,11 +134,25 @@ def truncate_candidate(
             return None
         smaller = replace(candidate, resource=replace(resource, data=short, text=short.text))
         return PlacedResource(smaller, short.text, count(short.text), truncated=True, category=category)
-    counted[resource.text or ""] = pricing.price(candidate)
+    if resource.id in pricing.known:
+        counted[resource.text or ""] = pricing.price(candidate)
     text, summarized = cutter.cut(resource.text or "", remaining, count, resource.truncate)
     if not text:
         return None
     return PlacedResource(candidate, text, count(text), truncated=True, category=category, summarized=summarized)
+
+
+def is_long(placed: PlacedResource) -> bool:
+    """Whether only a part of a text was looked at before it was cut."""
+    item, room = placed.candidate.resource.data, LONG_TOKENS * placed.tokens
+    is_shrunk = isinstance(item, FoundItem) and item.shrinkable is not None
+    return not is_shrunk and len(placed.candidate.resource.text or "") > max(LOOKED_AT, room)
+
+
+def warn_long(placed: PlacedResource) -> Notice:
+    resource = placed.candidate.resource
+    message = f"{resource.id} has {len(resource.text or '')} characters; about {LOOKED_AT} were looked at."
+    return Notice("content_too_large", placed.category, message)
 
 
 def warn_overdrawn(category: Category, owed: int, room: int) -> Notice:

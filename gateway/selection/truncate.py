@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import log
 
 from gateway.domain.longest import find_longest_within
@@ -11,6 +11,10 @@ Count = Callable[[str], int]
 
 MARK = "[…]"  # marks where text was removed
 LONGEST_QUESTION = 4000  # characters of a question that are compared
+LOOKED_AT = 256_000  # characters of a text that are split, rated and counted: a whole book would take seconds each time
+LONG_TOKENS = 6  # characters of a token in texts that have few tokens
+PIECE = 2_000  # characters of a long text that are looked at together
+MAX_TERMS = 8  # words of a question that are looked for in it
 STEM = 7  # letters of a word that count: most endings are gone then
 FIRST_UNSPACED = "\u3040"  # from here on, scripts do not separate words
 _WORD = re.compile(r"\w+")
@@ -22,13 +26,46 @@ def truncate(text: str, limit: int, count: Count, how: str, question: str = "") 
 
     Extraction keeps the sentences that answer a question, or without one those that say most of the text.
     """
-    if count(text) <= limit:
+    looked_at = choose_part(text, limit, how, question)
+    if looked_at is text and count(text) <= limit:
         return text
+    text = looked_at
     if how == "keep_start":
         return keep_start(text, limit, count)
     if how == "keep_end":
         return keep_end(text, limit, count)
     return extract(text, limit, count, question)
+
+
+def choose_part(text: str, limit: int, how: str, question: str = "") -> str:
+    """The part of a long text that is looked at, however long that is: LOOKED_AT characters, or a large limit's worth.
+
+    Of extracts that is the beginning, and the pieces that have most words of the question, in their order.
+    """
+    most = max(LOOKED_AT, LONG_TOKENS * limit)
+    if len(text) <= most:
+        return text
+    if how == "keep_end":
+        return text[-most:]
+    found = sorted(find_terms(question[:LONGEST_QUESTION]), key=lambda term: (len(term), term))
+    terms = found[-MAX_TERMS:] if how != "keep_start" else []
+    if not terms:
+        return text[:most]
+    half = most // 2
+    starts = range(half, len(text), PIECE)
+    scores = [sum(term in piece for term in terms) for piece in (text[at : at + PIECE].lower() for at in starts)]
+    best = sorted((at for at in range(len(starts)) if scores[at]), key=lambda at: -scores[at])[: half // (2 * PIECE)]
+    return "\n\n".join([text[:half], *cut_pieces(text, half, [starts[at] for at in sorted(best)])])
+
+
+def cut_pieces(text: str, end: int, starts: list[int]) -> Iterator[str]:
+    """The pieces that begin at these places, with the rest of the sentences at either end of them, none twice."""
+    for start in starts:
+        start, before = max(end, start - PIECE // 2), end
+        end = start + 2 * PIECE
+        piece = text[start:end]
+        first = _SENTENCE_END.search(piece) if start > before else None
+        yield piece if first is None else piece[first.end() :]
 
 
 def keep_start(text: str, limit: int, count: Count) -> str:

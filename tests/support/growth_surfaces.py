@@ -102,7 +102,7 @@ def index_nodes(text: str) -> object:
     index.add(nodes, {node.id: NodeContent(node.title, {"p": node.title}) for node in nodes})
     names = ContentNames({node.path: node for node in nodes})
     names.build()
-    return names.find(text), find_meant_types(text)
+    return names.find(text, frozenset()), find_meant_types(text)
 
 
 def import_nodes(folder: Path) -> Work:

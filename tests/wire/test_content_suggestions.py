@@ -110,7 +110,7 @@ async def test_nothing_is_suggested_where_content_is_not_used(
     gateway: Client, upstream: Upstream, said: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
-    monkeypatch.setattr(ContentNames, "find", lambda self, text: looked.append(text))
+    monkeypatch.setattr(ContentNames, "find", lambda self, text, readers: looked.append(text))
     monkeypatch.setattr(ContentNames, "build", lambda self: looked.append("built"))
     upstream.will(say("Done."))
     assert HEADER not in (await gateway.chat("As on Lumo?", **said)).headers

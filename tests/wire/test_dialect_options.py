@@ -1,16 +1,17 @@
 """Options and paths that only some dialects have: limits on calls, Azure's paths, HEAD, queries, methods."""
 
+import asyncio
 from typing import Any
 
 import aiohttp
 import orjson
 import pytest
-from openai import AzureOpenAI
+from openai import AzureOpenAI, OpenAI
 
 from tests.support.gateway import STYLE, Client, Start
 from tests.support.responses_answers import answer_with
 from tests.support.spoken import CHAT_MODEL
-from tests.support.upstream import Canned, Response, Upstream, say
+from tests.support.upstream import Canned, Response, Upstream, say, status
 
 SEARCH = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}}
 OWN = {
@@ -54,6 +55,41 @@ async def test_the_query_of_a_count_goes_up(start: Start, upstream: Upstream) ->
     body = orjson.dumps({"model": "claude-x", "messages": [{"role": "user", "content": "Hi"}]})
     reply = await claude.post(body, "/messages/count_tokens?beta=true")
     assert (reply.json, upstream.seen[0].path) == ({"input_tokens": 42}, "/v1/messages/count_tokens?beta=true")
+
+
+@pytest.mark.parametrize("path", ["/v1/responses/input_tokens", "/openai/v1/responses/input_tokens"])
+async def test_tokens_of_a_response_are_counted_with_the_context(
+    gateway: Client, upstream: Upstream, path: str
+) -> None:
+    """By an upstream that has such an endpoint; else they are estimated."""
+    counted = b'{"object":"response.input_tokens","input_tokens":42}'
+    upstream.will(Canned(Response(200, "application/json", (counted,))), *[status(404)] * 2)
+    client = OpenAI(
+        api_key="none", base_url=gateway.base_url.removesuffix("/v1") + path.removesuffix("/responses/input_tokens")
+    )
+    asked: dict[str, Any] = {"model": "m-large", "input": "Hi", "instructions": "Be brief."}
+    agent = {"x-context-agent": "greeter"}
+    found = await asyncio.to_thread(client.responses.input_tokens.count, **asked, extra_headers=agent)
+    assert (found.object, found.input_tokens) == ("response.input_tokens", 42)
+    assert upstream.seen[0].path == "/v1/responses/input_tokens"
+    assert upstream.requests[0].keys() == asked.keys()
+    assert "Be brief." in upstream.requests[0]["instructions"]
+    assert "Be kind." in upstream.requests[0]["instructions"]
+    with_context = await asyncio.to_thread(client.responses.input_tokens.count, **asked, extra_headers=agent)
+    off = {"x-context-inject": "off"}
+    without = await asyncio.to_thread(client.responses.input_tokens.count, **asked, extra_headers=off)
+    assert with_context.input_tokens > without.input_tokens > 5
+    elsewhere = await asyncio.to_thread(
+        client.responses.input_tokens.count, **{**asked, "model": CHAT_MODEL}, extra_headers=agent
+    )
+    assert elsewhere.input_tokens > 5
+
+
+async def test_compacting_is_refused_with_a_reason(gateway: Client, upstream: Upstream) -> None:
+    reply = await gateway.post(orjson.dumps({"model": "m-large", "input": "Hi"}), "/responses/compact")
+    assert (reply.status, reply.error["code"]) == (501, "not_implemented")
+    assert "sealed" in reply.error["message"]
+    assert upstream.requests == []
 
 
 def test_the_azure_client_gets_responses_and_comes_back_to_them(start: Start, upstream: Upstream) -> None:
@@ -132,6 +168,7 @@ async def test_head_of_a_response_is_that_of_its_get(gateway: Client, upstream: 
         ("/v1/responses", "POST"),
         ("/v1/messages", "POST"),
         ("/v1/messages/count_tokens", "POST"),
+        ("/v1/responses/input_tokens", "POST"),
         ("/v1/models", "GET, HEAD"),
         ("/v1/responses/resp_1", "DELETE, GET, HEAD"),
         ("/mcp", "POST"),

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.upstream import Capabilities, Upstream, UpstreamAnswer, UpstreamReply, UpstreamRequest
-from gateway.edge.access import Caller
+from gateway.edge.access import Caller, OpenStreams
 from gateway.edge.errors import BrokenResponse
 from gateway.edge.limits import RateLimiter
 from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
@@ -114,10 +114,9 @@ class Relay:
             self.sent.append(message)
 
         limits = LimitSettings(reply_bytes=100)
-        rights = PassthroughRights(FixedPolicies())
-        await PassthroughEndpoint(self.routes, PassthroughPaths(), RateLimiter(MemoryEphemeralStore()), limits, rights)(
-            scope, receive, send
-        )
+        limiter, rights = RateLimiter(MemoryEphemeralStore()), PassthroughRights(FixedPolicies())
+        endpoint = PassthroughEndpoint(self.routes, PassthroughPaths(), limiter, limits, rights, OpenStreams())
+        await endpoint(scope, receive, send)
 
     @property
     def body(self) -> bytes:

@@ -1,7 +1,7 @@
 """A text that can be shrunk is counted as far as it matters, and what is placed of it is the same."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from gateway.domain.collector import Category, FoundItem
 from gateway.domain.longest import find_longest_within
 from gateway.domain.resource import Resource
-from gateway.selection.fill import LONG_TOKENS, CategoryFill, fill
+from gateway.selection.fill import CategoryFill, fill
 from gateway.selection.found import make_found_candidate
 from gateway.selection.pricing import Pricing
+from gateway.selection.truncate import LONG_TOKENS, LOOKED_AT
 
 
 @dataclass(frozen=True)
@@ -59,3 +60,24 @@ def test_what_is_far_too_long_is_not_counted_to_its_end() -> None:
     assert filled.placed[0].tokens == 54
     assert max(map(len, counted)) < 2 * LONG_TOKENS * 60 + 60
     assert "about" in filled.warnings[0].message
+
+
+def test_a_long_node_is_cut_without_being_counted_whole_and_a_warning_says_so() -> None:
+    counted: list[int] = []
+
+    def cost(resource: Resource, text: str) -> int:
+        counted.append(len(text))
+        return len(text.split())
+
+    item = FoundItem("book", "node", "page", "Book", "Words of a book. " * LOOKED_AT, 1.0, "")
+    filled = fill([make_found_candidate(item, "test")], 100, Category.FOCUS, Pricing(cost))
+    assert filled.placed[0].truncated
+    assert 50 < filled.placed[0].tokens <= 100
+    assert max(counted) <= LOOKED_AT
+    (warning,) = [one for one in filled.warnings if one.code == "content_too_large"]
+    assert (warning.category, str(len(item.text)) in warning.message) == (Category.FOCUS, True)
+    short = replace(item, text="Words of a book. " * 1000)
+    codes = [
+        one.code for one in fill([make_found_candidate(short, "test")], 100, Category.FOCUS, Pricing(cost)).warnings
+    ]
+    assert codes == ["over_budget"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.selection.truncate import MARK, truncate
+from gateway.selection.truncate import LOOKED_AT, MARK, truncate
 from gateway.tokens import BpeCounter
 
 TEXT = "One is first. Two is second.\n\nThree stands apart. Four follows it.\n\nFive ends."
@@ -89,3 +89,34 @@ def test_the_limit_holds_for_real_tokens_too(text: str, limit: int, how: str) ->
         return COUNTER.count(part, "gpt-4o")
 
     assert count(truncate(text, limit, count, how)) <= limit
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("question", ["", "How long is the warranty?"])
+def test_what_is_counted_does_not_grow_with_a_long_text(how: str, question: str) -> None:
+    def measure(size: int) -> int:
+        counted: list[int] = []
+
+        def count(text: str) -> int:
+            counted.append(len(text))
+            return words(text)
+
+        truncate("A rule is a rule. " * (size // 18), 500, count, how, question)
+        return sum(counted)
+
+    small = measure(2 * LOOKED_AT)
+    assert 0 < small < 20 * LOOKED_AT
+    assert measure(16 * LOOKED_AT) <= small
+
+
+def test_what_answers_the_question_is_found_at_the_end_of_a_long_text() -> None:
+    text = "A rule is a rule. " * (LOOKED_AT // 6) + "The warranty of a lamp is seven years. " + "So be it. " * 2000
+    assert "seven years" in truncate(text, 60, words, "extractive", "How long is the warranty?")
+    assert "seven years" not in truncate(text, 60, words, "extractive")
+    assert truncate(text, 60, words, "keep_start").startswith("A rule")
+    assert truncate(text, 60, words, "keep_end").rstrip().endswith("So be it.")
+
+
+def test_a_large_budget_gets_a_larger_part() -> None:
+    text = "word " * LOOKED_AT
+    assert words(truncate(text, LOOKED_AT // 2, words, "keep_start")) == LOOKED_AT // 2

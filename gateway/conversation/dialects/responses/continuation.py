@@ -34,6 +34,7 @@ class FinishedItem(msgspec.Struct, gc=False):
     """An item of a response that has ended."""
 
     id: str | None = None
+    container_id: str | None = None  # of the one that its code ran in
 
 
 class FinishedResponse(msgspec.Struct):
@@ -216,7 +217,7 @@ class ResponseKeeper:
             known=tuple(dict.fromkeys((*continued.known, *told))),
             echoed=EchoedFields.select(self.asked.fields) if changed and not whole else None,
         )
-        return await self.stored.keep(self.owner, ended.id, record, (item.id for item in ended.output))
+        return await self.stored.keep(self.owner, ended.id, record, list_named(ended.output))
 
     @property
     def _sent_same_items(self) -> bool:
@@ -234,6 +235,11 @@ class ResponseKeeper:
         if continued.size + record.size > MAX_CONVERSATION_BYTES:  # whoever continues it reads all of it
             return False
         return await self.stored.keep(self.owner, ended.id, record, (item.id for item in ended.output))
+
+
+def list_named(output: Sequence[FinishedItem]) -> list[str | None]:
+    """What the items of a response are called, and the containers that they used: those are the caller's too."""
+    return [name for item in output for name in (item.id, item.container_id) if name]
 
 
 def list_told(hidden: Sequence[HiddenMessage]) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.conversation.dialects.responses.continuation import is_native
+from gateway.conversation.dialects.responses.continuation import check_account, is_native
 from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.stored_responses import StoredResponses
@@ -62,6 +62,7 @@ async def resolve_references(
 
     A reference to an item that only the upstream has stays one. An account that is the caller's own knows its items.
     """
+    check_account(request, upstreams)
     wanted = find_references(request)
     native = is_native(upstreams)
     if not wanted or (native and all(upstream.passes_bearer for upstream in upstreams)):
