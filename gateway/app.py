@@ -199,7 +199,9 @@ class Gateway(GatewayParts):
                 self.policies, lambda: self.store.ok, draining, self.jobs.describe, self.access.is_from_admin
             ),
             metrics=metrics,
-            models=ModelsEndpoint(self.list_enabled(), self.policies, default=self.settings.defaults.model),
+            models=ModelsEndpoint(
+                self.list_enabled(), self.policies, default=self.settings.defaults.model, limiter=self.limiter
+            ),
             apps=SiteApps(
                 PassthroughEndpoint(self.routes, paths, self.limiter, limits, rights, self.access.streams),
                 LazyApp(self.build_management),

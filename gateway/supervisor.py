@@ -50,7 +50,8 @@ class Supervisor:
             if not await first.wait_until_ready():
                 await self._wait_for_exit(first)
                 return OK if self._stopping.is_set() else FAULT
-            self._announce(*self._sockets[0].getsockname()[:2])
+            host, port, *_ = self._sockets[0].getsockname()
+            self._announce(host, port, True if self._settings.auth.keys else None)
             await self._run_workers(first)
         return OK
 

@@ -33,7 +33,7 @@ START_POLL_SECONDS = 0.02
 # looking for garbage among them took a twelfth of the CPU. 20,000 objects are looked through in a millisecond.
 GC_THRESHOLDS = (20_000, 10, 10)
 
-Announce = Callable[[str, int], None]  # host and port
+Announce = Callable[[str, int, bool | None], None]  # host, port, whether callers need a key; None: nobody knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,10 @@ async def serve_alone(settings: Settings, announce: Announce) -> int:
     """Serve as the only process; returns an exit code. `announce` is called once the server listens."""
 
     @asynccontextmanager
-    async def announce_address(_: Gateway, server: uvicorn.Server) -> AsyncGenerator[None]:
+    async def announce_address(gateway: Gateway, server: uvicorn.Server) -> AsyncGenerator[None]:
         def report() -> None:
-            announce(*server.servers[0].sockets[0].getsockname()[:2])
+            host, port, *_ = server.servers[0].sockets[0].getsockname()
+            announce(host, port, gateway.auth.keyed)
 
         async with call_when_started(server, report):
             yield

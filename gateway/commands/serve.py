@@ -78,18 +78,20 @@ def run_workers(settings: Settings, arguments: argparse.Namespace) -> int:
     return asyncio.run(Supervisor(settings, arguments.workers, partial(announce, settings)).run())
 
 
-def announce(settings: Settings, host: str, port: int) -> None:
-    """Print where the gateway listens and how to try it."""
+def announce(settings: Settings, host: str, port: int, keyed: bool | None) -> None:
+    """Print where the gateway listens and how to try it; `keyed`: whether that takes a key, None: nobody knows."""
     from gateway.settings import is_loopback
 
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     print(f"Context Gateway listens on {address}", flush=True)
-    if not settings.auth.keys and is_loopback(settings.listen.host):
-        print("No API keys are configured: only this machine can connect, without a key unless the store has one.")
+    if not keyed and is_loopback(settings.listen.host):
+        unless = "" if keyed is False else " unless the store has one"
+        print(f"No API keys are configured: only this machine can connect, without a key{unless}.")
     if settings.console:
         print(f"Console: {address}/console", flush=True)
-    example = format_example(address, choose_example_model(settings), needs_key=bool(settings.auth.keys))
-    print(f"Try it:\n\n{example}\n", flush=True)
+    example = format_example(address, choose_example_model(settings), needs_key=bool(keyed))
+    key = "with a key of yours in $KEY" if keyed else ""
+    print(f"Try it{', ' if key else ''}{key}:\n\n{example}\n", flush=True)
 
 
 def choose_example_model(settings: Settings) -> str:

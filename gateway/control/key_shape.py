@@ -8,13 +8,12 @@ from typing import Annotated, Any, overload
 import orjson
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from gateway.domain.principal import UNLIMITED, KeyLimits, Principal, Role
+from gateway.domain.principal import ACT_AS_USER, UNLIMITED, KeyLimits, Principal, Role
 from gateway.domain.record import Record
 from gateway.policies.shapes import Moment, Shape
 from gateway.settings import KeyLimitSettings, KeySettings
 
 KIND = "keys"
-ACT_AS_USER = "act_as_user"  # a right
 LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 MOST_PER_MINUTE = 10**12  # far above any real limit, and within what counters can hold
 
@@ -101,7 +100,7 @@ class KeyInfo:
             "groups": sorted(holder.groups),
             "tier": holder.tier,
             "limits": {"requests": holder.limits.requests, "tokens": holder.limits.tokens},
-            "act_for_users": ACT_AS_USER in holder.rights,
+            "act_for_users": holder.may_act_for_users,
             "expires_at": format_time(holder.expires),
             "source": "config" if record is None else "store",
             "version": 0 if record is None else record.version,

@@ -15,7 +15,6 @@ from gateway.control.authorship import Tags, make_author
 from gateway.control.key_history import KeyRepository, remember_keys
 from gateway.control.key_names import KeyNames, NamedKey
 from gateway.control.key_shape import (
-    ACT_AS_USER,
     KIND,
     KeyInfo,
     KeyShape,
@@ -183,7 +182,7 @@ def list_excesses(holder: Principal, wanted: Principal) -> Iterator[tuple[str, s
         yield "limits.requests", f"your key is limited to {holder.limits.requests} requests per minute."
     if limit_as_number(wanted.limits.tokens) > limit_as_number(holder.limits.tokens):
         yield "limits.tokens", f"your key is limited to {holder.limits.tokens} tokens per minute."
-    if ACT_AS_USER in wanted.rights and ACT_AS_USER not in holder.rights:
+    if wanted.may_act_for_users and not holder.may_act_for_users:
         yield "act_for_users", "your key may not act for users itself."
     if limit_as_number(wanted.expires) > limit_as_number(holder.expires):
         yield "expires_at", "your key expires, and this one must not outlive it."

@@ -97,7 +97,7 @@ class SessionManager:
         if not caller.role.covers(Role.EDITOR):
             if principal != own:
                 raise Forbidden("This key reaches only its own sessions.")
-            if choice.user and "act_as_user" not in caller.rights:
+            if choice.user and not caller.may_act_for_users:
                 raise UserNotAllowed(param="user")
         key = SessionKey(caller.workspace, principal, choice.user or "", identity)
         if (name := find_overlong_part(key)) is not None:

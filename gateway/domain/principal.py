@@ -9,6 +9,7 @@ from gateway.domain.name_pattern import matches_pattern
 DEFAULT_WORKSPACE = "default"
 ANY_GROUP = "*"  # belongs to every group
 MODEL_LENGTH = 1024  # no model has a longer name, and patterns are not tried on one
+ACT_AS_USER = "act_as_user"  # a right
 USER, GROUP, KEY = "user:", "group:", "key:"  # what a name in a reader list begins with
 
 
@@ -61,6 +62,10 @@ class Principal:
     def needs_agent(self) -> bool:
         """Whether a request that names no agent is refused."""
         return self.agents is not None and self.agent is None and not self.agent_optional
+
+    @property
+    def may_act_for_users(self) -> bool:
+        return ACT_AS_USER in self.rights
 
     def may_use(self, agent: str) -> bool:
         return self.agents is None or agent in self.agents or agent == self.agent

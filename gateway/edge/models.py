@@ -14,8 +14,9 @@ from gateway.conversation.dialects.registry import DIALECTS
 from gateway.domain.principal import Principal
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Upstream
-from gateway.edge.access import get_caller
+from gateway.edge.access import Caller, get_caller
 from gateway.edge.health import SnapshotSource
+from gateway.edge.limits import RateLimiter
 from gateway.errors import ModelNotFound, UpstreamError
 from gateway.scopes.scope import find_own_model
 
@@ -47,7 +48,9 @@ class ModelsEndpoint:
         *,
         deadline: float = DEADLINE_SECONDS,
         default: str | None = None,
+        limiter: RateLimiter | None = None,
     ) -> None:
+        self._limiter = limiter
         self._default = default  # the model of agents that name none
         self._shared = [upstream for upstream in upstreams.values() if not upstream.passes_bearer]
         self._personal = [upstream for upstream in upstreams.values() if upstream.passes_bearer]
@@ -59,7 +62,7 @@ class ModelsEndpoint:
 
     async def list(self, request: Request) -> JSONResponse:
         """`GET /v1/models`."""
-        caller = get_caller(request)
+        caller = await self._admit(request)
         models = await self._list_models(caller.bearer)
         cards = self._list_usable(models, caller.principal)
         return JSONResponse({"object": "list", "data": cards}, headers=build_degraded_headers(models))
@@ -67,12 +70,19 @@ class ModelsEndpoint:
     async def get(self, request: Request) -> JSONResponse:
         """`GET /v1/models/{id}`, the id escaped as in the path."""
         wanted = unquote(request.path_params["model"])
-        caller = get_caller(request)
+        caller = await self._admit(request)
         models = await self._list_models(caller.bearer)
         cards = {card["id"]: card for card in self._list_usable(models, caller.principal)}
         if wanted not in cards:
             raise ModelNotFound(wanted, cards)
         return JSONResponse(cards[wanted], headers=build_degraded_headers(models))
+
+    async def _admit(self, request: Request) -> Caller:
+        """Who is asking; raises RateLimited: an upstream may be asked for each request."""
+        caller = get_caller(request)
+        if self._limiter is not None:
+            await self._limiter.admit_call(caller.principal)
+        return caller
 
     def _list_usable(self, models: CachedModels, principal: Principal) -> tuple[Card, ...]:
         """The models that a key may use, then its agents; of a bound key, only that one has an effect."""

@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp
 
@@ -68,6 +68,7 @@ def build_site(
             Route("/readyz", health.readyz),
             Route("/metrics", metrics.serve, middleware=[known_host]),
             Mount("/api/v1", apps.management, middleware=[problems, Middleware(SignInGuard), admitted]),
+            *([Route("/", show_console, middleware=[known_host])] if apps.console is not None else []),
             *(Route(path, apps.console, middleware=[known_host]) for path in CONSOLE_PATHS if apps.console is not None),
             *([Route("/mcp", apps.mcp, middleware=[admitted])] if apps.mcp is not None else []),
         ],
@@ -78,6 +79,11 @@ def build_site(
     site.router.redirect_slashes = False
     site.router.default = AccessMiddleware(api, access)
     return site
+
+
+async def show_console(request: Request) -> Response:
+    """`GET /`: what somebody who opens the address wants to see."""
+    return RedirectResponse("/console")
 
 
 def list_response_routes(responses: StoredResponsesEndpoint) -> list[Route]:

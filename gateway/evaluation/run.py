@@ -7,7 +7,7 @@ from urllib.parse import quote
 import orjson
 
 from gateway.domain.exchange import Exchange
-from gateway.domain.principal import Principal
+from gateway.domain.principal import ACT_AS_USER, Principal
 from gateway.domain.selection import Omission, Selection
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Faults, InvalidRequest, ServiceUnavailable
@@ -16,7 +16,7 @@ from gateway.pipeline import Pipeline, PreparedRequest
 
 SEARCHED = ("semantic", "expansion")  # what of an injection depends on the question
 # Whoever can read the policies may act as any user.
-OPERATOR = Principal("operator", rights=frozenset({"act_as_user", "admin"}))
+OPERATOR = Principal("operator", rights=frozenset({ACT_AS_USER, "admin"}))
 
 
 @dataclass(frozen=True, slots=True)

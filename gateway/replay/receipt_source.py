@@ -11,7 +11,7 @@ from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.conversation.dialects.registry import DIALECTS
 from gateway.conversation.dialects.responses.references import is_reference
 from gateway.conversation.hidden_turns import HiddenTurns
-from gateway.domain.principal import GROUP, KEY, Principal
+from gateway.domain.principal import ACT_AS_USER, GROUP, KEY, Principal
 from gateway.domain.session import Session, SessionKey
 from gateway.errors import Conflict, FieldError, InvalidObject, UserNotAllowed
 from gateway.redaction import REDACTED
@@ -154,7 +154,7 @@ def check_overrides(given: GivenRequest, caller: Principal) -> dict[str, Any]:
     wrong = [FieldError(f"/context/{name}", "comes from the receipt") for name in fixed]
     if wrong:
         raise InvalidObject("The session of a receipt cannot be changed.", wrong)
-    if said.get("user") is not None and "act_as_user" not in caller.rights:
+    if said.get("user") is not None and not caller.may_act_for_users:
         raise UserNotAllowed(param="/context/user")
     return said
 
@@ -169,7 +169,7 @@ def build_principal(receipt: ReceiptFields, scope: Mapping[str, Any], workspace:
         workspace,
         agent=receipt.get("agent") if scope.get("bound") else None,
         tools=frozenset(scope["key_tools"]) if "key_tools" in scope else None,
-        rights=frozenset({"act_as_user"}),
+        rights=frozenset({ACT_AS_USER}),
         groups=groups,
         tier=scope.get("tier"),
         key=receipt.get("key"),

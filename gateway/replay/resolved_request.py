@@ -55,7 +55,7 @@ class ResolvedRequest:
     def require_readable(self, caller: Principal) -> None:
         """Raise Forbidden if something was considered that the caller itself may not read."""
         scope, snapshot = self.prepared.scope, self.exchange.snapshot
-        user = scope.request.user if "act_as_user" in caller.rights else None
+        user = scope.request.user if caller.may_act_for_users else None
         readers, selection = caller.readers(user), self.prepared.injection.selection
         placed = [one.candidate for one in (*selection.stable, *selection.volatile, *selection.tools)]
         left = [one.candidate for one in (*selection.catalogue, *selection.dropped, *selection.waiting)]

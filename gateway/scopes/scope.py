@@ -61,7 +61,7 @@ def build_scope(
 
 def require_user_right(asked: ContextRequest, principal: Principal) -> None:
     """Raise UserNotAllowed if the request names a user that its key may not act for."""
-    if asked.user is not None and "act_as_user" not in principal.rights:
+    if asked.user is not None and not principal.may_act_for_users:
         raise UserNotAllowed(param=asked.where("user"))
 
 

@@ -27,6 +27,12 @@ async def test_the_console_is_there_with_and_without_a_slash_and_needs_no_key(st
         assert "Context Gateway" in page
 
 
+async def test_the_address_alone_leads_to_the_console(start: Start) -> None:
+    url = start().base_url.removesuffix("/v1") + "/"
+    async with aiohttp.ClientSession() as session, session.get(url, allow_redirects=False) as response:
+        assert (response.status, response.headers["location"]) == (307, "/console")
+
+
 async def test_without_the_setting_there_is_no_console(start: Start) -> None:
     assert (await fetch(start(console=False), "/console"))[0] == 404
 

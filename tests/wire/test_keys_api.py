@@ -200,6 +200,13 @@ async def test_requests_beyond_the_limit_are_refused_with_everything_a_client_ne
     assert 'gateway_limited_total{limit="requests"}' in (await ask(keyed, path="/metrics", method="GET")).raw.decode()
 
 
+async def test_listing_models_counts_as_a_request(keyed: Client, upstream: Upstream) -> None:
+    """Upstreams with `pass_bearer` are asked each time."""
+    key = await made(keyed, limits={"requests": 1})
+    statuses = [(await keyed.get("/models", authorization=f"Bearer {key['key']}")).status for _ in range(2)]
+    assert statuses == [200, 429]
+
+
 async def test_the_openai_client_sees_a_rate_limit(keyed: Client, upstream: Upstream) -> None:
     key = await made(keyed, limits={"requests": 1})
     upstream.will(say("Done."))

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from gateway.control.key_shape import ACT_AS_USER, KeyInfo, LimitsShape, to_datetime
+from gateway.control.key_shape import KeyInfo, LimitsShape, to_datetime
 from gateway.domain.principal import Principal, Role
 from gateway.edge.manage.calls import ApiCall, ApiReply
 from gateway.edge.manage.routes import ApiRoute
@@ -139,7 +139,7 @@ def list_rights(principal: Principal) -> list[Right]:
     """What a caller may do, as far as its role and its key say."""
     by_role: tuple[tuple[Right, Role], ...] = (("chat", Role.CHAT), ("edit", Role.EDITOR), ("admin", Role.ADMIN))
     rights: list[Right] = [right for right, role in by_role if principal.role.covers(role)]
-    return [*rights, "act_for_users"] if ACT_AS_USER in principal.rights else rights
+    return [*rights, "act_for_users"] if principal.may_act_for_users else rights
 
 
 def describe_sign_in(sign_in: SignIn) -> SignInView:

@@ -234,8 +234,11 @@ def read_image(part: CarriedFields) -> Block:
         part.refuse("image_url")
     url = image.require("url", str)
     image.ignore("detail")
+    source = read_data_url(url)
+    if source is None and url.startswith(DATA_URL):
+        image.refuse("url")
     image.finish()
-    return read_data_url(url) or {"type": "url", "url": url}
+    return source or {"type": "url", "url": url}
 
 
 def read_file(part: CarriedFields) -> Block:
@@ -253,11 +256,12 @@ def read_file(part: CarriedFields) -> Block:
 
 
 def read_data_url(url: str) -> Block | None:
-    """The source of a block whose bytes stand in the request; None for any other URL."""
-    if not url.startswith(DATA_URL):
+    """The source of a block whose bytes stand in the request in base64; None for any other URL."""
+    kind, _, data = url.removeprefix(DATA_URL).partition(",")
+    media_type, *parameters = kind.split(";")
+    if not url.startswith(DATA_URL) or "base64" not in parameters:
         return None
-    kind, _, data = url[len(DATA_URL) :].partition(",")
-    return {"type": "base64", "media_type": kind.partition(";")[0], "data": data}
+    return {"type": "base64", "media_type": media_type, "data": data}
 
 
 def read_assistant(message: CarriedFields) -> list[Block]:

@@ -50,6 +50,7 @@ CHAT_TO_MESSAGES: Final = RequestPath(
         "messages[].audio": "only text",
         "messages[].content[].input_audio": "no audio",
         "messages[].content[].file.file_id": SERVER_STATE,
+        "messages[].content[].image_url.url": "of data URLs only those in base64",
     },
     ignored={
         "stream_options": "the translated stream obeys it",

@@ -11,7 +11,8 @@ import yaml
 from gateway.cli import main
 from gateway.commands.common import parse_moment
 from gateway.commands.keys import parse_expiry
-from gateway.commands.serve import format_example
+from gateway.commands.serve import announce, format_example
+from gateway.settings import Settings
 
 
 @pytest.fixture
@@ -100,6 +101,19 @@ def test_a_wrong_time_names_every_form_that_is_accepted() -> None:
 def test_the_example_line_sends_a_key_where_one_is_configured() -> None:
     assert "$KEY" in format_example("http://127.0.0.1:1", "demo", needs_key=True)
     assert "$KEY" not in format_example("http://127.0.0.1:1", "demo")
+
+
+@pytest.mark.parametrize(("keyed", "asks"), [(True, True), (False, False), (None, False)])
+def test_the_greeting_asks_for_a_key_where_callers_need_one(
+    keyed: bool | None, asks: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The store may have keys although none is configured."""
+    settings = Settings.model_validate({"upstreams": {"demo": {"kind": "demo"}}, "routes": []})
+    announce(settings, "127.0.0.1", 8080, keyed)
+    told = capsys.readouterr().out
+    assert ("$KEY" in told) is asks
+    assert ("No API keys" in told) is not asks
+    assert ("unless the store has one" in told) is (keyed is None)
 
 
 def test_a_key_is_limited_to_tools(config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,6 +37,7 @@ NESTED: dict[str, Any] = {
     "messages[].audio": [{"role": "assistant", "content": "x", "audio": {"id": "a"}}],
     "messages[].content[].input_audio": say({"type": "input_audio", "input_audio": SOMETHING}),
     "messages[].content[].file.file_id": say({"type": "file", "file": {"file_id": "f"}}),
+    "messages[].content[].image_url.url": say({"type": "image_url", "image_url": {"url": "data:image/png,plain"}}),
     "messages[].content[].type": say({"type": "search_result"}),
     "messages[].content[].source.type": say({"type": "image", "source": {"type": "file", "file_id": "f"}}),
     "messages[].content[].citations": say({"type": "text", "text": "x", "citations": [SOMETHING]}),
