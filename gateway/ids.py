@@ -27,6 +27,11 @@ def make_id(time_digits: int = 14, random_bytes: int = 6) -> str:
     return f"{time.time_ns() // 1000:0{time_digits}x}{secrets.token_hex(random_bytes)}"
 
 
+def read_id_microseconds(id: str, time_digits: int = 14) -> int:
+    """When an id was made, in microseconds since 1970."""
+    return int(id[:time_digits], 16)
+
+
 def read_id_time(id: str, time_digits: int = 14) -> float:
     """When an id was made, in seconds since 1970."""
     return int(id[:time_digits], 16) / 1e6

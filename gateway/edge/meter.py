@@ -9,6 +9,7 @@ import msgspec
 
 from gateway import sse
 from gateway.domain.exchange import Exchange, Reply, watch_stream
+from gateway.receipts.reported import read_usage
 
 BYTES_PER_TOKEN = 4
 MOST_TOKENS = 10**9  # that a reply is believed to have used; no counter of a store holds any number
@@ -21,18 +22,6 @@ ReadPiece = Callable[[], Awaitable[bytes]]
 _BRACE = re.compile(rb"[{}]")
 
 
-class _EndedResponse(msgspec.Struct):
-    usage: dict[str, Any] | None = None
-
-
-class _Usage(msgspec.Struct):
-    usage: dict[str, Any] | None = None
-    response: _EndedResponse | None = None  # that an event carries
-
-
-_decode = msgspec.json.Decoder(_Usage).decode
-
-
 @dataclass(slots=True)
 class Meter:
     """Watches one exchange of a key whose tokens are limited."""
@@ -40,42 +29,29 @@ class Meter:
     exchange: Exchange
     asked: int = 0  # bytes of the request
     pieces: int = 0  # events of a stream, about one token each
-    reported: dict[str, Any] | None = None
-    last: bytes = b""  # the latest part of a stream that has a usage object
+    reported: dict[str, Any] | None = None  # by a whole reply
 
     def watch(self, reply: Reply) -> Reply:
-        """The reply, watched: nobody else looks for the usage of what is relayed."""
+        """The reply, watched: nobody else looks for the usage of a whole one that is relayed."""
         if reply.stream is not None:
-            return replace(reply, stream=watch_stream(reply.stream, self.look_at_events))
-        self._look(reply.body)
+            return replace(reply, stream=watch_stream(reply.stream, self.count_events))
+        self.reported = read_usage(reply.body)
         self.pieces += 0 if self.reported else len(reply.body) // BYTES_PER_TOKEN
         return reply
 
-    def look_at_events(self, events: bytes) -> None:
-        """Note what a part of a stream says about usage; it is parsed only when the tokens are counted."""
-        self.pieces += events.count(b"\n\n") + events.count(b"\n\r\n")
-        if sse.reports_usage(events):
-            self.last = events
+    def count_events(self, events: bytes) -> None:
+        """Count what a stream has sent, in case that it never reports its usage."""
+        self.pieces += events.count(b"\n\n") or events.count(b"\n\r\n")  # a server ends all lines alike
 
     def count_spent(self) -> int:
         """Tokens to charge; estimated if the client did not request usage, or disconnected early."""
         exchange = self.exchange
         if not any(reply.status < 400 for reply in exchange.replies):
             return 0
-        for event in sse.split_events(self.last):
-            self._look(sse.read_payload(event) or b"{}")
-        usage = exchange.usage or self.reported
+        usage = exchange.usage or self.reported or read_usage(exchange.usage_event or b"")
         spent = count_total(usage) or self.asked // BYTES_PER_TOKEN + self.pieces
         # Turns of a loop that did not come to its end were used all the same.
         return max(spent, sum(map(count_total, exchange.usages)))
-
-    def _look(self, document: bytes) -> None:
-        try:
-            told = _decode(document)
-            usage = told.usage or (told.response.usage if told.response is not None else None)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return
-        self.reported = usage or self.reported
 
 
 class PassthroughMeter:

@@ -29,13 +29,13 @@ def count_tokens(usage: Mapping[str, Any] | None) -> TokenCount:
     """The tokens of a usage object in the words of any provider; what it does not say counts as 0."""
     if not usage:
         return NO_TOKENS
-    said = usage
-    details = said.get("prompt_tokens_details") or said.get("input_tokens_details")
-    cached = read_count(details, "cached_tokens") or read_count(said, "cache_read_input_tokens")
-    prompt = read_count(said, "prompt_tokens") or count_input(said)
-    return TokenCount(
-        prompt, min(cached, prompt), read_count(said, "completion_tokens") or read_count(said, "output_tokens")
-    )
+    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    cached = read_count(details, "cached_tokens") if details else 0
+    if not cached and "cache_read_input_tokens" in usage:
+        cached = read_count(usage, "cache_read_input_tokens")
+    prompt = read_count(usage, "prompt_tokens") or count_input(usage)
+    completion = read_count(usage, "completion_tokens") or read_count(usage, "output_tokens")
+    return TokenCount(prompt, cached if cached < prompt else prompt, completion)
 
 
 def count_input(usage: Mapping[str, Any]) -> int:

@@ -13,7 +13,7 @@ from gateway.domain.exchange import Exchange, ExchangeStatus, ToolRun
 from gateway.domain.injection import Injection
 from gateway.domain.lru import LruCache
 from gateway.domain.receipt import STARTED, Receipt, SharedDetails, join_objects
-from gateway.ids import read_id_time
+from gateway.ids import read_id_microseconds
 from gateway.receipts.documents import (
     ExchangeDetails,
     ExchangeSummary,
@@ -242,7 +242,7 @@ def summarize(pending: PendingReceipt, account: UsageAccount, scope: ScopeDescri
     exchange = pending.exchange
     principal = exchange.principal
     return ExchangeSummary(
-        format_time(read_id_time(exchange.id)),
+        format_id_time(exchange.id),
         None if pending.seconds is None else round(pending.seconds, 6),
         pending.http_status or None,
         exchange.failure,
@@ -275,7 +275,7 @@ def describe_timings(exchange: Exchange, seconds: float | None) -> dict[str, flo
     timings: dict[str, float | None] = {}
     last = exchange.began
     for room, at in tuple(exchange.times.items()):
-        timings[TIMING_NAMES.get(room) or f"{room}_ms"] = int((at - last) * 1e6 + 0.5) / 1000
+        timings[TIMING_NAMES[room]] = int((at - last) * 1e6 + 0.5) / 1000
         last = at
     timings["first_byte_ms"] = to_ms(exchange.replies[0].seconds) if exchange.replies else None
     timings["total_ms"] = None if seconds is None else to_ms(seconds)
@@ -307,8 +307,9 @@ def read_resource_id(arguments: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def format_time(seconds: float) -> str:
-    milliseconds = round(seconds * 1e6) // 1000
+def format_id_time(id: str) -> str:
+    """When an id was made."""
+    milliseconds = read_id_microseconds(id) // 1000
     return f"{format_second(milliseconds // 1000)}.{milliseconds % 1000:03}Z"
 
 

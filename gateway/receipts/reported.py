@@ -9,6 +9,7 @@ from gateway import sse
 
 TEXT_DELTA = "response.output_text.delta"
 USAGE = b'"usage"'
+BROKEN = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 class ReplyDelta(msgspec.Struct):
@@ -70,9 +71,13 @@ def read_usage(reply: bytes) -> dict[str, Any] | None:
     """The usage that a reply or the events of a stream report last."""
     found: dict[str, Any] = {}
     for document in _read_documents(reply, _usage, USAGE):
-        begun = document.message.usage if document.message else None
-        ended = document.response.usage if document.response else None
-        found = {**found, **(document.usage or begun or ended or {})}  # counts of a later event are totals
+        usage = document.usage
+        if not usage:
+            begun = document.message.usage if document.message else None
+            ended = document.response.usage if document.response else None
+            usage = begun or ended
+        if usage:
+            found = found | usage if found else usage  # counts of a later event are totals
     return found or None
 
 
@@ -96,14 +101,14 @@ def _read_text(reported: ReportedText) -> str:
 def _read_documents(reply: bytes, decoder: msgspec.json.Decoder[Reported], mark: bytes = b"") -> list[Reported]:
     """What a document or the events with this mark say."""
     payloads: Sequence[bytes] = (reply,)
-    if not (reply.startswith(b"{") or reply.lstrip()[:1] == b"{"):
+    if not reply.startswith(b"{") and reply.lstrip()[:1] != b"{":
         marked = [event for event in sse.split_events(reply) if mark in event]
         payloads = [payload for event in marked if (payload := sse.read_payload(event))]
     found = []
     for payload in payloads:
         try:
             found.append(decoder.decode(payload))
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        except BROKEN:
             continue
     return found
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import NoneType
 from typing import NamedTuple, Self, TypeVar
 
 from gateway.errors import CorruptStore, StoreError, StoreFull
@@ -179,6 +180,10 @@ def split_keys(keys: Sequence[Key]) -> Iterable[Sequence[Key]]:
 
 
 def _open_connection(path: Path, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
+    # For a type without an adapter, Python looks in vain for a way to convert each value that it binds, which takes
+    # longer than to bind it. Of all types that SQLite has, these two are not exempt from that.
+    sqlite3.register_adapter(bytes, bytes)
+    sqlite3.register_adapter(NoneType, {None: None}.get)
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     try:
         prepare(connection)

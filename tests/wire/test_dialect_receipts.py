@@ -60,9 +60,19 @@ async def test_receipts_differ_in_the_dialect_only(house: Client, upstream: Upst
         assert one == told[0]
 
 
-async def test_the_usage_of_what_is_relayed_is_told_and_charged(house: Client, upstream: Upstream, stream: bool):
+async def test_the_usage_of_what_is_relayed_is_told(house: Client, upstream: Upstream, stream: bool):
     with recording(house):
         for count, spoken in enumerate(DIALECTS.values(), 1):
             upstream.will(say("Done."))
             receipt = await read_receipt(house, await ask(house, spoken, stream, "bare"), count)
             assert count_all(receipt["usage"]) == 12
+
+
+@pytest.mark.parametrize("spoken", DIALECTS.values(), ids=DIALECTS)
+async def test_the_usage_of_what_is_relayed_is_charged(start: Start, upstream: Upstream, spoken: Spoken, stream: bool):
+    house = start(auth={"keys": [KEYS[0] | {"limits": {"tokens": 13}}]}, upstream_settings={"responses": True})
+    body = orjson.dumps(spoken.write([Entry("user", "Tidy this")], stream=stream))
+    upstream.will(say("Done."), say("Done."))  # 12 tokens each, less than an estimate by the bytes of the request
+    headers = {"x_context_agent": "bare", "authorization": f"Bearer {ADMIN}"}
+    statuses = [(await house.post(body, path=spoken.path, **headers)).status for _ in range(3)]
+    assert (statuses, len(body) // 4 > 12) == ([200, 200, 429], True)

@@ -66,15 +66,19 @@ def test_the_usage_of_a_relayed_reply_is_charged() -> None:
 
 
 async def test_the_usage_of_a_relayed_stream_is_charged_and_no_byte_changes() -> None:
-    meter = Meter(exchange(), asked=400)
-    pieces = [CHUNK, CHUNK + b'data: {"choices":[],"usage":{"total_tokens":9}}\n\ndata: [DONE]\n\n']
-    assert await seen(meter, *pieces) == pieces
+    last = CHUNK + b'data: {"choices":[],"usage":{"total_tokens":9}}\n\ndata: [DONE]\n\n'
+    meter = Meter(exchange(usage_event=last), asked=400)
+    assert await seen(meter, CHUNK, last) == [CHUNK, last]
     assert meter.count_spent() == 9
 
 
-async def test_events_without_usage_do_not_hide_it() -> None:
-    meter = Meter(exchange(), asked=400)
-    await seen(meter, b'data: {"choices":[],"usage": {"total_tokens":9}}\n\n', b'data: {"usage":null}\n\n')
+async def test_a_stream_of_messages_is_charged_for_its_prompt_and_its_answer() -> None:
+    told = (
+        b'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":7}}}\n\n'
+        b'event: message_delta\ndata: {"type":"message_delta","usage":{"output_tokens":2}}\n\n'
+    )
+    meter = Meter(exchange(usage_event=told), asked=400)
+    await seen(meter, told)
     assert meter.count_spent() == 9
 
 
@@ -155,5 +159,5 @@ def test_no_usage_is_larger_than_a_counter_can_hold() -> None:
 
 def test_events_with_crlf_count_too() -> None:
     meter = Meter(exchange(), asked=400)
-    meter.look_at_events(b"data: {}\r\n\r\n" * 7)
+    meter.count_events(b"data: {}\r\n\r\n" * 7)
     assert meter.count_spent() == 100 + 7

@@ -247,3 +247,12 @@ async def test_a_place_where_nothing_can_be_made_is_a_store_error(tmp_path: Path
     for place in (tmp_path, tmp_path / "file" / "gateway.db", tmp_path / "file" / "sub" / "gateway.db"):
         with pytest.raises(StoreError, match="cannot be created"):
             await SqliteEphemeralStore.open(place)
+
+
+@pytest.mark.parametrize("value", [b"value", None])
+async def test_a_value_is_bound_without_a_search_for_its_adapter(path: Path, value: bytes | None) -> None:
+    kind = (type(value), sqlite3.PrepareProtocol)
+    sqlite3.adapters.pop(kind, None)
+    store = await SqliteEphemeralStore.open(path)
+    await store.close()
+    assert sqlite3.adapters[kind](value) is value
