@@ -10,7 +10,7 @@ from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route, Router
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.conversation.dialects.openai_errors import render_openai_error
 from gateway.edge.access import AccessControl, AccessMiddleware, HostMiddleware
@@ -62,13 +62,14 @@ def build_site(
         redirect_slashes=False,
         default=apps.passthrough,  # it refuses what its allow-list does not name
     )
+    others = AccessMiddleware(api, access)
     site = Starlette(
         routes=[
             Route("/livez", health.livez),
             Route("/readyz", health.readyz),
             Route("/metrics", metrics.serve, middleware=[known_host]),
             Mount("/api/v1", apps.management, middleware=[problems, Middleware(SignInGuard), admitted]),
-            *([Route("/", show_console, middleware=[known_host])] if apps.console is not None else []),
+            *([Route("/", FrontPage(others), middleware=[known_host])] if apps.console is not None else []),
             *(Route(path, apps.console, middleware=[known_host]) for path in CONSOLE_PATHS if apps.console is not None),
             *([Route("/mcp", apps.mcp, middleware=[admitted])] if apps.mcp is not None else []),
         ],
@@ -77,13 +78,20 @@ def build_site(
         exception_handlers={GatewayError: answer_error, HTTPException: answer_http_error},
     )
     site.router.redirect_slashes = False
-    site.router.default = AccessMiddleware(api, access)
+    site.router.default = others
     return site
 
 
-async def show_console(request: Request) -> Response:
-    """`GET /`: what somebody who opens the address wants to see."""
-    return RedirectResponse("/console")
+@dataclass(frozen=True, slots=True)
+class FrontPage:
+    """`/` leads browsers to the console; for everybody else it is a path like any other."""
+
+    otherwise: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        is_browser = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
+        await (RedirectResponse("/console") if is_browser else self.otherwise)(scope, receive, send)
 
 
 def list_response_routes(responses: StoredResponsesEndpoint) -> list[Route]:

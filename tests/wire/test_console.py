@@ -3,6 +3,7 @@
 from typing import Any
 
 import aiohttp
+import pytest
 
 from tests.support.gateway import Client, Start
 
@@ -27,10 +28,19 @@ async def test_the_console_is_there_with_and_without_a_slash_and_needs_no_key(st
         assert "Context Gateway" in page
 
 
-async def test_the_address_alone_leads_to_the_console(start: Start) -> None:
-    url = start().base_url.removesuffix("/v1") + "/"
-    async with aiohttp.ClientSession() as session, session.get(url, allow_redirects=False) as response:
-        assert (response.status, response.headers["location"]) == (307, "/console")
+@pytest.mark.parametrize(
+    ("method", "accept", "status"),
+    [("GET", "text/html,*/*;q=0.8", 307), ("HEAD", "text/html", 307), ("GET", "*/*", 404), ("POST", "text/html", 404)],
+)
+async def test_the_address_alone_leads_browsers_to_the_console(
+    start: Start, method: str, accept: str, status: int
+) -> None:
+    url, asked = start().base_url.removesuffix("/v1") + "/", {"accept": accept}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, url, headers=asked, allow_redirects=False) as response,
+    ):
+        assert (response.status, response.headers.get("location")) == (status, "/console" if status == 307 else None)
 
 
 async def test_without_the_setting_there_is_no_console(start: Start) -> None:
