@@ -9,13 +9,15 @@ from typing import Any
 from gateway.domain.chat import ChatRequest
 from gateway.errors import InvalidJson, InvalidRequest
 
-CONTAINER, PROMPT = "container", "prompt"  # the id itself, or an object that has it
-SINGLE = frozenset({"file_id", "vector_store_id", "container_id", "skill_id"})
+CONTAINER = "container"  # the id itself, or an object that has it
+WITH_ID = frozenset({CONTAINER, "prompt", "voice"})
+SINGLE_IDS = ("file_id", "vector_store_id", "container_id", "skill_id", "tunnel_id", "previous_message_id")
+SINGLE = frozenset({*SINGLE_IDS, "cached_content"})
 SEVERAL = frozenset({"file_ids", "vector_store_ids"})
-TOP_FIELDS = (CONTAINER, PROMPT)
+HOLDERS = (CONTAINER, "prompt", "audio", "extra_body")  # fields of a request that may name objects in other words
 # Below these, names are the client's own: schemas of its tools, labels, what never goes upstream.
 OWN_NAMES = frozenset({"parameters", "schema", "input_schema", "output_schema", "input_examples"})
-OWN_FIELDS = frozenset({"metadata", "context"})
+OWN_FIELDS = frozenset({"metadata", "context", "diagnostics"})
 # What tells of objects without using them, by the type of what holds it: clients send it back as it came.
 TOLD = frozenset(
     {("output_text", "annotations"), ("file_search_call", "results")}
@@ -25,7 +27,8 @@ TOLD = frozenset(
 PUBLIC_SKILL = "anthropic"  # the type of skills that everybody has
 MAX_FOUND = 1000  # references in one request
 
-_NAMED = re.compile(rb'_ids?"')
+# Not every `_id"`: conversations with tools are full of them. Lookbehind lets the search begin with a literal.
+_NAMED = re.compile(rb'_ids?"(?:%b)' % b"|".join(b'(?<=%b")' % name.encode() for name in (*SINGLE_IDS, *sorted(SEVERAL))))
 ESCAPED = re.compile(rb"\\u00[567]")  # a letter or an underscore: what a name may be hidden with
 
 
@@ -68,7 +71,7 @@ class JsonPath:
 def may_name_objects(request: ChatRequest) -> bool:
     """Whether a request may name an object that an upstream keeps; False is certain."""
     fields, raw = request.fields, request.raw
-    if any(name in fields for name in TOP_FIELDS) or _NAMED.search(raw) is not None:
+    if any(name in fields for name in HOLDERS) or _NAMED.search(raw) is not None:
         return True
     if (tools := fields.get("tools")) is not None and b'"container"' in bytes(tools):
         return True
@@ -112,7 +115,7 @@ def _read_field(path: JsonPath, name: str, value: Any, *, is_public: bool) -> It
         yield from _take(path, [value], is_container=name == "container_id")
     elif name in SEVERAL and isinstance(value, list) and not isinstance(value, JsonObject):
         yield from _take(path, value)
-    elif name in TOP_FIELDS:
+    elif name in WITH_ID:
         inner = [one for key, one in value if key == "id"] if isinstance(value, JsonObject) else [value]
         where = JsonPath(path, "id") if isinstance(value, JsonObject) else path
         yield from _take(where, inner if name == CONTAINER or where is not path else (), is_container=name == CONTAINER)

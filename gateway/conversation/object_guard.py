@@ -8,9 +8,11 @@ from gateway.conversation.stored_responses import MAX_ITEM_ID, StoredResponses
 from gateway.domain.chat import PAUSE_BYTES, ChatRequest
 from gateway.domain.name_pattern import matches_pattern
 from gateway.domain.upstream import Upstream
-from gateway.errors import ObjectNotAllowed, quote
+from gateway.errors import InvalidJson, ObjectNotAllowed, quote
 from gateway.fair_queue import FairThreads
 from gateway.settings import UpstreamSettings
+
+HELD_PATHS = ("/v1/audio/voice",)  # voices that were made for an account, and the consents of those who speak
 
 
 class ObjectGuard:
@@ -50,12 +52,22 @@ class ObjectGuard:
 
     async def check_body(self, workspace: str, body: bytes, upstreams: Sequence[Upstream]) -> None:
         """The same for a body that is passed through; one that is no JSON must not name any object."""
-        if not self._select(upstreams) or (b"file_id" not in body and ESCAPED.search(body) is None):
+        if not self._select(upstreams):
             return
-        if body.lstrip()[:1] == b"{":
+        is_form = body[:64].lstrip().startswith(b"--")
+        if not is_form and b"\0" in body[:4]:
+            raise InvalidJson("The body must be UTF-8.")  # in another encoding no name would be found
+        if b"file_id" not in body and b'"voice"' not in body and ESCAPED.search(body) is None:
+            return
+        if not is_form:
             self._refuse(await self._find_refused(workspace, body, upstreams), upstreams)
         elif b"[file_id]" in body or b'name="file_id' in body:
             self._refuse([HeldObject("file_id", "")], upstreams)
+
+    def check_path(self, path: str, upstreams: Sequence[Upstream]) -> None:
+        """Raise ObjectNotAllowed for a path that lists or makes objects of an account."""
+        if path.startswith(HELD_PATHS) and self._select(upstreams):
+            self._refuse([HeldObject("", path)], upstreams)
 
     def _select(self, upstreams: Sequence[Upstream]) -> list[UpstreamSettings]:
         return [self._guarded[one.name] for one in upstreams if one.name in self._guarded]
@@ -75,7 +87,7 @@ class ObjectGuard:
             raise ObjectNotAllowed(
                 f"{quote(one.identity)} belongs to an account that several workspaces share, and is not known to be "
                 f"yours. Send the content itself, or have it listed in `upstreams.{name}.objects`.",
-                param=one.field,
+                param=one.field or None,
             )
 
 

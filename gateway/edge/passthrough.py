@@ -109,7 +109,7 @@ class PassthroughEndpoint:
             self._routes.get_candidates(request.model) if upstream is None else self._routes.get_named(upstream)
         )
         if configured is None:
-            await self._rights.check_objects(principal, body, candidates)
+            await self._rights.check_objects(principal, scope["path"], body, candidates)
         answer = await self._routes.send(candidates, request)
         outcome.upstream = answer.upstream.name
         meter = None if principal.limits.tokens is None else build_meter(caller, request, answer.reply)

@@ -87,9 +87,10 @@ class PassthroughRights:
         if not has_one_model(content_type, body):
             raise InvalidRequest("`model` must be given only once.", param="model")
 
-    async def check_objects(self, principal: Principal, body: bytes, upstreams: Sequence[Upstream]) -> None:
-        """Raise ObjectNotAllowed if the body names what another workspace may keep at an upstream."""
+    async def check_objects(self, principal: Principal, path: str, body: bytes, upstreams: Sequence[Upstream]) -> None:
+        """Raise ObjectNotAllowed if a request names what another workspace may keep at an upstream."""
         if self._objects is not None and self._objects.active:
+            self._objects.check_path(path, upstreams)
             await self._objects.check_body(principal.workspace, body, upstreams)
 
     def _has_mandatory_context(self, workspace: str) -> bool:

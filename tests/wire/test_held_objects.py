@@ -98,6 +98,17 @@ NAMED: dict[str, tuple[str, dict[str, Any]]] = {
         "/messages",
         {**block(type="text", text="Hi"), "container": {"skills": [{"type": "custom", "skill_id": "skill_1"}]}},
     ),
+    "tools[0].tunnel_id": ("/responses", tool(type="mcp", server_label="x", tunnel_id="tunnel_1")),
+    "audio.voice.id": ("/chat/completions", {"messages": [HI], "audio": {"format": "wav", "voice": {"id": "voice_1"}}}),
+    "extra_body.google.cached_content": (
+        "/chat/completions",
+        {"messages": [HI], "extra_body": {"google": {"cached_content": "cachedContents/1"}}},
+    ),
+    "thread.previous_message_id": (
+        "/messages",
+        {**block(type="text", text="Hi"), "thread": {"type": "continue", "previous_message_id": "msg_1"}},
+    ),
+    "voice.id": ("/audio/speech", {"input": "Hi", "voice": {"id": "voice_1"}}),
     "images[0].file_id": ("/images/edits", {"images": [{"file_id": "file-1"}], "prompt": "Blue"}),
 }
 
@@ -131,6 +142,22 @@ async def test_an_object_that_may_be_another_workspaces_is_refused_by_its_field(
 )
 async def test_no_spelling_hides_an_object(shared: Client, upstream: Upstream, body: bytes) -> None:
     reply = await send(shared, "/chat/completions", body)
+    assert (reply.status, reply.error["code"]) == (403, "object_not_allowed")
+    assert upstream.requests == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32-be"])
+async def test_no_encoding_hides_an_object(shared: Client, upstream: Upstream, encoding: str) -> None:
+    body = '{"model":"m-large","images":[{"file_id":"file-1"}],"prompt":"Blue"}'.encode(encoding)
+    plain = {"authorization": "Bearer red", "content-type": "text/plain"}
+    reply = await shared.post(body, path="/images/edits", **plain)
+    assert reply.status in (400, 403), reply.raw
+    assert upstream.requests == []
+
+
+@pytest.mark.parametrize("path", ["/audio/voices", "/audio/voice_consents", "/audio/voice_consents/cons_1"])
+async def test_voices_of_an_account_are_not_listed(shared: Client, upstream: Upstream, path: str) -> None:
+    reply = await send(shared, path, {})
     assert (reply.status, reply.error["code"]) == (403, "object_not_allowed")
     assert upstream.requests == []
 

@@ -89,6 +89,17 @@ async def test_a_reference_in_disguise_is_one(gateway: Client, upstream: Upstrea
     assert not upstream.requests
 
 
+@pytest.mark.parametrize("image", [{}, {"result": None}, {"result": "", "status": "completed"}])
+async def test_an_image_that_is_only_named_is_a_reference(gateway: Client, upstream: Upstream, image: dict[str, Any]):
+    reply = await ask(gateway, [HI, {"type": "image_generation_call", "id": "ig_foreign", **image}], agent="bare")
+    assert (reply.status, reply.error["param"]) == (400, "input[1].id")
+    assert not upstream.requests
+    upstream.will(say("Fine."))
+    sent = {"type": "image_generation_call", "id": "ig_foreign", "result": "aGk=", "status": "completed"}
+    assert (await ask(gateway, [HI, sent], agent="bare")).status == 200
+    assert upstream.requests[0]["input"][1] == sent
+
+
 async def test_items_of_another_key_or_a_deleted_response_do_not_exist(start: Start, upstream: Upstream):
     for settings in ({"responses": True}, {}):
         client = start(auth={"keys": KEYS}, upstream_settings=settings)

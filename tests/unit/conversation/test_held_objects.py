@@ -5,7 +5,15 @@ import time
 
 import pytest
 
-from gateway.conversation.held_objects import MAX_FOUND, HeldObject, find_held_objects
+from gateway.conversation.dialects.chat.dialect import CHAT
+from gateway.conversation.held_objects import (
+    MAX_FOUND,
+    SEVERAL,
+    SINGLE_IDS,
+    HeldObject,
+    find_held_objects,
+    may_name_objects,
+)
 from gateway.errors import InvalidJson, InvalidRequest
 
 
@@ -30,6 +38,23 @@ def test_what_is_no_id_is_no_object(value: object) -> None:
 
 def test_a_prompt_that_is_a_text_is_no_object() -> None:
     assert find({"prompt": "Once upon a time", "file_ids": "text"}) == []
+
+
+@pytest.mark.parametrize("name", [*SINGLE_IDS, *sorted(SEVERAL)])
+def test_a_body_that_names_an_object_is_looked_at(name: str) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": [{name: "a"}]}]}
+    assert may_name_objects(CHAT.decode(json.dumps(body).encode()))
+
+
+def test_a_conversation_with_tools_is_not_looked_at() -> None:
+    body = {"model": "m", "messages": [{"role": "tool", "tool_call_id": "c"}], "metadata": {"user_id": "u"}}
+    assert not may_name_objects(CHAT.decode(json.dumps(body).encode()))
+
+
+def test_an_earlier_message_is_an_object_only_where_it_is_continued() -> None:
+    assert find({"diagnostics": {"previous_message_id": "msg_1"}}) == []
+    (found,) = find({"thread": {"type": "continue", "previous_message_id": "msg_1"}})
+    assert found.field == "thread.previous_message_id"
 
 
 def test_two_types_hide_nothing() -> None:

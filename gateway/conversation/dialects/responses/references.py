@@ -15,6 +15,7 @@ from gateway.domain.upstream import Upstream
 from gateway.errors import InvalidRequest, quote
 
 REFERENCE = "item_reference"
+IMAGE = "image_generation_call"  # without its image, it stands for one that the upstream keeps
 MAX_REFERENCES = 1000  # in one request
 
 
@@ -22,11 +23,16 @@ class _ReferringItem(msgspec.Struct):
     type: str | None = None
     role: str | None = None
     id: str | None = None
+    result: Any = None
 
     @property
     def is_reference(self) -> bool:
         """The type may be left out: an item that has nothing but an id is a reference too."""
-        return self.id is not None and (self.type == REFERENCE or (self.type is None and self.role is None))
+        if self.id is None:
+            return False
+        if self.type == IMAGE:
+            return not self.result
+        return self.type == REFERENCE or (self.type is None and self.role is None)
 
 
 _decode = msgspec.json.Decoder(_ReferringItem).decode
