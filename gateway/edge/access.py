@@ -127,10 +127,11 @@ class OpenStreams:
             self._ended.discard(task)
 
     def end_revoked(self, is_revoked: Callable[[Principal], bool]) -> None:
-        """End those whose keys are gone."""
-        for task in [task for task, principal in self._open.items() if is_revoked(principal)]:
-            self._ended.add(task)
-            task.cancel()
+        """End those whose keys are gone; one that is already ending is left to clean up."""
+        for task, principal in self._open.items():
+            if task not in self._ended and is_revoked(principal):
+                self._ended.add(task)
+                task.cancel()
 
 
 @dataclass(frozen=True, slots=True)
