@@ -98,7 +98,9 @@ async def relay_events(
             return
         if relay.failed:
             await pass_rest(reply, relay, writer, passage.pending, after_error)
-        writer.end(relay.end())
+        last = relay.end()
+        exchange.complete = not relay.failed
+        writer.end(last)
     finally:
         exchange.usage_event = relay.usage_event
         await reply.close()

@@ -48,8 +48,11 @@ class Meter:
         exchange = self.exchange
         if not any(reply.status < 400 for reply in exchange.replies):
             return 0
-        usage = exchange.usage or self.reported or read_usage(exchange.usage_event or b"")
-        spent = count_total(usage) or self.asked // BYTES_PER_TOKEN + self.pieces
+        spent = count_total(exchange.usage or self.reported)
+        if not spent:
+            spent = count_total(read_usage(exchange.usage_event or b""))
+            if not spent or not exchange.complete:  # one that was cut may have told only what its prompt used
+                spent = max(spent, self.asked // BYTES_PER_TOKEN + self.pieces)
         # Turns of a loop that did not come to its end were used all the same.
         return max(spent, sum(map(count_total, exchange.usages)))
 

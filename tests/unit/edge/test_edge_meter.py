@@ -67,7 +67,7 @@ def test_the_usage_of_a_relayed_reply_is_charged() -> None:
 
 async def test_the_usage_of_a_relayed_stream_is_charged_and_no_byte_changes() -> None:
     last = CHUNK + b'data: {"choices":[],"usage":{"total_tokens":9}}\n\ndata: [DONE]\n\n'
-    meter = Meter(exchange(usage_event=last), asked=400)
+    meter = Meter(exchange(usage_event=last, complete=True), asked=400)
     assert await seen(meter, CHUNK, last) == [CHUNK, last]
     assert meter.count_spent() == 9
 
@@ -77,9 +77,20 @@ async def test_a_stream_of_messages_is_charged_for_its_prompt_and_its_answer() -
         b'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":7}}}\n\n'
         b'event: message_delta\ndata: {"type":"message_delta","usage":{"output_tokens":2}}\n\n'
     )
-    meter = Meter(exchange(usage_event=told), asked=400)
+    meter = Meter(exchange(usage_event=told, complete=True), asked=400)
     await seen(meter, told)
     assert meter.count_spent() == 9
+
+
+async def test_whoever_leaves_a_stream_of_messages_early_pays_for_what_came() -> None:
+    start = b'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":7}}}\n\n'
+    delta = b'event: content_block_delta\ndata: {"type":"content_block_delta"}\n\n'
+    meter = Meter(exchange(usage_event=start), asked=400)
+    await seen(meter, start, delta * 500)
+    assert meter.count_spent() == 400 // 4 + 501
+    meter = Meter(exchange(usage_event=start.replace(b"7", b"7000")), asked=400)
+    await seen(meter, start, delta)
+    assert meter.count_spent() == 7000
 
 
 @pytest.mark.parametrize("last", [b"data: [DONE]\n\n", b'data: {"usage":null}\n\n', b'data: "usage"}\n\n'])
