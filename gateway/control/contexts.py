@@ -10,7 +10,7 @@ from gateway.control.object_bodies import make_stored_body, read_resource_id, re
 from gateway.control.objects import Objects, PolicyObject, SavedObject
 from gateway.control.writer import Change, PolicyWriter
 from gateway.domain.principal import Principal
-from gateway.errors import ALIAS_FAULT, Conflict, Fault, FieldError, InvalidObject, NotFound
+from gateway.errors import ALIAS_FAULT, Conflict, Fault, FieldError, InvalidObject, NotFound, PreconditionFailed
 from gateway.validation import format_pointer
 
 KIND = "contexts"
@@ -68,12 +68,16 @@ class Contexts:
             resources[id] = strip_shown_fields(sent)
             return await self._save(caller, context, resources, tags, id), id
 
-    async def save(self, caller: Principal, where: tuple[str, str], sent: Any, tags: Tags = None) -> SavedObject:
-        """Replace a resource, keeping its position, or append it if there is none; `where` is (context, id)."""
+    async def save(
+        self, caller: Principal, where: tuple[str, str], sent: Any, tags: Tags = None, *, only_new: bool = False
+    ) -> SavedObject:
+        """Replace a resource in its place, unless it has to be new, or append it; `where` is (context, id)."""
         async with self._writer.lock(caller.workspace):
             context = self._get_writable(caller.workspace, where[0], tags)
             resources, id = copy_resources(context), where[1]
             created = id not in resources
+            if only_new and not created:
+                raise PreconditionFailed(f"contexts/{context.alias}/resources/{id} exists already.")
             require_same_type(resources.get(id), sent)
             sent_id = read_resource_id(sent) if isinstance(sent, dict) and {"id", "alias"} & sent.keys() else id
             if sent_id != id:

@@ -146,8 +146,10 @@ class Objects:
                 raise Conflict(f"The {kind_name(kind)} {alias!r} already exists{where}.")
             return await self._create(caller, kind, alias, parsed)
 
-    async def save(self, caller: Principal, kind: str, name: str, sent: Any, tags: Tags = None) -> SavedObject:
-        """Replace an object, or create it if there is none and no tag was expected.
+    async def save(
+        self, caller: Principal, kind: str, name: str, sent: Any, tags: Tags = None, *, only_new: bool = False
+    ) -> SavedObject:
+        """Replace an object unless it has to be new, or create it if there is none and no tag was expected.
 
         A context keeps its resources unless others are sent.
         """
@@ -158,6 +160,8 @@ class Objects:
                 require_same_alias(name, sent)
                 return SavedObject(await self._create(caller, kind, name, parsed), True)
             current = current or self.get(caller.workspace, kind, name)
+            if only_new:
+                raise PreconditionFailed(f"{kind}/{current.alias} exists already.")
             former = current.require_writable(tags)
             require_same_alias(current.alias, sent)
             keep_resources(parsed, current.data)

@@ -54,6 +54,11 @@ class ApiCall(Generic[Q, B]):
         """The tags of the versions that the caller has."""
         return parse_etags(self.headers.get(b"if-none-match"), weak=True) or frozenset()
 
+    @property
+    def only_new(self) -> bool:
+        """Whether there must not be such an object yet (`If-None-Match: *`)."""
+        return "*" in self.if_none_match
+
 
 class ApiReply(Response):
     """A reply: a model or plain data as JSON, or bytes with their media type."""

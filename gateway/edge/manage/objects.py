@@ -202,7 +202,9 @@ class ObjectRoutes:
         return await self._reply(call, await self.objects.create(call.principal, self.kind, call.body), created=True)
 
     async def save(self, call: ApiCall[None, Any]) -> ApiReply:
-        saved = await self.objects.save(call.principal, self.kind, self._get_name(call), call.body, call.if_match)
+        saved = await self.objects.save(
+            call.principal, self.kind, self._get_name(call), call.body, call.if_match, only_new=call.only_new
+        )
         return await self._reply(call, saved.object, created=saved.created)
 
     async def _reply(self, call: ApiCall[None, Any], one: PolicyObject, *, created: bool) -> ApiReply:

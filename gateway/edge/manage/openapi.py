@@ -165,8 +165,10 @@ def _build_query_parameters(route: ApiRoute) -> list[dict[str, Any]]:
 def _build_conditions(route: ApiRoute) -> list[dict[str, Any]]:
     if not route.conditional:
         return []
-    name = "If-None-Match" if route.method == "GET" else "If-Match"
-    return [{"name": name, "in": "header", "required": False, "schema": ETAG}]
+    names = ["If-None-Match"] if route.method == "GET" else ["If-Match"]
+    if route.method == "PUT" and 201 in route.responses:
+        names.append("If-None-Match")
+    return [{"name": name, "in": "header", "required": False, "schema": ETAG} for name in names]
 
 
 def _build_response(status: int, content: BodyContent, route: ApiRoute, schemas: Schemas) -> dict[str, Any]:

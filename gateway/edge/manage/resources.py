@@ -144,7 +144,9 @@ class ResourceRoutes:
 
     async def save(self, call: ApiCall[None, Any]) -> ApiReply:
         where = call.path["context"], call.path["resource"]
-        context, created = await self.contexts.save(call.principal, where, call.body, call.if_match)
+        context, created = await self.contexts.save(
+            call.principal, where, call.body, call.if_match, only_new=call.only_new
+        )
         return await self._reply(call, context, where[1], created=created)
 
     async def _reply(self, call: ApiCall[None, Any], context: PolicyObject, id: str, *, created: bool) -> ApiReply:

@@ -100,6 +100,17 @@ async def test_if_match_guards_an_update_and_a_deletion(house: ManagedPolicies) 
     assert (await house.ask("GET", "/agents/seo")).status == 404
 
 
+async def test_what_has_to_be_new_replaces_nothing(house: ManagedPolicies) -> None:
+    text = {"type": "text", "data": {"content": "Warm."}}
+    for path, first, second in (
+        ("/contexts/brand", {"name": "A"}, {"name": "B"}),
+        ("/contexts/brand/resources/tone", {**text, "name": "A"}, {**text, "name": "B"}),
+    ):
+        assert (await house.ask("PUT", path, first, if_none_match="*")).status == 201
+        assert (await house.ask("PUT", path, second, if_none_match="*")).status == 412
+        assert (await house.ask("GET", path)).json["name"] == "A"
+
+
 async def test_an_unknown_object_is_a_404_everywhere(house: ManagedPolicies) -> None:
     for path in ("/agents/x", "/agents/x/versions", "/agents/x/versions/1", "/agents/x/draft", "/agents/%00"):
         assert (await house.ask("GET", path)).status == 404
