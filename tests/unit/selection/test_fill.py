@@ -81,3 +81,17 @@ def test_a_long_node_is_cut_without_being_counted_whole_and_a_warning_says_so() 
         one.code for one in fill([make_found_candidate(short, "test")], 100, Category.FOCUS, Pricing(cost)).warnings
     ]
     assert codes == ["over_budget"]
+
+
+def test_a_long_text_is_cut_whether_it_was_counted_before_or_not() -> None:
+    item = FoundItem("table", "node", "page", "Table", ("-" * 19 + " ") * (LOOKED_AT // 10), 1.0, "")
+    candidate = make_found_candidate(item, "test")
+    whole = len(item.text.split())
+
+    def place_in(room: int, pricing: Pricing) -> tuple[str, bool]:
+        (placed,) = fill([candidate], room, Category.FOCUS, pricing).placed
+        return placed.text, placed.truncated
+
+    cold, warm = (Pricing(lambda _, text: len(text.split())) for _ in range(2))
+    assert place_in(len(item.text), warm) == (item.text, False)
+    assert place_in(whole + 1, warm) == place_in(whole + 1, cold)
