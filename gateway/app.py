@@ -213,7 +213,7 @@ class Gateway(GatewayParts):
         rules = (BodyRules.from_settings(self.settings, dialect, self.turns) for dialect in DIALECTS.values())
         parts = (self.access, self.pipeline, self.policies, self.limiter, metrics, self.recorder)
         direct: list[DirectEndpoint] = [ChatEndpoint(*parts, bodies) for bodies in rules]
-        counted = (replace(one, max_bytes=limits.body_bytes) for one in COUNTED)
+        counted = (replace(one, max_bytes=limits.body_bytes, turns=self.turns) for one in COUNTED)
         direct += (CountTokensEndpoint(one, *parts[:4], self.recorder, self.counter) for one in counted)
         served: ASGIApp = site
         if names := self.settings.cors.origins:

@@ -12,6 +12,7 @@ from msgspec import Raw
 from gateway.conversation.dialect import Dialect
 from gateway.conversation.dialects.messages.dialect import MESSAGES
 from gateway.conversation.dialects.responses.dialect import RESPONSES
+from gateway.domain.chat import PAUSE_BYTES
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.principal import UNLIMITED
 from gateway.domain.upstream import UpstreamRequest, intersect_capabilities, refuses_key
@@ -24,6 +25,7 @@ from gateway.edge.recorder import RequestOutcome, RequestRecorder
 from gateway.edge.request import ClientRequest, require_json
 from gateway.errors import GatewayError, MethodNotAllowed, UpstreamAuth
 from gateway.ids import IdSource
+from gateway.loop_turns import LoopTurns
 from gateway.pipeline import Pipeline, PreparedRequest
 from gateway.tokens import TokenCounter
 
@@ -46,6 +48,7 @@ class CountedRequests:
     optional: bool = False  # upstreams of the dialect may lack the endpoint
     answer: dict[str, str] = field(default_factory=dict)  # what an answer says besides the number
     max_bytes: int = 0  # of a body
+    turns: LoopTurns | None = None  # for large ones
 
 
 COUNTED = (
@@ -108,6 +111,8 @@ class CountTokensEndpoint:
             await self._limiter.admit(principal, exchange.degraded)
         require_json(head)
         body = await request.read_body(head, self._counted.max_bytes)
+        if len(body) > PAUSE_BYTES and self._counted.turns is not None:
+            await self._counted.turns.take(principal.workspace, len(body))
         prepared = await self._pipeline.prepare(exchange, body, self._dialect)
         if self._dialect.name in intersect_capabilities(prepared.upstreams).dialects:
             reply = await self._ask(exchange, prepared)

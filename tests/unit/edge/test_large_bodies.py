@@ -1,6 +1,7 @@
 """A large body takes milliseconds at each step of its walk; the requests of others come in between."""
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,8 @@ from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.edge.background_rules import BodyRules
 from gateway.edge.chat import ChatEndpoint
+from gateway.edge.count_tokens import COUNTED, CountedRequests, CountTokensEndpoint
+from gateway.errors import InvalidRequest
 from gateway.fair_queue import CORE_BOUNDS, FairQueue
 from gateway.loop_turns import LoopTurns
 
@@ -55,3 +58,24 @@ async def test_others_have_their_turn_between_the_steps_of_a_large_body_only(siz
     await endpoint._reply(steps, exchange, caller, None)
     steps.let_others_in = lambda: None
     assert steps.noted == ["read", *between, "prepare", *between, "converse"]
+
+
+class StepsToCount(Steps):
+    """Those of a request whose tokens are counted, until it is prepared."""
+
+    async def prepare(self, exchange: Exchange, body: bytes, dialect: object) -> None:
+        await super().prepare(exchange, body, dialect)
+        raise InvalidRequest("Enough.")
+
+
+@pytest.mark.parametrize("counted", COUNTED)
+async def test_a_large_body_that_is_only_counted_waits_for_its_turn_too(counted: CountedRequests) -> None:
+    steps: Any = StepsToCount(PAUSE_BYTES + 1)
+    turns = LoopTurns(FairQueue(CORE_BOUNDS))
+    endpoint = CountTokensEndpoint(replace(counted, turns=turns), UNUSED, steps, UNUSED, UNUSED, UNUSED, UNUSED)
+    asyncio.get_running_loop().call_soon(steps.let_others_in)
+    caller: Any = SimpleNamespace(head=HEAD, principal=ANONYMOUS)
+    with pytest.raises(InvalidRequest):
+        await endpoint._count(steps, caller, Exchange("id", ANONYMOUS, EMPTY_SNAPSHOT, []))
+    steps.let_others_in = lambda: None
+    assert steps.noted == ["read", "others", "prepare"]
