@@ -216,6 +216,18 @@ async def test_a_container_belongs_to_whoever_got_it_in_a_response(shared: Clien
     assert len(upstream.requests) == 3
 
 
+async def test_a_container_of_a_shell_belongs_to_whoever_got_it(shared: Client, upstream: Upstream) -> None:
+    environment = {"type": "container_reference", "container_id": "cntr_shell"}
+    ran = {"type": "shell_call", "id": "sh_1", "call_id": "c", "action": {"commands": []}, "environment": environment}
+    upstream.will(answer_with(ran, stream=False), say("Again."))
+    asked = tool(type="shell", environment={"type": "container_auto"})
+    assert (await send(shared, "/responses", asked)).status == 200
+    again = {**asked, "input": [HI, ran]}
+    assert (await send(shared, "/responses", again)).status == 200
+    foreign = await send(shared, "/responses", again, "rose")
+    assert (foreign.status, foreign.error["param"]) == (403, "input[1].environment.container_id")
+
+
 @pytest.mark.parametrize(
     ("auth", "settings", "status"),
     [

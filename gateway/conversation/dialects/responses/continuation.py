@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from operator import is_
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -35,6 +36,13 @@ class FinishedItem(msgspec.Struct, gc=False):
 
     id: str | None = None
     container_id: str | None = None  # of the one that its code ran in
+    environment: Any = None  # that its commands ran in, which may be a container
+
+    @property
+    def container(self) -> str | None:
+        """The id of the container that it used."""
+        named = self.environment.get("container_id") if isinstance(self.environment, dict) else None
+        return self.container_id or (named if isinstance(named, str) else None)
 
 
 class FinishedResponse(msgspec.Struct):
@@ -239,7 +247,7 @@ class ResponseKeeper:
 
 def list_named(output: Sequence[FinishedItem]) -> list[str | None]:
     """What the items of a response are called, and the containers that they used: those are the caller's too."""
-    return [name for item in output for name in (item.id, item.container_id) if name]
+    return [name for item in output for name in (item.id, item.container) if name]
 
 
 def list_told(hidden: Sequence[HiddenMessage]) -> Iterator[tuple[int, tuple[str, ...]]]:
