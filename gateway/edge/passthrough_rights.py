@@ -11,7 +11,7 @@ from gateway.domain.upstream import Upstream
 from gateway.edge.health import SnapshotSource
 from gateway.edge.routed_model import has_one_model
 from gateway.errors import ContextRequired, Forbidden, InvalidRequest
-from gateway.scopes.model_rights import require_model
+from gateway.scopes.model_rights import require_model, require_one_model
 from gateway.settings_sections import PassthroughSettings
 
 # All others may generate text or media from what a caller writes.
@@ -86,6 +86,8 @@ class PassthroughRights:
         require_model(principal, model)
         if not has_one_model(content_type, body):
             raise InvalidRequest("`model` must be given only once.", param="model")
+        if content_type.strip().lower().startswith(b"application/json"):
+            require_one_model(principal, body)
 
     async def check_objects(self, principal: Principal, path: str, body: bytes, upstreams: Sequence[Upstream]) -> None:
         """Raise ObjectNotAllowed if a request names what another workspace may keep at an upstream."""

@@ -201,6 +201,9 @@ async def test_a_key_for_some_agents_may_use_them_and_nothing_else(guarded: Clie
     assert (await ask(guarded, [key("lenient")])).status == 200
 
 
+PROMPTED = ("/v1/embeddings", b'"input":"Hi"')
+
+
 async def try_model(client: Client, upstream: Upstream, secret: str, model: str, **said: str) -> ClientReply:
     upstream.reset()
     upstream.will(say("Done."))
@@ -240,6 +243,27 @@ async def test_a_body_that_is_passed_through_names_one_allowed_model(
 ) -> None:
     answer = await ask(guarded, [key("modest"), ("content-type", media)], body, path="/v1/embeddings")
     assert answer.status in (400, 403), answer.raw
+    assert not upstream.seen
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        b'"models":["m-small","m-large"]',
+        b'"fallbacks":[{"model":"m-large"}]',
+        b'"fallbacks":["m-large"]',
+        b'"fallbacks":"default"',
+        b'"fallback\\u0073":["m-large"]',
+        b'"fallbacks":["m-large"],"fallbacks":[]',
+        b'"tools":[{"type":"advisor_20260301","name":"advisor","model":"m-large"}]',
+    ],
+)
+async def test_a_model_to_fall_back_to_is_one_that_the_key_may_use(
+    guarded: Client, upstream: Upstream, named: bytes
+) -> None:
+    for path, said in (("/v1/chat/completions", b'"messages":[{"role":"user","content":"Hi"}]'), PROMPTED):
+        answer = await ask(guarded, [key("modest")], b'{"model":"m-small",%b,%b}' % (said, named), path=path)
+        assert (answer.status, answer.error["code"]) == (403, "model_not_allowed"), answer.raw
     assert not upstream.seen
 
 
