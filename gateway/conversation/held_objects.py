@@ -28,7 +28,9 @@ PUBLIC_SKILL = "anthropic"  # the type of skills that everybody has
 MAX_FOUND = 1000  # references in one request
 
 # Not every `_id"`: conversations with tools are full of them. Lookbehind lets the search begin with a literal.
-_NAMED = re.compile(rb'_ids?"(?:%b)' % b"|".join(b'(?<=%b")' % name.encode() for name in (*SINGLE_IDS, *sorted(SEVERAL))))
+_NAMED = re.compile(
+    rb'_ids?"(?:%b)' % b"|".join(b'(?<=%b")' % name.encode() for name in (*SINGLE_IDS, *sorted(SEVERAL)))
+)
 ESCAPED = re.compile(rb"\\u00[567]")  # a letter or an underscore: what a name may be hidden with
 
 
