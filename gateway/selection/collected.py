@@ -129,7 +129,6 @@ class VolatileCategory:
     """What a category has to place: picks of the search before and after what collectors found."""
 
     category: Category
-    outcomes: Sequence[CollectorOutcome]
     ranked: RankedItems
     picks: RankedPicks
     pricing: Pricing
@@ -196,7 +195,7 @@ def fill_collected(
     parts = []
     for category, mine in asked.items():
         ranked, found = ranker.rank(list(_list_new(mine, seen))), picks if category is Category.SEMANTIC else NO_PICKS
-        parts.append(VolatileCategory(category, mine, ranked, found, pricing, once, cutter))
+        parts.append(VolatileCategory(category, ranked, found, pricing, once, cutter))
     reserved = sum(prices.section(note.category) + prices.note(note.text) for note in notes)
     rooms = fills.allotment.divide(fills.carry, {one.category: one.measure for one in parts}, reserved)
     result = CollectedFills(notes=tuple(notes))
