@@ -128,7 +128,7 @@ class Pipeline:
         """From bytes to the exact outgoing request."""
         times = exchange.times
         request = dialect.decode(body)
-        times["decode"] = perf_counter()
+        times.append(perf_counter())
         resolved = self._recall(exchange, request) or await self._resolve(exchange, request)
         asked = request
         if self.objects.active:
@@ -140,7 +140,7 @@ class Pipeline:
         exchange.note_scope(scope, model, request.model)
         if scope.node is not None or session is not None:
             exchange.suggested = await self._suggest_content(exchange, scope, request)
-        times["scope"] = perf_counter()
+        times.append(perf_counter())
         upstreams, can, target = resolved.upstreams, resolved.can, resolved.target
         client = dialect.read_client_tools(request)
         if client.tools and scope.agent is not None and scope.agent.client_tools.is_exceeded(len(client.tools)):
@@ -151,7 +151,7 @@ class Pipeline:
         if injection.tools is not None and injection.tools.called:
             injection = self._settle_tools(exchange, injection, client)
         exchange.note_injection(injection)
-        times["build"] = perf_counter()
+        times.append(perf_counter())
         if injection.texts or injection.tools is not None:
             dialect.check_messages(request)
         history = request.messages
@@ -172,7 +172,7 @@ class Pipeline:
             limits = TurnLimits(scope.max_turns or self.defaults.max_turns, self.reply_bytes)
             terms = LoopTerms(can, limits, scope.agent.join if scope.agent is not None else TextJoin.ALL)
             plan = plan_turns(dialect, request, outgoing, client, injection.tools, terms)
-        times["compose"] = perf_counter()
+        times.append(perf_counter())
         return PreparedRequest(
             dialect, request, resolved.owner, scope, model, upstreams, injection, outgoing, plan, session, asked
         )

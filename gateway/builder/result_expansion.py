@@ -57,7 +57,7 @@ class ResultExpansion:
         query = split_query(result.text[:LOOKED_AT])
         found = await searcher.find(order.workspace, query, searchable, order.scope.selection)
         placed = await self.builder.threads.run(order.workspace, self._place, name, found.picks)
-        order.exchange.expansions += placed
+        order.exchange.expansions = (*order.exchange.expansions, *placed)
         return self._add(result, placed)
 
     def _place(self, name: str, picks: Sequence[Pick]) -> list[PlacedResource]:

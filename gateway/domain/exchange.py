@@ -41,6 +41,7 @@ class ForwardedHeaders(msgspec.Struct, frozen=True):
 
 
 NOTHING_FORWARDED = ForwardedHeaders()
+STAGES = ("decode", "scope", "build", "compose")  # of preparing a request, in this order
 
 
 @dataclass(slots=True)
@@ -86,8 +87,8 @@ class Exchange:
     usage: dict[str, Any] | None = None
     usages: Sequence[dict[str, Any]] = ()  # what each turn of a loop used, as upstreams report it
     usage_event: bytes | None = None  # of a relayed stream: the last events that may report it
-    tool_runs: list[ToolRun] = field(default_factory=list)
-    expansions: list[PlacedResource] = field(default_factory=list)  # what results of tools brought
+    tool_runs: Sequence[ToolRun] = ()
+    expansions: Sequence[PlacedResource] = ()  # what results of tools brought
     omitted_tools: tuple[str, ...] = ()  # the client's own that were not sent
     scope: Scope | None = None
     asked_model: str | None = None
@@ -95,7 +96,7 @@ class Exchange:
     injection: Injection | None = None
     failure: str | None = None  # code of the error that the client got
     began: float = field(default_factory=perf_counter)
-    times: dict[str, float] = field(default_factory=dict)  # room → when it was done with the request
+    times: list[float] = field(default_factory=list)  # when each room of STAGES was done with the request
     complete: bool = False  # the client had its whole reply before it left
     status: ExchangeStatus = ExchangeStatus.OK
     http_status: int = 0  # of the reply; 0: the client left before it began
@@ -113,7 +114,8 @@ class Exchange:
     ) -> None:
         """Note that a tool was run; `placed`: it is one of a server or an endpoint."""
         resource = placed.candidate.resource if placed is not None else None
-        self.tool_runs.append(ToolRun(name, arguments, len(result.text), result.failed, seconds, resource))
+        run = ToolRun(name, arguments, len(result.text), result.failed, seconds, resource)
+        self.tool_runs = (*self.tool_runs, run)
 
     def note_injection(self, injection: Injection) -> None:
         """Note what was placed, at what cost, and what was missing for it."""

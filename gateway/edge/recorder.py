@@ -1,7 +1,7 @@
 """The account of every request: a metric and a line of the log, made in batches.
 
-A request only appends itself to a list. Ten times a second, before a scrape, and when the list is full, everything in
-it is counted and its log lines are encoded in one pass.
+A request only appends itself to a list. Thirty times a second, before a scrape, and when the list is full, everything
+in it is counted and its log lines are encoded in one pass.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from gateway.domain.principal import Principal
 from gateway.edge.logs import RequestLog, cut, encode_line
 from gateway.edge.metrics import Metrics
 
-DRAIN_SECONDS = 0.1
+DRAIN_SECONDS = 0.03  # what waits longer has left the CPU's cache
 CAPACITY = 1000  # requests that wait to be counted
 MAX_USAGE_BYTES = 1000  # of an upstream's usage object in a line
 MAX_TOOLS = 20  # names in a line

@@ -16,6 +16,7 @@ from gateway.domain.receipt import Receipt
 from gateway.errors import StoreError
 from gateway.receipts.documents import ExchangeText, PendingReceipt
 from gateway.receipts.rendering import LONGEST_SECRET, ReceiptRenderer
+from gateway.receipts.reported import read_usage
 from gateway.settings import ReceiptSettings
 from gateway.stores.protocols import ReceiptStore
 
@@ -31,6 +32,7 @@ DEGRADED = "receipt"  # in `x-context-degraded`
 MAX_TEXT = 256 * 1024  # bytes of a request or an answer that are stored
 SAMPLE_RANGE = 16**4
 MAX_SAMPLED_REQUEST = 64 * 1024  # bytes: finding the phrases of longer ones takes more than a few milliseconds
+SMALL_REPLY = 8 * 1024  # bytes of a reply that is read at once: to hold it until its receipt is made costs more
 MAX_SAMPLES = 10  # of a workspace in a second: more tell nothing new, and each takes half a millisecond
 QUEUE_SHARE = 8  # times as many places as are free may be held by one workspace: others always find some
 MAX_HELD = 64 * 1024 * 1024  # bytes of replies and text that wait for the store; beyond that receipts come without
@@ -99,7 +101,9 @@ class ReceiptRecorder:
         if pending is None:
             return reply
         if reply.stream is None:
-            if exchange.usage is None and self._held + len(reply.body) <= MAX_HELD:
+            if exchange.usage is None and len(reply.body) <= SMALL_REPLY:
+                exchange.usage = read_usage(reply.body)  # now that it is in the CPU's cache
+            elif exchange.usage is None and self._held + len(reply.body) <= MAX_HELD:
                 pending.body = reply.body
                 self._held += len(reply.body)
             if pending.text is not None:

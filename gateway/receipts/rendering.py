@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gateway.domain.agent import Placement
-from gateway.domain.exchange import Exchange, ExchangeStatus, ToolRun
+from gateway.domain.exchange import STAGES, Exchange, ExchangeStatus, ToolRun
 from gateway.domain.injection import Injection
 from gateway.domain.lru import LruCache
 from gateway.domain.receipt import STARTED, Receipt, SharedDetails, join_objects
@@ -46,7 +46,7 @@ MAX_ARGUMENTS = 8 * 1024  # characters of one tool call's arguments
 MAX_TOOLS = 100  # runs of tools that are described
 MAX_USAGE = 2000  # bytes of what an upstream reports; of more than that, only the usual counts
 LONGEST_SECRET = 4096  # characters; none is longer
-TIMING_NAMES = {room: f"{room}_ms" for room in ("decode", "scope", "build", "compose")}
+TIMING_NAMES = tuple(f"{stage}_ms" for stage in STAGES)
 QUICK_BYTES = 64 * 1024  # of a reply, which is looked through for its usage
 
 NO_USAGE = UsageAccount(None, 0, None)
@@ -271,11 +271,11 @@ def summarize(pending: PendingReceipt, account: UsageAccount, scope: ScopeDescri
 
 
 def describe_timings(exchange: Exchange, seconds: float | None) -> dict[str, float | None]:
-    """Milliseconds that each room took, in the order of the walk."""
+    """Milliseconds that each stage took, in the order of the walk."""
     timings: dict[str, float | None] = {}
     last = exchange.began
-    for room, at in tuple(exchange.times.items()):
-        timings[TIMING_NAMES[room]] = int((at - last) * 1e6 + 0.5) / 1000
+    for name, at in zip(TIMING_NAMES, exchange.times, strict=False):  # a request that goes on has fewer
+        timings[name] = int((at - last) * 1e6 + 0.5) / 1000
         last = at
     timings["first_byte_ms"] = to_ms(exchange.replies[0].seconds) if exchange.replies else None
     timings["total_ms"] = None if seconds is None else to_ms(seconds)

@@ -285,6 +285,7 @@ async def test_large_batches_are_written_in_pieces() -> None:
 async def test_the_bytes_that_are_held_are_bounded_and_released(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_HELD", 100)
     store = BrokenStore()
+    monkeypatch.setattr(module, "SMALL_REPLY", 0)  # which is read at once and not held
     recorder, first, second = make_recorder(store, text=True), make_exchange(), make_exchange()
     recorder.start(first, b"r" * 60)
     recorder.start(second, b"r" * 60)
@@ -391,9 +392,7 @@ async def test_no_half_of_a_secret_is_left_where_a_text_is_cut(before: int) -> N
     for secret in (SECRET, KNOWN):
         inside = min(before, len(secret) - 1)
         exchange = make_exchange()
-        exchange.tool_runs.append(
-            ToolRun("t", "y" * (MAX_ARGUMENTS - inside) + " " + secret + "y" * 9000, 1, False, 0.1)
-        )
+        exchange.tool_runs = [ToolRun("t", "y" * (MAX_ARGUMENTS - inside) + " " + secret + "y" * 9000, 1, False, 0.1)]
         exchange.injection = Injection(Selection(), "b" * (MAX_BLOCKS + LONGEST_SECRET - inside) + secret + "b" * 9000)
         request = b"x" * (module.MAX_TEXT - inside) + secret.encode() + b"x" * 1000
         recorder.start(exchange, request)
@@ -431,3 +430,24 @@ async def test_a_receipt_is_bounded_whatever_an_upstream_or_a_model_writes() -> 
     summary = orjson.loads(receipt.summary)
     assert summary["usage"] == {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
     assert orjson.loads(receipt.details)["text"]["truncated"]
+
+
+async def test_a_small_reply_is_read_at_once_and_not_held() -> None:
+    recorder, small, large = make_recorder(MemoryReceiptStore()), make_exchange(), make_exchange()
+    body = orjson.dumps({"usage": {"total_tokens": 7}})
+    for exchange, reply in ((small, body), (large, body + b" " * module.SMALL_REPLY)):
+        recorder.start(exchange, b"{}")
+        recorder.watch(exchange, Reply(200, {}, reply))
+    assert (small.usage, large.usage) == ({"total_tokens": 7}, None)
+    assert recorder._held == len(body) + module.SMALL_REPLY
+
+
+async def test_a_busy_workspace_has_few_answers_compared_in_a_second() -> None:
+    renderer = ReceiptRenderer(PriceTable({}), lambda text: text)
+    recorder = ReceiptRecorder(MemoryReceiptStore(), ReceiptSettings(), renderer, sample=1.0)
+    exchanges = [make_exchange() for _ in range(5 * module.MAX_SAMPLES)]
+    for exchange in exchanges:
+        exchange.tokens = 1
+        recorder.start(exchange, b"{}")
+    sampled = sum(recorder._open[exchange.id].text is not None for exchange in exchanges)
+    assert module.MAX_SAMPLES <= sampled <= 2 * module.MAX_SAMPLES  # a second may have ended meanwhile
