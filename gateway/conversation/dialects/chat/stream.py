@@ -133,7 +133,7 @@ class ChatStreamView:
         self._role_shown = self._role_shown or (self._turn.number == 1 and bool(delta.get("role")))
         deltas = msgspec.convert(delta.get("tool_calls") or [], list[dict[str, Any]])
         calls = self._now.tracker.take(deltas)
-        if has_value(choice, "finish_reason"):
+        if finishes(choice):
             calls += self._now.tracker.settle()
             self._now.finish_reason = _decode(choice["finish_reason"], type=str)
         if self._turn.number == 1 and calls == deltas and not self._finish_waits:
@@ -167,12 +167,12 @@ class ChatStreamView:
             shown["tool_calls"] = calls
         top = {**top, **self._head}
         self._set_usage(top)
-        finishes = has_value(choice, "finish_reason")
-        if finishes and self._finish_waits:
+        is_last = finishes(choice)
+        if is_last and self._finish_waits:
             self._now.finish_event = {**top, "choices": [{**choice, "delta": {}}]}
             choice = {**choice, "finish_reason": None}
-            finishes = False
-        if not finishes and not any(shown.values()):
+            is_last = False
+        if not is_last and not any(shown.values()):
             return b""
         return sse.encode_event(_encode({**top, "choices": [{**choice, "delta": shown}]}))
 
@@ -229,3 +229,8 @@ class ChatStreamView:
         now.assemble()
         self._head = self._head or now.head
         self._role_shown = self._role_shown or now.has_role
+
+
+def finishes(choice: dict[str, Any]) -> bool:
+    """Whether a choice says why the model stopped; some providers say "" until it does."""
+    return has_value(choice, "finish_reason") and bytes(choice["finish_reason"]) != b'""'
