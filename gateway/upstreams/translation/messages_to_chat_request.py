@@ -12,6 +12,7 @@ from gateway.upstreams.translation.thoughts import REDACTED, THINKING, find_sign
 from gateway.upstreams.translation.uncarried import MESSAGES_TO_CHAT
 
 COPIED: Final = ("model", "temperature", "top_p")
+ROLES: Final = ("user", "assistant", "system")
 TIERS: Final = {"auto": "auto", "standard_only": "default"}
 # Budgets of tokens for thinking as efforts: up to these, else the greatest.
 BUDGETS: Final = ((2048, "low"), (8192, "medium"))
@@ -105,6 +106,8 @@ class MessagesReader:
 
     def _read_message(self, message: CarriedFields) -> list[Part]:
         role = message.require("role", str)
+        if role not in ROLES:
+            message.refuse("role")
         content = message.require_raw("content")
         message.finish()
         if is_string(content):
@@ -115,9 +118,7 @@ class MessagesReader:
                 return self._read_user(blocks)
             case "assistant":
                 return self._read_assistant(blocks)
-            case "system":
-                return self._build_texts(role, blocks)
-        message.refuse("role")
+        return self._build_texts(role, blocks)
 
     def _read_user(self, blocks: list[CarriedFields]) -> list[Part]:
         """Results of tools are messages of their own in chat, and come first."""
@@ -155,7 +156,8 @@ class MessagesReader:
         elif is_string(content):
             message["content"] = content
         else:
-            message["content"] = simplify([self._read_text(one) for one in block.read_objects("content", content)])
+            parts = [self._read_text(one) for one in block.read_objects("content", content)]
+            message["content"] = simplify(parts) if parts else ""
         if failed:
             message["content"] = mark_failure(message["content"])
         self._keep_marker(message, block)
