@@ -10,7 +10,16 @@ from gateway.conversation.dialects.chat.calls import CallTracker
 from gateway.conversation.dialects.chat.reply import CUT_SHORT_REASONS, JOINED_FIELDS
 from gateway.conversation.dialects.chat.stream_turn import UNREADABLE, StreamTurn, build_chunk_error, find_plain_events
 from gateway.conversation.dialects.openai_errors import render_openai_error_event
-from gateway.conversation.turn import FIRST_TURN, TEXT_SEPARATOR, LoopPlan, Turn, TurnStart, add_usage, has_value
+from gateway.conversation.turn import (
+    FIRST_TURN,
+    TEXT_SEPARATOR,
+    LoopPlan,
+    Turn,
+    TurnStart,
+    add_usage,
+    has_text,
+    has_value,
+)
 from gateway.errors import GatewayError, UpstreamTruncated
 
 MAX_UNREAD_BYTES = 256 * 1024  # raw events are assembled into the message beyond so many bytes
@@ -133,7 +142,7 @@ class ChatStreamView:
         self._role_shown = self._role_shown or (self._turn.number == 1 and bool(delta.get("role")))
         deltas = msgspec.convert(delta.get("tool_calls") or [], list[dict[str, Any]])
         calls = self._now.tracker.take(deltas)
-        if finishes(choice):
+        if has_text(choice, "finish_reason"):
             calls += self._now.tracker.settle()
             self._now.finish_reason = _decode(choice["finish_reason"], type=str)
         if self._turn.number == 1 and calls == deltas and not self._finish_waits:
@@ -167,7 +176,7 @@ class ChatStreamView:
             shown["tool_calls"] = calls
         top = {**top, **self._head}
         self._set_usage(top)
-        is_last = finishes(choice)
+        is_last = has_text(choice, "finish_reason")
         if is_last and self._finish_waits:
             self._now.finish_event = {**top, "choices": [{**choice, "delta": {}}]}
             choice = {**choice, "finish_reason": None}
@@ -229,8 +238,3 @@ class ChatStreamView:
         now.assemble()
         self._head = self._head or now.head
         self._role_shown = self._role_shown or now.has_role
-
-
-def finishes(choice: dict[str, Any]) -> bool:
-    """Whether a choice says why the model stopped; some providers say "" until it does."""
-    return has_value(choice, "finish_reason") and bytes(choice["finish_reason"]) != b'""'

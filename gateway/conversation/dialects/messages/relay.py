@@ -8,10 +8,14 @@ from gateway.errors import GatewayError, UpstreamInvalid, UpstreamTruncated
 
 MAX_USAGE_EVENT = 64 * 1024  # bytes of events that are kept for the usage they may report
 START, STOP, ERROR, FINISH = b"message_start", b"message_stop", b"error", b"message_delta"
-NAME_STARTS = (b"event: ", b"event:")  # of the line with an event's name
 DELTA = b"event: content_block_delta\n"  # it says nothing about the end
 DELTA_BORDER = b"\n\n" + DELTA
 
+# Events of interest, by their names or, where they have none, by how their data begins. Such a line cannot stand inside
+# JSON, where line feeds are escaped.
+_KINDS = re.compile(
+    rb'^(?:event: ?|data: ?\{"type": ?")(message_start|message_stop|error|message_delta)\b', re.MULTILINE
+)
 _REASON = re.compile(rb'"stop_reason"\s*:\s*"')  # an event that tells the usage may come before the one that has it
 
 
@@ -38,14 +42,15 @@ class MessagesRelayView:
         return ready
 
     def _look(self, ready: bytes) -> None:
-        self.done = self.done or has_event(ready, STOP)
-        self.failed = self.failed or has_event(ready, ERROR)
-        finishes = has_event(ready, FINISH) and _REASON.search(ready) is not None
+        kinds = _KINDS.findall(ready)
+        self.done = self.done or STOP in kinds
+        self.failed = self.failed or ERROR in kinds
+        finishes = FINISH in kinds and _REASON.search(ready) is not None
         self._finished = self._finished or self.done or finishes
         self.needs_driver = self.done or self.failed
         if not sse.reports_usage(ready):
             return
-        if not self._started and has_event(ready, START):
+        if not self._started and START in kinds:
             self._started = ready[:MAX_USAGE_EVENT]
         self.usage_event = self._started + (b"" if ready == self._started else ready[-MAX_USAGE_EVENT:])
 
@@ -59,8 +64,3 @@ class MessagesRelayView:
 
     def render_error(self, error: GatewayError) -> bytes:
         return render_messages_error_event(error)
-
-
-def has_event(events: bytes, name: bytes) -> bool:
-    """Whether one of these events has that name; such a line cannot stand inside JSON, where line feeds are escaped."""
-    return any(events.startswith(start + name) or b"\n" + start + name in events for start in NAME_STARTS)

@@ -71,6 +71,15 @@ def test_a_relayed_message_may_have_no_space_behind_its_colons() -> None:
     assert view.usage_event
 
 
+def test_the_events_of_a_relayed_message_may_have_no_names() -> None:
+    view = MessagesRelayView()
+    data = b"".join(sse.encode_event(orjson.dumps(one)) for one in (START, *BLOCK, WHY))
+    assert view.feed(data) == data
+    assert view.end() == write_events(STOP)
+    view.feed(sse.encode_event(orjson.dumps(STOP)))
+    assert view.done
+
+
 def test_a_relayed_message_is_not_finished_before_it_says_why() -> None:
     view = MessagesRelayView()
     view.feed(write_events(START, *BLOCK, USED))

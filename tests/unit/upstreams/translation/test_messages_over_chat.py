@@ -165,6 +165,13 @@ def test_a_whole_reply_becomes_a_message() -> None:
     }
 
 
+def test_what_a_cache_wrote_is_no_input() -> None:
+    details = {"cached_tokens": 6, "cache_write_tokens": 3}
+    told = Answer({"content": "x"}, "stop", usage={**USAGE, "prompt_tokens_details": details})
+    for made in (read_whole(told), read_stream(told)):
+        assert (made["usage"]["input_tokens"], made["usage"]["cache_creation_input_tokens"]) == (1, 3)
+
+
 @pytest.mark.parametrize(
     ("finish", "stop"),
     [("stop", "end_turn"), ("length", "max_tokens"), ("content_filter", "refusal"), ("tool_calls", "tool_use")],

@@ -211,3 +211,56 @@ def test_details_of_another_kind_are_no_refusal(details: Any) -> None:
     assert read_events(told)[0]["choices"][0] == {
         "index": 0, "delta": {}, "logprobs": None, "finish_reason": "content_filter"
     }  # fmt: skip
+
+
+ENDS = (b"[DONE]", b'"finish_reason":"', b"message_stop", b"response.completed", b"response.incomplete")
+
+
+def tell_all(data: bytes, *, from_messages: bool) -> list[bytes]:
+    """What the clients of all other dialects get of a stream."""
+    if not from_messages:
+        return [tell(ChatToMessagesStream(), data), tell(ChatToResponsesStream(make_head()), data)]
+    chat = tell(MessagesToChatStream(1, wants_usage=True), data)
+    return [chat, tell(ChatToResponsesStream(make_head()), chat)]
+
+
+def says_why(event: dict[str, Any]) -> bool:
+    """Whether an event says that the model stopped."""
+    reasons = [choice.get("finish_reason") for choice in event.get("choices", ())]
+    return event.get("type") == "message_stop" or any([(event.get("delta") or {}).get("stop_reason"), *reasons])
+
+
+@settings(max_examples=200, deadline=None)
+@given(messages(), completions(), chances)
+def test_an_odd_stream_that_breaks_off_has_no_end(
+    message: dict[str, Any], completion: dict[str, Any], chance: random.Random
+) -> None:
+    for data, from_messages in (
+        (write_odd_message(message, chance), True),
+        (OddChunks(completion, chance).write(), False),
+    ):
+        cut = data[: chance.randrange(len(data))]
+        is_over = any(map(says_why, read_events(cut)))
+        for told in tell_all(cut, from_messages=from_messages):
+            assert is_over or not any(end in told for end in ENDS)
+
+
+@settings(max_examples=100, deadline=None)
+@given(messages(), completions(), chances)
+def test_an_error_in_an_odd_stream_is_the_last_event(
+    message: dict[str, Any], completion: dict[str, Any], chance: random.Random
+) -> None:
+    failure = {"message": "boom", "type": "overloaded_error"}
+    for data, from_messages in (
+        (write_odd_message(message, chance), True),
+        (OddChunks(completion, chance).write(), False),
+    ):
+        events = sse.split_events(data)
+        before = events[: next(at for at, one in enumerate(events) if any(map(says_why, read_events(one))))]
+        at = chance.randint(0, len(before))
+        error = sse.encode_event(encode({"type": "error", "error": failure}))
+        spoiled = b"".join([*before[:at], error, *events[at:]])
+        for told in tell_all(spoiled, from_messages=from_messages):
+            last = read_events(told)[-1]
+            assert "boom" in str(last)
+            assert not any(end in told for end in ENDS)
