@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway import sse
+from gateway.domain.upstream import Capabilities, UpstreamRequest
 from gateway.errors import UpstreamInvalid
 from gateway.upstreams.translation.chat_to_messages_reply import build_message_reply
 from gateway.upstreams.translation.chat_to_messages_stream import ChatToMessagesStream
 from gateway.upstreams.translation.chat_to_responses import ChatToResponsesStream, ResponseHead, build_response
 from gateway.upstreams.translation.messages_to_chat_reply import build_completion
 from gateway.upstreams.translation.messages_to_chat_stream import MessagesToChatStream, StreamTranslator
+from gateway.upstreams.translation.translated import translate_body
 from tests.support.dialect_streams import (
     decode,
     encode,
@@ -264,3 +266,34 @@ def test_an_error_in_an_odd_stream_is_the_last_event(
             last = read_events(told)[-1]
             assert "boom" in str(last)
             assert not any(end in told for end in ENDS)
+
+
+@settings(max_examples=150, deadline=None)
+@given(messages(), chances)
+def test_what_anthropic_said_goes_back_through_responses_as_it_came(
+    message: dict[str, Any], chance: random.Random
+) -> None:
+    """Whole or from a stream: thoughts between their neighbours, with their signatures."""
+    whole = decode(build_response(build_completion(encode(message), 1), make_head()))
+    first, second = MessagesToChatStream(1, wants_usage=False), ChatToResponsesStream(make_head())
+    told = second.feed(first.feed(write_odd_message(message, chance))) + second.feed(first.end()) + second.end()
+    spoken = [block for block in message["content"] if block.get("text", "-")]
+    wanted = join_texts(spoken) + ([{"type": "text", "text": "No."}] if message["stop_details"] else [])
+    for output in (whole["output"], read_events(told)[-1]["response"]["output"]):
+        body = encode({"model": "m", "input": [{"role": "user", "content": "Hi"}, *output]})
+        call = UpstreamRequest("/responses", body, stream=False, dialect="responses")
+        can = Capabilities(dialects=frozenset({"messages"}), cache_marker=True)
+        sent = decode(translate_body(call, can))["messages"][1:]
+        assert {one["role"] for one in sent} <= {"assistant"}
+        assert join_texts([block for one in sent for block in one["content"]]) == join_texts(wanted)
+
+
+def join_texts(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Neighbouring texts as one: what chat can tell apart."""
+    joined: list[dict[str, Any]] = []
+    for block in content:
+        if block["type"] == "text" and joined and joined[-1]["type"] == "text":
+            joined[-1] = {"type": "text", "text": joined[-1]["text"] + block["text"]}
+        else:
+            joined.append(dict(block))
+    return joined
