@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from gateway.errors import InvalidRequest
+from gateway.errors import InvalidRequest, ThreadUnsupported
 from gateway.upstreams.translation.carried_fields import UNREADABLE, CarriedFields, encode, is_string, put
 from gateway.upstreams.translation.chat_completion import REASONING_FIELDS
 from gateway.upstreams.translation.thoughts import REDACTED, THINKING, find_signed_field
@@ -47,6 +47,11 @@ class MessagesReader:
 
     def read(self, asked: CarriedFields) -> dict[str, Any]:
         built: dict[str, Any] = {}
+        if asked.take_raw("thread") is not None:
+            reason = MESSAGES_TO_CHAT.refused["thread"]
+            raise ThreadUnsupported(
+                f"The upstream of this model has no threads ({reason}). Send all messages.", param="thread"
+            )
         for name in COPIED:
             put(built, name, asked.take_raw(name))
         put(built, "max_completion_tokens", asked.take_raw("max_tokens"))
