@@ -11,7 +11,7 @@ from gateway.domain.selection import PlacedResource, Selection
 from gateway.domain.session import StickyPick
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ClientTools:
     """The client's own tools and how it wants them chosen."""
 

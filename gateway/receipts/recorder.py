@@ -4,7 +4,6 @@ import asyncio
 import logging
 import secrets
 import time
-from collections import Counter
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ DEGRADED = "receipt"  # in `x-context-degraded`
 MAX_TEXT = 256 * 1024  # bytes of a request or an answer that are stored
 SAMPLE_RANGE = 16**4
 MAX_SAMPLED_REQUEST = 64 * 1024  # bytes: finding the phrases of longer ones takes more than a few milliseconds
+MAX_SAMPLES = 10  # of a workspace in a second: more tell nothing new, and each takes half a millisecond
 QUEUE_SHARE = 8  # times as many places as are free may be held by one workspace: others always find some
 MAX_HELD = 64 * 1024 * 1024  # bytes of replies and text that wait for the store; beyond that receipts come without
 
@@ -62,12 +62,13 @@ class ReceiptRecorder:
         share = round(sample * SAMPLE_RANGE)
         self._sampled = f"{share:04x}" if share < SAMPLE_RANGE else "g"  # after the end of ids that are sampled
         self._keeps_text = settings.text or share > 0
+        self._sampled_second, self._samples = 0, dict[str, int]()  # taken in that second, by workspace
         self._boot = secrets.token_hex(8)
         self._open: dict[str, PendingReceipt] = {}  # by id of the exchange, until it is rendered as finished
         self._queue: dict[str, PendingReceipt] = {}  # to be rendered, oldest first
         self._rendered: dict[str, RenderedReceipt] = {}  # to be written, oldest first
         self._unwritten = 0  # finished ones among them
-        self._places: Counter[str] = Counter()  # that workspaces hold
+        self._places: dict[str, int] = {}  # that workspaces hold
         self._held = 0  # bytes of replies and text
         self._commits: dict[str, asyncio.Future[None]] = {}  # what strict requests wait for
         self._wake = asyncio.Event()
@@ -155,9 +156,10 @@ class ReceiptRecorder:
 
     def _take_place(self, exchange: Exchange) -> PendingReceipt | None:
         workspace, free = exchange.principal.workspace, self._settings.queue - self.waiting
-        if free <= 0 or self._places[workspace] >= QUEUE_SHARE * free:
+        held = self._places.get(workspace, 0)
+        if free <= 0 or held >= QUEUE_SHARE * free:
             return None
-        self._places[workspace] += 1
+        self._places[workspace] = held + 1
         pending = self._open[exchange.id] = PendingReceipt(exchange, perf_counter())
         return pending
 
@@ -281,7 +283,13 @@ class ReceiptRecorder:
 
     def _is_sampled(self, exchange: Exchange, request: bytes) -> bool:
         """By the random end of the id; where nothing was injected or the request is long, there is nothing to see."""
-        return exchange.id[-4:] < self._sampled and exchange.tokens > 0 and len(request) <= MAX_SAMPLED_REQUEST
+        if exchange.id[-4:] >= self._sampled or exchange.tokens == 0 or len(request) > MAX_SAMPLED_REQUEST:
+            return False
+        workspace, second = exchange.principal.workspace, int(perf_counter())
+        if second != self._sampled_second:
+            self._sampled_second, self._samples = second, {}
+        self._samples[workspace] = taken = self._samples.get(workspace, 0) + 1
+        return taken <= MAX_SAMPLES
 
     def _keep_piece(self, text: ExchangeText, piece: bytes) -> None:
         if len(piece) > min(MAX_TEXT - text.size, MAX_HELD - self._held):

@@ -46,6 +46,8 @@ class OpenAIReply(UpstreamReply):
         return b""
 
     async def read_all(self) -> bytes:
+        if self._is_complete and self._size <= self._limit:
+            return self._take_parts()
         parts, size = [], 0
         while part := await self.read():
             parts.append(part)

@@ -101,12 +101,15 @@ class Routes:
             raise outcome
         return UpstreamAnswer(upstream, outcome)
 
-    async def _send_with_retries(self, upstream: Upstream, request: UpstreamRequest) -> Outcome:
+    def _send_with_retries(self, upstream: Upstream, request: UpstreamRequest) -> Awaitable[Outcome]:
         """The outcome of one upstream after as many retries as may help."""
-        started = self._clock.monotonic()
         retries = self._retries[upstream.name]
         if retries is None:
             retries = 0 if request.repeatable else LATER_RETRIES
+        return self._send_repeatedly(upstream, request, retries) if retries else self._send_once(upstream, request)
+
+    async def _send_repeatedly(self, upstream: Upstream, request: UpstreamRequest, retries: int) -> Outcome:
+        started = self._clock.monotonic()
         for attempt in range(retries):
             outcome = await self._send_once(upstream, request)
             if not isinstance(outcome, errors.UpstreamError) and outcome.status not in RETRIED_STATUSES:

@@ -1,6 +1,8 @@
 """A body as raw fields, and the tools in it, in any dialect, or a clear 400."""
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
@@ -27,6 +29,8 @@ _anything = msgspec.json.Decoder(Raw)
 _tools = msgspec.json.Decoder(list[Raw])
 
 ABSENT = Raw()
+TOOL_FIELDS = ("tool_choice", "tools")
+NO_TOOLS = ClientTools()
 
 Decoded = TypeVar("Decoded")
 
@@ -63,7 +67,16 @@ class LargeBodySplitter:
 
 def list_openings(entries: Sequence[Raw], size: int = OPENING_BYTES) -> set[bytes]:
     """The ways in which entries begin; there are few, however long a conversation is."""
-    return {bytes(memoryview(entry)[:size]) for entry in entries}
+    try:
+        return {opening for (opening,) in set(map(get_opening_reader(size), entries))}
+    except struct.error:  # one is shorter than that
+        return {bytes(memoryview(entry)[:size]) for entry in entries}
+
+
+@cache
+def get_opening_reader(size: int) -> Callable[[Raw], tuple[bytes]]:
+    """Reads the first bytes of an entry in place; it raises struct.error for a shorter one."""
+    return struct.Struct(f"{size}s").unpack_from  # type: ignore[return-value]  # as many values as the format says
 
 
 def decode_fields(body: bytes) -> dict[str, Raw]:
@@ -108,6 +121,8 @@ def decode_scalar(fields: dict[str, Raw], name: str, kind: type) -> Any:
 
 def read_tools(request: ChatRequest, read_names: Callable[[Raw], Iterable[str | None]]) -> ClientTools:
     """The client's tools, with the names of each; raises InvalidRequest if they are not a list of objects."""
+    if request.fields.keys().isdisjoint(TOOL_FIELDS):
+        return NO_TOOLS
     choice, given = request.find("tool_choice"), request.find("tools")
     if given is None:
         return ClientTools(choice=choice)

@@ -61,8 +61,9 @@ def decode_chat(body: bytes, dialect: RequestDialect) -> ChatRequest:
         position = next(at for at, message in enumerate(messages) if memoryview(message)[:1] != OBJECT)
         raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]")
     model = decode_scalar(fields, "model", str)
-    for name, kind in LOOKED_AT.items():
-        decode_scalar(fields, name, kind)
+    if not LOOKED_AT.keys().isdisjoint(fields):
+        for name, kind in LOOKED_AT.items():
+            decode_scalar(fields, name, kind)
     stream = bool(decode_scalar(fields, "stream", bool))
     return ChatRequest(dialect, body, fields, messages, model or None, stream, style)
 

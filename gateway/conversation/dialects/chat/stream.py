@@ -7,9 +7,11 @@ from msgspec import Raw
 
 from gateway import sse
 from gateway.conversation.dialects.chat.calls import CallTracker
+from gateway.conversation.dialects.chat.plain_events import PlainEvents
 from gateway.conversation.dialects.chat.reply import CUT_SHORT_REASONS, JOINED_FIELDS
-from gateway.conversation.dialects.chat.stream_turn import UNREADABLE, StreamTurn, build_chunk_error, find_plain_events
+from gateway.conversation.dialects.chat.stream_turn import StreamTurn, build_chunk_error
 from gateway.conversation.dialects.openai_errors import render_openai_error_event
+from gateway.conversation.dialects.raw_body import UNREADABLE
 from gateway.conversation.turn import (
     FIRST_TURN,
     TEXT_SEPARATOR,
@@ -40,6 +42,7 @@ class ChatStreamView:
         self._last_text_only, self._forces_usage = plan.last_text_only, plan.forces_usage
         self._turn = FIRST_TURN
         self._now = StreamTurn(CallTracker(frozenset()))
+        self._plain = PlainEvents()
         self._head: dict[str, Any] = {}  # id, created and model of turn 1
         self._spoken: set[str] = set()  # fields in which earlier turns showed text
         self._role_shown = False
@@ -60,7 +63,7 @@ class ChatStreamView:
         """The leading events that carry nothing but text, in a turn whose text is shown as it comes."""
         if self._turn.number > 1 or self._last_text_only or self._now.done or self.failed:
             return b""
-        end = find_plain_events(data)
+        end = self._plain.measure(data)
         passed = data if end == len(data) else data[:end]
         if passed:
             self._remember(passed)

@@ -8,11 +8,8 @@ import msgspec
 from gateway import sse
 from gateway.conversation.dialects.chat.calls import CallTracker
 from gateway.conversation.dialects.chat.merge import merge_deltas
+from gateway.conversation.dialects.raw_body import UNREADABLE
 from gateway.errors import UpstreamInvalid
-
-EVENT_BORDER = b"\n\ndata: "
-CLOSING_EVENTS = 3  # that usually end a stream: the finish, the usage, [DONE]
-UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -83,25 +80,7 @@ class StreamChunk(msgspec.Struct):
         return {key: value for key, value in fields.items() if value is not None}
 
 
-class _PlainDelta(msgspec.Struct, gc=False):
-    tool_calls: None = None
-
-
-class _PlainChoice(msgspec.Struct, gc=False):
-    delta: _PlainDelta | None = None
-    finish_reason: None = None
-
-
-class _PlainChunk(msgspec.Struct, gc=False):
-    """A chunk that carries nothing but text: what would be more is null or absent, or else it is not valid."""
-
-    choices: list[_PlainChoice] | None = None
-    usage: None = None
-    error: None = None
-
-
 _decode = msgspec.json.Decoder(StreamChunk).decode
-_decode_plain = msgspec.json.Decoder(list[_PlainChunk]).decode
 
 
 def decode_chunk(data: bytes) -> StreamChunk:
@@ -114,41 +93,3 @@ def decode_chunk(data: bytes) -> StreamChunk:
 
 def build_chunk_error() -> UpstreamInvalid:
     return UpstreamInvalid("The upstream's stream carries something that is not a chunk.")
-
-
-def find_plain_events(data: bytes) -> int:
-    """How many leading bytes are whole events that carry nothing but text, so that they may pass unread."""
-    end = find_closing_events(data)
-    if are_plain(data[:end]):
-        return end
-    plain = 0
-    for event in sse.split_events(data[:end]):
-        if not are_plain(event):
-            break
-        plain += len(event)
-    return plain
-
-
-def find_closing_events(data: bytes) -> int:
-    """Where the last events begin, those that are more than text, as at the end of most streams."""
-    end = len(data)
-    for _ in range(CLOSING_EVENTS):
-        start = data.rfind(EVENT_BORDER, 0, end) + 2
-        if start < 2 or are_plain(data[start:end]):
-            break
-        end = start
-    return end
-
-
-def are_plain(data: bytes) -> bool:
-    """Whether each of these events is one `data:` line with a chunk of text; other forms are read one by one."""
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n")
-    if not data.startswith(b"data: {"):
-        return False
-    try:
-        # No JSON contains a line feed inside a string: the events become one array, which is checked in one go.
-        found = _decode_plain(b"[" + data[6:].replace(EVENT_BORDER, b",") + b"]")
-    except UNREADABLE:
-        return False
-    return len(found) == data.count(EVENT_BORDER) + 1
