@@ -37,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(parsed.run(parsed))
     except Faults as faults:
-        # What `serve` prints to standard output is the address; faults go where its log goes.
-        print_faults(faults.faults, as_json=getattr(parsed, "json", False), to_stderr=parsed.run is serve.run)
+        # What `serve` prints to standard output is the address, what `mcp` does the protocol; faults go where logs go.
+        to_stderr = parsed.run in (serve.run, mcp.run)
+        print_faults(faults.faults, as_json=getattr(parsed, "json", False), to_stderr=to_stderr)
     except (StoreError, GatewayError, OSError) as error:
         print(f"gateway: {describe_failure(error)}", file=sys.stderr)
     except KeyboardInterrupt:

@@ -85,6 +85,10 @@ class InvalidRequest(GatewayError):
     status, code, kind = 400, "invalid_request", "invalid_request_error"
 
 
+class ThreadUnsupported(InvalidRequest):
+    code = "thread_unsupported_request"  # Anthropic's word: its clients send the whole conversation then
+
+
 class InvalidJson(InvalidRequest):
     code = "invalid_json"
 

@@ -20,7 +20,7 @@ from mcp_types import (
     ListToolsResult,
     ReadResourceResult,
 )
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from gateway.edge.mcp.identity import INSTRUCTIONS, NAME, TITLE
 
@@ -55,19 +55,29 @@ class GatewayRelay:
         body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": given})
         try:
             async with self.web.post(self.url, data=body, headers=PROTOCOL, allow_redirects=False) as reply:
-                answer = orjson.loads(await reply.read())
-        except (aiohttp.ClientError, TimeoutError, OSError, orjson.JSONDecodeError) as error:
+                answer, status = await reply.read(), reply.status
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise MCPError(INTERNAL_ERROR, f"The gateway at {self.url} does not answer ({error}).") from error
-        if "result" in answer:
-            return kind.model_validate(answer["result"])
-        said = answer.get("error") or {}
-        data = said.get("data") or {"code": said.get("code"), "param": said.get("param")}
-        code = said.get("code")
-        raise MCPError(
-            code if isinstance(code, int) else INVALID_REQUEST,
-            str(said.get("message") or "The gateway refused the request."),
-            data,
-        )
+        try:
+            return self._read_answer(orjson.loads(answer), kind)
+        except (orjson.JSONDecodeError, ValidationError, TypeError) as error:
+            told = f"What answers at {self.url} is not a gateway, or has no MCP endpoint (HTTP {status})."
+            raise MCPError(INTERNAL_ERROR, told) from error
+
+    @staticmethod
+    def _read_answer(answer: Any, kind: type[Answer]) -> Answer:
+        """The result; raises MCPError with an error of the gateway's, TypeError for what is neither."""
+        match answer:
+            case {"result": result}:
+                return kind.model_validate(result)
+            case {"error": dict(said)}:
+                code = said.get("code")
+                raise MCPError(
+                    code if isinstance(code, int) else INVALID_REQUEST,
+                    str(said.get("message") or "The gateway refused the request."),
+                    said.get("data") or {"code": code, "param": said.get("param")},
+                )
+        raise TypeError("neither a result nor an error")
 
 
 def build_relay(relay: GatewayRelay) -> Server[Any]:

@@ -112,3 +112,8 @@ def has_value(fields: dict[str, Any], name: str) -> bool:
     """Whether a raw field is there and not null."""
     raw = fields.get(name)
     return raw is not None and bytes(raw) != b"null"
+
+
+def has_text(fields: dict[str, Any], name: str) -> bool:
+    """Whether a field of raw values is a text that says something; some providers send "" for what is not known yet."""
+    return has_value(fields, name) and bytes(fields[name]) != b'""'

@@ -2,6 +2,7 @@
 import { createInterface } from "node:readline";
 
 import Anthropic from "@anthropic-ai/sdk";
+import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateText, Output, stepCountIs, streamText, tool } from "ai";
@@ -70,6 +71,8 @@ const responses = () => {
       const text = { format: zodTextFormat(Place, "place") };
       return (await client.responses.parse({ model, input: question, text })).output_parsed;
     },
+    retrieve: async () => (await client.responses.retrieve((await create({})).id)).output_text,
+    streamWhole: async () => (await client.responses.stream({ model, input: question }).finalResponse()).output_text,
   };
 };
 
@@ -94,6 +97,16 @@ const anthropic = () => {
       const said = await create({ tools: [form], tool_choice: { type: "tool", name: "place" } });
       return Place.parse(said.content.find((block) => block.type === "tool_use").input);
     },
+    runTools: async () => {
+      const run = async () => sunny;
+      const weather = betaTool({ name: "get_weather", description, inputSchema: schema, run });
+      return join(await client.beta.messages.toolRunner({ model, max_tokens: 500, messages, tools: [weather] }));
+    },
+    think: async () => {
+      const thinking = { type: "enabled", budget_tokens: 1024 };
+      const said = await client.messages.stream({ model, max_tokens: 2000, messages, thinking }).finalMessage();
+      return said.content.map((block) => [block.type, block.thinking ?? block.text]);
+    },
   };
 };
 
@@ -103,7 +116,11 @@ const aiSdk = (languageModel) => () => {
     ask: async () => (await generateText(settings)).text,
     stream: async () => {
       let text = "";
-      for await (const piece of streamText(settings).textStream) text += piece;
+      // Its stream of texts ends as if nothing had happened when there is an error.
+      for await (const part of streamText({ ...settings, onError: () => {} }).fullStream) {
+        if (part.type === "error") throw part.error;
+        if (part.type === "text-delta") text += part.text;
+      }
       return text;
     },
     useTool: async () => {
@@ -137,7 +154,9 @@ for await (const line of createInterface({ input: process.stdin })) {
   try {
     answer = { result: await CLIENTS[client]()[scenario]() };
   } catch (error) {
-    answer = { error: { name: error.name, status: error.status ?? error.statusCode ?? null, message: String(error.message) } };
+    // What comes in the middle of a stream is not always an Error.
+    const { name = "Error", status = error.statusCode ?? null, message = JSON.stringify(error) } = error;
+    answer = { error: { name, status, message: String(message) } };
   }
   process.stdout.write(`${JSON.stringify(answer)}\n`);
 }

@@ -1,16 +1,15 @@
 """Clients of all three dialects, in Python and Node, against a running gateway: what each of them does every day."""
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import pytest
 
-from tests.clients.node_adapter import FormNodeAdapter, NodeAdapter, NodeProcess
+from tests.clients.node_adapter import FormNodeAdapter, NodeAdapter
 from tests.clients.scenario import QUESTION, ClientAdapter
 from tests.support.gateway import STYLE, STYLE_RESULT, Client
-from tests.support.upstream import Upstream, call, mixed, say, status, tool_call
+from tests.support.upstream import Upstream, call, chunks, mixed, raw_events, say, status, tool_call
 
 PYTHON = {
     "openai": "openai_chat.OpenAiChat",
@@ -42,15 +41,6 @@ FORMS = ("node-anthropic",)  # clients that get a Place by a named tool
 OWN, OSLO = tool_call("get_context_resource", resource_id=STYLE), tool_call("get_weather", city="Oslo")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of the clients are not ours
-
-
-@pytest.fixture(scope="session")
-def node(gateway: Client) -> Iterator[NodeProcess]:
-    if shutil.which("node") is None:
-        pytest.skip("there is no node on this machine")
-    process = NodeProcess(f"http://127.0.0.1:{gateway.port}")
-    yield process
-    process.close()
 
 
 @pytest.fixture(params=[*PYTHON, *NODE])
@@ -97,6 +87,12 @@ def test_a_mixed_turn_makes_its_whole_round(client: ClientAdapter, upstream: Ups
     assert used.calls == [("get_weather", {"city": "Oslo"})]
     assert used.text == "It is sunny."
     assert texts_of(upstream.requests[1], "tool") == [STYLE_RESULT, "Sunny."]
+
+
+def test_a_stream_that_breaks_off_is_an_error(client: ClientAdapter, upstream: Upstream) -> None:
+    upstream.will(raw_events(chunks({"role": "assistant", "content": "Sunny, "}, {"content": "I th"})))
+    with pytest.raises(Exception, match="ended before it was complete"):
+        client.stream()
 
 
 def test_an_answer_is_parsed(client: ClientAdapter, upstream: Upstream) -> None:

@@ -10,7 +10,8 @@ import openai
 import pytest
 from anthropic import beta_tool
 
-from tests.clients.scenario import HEADERS, KEY, MODEL, QUESTION, WEATHER_SCHEMA, get_weather
+from tests.clients.node_adapter import NodeProcess
+from tests.clients.scenario import HEADERS, JSON_PLACE, KEY, MODEL, QUESTION, WEATHER_SCHEMA, Place, get_weather
 from tests.support.gateway import STYLE, STYLE_RESULT, Client
 from tests.support.upstream import Upstream, call, mixed, say, tool_call
 
@@ -67,3 +68,52 @@ def test_a_stored_response_is_retrieved(gateway: Client, upstream: Upstream) -> 
     client = openai.OpenAI(base_url=gateway.base_url, api_key=KEY, default_headers=HEADERS, max_retries=0)
     made = client.responses.create(model=MODEL, input=QUESTION)
     assert client.responses.retrieve(made.id).output_text == "Sunny, I think."
+
+
+def test_anthropic_parses_structured_output(claude: anthropic.Anthropic, upstream: Upstream) -> None:
+    upstream.will(JSON_PLACE)
+    said = claude.messages.parse(model=MODEL, max_tokens=500, messages=ASKED, output_format=Place)
+    assert said.parsed_output == Place(city="Oslo")
+    assert upstream.requests[0]["response_format"]["type"] == "json_schema"
+
+
+def test_a_mixed_turn_of_a_stream_of_messages_makes_its_whole_round(
+    claude: anthropic.Anthropic, upstream: Upstream
+) -> None:
+    asked: Any = [{"role": "user", "content": "How warm is Oslo, in a stream?"}]
+    tool: Any = {"name": "get_weather", "input_schema": WEATHER_SCHEMA}
+    options: Any = {"model": MODEL, "max_tokens": 500, "tools": [tool]}
+    upstream.will(mixed(OWN, OSLO, text="Let me see."), say("It is sunny."))
+    with claude.messages.stream(**options, messages=asked) as stream:
+        first = stream.get_final_message()
+    assert [block.type for block in first.content] == ["text", "tool_use"]
+    assert (first.content[1].input, first.stop_reason) == ({"city": "Oslo"}, "tool_use")
+    result = {"type": "tool_result", "tool_use_id": first.content[1].id, "content": "Sunny."}
+    said = [*asked, {"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
+    with claude.messages.stream(**options, messages=said) as stream:
+        assert stream.get_final_text() == "It is sunny."
+    results = [message["content"] for message in upstream.requests[1]["messages"] if message["role"] == "tool"]
+    assert results == [STYLE_RESULT, "Sunny."]
+
+
+def test_node_s_stream_of_responses_ends_with_the_whole_response(node: NodeProcess, upstream: Upstream) -> None:
+    upstream.will(call("get_context_resource", resource_id=STYLE), say("Sunny, I think."))
+    assert node.run("openai-responses", "streamWhole") == "Sunny, I think."
+
+
+def test_node_retrieves_a_stored_response(node: NodeProcess, upstream: Upstream) -> None:
+    upstream.will(say("Sunny, I think."))
+    assert node.run("openai-responses", "retrieve") == "Sunny, I think."
+
+
+def test_node_s_tool_runner_runs_its_own_tools_and_not_ours(node: NodeProcess, upstream: Upstream) -> None:
+    upstream.will(mixed(OWN, OSLO), say("It is sunny."))
+    assert node.run("anthropic", "runTools") == "It is sunny."
+    results = [message["content"] for message in upstream.requests[1]["messages"] if message["role"] == "tool"]
+    assert results == [STYLE_RESULT, "Sunny."]
+
+
+def test_node_is_shown_thinking(node: NodeProcess, upstream: Upstream) -> None:
+    upstream.will(say("It is sunny.", reasoning_content="Oslo is in Norway."))
+    assert node.run("anthropic", "think") == [["thinking", "Oslo is in Norway."], ["text", "It is sunny."]]
+    assert upstream.requests[0]["reasoning_effort"] == "low"

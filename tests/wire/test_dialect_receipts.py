@@ -54,7 +54,11 @@ async def test_receipts_differ_in_the_dialect_only(house: Client, upstream: Upst
             upstream.will(mixed(OWN), say("Done."))
             receipt = await read_receipt(house, await ask(house, spoken, stream), count)
             assert receipt["dialect"] == spoken.name
-            told.append({name: value for name, value in receipt.items() if name not in VARYING})
+            kept = {name: value for name, value in receipt.items() if name not in VARYING}
+            kept["tools"] = [{name: value for name, value in one.items() if name != "ms"} for one in receipt["tools"]]
+            kept["turns"] = [(one["status"], count_all(one["usage"])) for one in receipt["turns"]]
+            kept["blocks"] = receipt["text"]["blocks"]
+            told.append(kept)
             assert count_all(receipt["usage"]) == 24
     for one in told:
         assert one == told[0]

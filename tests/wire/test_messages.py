@@ -272,6 +272,30 @@ async def test_chat_and_messages_get_the_same_context(gateway: Client, upstream:
     assert first["tools"] == second["tools"]
 
 
+THREAD = {"type": "create"}
+
+
+async def test_a_thread_is_refused_where_we_change_the_conversation(claude: Client, upstream: Upstream) -> None:
+    """The upstream would keep our part of it, and takes neither `system` nor `tools` when it is continued."""
+    for thread in (THREAD, {"type": "continue", "previous_message_id": "msg_1"}):
+        reply = await ask(claude, thread=thread)
+        assert (reply.status, reply.error["details"]) == (
+            400,
+            {"error_code": "thread_unsupported_request", "param": "thread"},
+        )
+    upstream.will(say_text("Done."), say_text("Done."))
+    assert (await ask(claude, agent="bare", thread=THREAD)).status == 200
+    assert upstream.requests[0]["thread"] == THREAD
+    assert (await ask(claude, thread=None)).status == 200
+
+
+async def test_a_chat_upstream_has_no_threads(gateway: Client, upstream: Upstream) -> None:
+    for agent in ("editor", "bare"):
+        reply = await ask(gateway, agent=agent, thread=THREAD)
+        assert (reply.status, reply.error["details"]["error_code"]) == (400, "thread_unsupported_request")
+    assert upstream.seen == []
+
+
 async def test_an_own_call_alone_is_silent_but_for_pings(claude: Client, upstream: Upstream) -> None:
     upstream.will(call_tools(OWN), say_text("Done."))
     reply = await ask(claude, stream=True)

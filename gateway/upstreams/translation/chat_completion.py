@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from gateway.errors import UpstreamInvalid
+from gateway.json_scan import JsonScan
 from gateway.upstreams.translation.carried_fields import UNREADABLE
 
 MAX_CALLS: Final = 1000  # of one turn
@@ -115,59 +116,117 @@ def read_arguments(call: ChatCall) -> str:
 class StreamedCall:
     """One call of a stream: its name is certain once arguments, another call or the end comes."""
 
-    __slots__ = ("_fragments", "id", "is_custom", "is_named", "name", "position")
+    __slots__ = ("_fragments", "_scan", "_told", "has_id", "id", "is_custom", "is_named", "name", "position")
 
-    def __init__(self, position: int, identity: str) -> None:
+    def __init__(self, position: int) -> None:
         self.position = position
-        self.id = identity or f"call_{position}"
+        self.id = f"call_{position}"
+        self.has_id = False  # the upstream gave it
         self.name = ""
         self.is_custom = False
         self.is_named = False  # the client knows it
         self._fragments: list[str] = []
+        self._told = 0  # fragments that the client knows
+        self._scan = JsonScan()
 
-    def add(self, delta: ChatCall) -> str:
-        """Add a fragment; returns its arguments."""
+    def add(self, delta: ChatCall) -> None:
+        """Add a fragment."""
+        if delta.id and not self.has_id and not self.is_named:
+            self.id, self.has_id = delta.id, True
         self.is_custom = self.is_custom or delta.custom is not None
         if delta.name != self.name and not self.is_named:
             self.name += delta.name
             if len(self.name) > MAX_NAME:
                 raise UpstreamInvalid("The upstream sent a tool call whose name never ends.")
-        written = read_arguments(delta)
-        if written:
+        if written := read_arguments(delta):
             self._fragments.append(written)
-        return written
+            self._scan.add(written)
+
+    def take_untold(self) -> str:
+        """The arguments that the client does not know yet."""
+        untold = "".join(self._fragments[self._told :])
+        self._told = len(self._fragments)
+        return untold
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing can be added to its arguments; the input of a custom tool has no end of its own."""
+        return self.is_custom or (bool(self._fragments) and self._scan.is_complete)
 
     @property
     def arguments(self) -> str:
         return "".join(self._fragments)
 
 
-class CallSequence:
-    """Tells the calls of a stream apart, one after the other.
+class ToldCall(NamedTuple):
+    """A call, and what the client may learn of its arguments now."""
 
-    Some providers leave out `index`, some give every call index 0 with an id of its own.
+    call: StreamedCall
+    arguments: str
+
+
+class CallSequence:
+    """Tells the calls of a stream one after the other: while one is incomplete, those behind it wait.
+
+    Some providers leave out `index`, some give every call index 0 with an id of its own, or none at all.
     """
 
     def __init__(self) -> None:
+        self._calls: list[StreamedCall] = []
         self._by_index: dict[int, StreamedCall] = {}
-        self.current: StreamedCall | None = None
-        self.count = 0
+        self._by_id: dict[str, StreamedCall] = {}
+        self._front = 0  # the call that is being told
 
-    def find(self, delta: ChatCall) -> StreamedCall:
-        """The call that a fragment belongs to; a new one becomes the current one."""
-        call = self._by_index.get(delta.index) if delta.index is not None else self.current
-        begins = call is None or bool(delta.id and delta.id != call.id)
-        if call is not None and not begins:
-            if call is not self.current:
-                raise UpstreamInvalid("The upstream went back to a tool call that another one had followed.")
-            return call
+    @property
+    def count(self) -> int:
+        return len(self._calls)
+
+    def take(self, delta: ChatCall) -> list[ToldCall]:
+        """Add a fragment; returns what may be told now."""
+        call = self._find(delta) or self._begin(delta)
+        if call.position < self._front:
+            if not read_arguments(delta).strip():
+                return []
+            raise UpstreamInvalid("The upstream went back to a tool call that another one had followed.")
+        call.add(delta)
+        if delta.id:
+            self._by_id.setdefault(delta.id, call)
+        return self._release()
+
+    def settle(self) -> list[ToldCall]:
+        """No more fragments come: what has waited for the end."""
+        return self._release(is_over=True)
+
+    def _release(self, *, is_over: bool = False) -> list[ToldCall]:
+        told: list[ToldCall] = []
+        while self._calls:
+            call = self._calls[self._front]
+            told.append(ToldCall(call, call.take_untold()))
+            if self._front + 1 == self.count or not (is_over or call.is_complete):
+                break
+            self._front += 1
+        return told
+
+    def _find(self, delta: ChatCall) -> StreamedCall | None:
+        """The call that a fragment continues, None if it begins one."""
+        if delta.index is not None:
+            call = self._by_index.get(delta.index)
+        elif delta.id:
+            return self._by_id.get(delta.id)
+        else:
+            call = self._calls[-1] if self._calls else None
+        if call is None or (delta.id and call.has_id and delta.id != call.id):
+            return None
+        return None if delta.name and not delta.id and not call.is_custom and call.is_complete else call
+
+    def _begin(self, delta: ChatCall) -> StreamedCall:
         if self.count >= MAX_CALLS:
             raise UpstreamInvalid(f"The upstream made more than {MAX_CALLS} tool calls in one turn.")
-        self.current = StreamedCall(self.count, delta.id or "")
-        self.count += 1
+        call = StreamedCall(self.count)
+        self._calls.append(call)
         if delta.index is not None:
-            self._by_index[delta.index] = self.current
-        return self.current
+            self._by_index[delta.index] = call
+        return call
 
 
 def iterate_thoughts(message: ChatMessage) -> Iterator[dict[str, Any]]:

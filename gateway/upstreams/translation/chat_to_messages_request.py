@@ -120,8 +120,9 @@ def add_tools(built: dict[str, Any], chat: CarriedFields) -> None:
 
 
 def read_tool(tool: CarriedFields) -> Block:
-    if tool.require("type", str) != "function":
-        tool.refuse("custom")
+    kind = tool.require("type", str)
+    if kind != "function":
+        tool.refuse("custom" if kind == "custom" else "type")
     function = tool.take_object("function")
     if function is None:
         raise InvalidRequest(f"`{tool.name('function')}` is missing.", param=tool.name("function"))
@@ -162,6 +163,8 @@ def add_conversation(built: dict[str, Any], chat: CarriedFields) -> None:
             add_turn(turns, message, role)
         message.require_neutral("function_call")
         message.require_neutral("annotations", [])
+        if role == "tool":
+            message.ignore("name")  # the call has it
         message.require_neutral("name", "")
         message.finish()
     if system:
@@ -298,7 +301,8 @@ def read_call(call: CarriedFields) -> Block:
 def insert_thoughts(thoughts: list[dict[str, Any]], said: list[Block], calls: list[Block]) -> list[Block]:
     """Thoughts exactly where they stood; `offset` says behind how many characters and calls, absent: at the start."""
     moved = any("offset" in thought for thought in thoughts)
-    text = "".join(msgspec.json.decode(block["text"]) for block in said) if moved else ""
+    texts = [block for block in said if "text" in block] if moved else []
+    text = "".join(msgspec.json.decode(block["text"]) for block in texts)
     blocks: list[Block] = []
     taken = placed = 0
     for thought in thoughts:
@@ -308,5 +312,10 @@ def insert_thoughts(thoughts: list[dict[str, Any]], said: list[Block], calls: li
         blocks += calls[placed : offset.calls]
         taken, placed = max(taken, offset.text), max(placed, offset.calls)
         blocks.append({name: value for name, value in thought.items() if name not in ("index", "offset")})
-    rest = said if not taken else [{"type": "text", "text": text[taken:]}] if text[taken:] else []
-    return [*blocks, *rest, *calls[placed:]]
+    if not taken:
+        return [*blocks, *said, *calls[placed:]]
+    others = [block for block in said if "text" not in block]
+    rest: list[Block] = [{"type": "text", "text": text[taken:]}] if text[taken:] else []
+    if rest and "cache_control" in texts[-1]:
+        rest[0]["cache_control"] = texts[-1]["cache_control"]
+    return [*blocks, *others, *rest, *calls[placed:]]

@@ -12,6 +12,7 @@ from gateway.upstreams.translation.chat_completion import (
     ChatDocument,
     ChatMessage,
     StreamedCall,
+    ToldCall,
     ToldThought,
     decode_document,
     iterate_thoughts,
@@ -33,6 +34,7 @@ class ChatToMessagesStream(EventTranslator):
         self._index = -1  # of the last block
         self._signature = ""  # that closes the open thought
         self._calls = CallSequence()
+        self._call: StreamedCall | None = None  # the last one that was told
         self._has_refused = False
         self._finish: ChatChoice | None = None
         self._usage: dict[str, Any] | None = None
@@ -55,8 +57,8 @@ class ChatToMessagesStream(EventTranslator):
         choice = document.choices[0] if document.choices else None
         if choice is not None:
             events.append(self._add(choice.delta or ChatMessage()))
-            if choice.finish_reason is not None:
-                events += [self._name_call(self._calls.current), self._close_block()]
+            if choice.finish_reason:
+                events += [self._settle_calls(), self._close_block()]
                 self._finish = choice
         return b"".join(events)
 
@@ -109,16 +111,23 @@ class ChatToMessagesStream(EventTranslator):
         return b"".join(events)
 
     def _add_call(self, delta: ChatCall) -> bytes:
-        former = self._calls.current
-        call = self._calls.find(delta)
-        events = [self._name_call(former), self._close_block()] if call is not former else []
-        written = call.add(delta)
-        if written:
+        return b"".join([self._tell_call(told) for told in self._calls.take(delta)])
+
+    def _tell_call(self, told: ToldCall) -> bytes:
+        call, events = told.call, []
+        if call is not self._call:
+            events += [self._name_call(self._call), self._close_block()]
+            self._call = call
+        if told.arguments:
             events.append(self._name_call(call))
             if self._open != name_block(call):
                 raise UpstreamInvalid("The upstream went back to a tool call after it had said something else.")
-            events.append(self._encode_delta({"type": "input_json_delta", "partial_json": written}))
+            events.append(self._encode_delta({"type": "input_json_delta", "partial_json": told.arguments}))
         return b"".join(events)
+
+    def _settle_calls(self) -> bytes:
+        """No more fragments of calls come."""
+        return b"".join([self._tell_call(told) for told in self._calls.settle()]) + self._name_call(self._call)
 
     def _name_call(self, call: StreamedCall | None) -> bytes:
         """Begin the block of a call whose name is certain now."""
@@ -152,7 +161,7 @@ class ChatToMessagesStream(EventTranslator):
         self._done = True
         if not self._has_begun:
             return b""  # an end without a beginning is no message
-        rest = self._name_call(self._calls.current) + self._close_block()
+        rest = self._settle_calls() + self._close_block()
         finish = self._finish or ChatChoice()
         stop = build_stop(finish, has_calls=self._calls.count > 0, has_refusal=self._has_refused)
         ended = {"type": "message_delta", "delta": stop, "usage": to_messages_usage(self._usage)}

@@ -1,5 +1,6 @@
 """Chat completions, whole or in chunks, as OpenAI's Responses."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -8,10 +9,17 @@ from msgspec import Raw
 from gateway import sse
 from gateway.errors import UpstreamInvalid
 from gateway.upstreams.translation.carried_fields import UNREADABLE, encode
-from gateway.upstreams.translation.chat_completion import ChatChoice, ChatDocument, decode_completion, decode_document
+from gateway.upstreams.translation.chat_completion import (
+    ChatChoice,
+    ChatDocument,
+    ChatMessage,
+    decode_completion,
+    decode_document,
+)
 from gateway.upstreams.translation.errors import read_code, read_error, read_message
 from gateway.upstreams.translation.messages_to_chat_stream import EventTranslator
 from gateway.upstreams.translation.response_output import ResponseOutput
+from gateway.upstreams.translation.thoughts import THINKING, read_offset
 from gateway.upstreams.translation.usage import to_responses_usage
 
 # What a response repeats of its request, and what it says where the request says nothing.
@@ -85,9 +93,28 @@ def build_response(body: bytes, head: ResponseHead) -> bytes:
     assert choice.message
     head.note(document)
     output = ResponseOutput(head.identity)
-    output.add(choice.message, choice.logprobs)
+    for position, call in enumerate(choice.message.tool_calls or ()):
+        call.index = position  # some providers give no ids, or the same to all of them
+    for part in split_at_thoughts(choice.message):
+        output.add(part, choice.logprobs)
     output.close(is_cut=choice.finish_reason in INCOMPLETE)
     return encode(head.build(output.items, choice, document.usage))
+
+
+def split_at_thoughts(message: ChatMessage) -> Iterator[ChatMessage]:
+    """A message in the order in which the model wrote it: thoughts may stand between its texts and calls."""
+    thoughts = message.thinking_blocks or []
+    if not any("offset" in thought for thought in thoughts):
+        yield message
+        return
+    text, calls = message.text, message.tool_calls or []
+    taken = placed = 0
+    for thought in thoughts:
+        offset = read_offset(thought)
+        yield ChatMessage(content=text[taken : offset.text], tool_calls=calls[placed : offset.calls])
+        yield ChatMessage(reasoning_content=thought.get(THINKING), thinking_blocks=[thought])
+        taken, placed = max(taken, offset.text), max(placed, offset.calls)
+    yield ChatMessage(content=text[taken:], refusal=message.refusal, tool_calls=calls[placed:])
 
 
 class ChatToResponsesStream(EventTranslator):
@@ -121,7 +148,7 @@ class ChatToResponsesStream(EventTranslator):
         events = self._begin(document) if not self._number else []
         if choice.delta is not None:
             events += self._output.add(choice.delta, choice.logprobs)
-        if choice.finish_reason is not None:
+        if choice.finish_reason:
             events += self._output.close(is_cut=choice.finish_reason in INCOMPLETE)
             self._finish = choice
         return self._encode(events)
@@ -135,7 +162,7 @@ class ChatToResponsesStream(EventTranslator):
         self._done = True
         if not self._number:
             raise UpstreamInvalid("The upstream's stream ended without an answer.")
-        events = self._output.close(is_cut=self._finish is None)
+        events = self._output.close()
         response = self._head.build(self._output.items, self._finish or ChatChoice(), self._usage)
         return self._encode([*events, {"type": f"response.{response['status']}", "response": response}])
 

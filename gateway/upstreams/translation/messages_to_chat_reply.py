@@ -108,9 +108,9 @@ def build_call(block: AnthropicBlock) -> dict[str, Any]:
     }
 
 
-def read_refusal(details: dict[str, Any] | None) -> str | None:
+def read_refusal(details: Any) -> str | None:
     """Why the model refused, if it says so."""
-    explanation = (details or {}).get("explanation")
+    explanation = details.get("explanation") if isinstance(details, dict) else None
     return explanation if isinstance(explanation, str) and explanation else None
 
 

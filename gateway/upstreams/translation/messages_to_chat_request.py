@@ -5,13 +5,14 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from gateway.errors import InvalidRequest
+from gateway.errors import InvalidRequest, ThreadUnsupported
 from gateway.upstreams.translation.carried_fields import UNREADABLE, CarriedFields, encode, is_string, put
 from gateway.upstreams.translation.chat_completion import REASONING_FIELDS
 from gateway.upstreams.translation.thoughts import REDACTED, THINKING, find_signed_field
 from gateway.upstreams.translation.uncarried import MESSAGES_TO_CHAT
 
 COPIED: Final = ("model", "temperature", "top_p")
+ROLES: Final = ("user", "assistant", "system")
 TIERS: Final = {"auto": "auto", "standard_only": "default"}
 # Budgets of tokens for thinking as efforts: up to these, else the greatest.
 BUDGETS: Final = ((2048, "low"), (8192, "medium"))
@@ -46,6 +47,11 @@ class MessagesReader:
 
     def read(self, asked: CarriedFields) -> dict[str, Any]:
         built: dict[str, Any] = {}
+        if asked.take_raw("thread") is not None:
+            reason = MESSAGES_TO_CHAT.refused["thread"]
+            raise ThreadUnsupported(
+                f"The upstream of this model has no threads ({reason}). Send all messages.", param="thread"
+            )
         for name in COPIED:
             put(built, name, asked.take_raw(name))
         put(built, "max_completion_tokens", asked.take_raw("max_tokens"))
@@ -105,6 +111,8 @@ class MessagesReader:
 
     def _read_message(self, message: CarriedFields) -> list[Part]:
         role = message.require("role", str)
+        if role not in ROLES:
+            message.refuse("role")
         content = message.require_raw("content")
         message.finish()
         if is_string(content):
@@ -115,9 +123,7 @@ class MessagesReader:
                 return self._read_user(blocks)
             case "assistant":
                 return self._read_assistant(blocks)
-            case "system":
-                return self._build_texts(role, blocks)
-        message.refuse("role")
+        return self._build_texts(role, blocks)
 
     def _read_user(self, blocks: list[CarriedFields]) -> list[Part]:
         """Results of tools are messages of their own in chat, and come first."""
@@ -155,7 +161,8 @@ class MessagesReader:
         elif is_string(content):
             message["content"] = content
         else:
-            message["content"] = simplify([self._read_text(one) for one in block.read_objects("content", content)])
+            parts = [self._read_text(one) for one in block.read_objects("content", content)]
+            message["content"] = simplify(parts) if parts else ""
         if failed:
             message["content"] = mark_failure(message["content"])
         self._keep_marker(message, block)

@@ -93,7 +93,12 @@ class MessagesToChatStream(EventTranslator):
         self._begun = 0  # blocks so far
         self._offset = ThoughtOffset()
         self._thoughts = 0
+        self._finished = False  # it is told why the model stopped
         self._done = False
+
+    def end(self) -> bytes:
+        """The usage comes with the last event; a stream that ends in order after the finish lacks only that."""
+        return self._tell_usage() if self._finished and not self._done else b""
 
     def _translate(self, data: bytes) -> bytes:
         if self._done:
@@ -200,18 +205,21 @@ class MessagesToChatStream(EventTranslator):
     def _finish(self, delta: dict[str, Any], usage: dict[str, Any]) -> bytes:
         self._add_usage(usage)
         reason = delta.get("stop_reason")
-        if not isinstance(reason, str):
+        if not isinstance(reason, str) or self._finished:
             return b""
+        self._finished = True
         refusal = read_refusal(delta.get("stop_details"))
         said = {"refusal": refusal} if refusal else {}
         return self._encode(said, find_finish_reason(reason))
 
     def _stop_message(self) -> bytes:
         self._done = True
+        return self._tell_usage() + sse.DONE_EVENT
+
+    def _tell_usage(self) -> bytes:
         if not self._wants_usage:
-            return sse.DONE_EVENT
-        used = {**self._head, "choices": [], "usage": to_chat_usage(self._usage)}
-        return sse.encode_event(encode(used)) + sse.DONE_EVENT
+            return b""
+        return sse.encode_event(encode({**self._head, "choices": [], "usage": to_chat_usage(self._usage)}))
 
     def _add_usage(self, usage: Any) -> None:
         """Counts of a later event are totals, not additions."""

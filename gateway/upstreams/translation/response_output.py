@@ -5,9 +5,9 @@ from typing import Any, Final
 from gateway.errors import UpstreamInvalid
 from gateway.upstreams.translation.chat_completion import (
     CallSequence,
-    ChatCall,
     ChatMessage,
     StreamedCall,
+    ToldCall,
     iterate_thoughts,
 )
 from gateway.upstreams.translation.thoughts import FIELD_SIGNATURES, THINKING, pack_thoughts
@@ -71,6 +71,7 @@ class ResponseOutput:
         self._sealed = ""  # how the open thought goes back upstream
         self._signed: list[SignedThought] = []  # its signed blocks
         self._calls = CallSequence()
+        self._last: StreamedCall | None = None  # that was told
         self._call: StreamedCall | None = None  # whose item is open
 
     def add(self, delta: ChatMessage, logprobs: dict[str, Any] | None = None) -> list[Event]:
@@ -86,12 +87,13 @@ class ResponseOutput:
         if delta.refusal:
             events += self._speak(REFUSAL, delta.refusal, [])
         for call in delta.tool_calls or ():
-            events += self._add_call(call)
+            events += [event for told in self._calls.take(call) for event in self._tell_call(told)]
         return events
 
     def close(self, *, is_cut: bool = False) -> list[Event]:
         """Nothing more comes; the last item is incomplete if the model was cut short."""
-        events = self._name_call(self._calls.current)
+        events = [event for told in self._calls.settle() for event in self._tell_call(told)]
+        events += self._name_call(self._last)
         return events + self._close_item("incomplete" if is_cut else "completed")
 
     def _think(self, signed: list[dict[str, Any]], told: str) -> list[Event]:
@@ -148,19 +150,18 @@ class ResponseOutput:
         place = {"item_id": self._open["id"], "output_index": len(self.items) - 1, "content_index": self._part.index}
         return {"type": kind, **place, **fields}
 
-    def _add_call(self, delta: ChatCall) -> list[Event]:
-        former = self._calls.current
-        call = self._calls.find(delta)
+    def _tell_call(self, told: ToldCall) -> list[Event]:
+        call = told.call
         events: list[Event] = []
-        if call is not former:
-            events += self._name_call(former) + self._close_item()
-        written = call.add(delta)
-        if written:
+        if call is not self._last:
+            events += self._name_call(self._last) + self._close_item()
+            self._last = call
+        if told.arguments:
             events += self._name_call(call)
             if self._call is not call:
                 raise UpstreamInvalid("The upstream went back to a tool call after it had said something else.")
             kind = "custom_tool_call_input" if call.is_custom else "function_call_arguments"
-            events.append(self._locate_item(f"response.{kind}.delta", delta=written))
+            events.append(self._locate_item(f"response.{kind}.delta", delta=told.arguments))
         return events
 
     def _name_call(self, call: StreamedCall | None) -> list[Event]:

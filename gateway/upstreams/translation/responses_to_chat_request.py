@@ -33,6 +33,7 @@ def build_chat_request_of_responses(body: bytes, can: ChatAbilities) -> bytes:
 
 def read_responses_request(asked: CarriedFields, can: ChatAbilities) -> dict[str, Any]:
     built: dict[str, Any] = {}
+    asked.require_neutral("top_logprobs", 0)
     for name in COPIED:
         put(built, name, asked.take_raw(name))
     put(built, "max_completion_tokens", asked.take_raw("max_output_tokens"))
@@ -104,16 +105,28 @@ class ConversationReader:
         if role != "assistant":
             self._messages.append({"role": role, "content": parts})
             return
-        message = self._open_assistant(fresh=lambda known: known["content"] is not None or "tool_calls" in known)
-        message["content"] = parts
+        message = self._open_assistant(for_text=True)
+        if message["content"] is None:
+            message["content"] = parts
+        else:
+            message["content"] = list_parts(message["content"])
+            message["content"] += list_parts(parts)
 
-    def _open_assistant(self, fresh: Any = lambda known: False) -> Part:
+    def _open_assistant(self, *, for_text: bool = False) -> Part:
         """The assistant's message that is being put together, or a new one."""
         last = self._messages[-1] if self._messages else None
-        if last is not None and last.get("open") and not fresh(last):
+        if last is not None and last.get("open") and not (for_text and self._is_over(last)):
             return last
         self._messages.append({"role": "assistant", "content": None, "open": True})
         return self._messages[-1]
+
+    def _is_over(self, message: Part) -> bool:
+        """Whether what is said or thought now is another message of the assistant's.
+
+        Chat wants the results of calls right behind the message that has them. Anthropic does not, and what it thought
+        between two calls has to stay there.
+        """
+        return self._can.anthropic_fields if "tool_calls" in message else message["content"] is not None
 
     def _add_call(self, item: CarriedFields, call: Part) -> None:
         message = self._open_assistant()
@@ -129,11 +142,16 @@ class ConversationReader:
         thoughts = unpack_thoughts(sealed) if self._can.anthropic_fields else []
         if field is None and not thoughts:
             return
-        message = self._open_assistant(fresh=lambda known: known["content"] is not None or "tool_calls" in known)
+        message = self._open_assistant(for_text=True)
         if field is not None:
             message.setdefault(field, []).append(told)
         else:
             message.setdefault("thinking_blocks", []).extend(thoughts)
+
+
+def list_parts(content: Any) -> list[Part]:
+    """The content of a message as parts."""
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
 def close_message(message: Part) -> Part:
@@ -191,11 +209,15 @@ def add_tools(built: dict[str, Any], asked: CarriedFields) -> None:
     tools = [read_tool(tool) for tool in asked.take_objects("tools")]
     if tools:
         built["tools"] = tools
+    else:
+        built.pop("parallel_tool_calls", None)  # chat refuses it without tools
     raw = asked.take_raw("tool_choice")
-    if raw is None:
-        return
-    choice = msgspec.json.decode(raw)
+    choice = None if raw is None else msgspec.json.decode(raw)
     match choice:
+        case None:
+            return
+        case "auto" | "none" if not tools:
+            return
         case "auto" | "none" | "required":
             built["tool_choice"] = choice
         case {"type": "allowed_tools", "mode": str(mode), "tools": list(named), **rest} if not rest:

@@ -1,6 +1,7 @@
 """Calls in a dialect that an upstream does not speak: translated on their way, and their replies on the way back."""
 
 import asyncio
+import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
@@ -33,6 +34,15 @@ R = TypeVar("R")
 
 LARGE_BODY: Final = 256 * 1024  # bytes from which a body is translated off the event loop
 REQUEST_IDS: Final[dict[DialectName, str]] = {"chat": "x-request-id", "responses": "x-request-id"}
+# The fields of a Responses request that become those of a chat request, by how the names of the latter begin.
+RESPONSES_FIELDS: Final = {
+    "messages": "input",
+    "response_format": "text.format",
+    "verbosity": "text.verbosity",
+    "reasoning_effort": "reasoning.effort",
+    "logprobs": "include",
+}
+CUSTOM_TOOL: Final = re.compile(r"^(tools\[\d+\])\.custom$")
 MESSAGES_REQUEST_ID: Final = "request-id"
 
 
@@ -62,23 +72,47 @@ def is_conversation(request: UpstreamRequest) -> bool:
 async def send_translated(upstream: Upstream, request: UpstreamRequest) -> UpstreamReply:
     """The reply in the client's dialect; a request that cannot be carried is answered with an error."""
     try:
-        translation = await run_beside(request.body, lambda: translate_call(request, upstream.capabilities))
+        steps = await run_beside(request.body, lambda: translate_in_steps(request, upstream.capabilities))
     except InvalidRequest as fault:
         return build_refusal(request.dialect, fault)
-    path = PATHS[translation.target]
-    changed = {"path": path, "body": translation.body, "dialect": translation.target}
-    # Responses reach Anthropic in two steps, through chat.
-    reply = await send_in_dialect(upstream, msgspec.structs.replace(request, **changed))
-    return TranslatedReply(reply, translation, request.dialect)
+    reply = await upstream.send(follow_step(request, steps[-1]))
+    for number in reversed(range(len(steps))):
+        reply = TranslatedReply(reply, steps[number], steps[number - 1].target if number else request.dialect)
+    return reply
 
 
 def translate_body(request: UpstreamRequest, can: Capabilities) -> bytes:
     """The body of a call as an upstream gets it; raises InvalidRequest if it cannot be carried."""
-    while request.dialect not in can.dialects:
-        translation = translate_call(request, can)
-        target = translation.target
-        request = msgspec.structs.replace(request, path=PATHS[target], body=translation.body, dialect=target)
-    return request.body
+    steps = translate_in_steps(request, can)
+    return steps[-1].body if steps else request.body
+
+
+def translate_in_steps(request: UpstreamRequest, can: Capabilities) -> list[CallTranslation]:
+    """The translations of one call, each of what the one before it made: Responses reach Anthropic through chat."""
+    steps: list[CallTranslation] = []
+    call = request
+    while call.dialect not in can.dialects:
+        try:
+            steps.append(translate_call(call, can))
+        except InvalidRequest as fault:
+            if not steps:
+                raise
+            raise name_fields_of_responses(fault) from fault
+        call = follow_step(call, steps[-1])
+    return steps
+
+
+def follow_step(request: UpstreamRequest, step: CallTranslation) -> UpstreamRequest:
+    """The call that a translation made."""
+    return msgspec.structs.replace(request, path=PATHS[step.target], body=step.body, dialect=step.target)
+
+
+def name_fields_of_responses(fault: InvalidRequest) -> InvalidRequest:
+    """A fault that the second step found in a chat request, with the field that the client sent."""
+    told = fault.param or ""
+    field = next((field for start, field in RESPONSES_FIELDS.items() if told.startswith(start)), told)
+    field = CUSTOM_TOOL.sub(r"\1.type", field)
+    return InvalidRequest(fault.message.replace(f"`{told}`", f"`{field}`"), param=field or None)
 
 
 def build_refusal(dialect: DialectName, fault: InvalidRequest) -> UpstreamReply:

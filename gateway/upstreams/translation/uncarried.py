@@ -70,6 +70,7 @@ MESSAGES_TO_CHAT: Final = RequestPath(
     refused={
         "top_k": NO_SUCH_OPTION,
         "container": SERVER_STATE,
+        "thread": SERVER_STATE,
         "mcp_servers": "the provider runs no tools",
         "context_management": NO_SUCH_OPTION,
         "inference_geo": NO_SUCH_OPTION,

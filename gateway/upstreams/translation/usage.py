@@ -31,10 +31,16 @@ def to_chat_usage(usage: Usage) -> Usage:
     return built
 
 
+def count_written(usage: Usage) -> int:
+    """What a prompt cache wrote, as chat upstreams tell it."""
+    told = read_count(usage, "prompt_tokens_details", "cache_write_tokens")
+    return told or read_count(usage, "cache_creation_input_tokens")
+
+
 def to_messages_usage(usage: Usage | None) -> Usage:
     usage = usage or {}
     read = read_count(usage, "prompt_tokens_details", "cached_tokens") or read_count(usage, "cache_read_input_tokens")
-    written = read_count(usage, "cache_creation_input_tokens")
+    written = count_written(usage)
     built: Usage = {
         "input_tokens": max(0, read_count(usage, "prompt_tokens") - read - written),
         "cache_creation_input_tokens": written,
@@ -54,8 +60,7 @@ def to_responses_usage(usage: Usage | None) -> Usage | None:
         "input_tokens": asked,
         "input_tokens_details": {
             "cached_tokens": read_count(usage, "prompt_tokens_details", "cached_tokens"),
-            "cache_write_tokens": read_count(usage, "prompt_tokens_details", "cache_write_tokens")
-            or read_count(usage, "cache_creation_input_tokens"),
+            "cache_write_tokens": count_written(usage),
         },
         "output_tokens": said,
         "output_tokens_details": {

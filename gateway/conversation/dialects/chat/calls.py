@@ -5,9 +5,9 @@ from typing import Any
 
 import orjson
 
-from gateway.conversation.json_scan import JsonScan
 from gateway.conversation.turn import FunctionCall, TurnCall
 from gateway.errors import UpstreamInvalid
+from gateway.json_scan import JsonScan
 
 MAX_TURN_CALLS = 1000  # of one turn
 MAX_WITHHELD = 1000  # deltas of a call whose name is not certain; models name a call at once

@@ -14,7 +14,7 @@ DONE_STARTS = (b"data: ", b"data:")  # of the line that says [DONE]
 LONGEST_START = max(map(len, DONE_STARTS))
 LATER_DONE_STARTS = tuple(b"\n" + start for start in DONE_STARTS)
 
-_FINISH = re.compile(rb'"finish_reason"\s*:\s*"')
+_FINISH = re.compile(rb'"finish_reason"\s*:\s*"(?!")')  # some providers say "" until they finish
 
 
 class _ErrorEvent(msgspec.Struct):
@@ -27,7 +27,7 @@ _decode = msgspec.json.Decoder(_ErrorEvent).decode
 class ChatRelayView:
     """A stream that passes as it comes: how far it got, found without reading it.
 
-    A literal `"finish_reason":"` or a line `data: [DONE]` cannot stand inside a JSON string, where quotes and newlines
+    A literal `"finish_reason":"x` or a line `data: [DONE]` cannot stand inside a JSON string, where quotes and newlines
     are escaped, so looking for their bytes is enough.
     """
 

@@ -12,7 +12,16 @@ from gateway.conversation.dialects.chat.reply import CUT_SHORT_REASONS, JOINED_F
 from gateway.conversation.dialects.chat.stream_turn import StreamTurn, build_chunk_error
 from gateway.conversation.dialects.openai_errors import render_openai_error_event
 from gateway.conversation.dialects.raw_body import UNREADABLE
-from gateway.conversation.turn import FIRST_TURN, TEXT_SEPARATOR, LoopPlan, Turn, TurnStart, add_usage, has_value
+from gateway.conversation.turn import (
+    FIRST_TURN,
+    TEXT_SEPARATOR,
+    LoopPlan,
+    Turn,
+    TurnStart,
+    add_usage,
+    has_text,
+    has_value,
+)
 from gateway.errors import GatewayError, UpstreamTruncated
 
 MAX_UNREAD_BYTES = 256 * 1024  # raw events are assembled into the message beyond so many bytes
@@ -136,7 +145,7 @@ class ChatStreamView:
         self._role_shown = self._role_shown or (self._turn.number == 1 and bool(delta.get("role")))
         deltas = msgspec.convert(delta.get("tool_calls") or [], list[dict[str, Any]])
         calls = self._now.tracker.take(deltas)
-        if has_value(choice, "finish_reason"):
+        if has_text(choice, "finish_reason"):
             calls += self._now.tracker.settle()
             self._now.finish_reason = _decode(choice["finish_reason"], type=str)
         if self._turn.number == 1 and calls == deltas and not self._finish_waits:
@@ -170,12 +179,12 @@ class ChatStreamView:
             shown["tool_calls"] = calls
         top = {**top, **self._head}
         self._set_usage(top)
-        finishes = has_value(choice, "finish_reason")
-        if finishes and self._finish_waits:
+        is_last = has_text(choice, "finish_reason")
+        if is_last and self._finish_waits:
             self._now.finish_event = {**top, "choices": [{**choice, "delta": {}}]}
             choice = {**choice, "finish_reason": None}
-            finishes = False
-        if not finishes and not any(shown.values()):
+            is_last = False
+        if not is_last and not any(shown.values()):
             return b""
         return sse.encode_event(_encode({**top, "choices": [{**choice, "delta": shown}]}))
 

@@ -1,15 +1,22 @@
 """Streams of message events that are relayed: whether they are complete, and what they used."""
 
+import re
+
 from gateway import sse
 from gateway.conversation.dialects.messages.errors import render_messages_error_event
 from gateway.errors import GatewayError, UpstreamInvalid, UpstreamTruncated
 
 MAX_USAGE_EVENT = 64 * 1024  # bytes of events that are kept for the usage they may report
-# Lines of these forms cannot stand inside JSON, where line feeds are escaped.
-START, STOP, ERROR = b"event: message_start", b"event: message_stop", b"event: error"
-FINISH = b"event: message_delta"
+START, STOP, ERROR, FINISH = b"message_start", b"message_stop", b"error", b"message_delta"
 DELTA = b"event: content_block_delta\n"  # it says nothing about the end
 DELTA_BORDER = b"\n\n" + DELTA
+
+# Events of interest, by their names or, where they have none, by how their data begins. Such a line cannot stand inside
+# JSON, where line feeds are escaped.
+_KINDS = re.compile(
+    rb'^(?:event: ?|data: ?\{"type": ?")(message_start|message_stop|error|message_delta)\b', re.MULTILINE
+)
+_REASON = re.compile(rb'"stop_reason"\s*:\s*"')  # an event that tells the usage may come before the one that has it
 
 
 class MessagesRelayView:
@@ -35,15 +42,17 @@ class MessagesRelayView:
         return ready
 
     def _look(self, ready: bytes) -> None:
-        self.done = self.done or has_line(ready, STOP)
-        self.failed = self.failed or has_line(ready, ERROR)
-        self._finished = self._finished or self.done or has_line(ready, FINISH)
+        kinds = _KINDS.findall(ready)
+        self.done = self.done or STOP in kinds
+        self.failed = self.failed or ERROR in kinds
+        finishes = FINISH in kinds and _REASON.search(ready) is not None
+        self._finished = self._finished or self.done or finishes
         self.needs_driver = self.done or self.failed
         if not sse.reports_usage(ready):
             return
-        if not self._started and has_line(ready, START):
+        if not self._started and START in kinds:
             self._started = ready[:MAX_USAGE_EVENT]
-        self.usage_event = self._started + (b"" if ready.startswith(START) else ready[-MAX_USAGE_EVENT:])
+        self.usage_event = self._started + (b"" if ready == self._started else ready[-MAX_USAGE_EVENT:])
 
     def end(self) -> bytes:
         """The stream has ended: what it lacks; raises UpstreamTruncated if that is more than its last event."""
@@ -55,7 +64,3 @@ class MessagesRelayView:
 
     def render_error(self, error: GatewayError) -> bytes:
         return render_messages_error_event(error)
-
-
-def has_line(events: bytes, line: bytes) -> bool:
-    return events.startswith(line) or b"\n" + line in events

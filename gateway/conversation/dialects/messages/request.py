@@ -16,7 +16,7 @@ from gateway.conversation.dialects.raw_body import (
 )
 from gateway.domain.chat import ChatRequest, MessageStyle
 from gateway.domain.dialect import RequestDialect
-from gateway.errors import InvalidRequest
+from gateway.errors import InvalidRequest, ThreadUnsupported
 
 LOOKED_AT = {"output_config": dict, "tool_choice": dict}  # fields that later steps read
 OBJECT = b"{"
@@ -99,6 +99,12 @@ def read_style(messages: Sequence[Raw]) -> MessageStyle:
 
 def check_messages(request: ChatRequest) -> None:
     """Refuse what upstreams would refuse, so that nothing is placed where no conversation is."""
+    if request.has("thread"):
+        raise ThreadUnsupported(
+            "`thread` cannot be used where context is injected, since the upstream would keep a conversation that the "
+            "gateway changes. Send all messages.",
+            param="thread",
+        )
     if not request.messages:
         raise InvalidRequest("`messages` must not be empty.", param="messages")
     if request.style <= MessageStyle.ANSWERING:

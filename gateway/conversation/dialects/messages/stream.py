@@ -135,7 +135,7 @@ class MessagesStreamView:
         rest = self._release()
         if now.finish is None:
             return rest + STOP_EVENT
-        if self._turn.number == 1 and not turn.gave_up:
+        if now.finish_event and self._turn.number == 1 and not turn.gave_up:
             return rest + now.finish_event + STOP_EVENT
         delta = msgspec.json.decode(now.finish["delta"])
         if turn.gave_up:
@@ -173,9 +173,11 @@ class MessagesStreamView:
     def _take_finish(self, event: bytes, read: MessageEvent) -> bytes:
         now = self._now
         now.add_usage(read.usage)
-        now.stop_reason = _decode_delta(read.delta).stop_reason
-        now.finish = {"type": read.type, "delta": read.delta}
-        now.finish_event = event
+        reason = _decode_delta(read.delta).stop_reason
+        now.finish_event = event if now.finish is None else b""  # several are told as one
+        if now.finish is None or reason is not None:
+            now.finish = {"type": read.type, "delta": read.delta}
+        now.stop_reason = reason or now.stop_reason
         return b"" if now.has_own_calls else self._release()
 
     def _show_start(self, event: bytes, read: MessageEvent) -> bytes:

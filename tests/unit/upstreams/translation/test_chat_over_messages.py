@@ -21,6 +21,7 @@ from tests.support.dialect_streams import (
 )
 
 MODEL = "claude-x"
+MARK = {"type": "ephemeral"}
 
 
 def translate(**fields: Any) -> dict[str, Any]:
@@ -113,6 +114,24 @@ def test_images_and_pdfs_are_carried() -> None:
                           "source": {"type": "base64", "media_type": "application/pdf", "data": "BBBB"}}  # fmt: skip
 
 
+def test_a_thought_with_a_place_stands_beside_parts_of_any_kind() -> None:
+    """Anthropic says itself that assistants send no images."""
+    image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "s", "offset": [3, 0]}
+    parts = [{"type": "text", "text": "One"}, image, {"type": "text", "text": "Two", "cache_control": MARK}]
+    made = translate(messages=[{"role": "assistant", "content": parts, "thinking_blocks": [thought]}])
+    blocks = made["messages"][0]["content"]
+    assert [block["type"] for block in blocks] == ["text", "thinking", "image", "text"]
+    assert (blocks[0]["text"], blocks[-1]) == ("One", {"type": "text", "text": "Two", "cache_control": MARK})
+
+
+def test_the_name_of_a_tool_beside_its_result_says_nothing_new() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    result = {"role": "tool", "tool_call_id": "c", "name": "f", "content": "one"}
+    made = translate(messages=[{"role": "assistant", "tool_calls": [call]}, result])
+    assert made["messages"][1]["content"] == [{"type": "tool_result", "tool_use_id": "c", "content": "one"}]
+
+
 BROKEN_CALL = {"id": "c", "function": {"name": "f", "arguments": "["}}
 
 
@@ -125,6 +144,7 @@ BROKEN_CALL = {"id": "c", "function": {"name": "f", "arguments": "["}}
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"never_heard_of": 1}, "never_heard_of"),
         ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0].custom"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
         ({"messages": [{"role": "user", "name": "Bob", "content": "x"}]}, "messages[0].name"),
         ({"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]},
          "messages[0].content[0].input_audio"),

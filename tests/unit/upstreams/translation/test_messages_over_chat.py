@@ -70,6 +70,13 @@ def test_results_become_messages_that_come_before_what_the_user_says() -> None:
     ]
 
 
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_result_without_blocks_is_an_empty_text(failed: bool) -> None:
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": [], "is_error": failed}
+    made = translate(messages=[{"role": "user", "content": [result]}])["messages"]
+    assert made == [{"role": "tool", "tool_call_id": "t1", "content": "Error: " if failed else ""}]
+
+
 def test_options_have_their_counterparts() -> None:
     schema = {"type": "object"}
     made = translate(
@@ -109,6 +116,7 @@ def test_images_and_documents_are_carried() -> None:
         ({"top_k": 5}, "top_k"),
         ({"mcp_servers": [{"url": "x"}]}, "mcp_servers"),
         ({"never_heard_of": 1}, "never_heard_of"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
         ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "tools[0].type"),
         ({"messages": [{"role": "user", "content": [{"type": "search_result"}]}]}, "messages[0].content[0].type"),
         ({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "file", "file_id": "f"}}]}]},
@@ -155,6 +163,13 @@ def test_a_whole_reply_becomes_a_message() -> None:
         "cache_read_input_tokens": 6,
         "output_tokens": 4,
     }
+
+
+def test_what_a_cache_wrote_is_no_input() -> None:
+    details = {"cached_tokens": 6, "cache_write_tokens": 3}
+    told = Answer({"content": "x"}, "stop", usage={**USAGE, "prompt_tokens_details": details})
+    for made in (read_whole(told), read_stream(told)):
+        assert (made["usage"]["input_tokens"], made["usage"]["cache_creation_input_tokens"]) == (1, 3)
 
 
 @pytest.mark.parametrize(

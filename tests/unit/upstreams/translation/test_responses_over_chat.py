@@ -85,6 +85,38 @@ def test_what_the_assistant_said_and_called_in_one_go_is_one_message() -> None:
     assert (made[2]["content"], made[3]["content"]) == ("one", "two")
 
 
+def test_what_was_said_or_thought_behind_a_call_keeps_it_next_to_its_result() -> None:
+    """Chat wants results right behind the message with the calls."""
+    call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    made = translate(input=[
+        {"role": "assistant", "content": "One"}, call,
+        {"role": "assistant", "content": [{"type": "text", "text": "Two"}]},
+        {"type": "reasoning", "content": [{"text": "Hm."}], "encrypted_content": "chat:reasoning_content"},
+        {**call, "call_id": "c2"}, {"type": "function_call_output", "call_id": "c1", "output": "x"},
+        {"type": "function_call_output", "call_id": "c2", "output": "y"}, {"role": "assistant", "content": "Three"},
+    ])["messages"]  # fmt: skip
+    assert [message["role"] for message in made] == ["assistant", "tool", "tool", "assistant"]
+    assert [part["text"] for part in made[0]["content"]] == ["One", "Two"]
+    assert [one["id"] for one in made[0]["tool_calls"]] == ["c1", "c2"]
+    assert (made[0]["reasoning_content"], made[3]["content"]) == ("Hm.", "Three")
+
+
+def test_options_about_tools_are_left_out_without_tools() -> None:
+    """Chat refuses them then, Responses does not."""
+    for choice in ("auto", "none"):
+        assert (
+            not {"parallel_tool_calls", "tool_choice"}
+            & translate(parallel_tool_calls=True, tool_choice=choice, tools=[]).keys()
+        )
+    assert translate(tool_choice="required")["tool_choice"] == "required"
+
+
+def test_no_log_probabilities_are_asked_for_by_a_zero() -> None:
+    assert not {"logprobs", "top_logprobs"} & translate(top_logprobs=0).keys()
+    asked = translate(top_logprobs=0, include=["message.output_text.logprobs"])
+    assert asked["logprobs"] is True
+
+
 def test_options_have_their_counterparts() -> None:
     schema = {"type": "object"}
     made = translate(

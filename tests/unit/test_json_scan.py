@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.conversation.json_scan import JsonScan, is_valid_json
+from gateway.json_scan import JsonScan, is_valid_json
 
 PIECES = st.lists(st.sampled_from(["{", "}", "[", "]", '"', "\\", "a", "1", ",", ":", " ", '"a":1', "{}"]), max_size=12)
 
