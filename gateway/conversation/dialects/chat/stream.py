@@ -171,6 +171,7 @@ class ChatStreamView:
         if finishes and self._finish_waits:
             self._now.finish_event = {**top, "choices": [{**choice, "delta": {}}]}
             choice = {**choice, "finish_reason": None}
+            top.pop("usage", None)  # it goes with the finish
             finishes = False
         if not finishes and not any(shown.values()):
             return b""
