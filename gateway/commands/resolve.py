@@ -28,6 +28,7 @@ HEADERS = (
     *("session", "agent", "profile", "prompt", "content", "task", "user"),
     *("language", "type", "budget", "contexts", "include", "exclude", "inject"),
 )
+SESSION_HEADERS = ("pin", "unpin")  # shown as if the session had changed; it does not
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -35,7 +36,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_common_options(parser)
     add_workspace_option(parser, "workspace of the policies; default: default")
     parser.add_argument("--model", help="model that the request names")
-    for name in HEADERS:
+    for name in (*HEADERS, *SESSION_HEADERS):
         parser.add_argument(f"--{name}", help=f"value of the header x-context-{name}")
     parser.add_argument("question", metavar="QUESTION", help="text of the user's message")
     parser.set_defaults(run=run)
@@ -71,7 +72,8 @@ async def resolve(settings: Settings, arguments: argparse.Namespace) -> dict[str
 
 
 def build_headers(arguments: argparse.Namespace) -> list[tuple[bytes, bytes]]:
-    given = {name: value for name in HEADERS if (value := getattr(arguments, name)) is not None}
+    names = (*HEADERS, *SESSION_HEADERS)
+    given = {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
     return [(f"x-context-{name}".encode(), quote(value).encode()) for name, value in given.items()]
 
 

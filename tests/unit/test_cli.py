@@ -193,6 +193,14 @@ def test_every_header_is_a_flag(config: str, capsys: pytest.CaptureFixture[str])
     assert shown["tokens"]["budget"] == 90
 
 
+def test_pins_are_flags_too_and_change_no_session(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(config).write_text(yaml.safe_dump(CONFIG | {"store": "sqlite:///./gateway.db"}))
+    flags = (["--pin", "house/style"], ["--unpin", "corporate/tone"], [])
+    shown = [resolve(config, capsys, "--session", "s", *given, "Hi") for given in flags]
+    injected = [[item["id"] for item in one["selection"]["injected"]] for one in shown]
+    assert injected == [["corporate/tone", "house/style"], [], ["corporate/tone"]]
+
+
 def test_resolve_for_a_person(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["resolve", "--config", config, "--agent", "editor", "Hi"]) == 0
     out = capsys.readouterr().out
@@ -206,6 +214,7 @@ def test_resolve_for_a_person(config: str, capsys: pytest.CaptureFixture[str]) -
         (["--agent", "editr"], "There is no agent 'editr'. Did you mean 'editor'?"),
         (["--budget", "lots"], "x-context-budget must be a non-negative integer"),
         (["--profile", "x"], "There is no profile 'x'."),
+        (["--pin", "house/style"], "x-context-pin changes the session"),
     ],
 )
 def test_what_a_request_would_be_refused_for_exits_with_1(

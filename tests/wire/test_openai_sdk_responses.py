@@ -88,6 +88,14 @@ def test_structured_output_is_streamed(client: OpenAI, upstream: Upstream) -> No
         assert stream.get_final_response().output_parsed == Verdict(ok=True)
 
 
+def test_text_that_waits_stays_before_the_calls_that_follow_it(client: OpenAI, upstream: Upstream) -> None:
+    upstream.will(mixed(OWN, OSLO, text='{"ok": true}'))
+    with client.responses.stream(model="m-large", input="Fine?", text_format=Verdict, tools=[WEATHER]) as stream:
+        told = [event.item.type for event in stream if event.type == "response.output_item.added"]
+        items = [item.type for item in stream.get_final_response().output]
+    assert (told, items) == (["message", "function_call"], ["message", "function_call"])
+
+
 def test_a_client_tool_by_its_items(client: OpenAI, upstream: Upstream) -> None:
     upstream.will(mixed(OWN, OSLO, reasoning_content="Hm."), say("Sunny."))
     asked: list[Any] = [{"role": "user", "content": "Weather?"}]

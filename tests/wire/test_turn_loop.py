@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.support.gateway import LONG_TEXT, NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, Client
+from tests.support.gateway import LONG_TEXT, NAMES, NAMES_RESULT, STYLE, STYLE_RESULT, WEATHER, Client
 from tests.support.upstream import Upstream, call, mixed, say, tool_call
 
 GET, LIST = "get_context_resource", "list_context_resources"
@@ -50,6 +50,16 @@ async def test_the_texts_of_several_turns_are_joined_by_a_blank_line(gateway: Cl
     upstream.will(mixed(tool_call(GET, resource_id=STYLE), text="Let me look."), say("It says: commas."))
     reply = await gateway.chat(agent="editor", stream=stream)
     assert reply.text == "Let me look.\n\nIt says: commas."
+
+
+@pytest.mark.parametrize("text", [None, ""])
+async def test_a_last_turn_without_text_keeps_that_of_the_others(
+    gateway: Client, upstream: Upstream, stream: bool, text: str | None
+):
+    own, oslo = tool_call(GET, resource_id=STYLE), tool_call("get_weather", "oslo", city="Oslo")
+    upstream.will(mixed(own, text="Let me look."), mixed(oslo, text=text))
+    reply = await gateway.chat(agent="editor", stream=stream, tools=[WEATHER])
+    assert (reply.text, reply.tool_calls) == ("Let me look.", [("get_weather", {"city": "Oslo"})])
 
 
 async def test_text_before_an_own_call_stays_in_the_transcript(gateway: Client, upstream: Upstream, stream: bool):

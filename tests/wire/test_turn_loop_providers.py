@@ -241,6 +241,21 @@ async def test_usage_in_the_finish_chunk_is_summed(gateway: Client, upstream: Up
     assert reply.usage == {"prompt_tokens": 6, "completion_tokens": 2, "total_tokens": 8}
 
 
+def pack(*calls: dict[str, Any], **delta: Any) -> list[Any]:
+    """A turn in one chunk: its calls, its finish and its usage."""
+    return [*chunks({**ROLE, **delta, "tool_calls": [*calls]}, finish_reason="tool_calls", usage=USAGE), DONE]
+
+
+async def test_usage_in_one_chunk_with_calls_and_finish_is_told_once(gateway: Client, upstream: Upstream):
+    own = part(GET, STYLE_ARGUMENTS, index=0, id="a", type="function")
+    oslo = part("get_weather", OSLO_ARGUMENTS, index=1, id="oslo", type="function")
+    upstream.will(raw_events(pack(own, content="Hm.")), raw_events(pack(own, oslo)))
+    reply = await gateway.chat(agent="editor", stream=True, tools=[WEATHER])
+    assert (reply.text, reply.tool_calls) == ("Hm.", [("get_weather", {"city": "Oslo"})])
+    assert reply.usage == {"prompt_tokens": 6, "completion_tokens": 2, "total_tokens": 8}
+    assert [event.get("usage") for event in reply.events][-1] == reply.usage
+
+
 async def test_a_stream_without_done_after_its_finish_is_complete(gateway: Client, upstream: Upstream):
     own = turn(part(GET, STYLE_ARGUMENTS, index=0, id="a"))[:-1]
     upstream.will(raw_events(own), raw_events(chunks({"content": "Do"}, {"content": "ne."}, finish_reason="stop")))

@@ -1,7 +1,7 @@
 """`POST /resolve`: a dry run that shows the exact outgoing request and why each part of it is there."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -236,11 +236,13 @@ class ResolveRoutes:
 
     async def resolve(self, call: ApiCall[None, ResolveBody]) -> ApiReply:
         given = call.body.given
+        if given.query is None and "messages" not in (given.request or {}):
+            given = replace(given, query="")  # what does not depend on a question can be shown without one
         choice = RequestChoice(given, policies=call.body.build_choice(call.principal, call.body.as_of))
         try:
             return ApiReply((await self.replayer.resolve(call.principal, choice)).describe())
         except InvalidRequest as refused:
-            if refused.param != "messages" or (given.request or {}).get("messages"):
+            if refused.param != "messages" or (given.request or {}).get("messages") != []:
                 raise
             message = "There is no question: send one as `query`, or a chat request with `messages` as `request`."
             raise InvalidRequest(message, param="query") from refused

@@ -57,8 +57,18 @@ async def test_it_shows_the_request_that_would_be_sent(api: ManagedGateway, path
 
 
 @pytest.mark.parametrize("more", [{}, {"request": {"model": "demo"}}])
-async def test_without_a_question_it_says_what_to_send(api: ManagedGateway, more: dict[str, Any]) -> None:
+async def test_without_a_question_it_shows_what_does_not_depend_on_one(
+    api: ManagedGateway, more: dict[str, Any]
+) -> None:
     answer = await api.ask("POST", "/resolve", {"context": {"agent": "editor"}, **more}, by=CHAT)
+    assert answer.status == 200
+    assert [item["id"] for item in answer.json["selection"]["injected"]] == ["house/voice"]
+    assert "Write plainly." in answer.json["block"]
+    assert answer.json["request"]["messages"][1:] == [{"role": "user", "content": ""}]
+
+
+async def test_an_empty_list_of_messages_is_refused_as_in_a_chat(api: ManagedGateway) -> None:
+    answer = await api.ask("POST", "/resolve", {"context": {"agent": "editor"}, "request": {"messages": []}}, by=CHAT)
     assert (answer.status, answer.json["code"]) == (400, "invalid_request")
     wanted = "There is no question: send one as `query`, or a chat request with `messages` as `request`."
     assert answer.json["detail"] == wanted

@@ -32,6 +32,7 @@ class ChatCompletion:
 
 
 CUT_SHORT_REASONS = ("length", "content_filter")  # the model did not finish what it was saying
+NO_TEXT = (b"", b"null", b'""', b"[]")  # what a message with nothing but calls has for its text
 JOINED_FIELDS = ("content", "reasoning_content", "reasoning", "refusal")  # texts of a message that turns add to
 
 
@@ -91,7 +92,7 @@ class ChatReplyView:
         message = {**self._replies[-1].message}
         for name in JOINED_FIELDS:
             texts = [text for reply in self._replies if (text := read_text(reply.message.get(name)))]
-            if len(texts) > 1 or (texts and not has_value(message, name)):
+            if len(texts) > 1 or (texts and bytes(message.get(name, b"")) in NO_TEXT):
                 message[name] = TEXT_SEPARATOR.join(texts)
         if turn.client_calls:
             raws = _decode_raws(message["tool_calls"])

@@ -183,6 +183,7 @@ class ChatStreamView:
         if is_last and self._finish_waits:
             self._now.finish_event = {**top, "choices": [{**choice, "delta": {}}]}
             choice = {**choice, "finish_reason": None}
+            top.pop("usage", None)  # it goes with the finish
             is_last = False
         if not is_last and not any(shown.values()):
             return b""

@@ -73,6 +73,7 @@ class ResponsesStreamView:
         self._response: Fields = {}  # that it carried
         self._output: list[OutputItem] = []
         self._hides = False  # this turn has calls of ours
+        self._text_waits = False  # and so do the client's calls after it
         self._places = []
 
     @property
@@ -184,8 +185,8 @@ class ResponsesStreamView:
             place = UNDECIDED
         elif self._is_own(head):
             place, self._same, self._hides = HIDDEN, False, True
-        elif head.type == MESSAGE and self._holds_text:
-            place = HELD
+        elif self._holds_text and (head.type == MESSAGE or (head.type == FUNCTION and self._text_waits)):
+            place, self._text_waits = HELD, True
         else:
             place = self._assign(index)
         self._indexes[index] = place
