@@ -12,8 +12,9 @@ from msgspec import Raw
 
 from gateway import sse
 from gateway.conversation.dialects.responses import events
+from gateway.conversation.dialects.responses.echoed import EchoedFields
 from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_items, decode_object, read_item
-from gateway.conversation.dialects.responses.transcript import EchoedFields, is_unstored
+from gateway.conversation.dialects.responses.transcript import is_unstored
 from gateway.conversation.hidden_turn import HiddenMessage
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.loop import TurnLoop
