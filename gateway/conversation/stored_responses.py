@@ -79,7 +79,7 @@ class KeyStart(NamedTuple):
     """The beginning of keys: their group, and a hash of whose they are, to be copied."""
 
     group: str
-    hashed: "hashlib._Hash"
+    hashed: hashlib.blake2b
 
 
 _encode = msgspec.json.Encoder().encode

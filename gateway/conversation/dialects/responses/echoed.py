@@ -1,6 +1,6 @@
 """Fields of a request that responses repeat: the client sees them as it sent them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -26,8 +26,8 @@ EchoingResponse = msgspec.defstruct("EchoingResponse", [(name, Raw, ABSENT) for 
 EchoingEvent = msgspec.defstruct("EchoingEvent", [("response", EchoingResponse)])
 
 _encode = msgspec.json.Encoder().encode
-_read_response = msgspec.json.Decoder(EchoingResponse).decode
-_read_event = msgspec.json.Decoder(EchoingEvent).decode
+_read_response: Callable[[bytes], Any] = msgspec.json.Decoder(EchoingResponse).decode
+_read_event: Callable[[bytes], Any] = msgspec.json.Decoder(EchoingEvent).decode
 
 
 class EchoedFields:

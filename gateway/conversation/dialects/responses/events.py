@@ -26,10 +26,26 @@ NAMED = NAME + b"response."
 BLANK_LINE = b"\n\n"
 
 _encode = msgspec.json.Encoder().encode
-# Text and the part of an item that it stands in: the event's name and the type in it are the same.
-_TEXT_EVENT = rb'event: (response\.(?:output_text|content_part)\.(?:delta|added|done))\ndata: \{"type":"\1",'
-_PLAIN = re.compile(_TEXT_EVENT)
-_BEFORE_OTHER = re.compile(rb"\n\n(?!%b|\Z)" % _TEXT_EVENT)
+
+
+class TextEvents:
+    """Events that tell of texts and nothing else, known by how they begin: their name and the type in them."""
+
+    def __init__(self, kinds: bytes) -> None:
+        begin = rb'event: (response\.(?:%b))\ndata: \{"type":"\1",' % kinds
+        self._match_first = re.compile(begin).match
+        self._find_other = re.compile(rb"\n\n(?!%b|\Z)" % begin).search  # the end of one that another kind follows
+
+    def measure(self, data: bytes) -> int:
+        """How many leading bytes of whole events are such."""
+        if self._match_first(data) is None or b"\r" in data:
+            return 0
+        found = self._find_other(data)
+        return len(data) if found is None else found.end()
+
+
+TEXT_PIECES = TextEvents(rb"output_text\.delta")
+TEXT_PARTS = TextEvents(rb"output_text\.(?:delta|done)|content_part\.(?:added|done)")  # of items that were announced
 SEQUENCE = b'"sequence_number"'
 _SEQUENCE = re.compile(rb'"sequence_number"\s*:\s*(\d{1,15})')
 
@@ -57,14 +73,6 @@ def read_kind(event: bytes) -> str:
     if event.startswith(NAMED):
         return event[len(NAME) : event.find(b"\n")].strip().decode("latin-1")
     return read_type(sse.read_payload(event) or b"")
-
-
-def measure_plain_events(data: bytes) -> int:
-    """How many leading bytes are whole events that tell of parts of a text and nothing else; by how they begin."""
-    if _PLAIN.match(data) is None or b"\r" in data:
-        return 0
-    found = _BEFORE_OTHER.search(data)
-    return len(data) if found is None else found.end()
 
 
 def read_last_sequence(data: bytes) -> int:

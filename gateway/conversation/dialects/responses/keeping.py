@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -35,11 +35,13 @@ class FinishedItem(msgspec.Struct, gc=False):
     container_id: str | None = None  # of the one that its code ran in
     environment: Any = None  # that its commands ran in, which may be a container
 
-    @property
-    def container(self) -> str | None:
-        """The id of the container that it used."""
+    def list_names(self) -> list[str]:
+        """Its id, and that of the container that it used."""
+        if self.container_id is None and self.environment is None:
+            return [self.id] if self.id else []
         named = self.environment.get("container_id") if isinstance(self.environment, dict) else None
-        return self.container_id or (named if isinstance(named, str) else None)
+        container = self.container_id or (named if isinstance(named, str) else None)
+        return [name for name in (self.id, container) if name]
 
 
 class FinishedResponse(msgspec.Struct):
@@ -64,8 +66,7 @@ _decode_end = msgspec.json.Decoder(_EndEvent).decode
 _decode_end_body = msgspec.json.Decoder(_EndBody).decode
 
 
-@dataclass(frozen=True, slots=True)
-class EndedResponse:
+class EndedResponse(NamedTuple):
     """A response that has ended, as the client sees it."""
 
     read: FinishedResponse
@@ -179,9 +180,9 @@ class ResponseKeeper:
         return self.stored.describe(self.owner, ended.read.id, record, [item.id for item in ended.read.output])
 
 
-def list_named(output: Sequence[FinishedItem]) -> list[str | None]:
+def list_named(output: Sequence[FinishedItem]) -> list[str]:
     """What the items of a response are called, and the containers that they used: those are the caller's too."""
-    return [name for item in output for name in (item.id, item.container) if name]
+    return [name for item in output for name in item.list_names()]
 
 
 def list_known(continued: ContinuedResponses, sent_up: Sequence[HiddenMessage]) -> tuple[str, ...]:

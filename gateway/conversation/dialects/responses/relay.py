@@ -45,7 +45,8 @@ class ResponsesRelayView:
 
     def _look_from(self, ready: bytes, start: int | None) -> bytes:
         """Look at the event that begins at `start`, and at all behind it that do not tell of parts of the output."""
-        shown, passed = [], 0
+        shown: list[bytes] = []
+        passed = 0
         while start is not None:
             at = ready.find(events.BLANK_LINE, start)
             end = len(ready) if at < 0 else at + len(events.BLANK_LINE)  # there may be line feeds in excess

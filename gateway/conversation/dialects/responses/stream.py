@@ -90,9 +90,7 @@ class ResponsesStreamView:
         """The leading events that carry nothing but text, while the client's numbers are the upstream's."""
         if not self._same or self._turn.number > 1 or self._last_text_only or self.done or self.failed:
             return b""
-        if not self._places:  # what is not announced has to be numbered
-            return b""
-        plain = events.measure_plain_events(data)
+        plain = (events.TEXT_PARTS if self._places else events.TEXT_PIECES).measure(data)
         if not plain:
             return b""
         passed = data[:plain] if plain < len(data) else data
