@@ -14,7 +14,8 @@ from gateway.content.reader import WorkspaceContent
 from gateway.conversation.conversation import DEFAULT_TIMINGS, Conversation, ConversationTimings
 from gateway.conversation.dialect import Dialect
 from gateway.conversation.dialects.chat.dialect import CHAT
-from gateway.conversation.dialects.responses.continuation import ResponseKeeper, is_native, resume, screen
+from gateway.conversation.dialects.responses.continuation import is_native, resume, screen
+from gateway.conversation.dialects.responses.keeping import ResponseKeeper, wants_keeping
 from gateway.conversation.dialects.responses.references import resolve_references
 from gateway.conversation.hidden_turn import HiddenTurn
 from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
@@ -238,10 +239,12 @@ class Pipeline:
         self, exchange: Exchange, prepared: PreparedRequest, reply: Reply, loop: TurnLoop | None
     ) -> Reply:
         """The reply, kept so that the client can come back to it, if it wants that."""
-        asked, native = prepared.asked or prepared.request, is_native(prepared.upstreams)
-        sent = (prepared.request, prepared.outgoing, prepared.model)
-        keeper = ResponseKeeper(self.responses, prepared.owner, asked, *sent, native, exchange.degraded)
-        return await keeper.watch(reply, loop) if keeper.wanted else reply
+        asked = prepared.asked or prepared.request
+        if not wants_keeping(asked):
+            return reply
+        sent = (prepared.request, prepared.outgoing, prepared.model, is_native(prepared.upstreams))
+        keeper = ResponseKeeper(self.responses, prepared.owner, asked, *sent, exchange.degraded)
+        return await keeper.watch(reply, loop)
 
     def _recall(self, exchange: Exchange, request: ChatRequest) -> ResolvedScope | None:
         """What another request of the same caller with the same headers and model came to, if that is known."""

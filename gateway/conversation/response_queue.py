@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from time import monotonic
 
 from gateway.conversation.response_quota import ResponseQuota
@@ -22,19 +21,16 @@ FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tr
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
 class WaitingResponse:
     """The values of one response that wait for the store."""
 
-    key: str
-    workspace: str
-    values: dict[str, bytes]
-    counted: int  # bytes, as the quota counts them
-    since: float = field(default_factory=monotonic)
-    weight: int = field(init=False)  # bytes in memory, roughly
+    __slots__ = ("counted", "key", "since", "values", "weight", "workspace")
 
-    def __post_init__(self) -> None:
-        self.weight = self.counted + OVERHEAD * len(self.values)
+    def __init__(self, key: str, workspace: str, values: dict[str, bytes], counted: int) -> None:
+        self.key, self.workspace, self.values = key, workspace, values
+        self.counted = counted  # bytes, as the quota counts them
+        self.weight = counted + OVERHEAD * len(values)  # bytes in memory, roughly
+        self.since = monotonic()
 
 
 class ResponseQueue:
@@ -62,22 +58,34 @@ class ResponseQueue:
         waiting = self._values
         return {key: waiting[key] for key in keys if key in waiting} if waiting else {}
 
+    def add_now(self, one: WaitingResponse) -> bool | None:
+        """Queue a response; False if its workspace keeps too much, None if it has to wait for the store: `add` it."""
+        if self._late or (self._waiting and self._is_full(one)):
+            return None
+        counted = self._quota.add_now(one.workspace, one.counted)
+        if counted:
+            self._put(one)
+        return counted
+
     async def add(self, one: WaitingResponse) -> bool:
         """Queue a response; False if its workspace keeps too much. Raises StoreError if it may not be written."""
         if not await self._quota.add(one.workspace, one.counted):
             return False
         while self._waiting and self._is_full(one):
             await self.flush()
-        if (former := self._waiting.get(one.key)) is not None:
-            self._remove(former)
-        self._waiting[one.key] = one
-        self._values |= one.values
-        self._bytes += one.weight
-        self._held[one.workspace] += one.weight
-        self._wake.set()
+        self._put(one)
         if self._late:
             await self.flush()
         return True
+
+    def _put(self, one: WaitingResponse) -> None:
+        if (former := self._waiting.get(one.key)) is not None:
+            self._remove(former)
+        self._waiting[one.key] = one
+        self._values.update(one.values)
+        self._bytes += one.weight
+        self._held[one.workspace] += one.weight
+        self._wake.set()
 
     def _is_full(self, one: WaitingResponse) -> bool:
         return self._bytes + one.weight > MAX_WAITING or self._held[one.workspace] + one.weight > MAX_SHARE

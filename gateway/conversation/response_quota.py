@@ -40,13 +40,23 @@ class ResponseQuota:
 
     async def add(self, workspace: str, size: int) -> bool:
         """Count so many bytes more; False if that is more than the workspace may keep. Raises StoreError."""
-        if self._get_limit is None:
-            return True
-        current = self._name_period(workspace)
-        known = self._known.get(current)
-        if known is None:
+        counted = self.add_now(workspace, size)
+        if counted is None:
+            current = self._name_period(workspace)
             known = await self._read(self._list_periods(workspace))
             self._known.put(current, known)
+            counted = self._count(workspace, known, size)
+        return counted
+
+    def add_now(self, workspace: str, size: int) -> bool | None:
+        """The same at once; None if the store has to be asked first."""
+        if self._get_limit is None:
+            return True
+        known = self._known.get(self._name_period(workspace))
+        return None if known is None else self._count(workspace, known, size)
+
+    def _count(self, workspace: str, known: int, size: int) -> bool:
+        assert self._get_limit is not None
         if known + self._unbooked[workspace] + size > self._get_limit(workspace):
             return False
         self._unbooked[workspace] += size

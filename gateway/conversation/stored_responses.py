@@ -3,8 +3,10 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -25,6 +27,7 @@ MAX_REFERENCED_BYTES = 16 * 1024 * 1024  # of all responses that the items of on
 RESPONSES_PER_QUERY = 4
 PREFIX, ITEM_PREFIX = "response:", "response_item:"
 KEY_BYTES = 20  # of a hash
+REMEMBERED_OWNERS = 4096
 GONE = b"-"  # what stands for a deleted response until it would have expired
 
 
@@ -72,6 +75,14 @@ class _NamedItem(msgspec.Struct):
     id: str | None = None
 
 
+class KeyStart(NamedTuple):
+    """The beginning of keys: their group, and a hash of whose they are, to be copied."""
+
+    group: str
+    hashed: hashlib.blake2b
+
+
+_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(ResponseRecord).decode
 _decode_shown = msgspec.json.Decoder(_ShownResponse).decode
 _decode_named = msgspec.json.Decoder(_NamedItem).decode
@@ -142,20 +153,29 @@ class StoredResponses:
         return found
 
     async def keep(
-        self, owner: ConversationOwner, identity: str, record: ResponseRecord, items: Iterable[str | None] = ()
+        self, owner: ConversationOwner, identity: str, record: ResponseRecord, items: Sequence[str | None] = ()
     ) -> bool:
         """Keep a response, and whose the items with these ids are; raises StoreError if it may be lost.
 
         False if it is too large, or its workspace keeps too much.
         """
-        data = msgspec.json.encode(record)
+        described = self.describe(owner, identity, record, items)
+        return described is not None and await self.queue.add(described)
+
+    def describe(
+        self, owner: ConversationOwner, identity: str, record: ResponseRecord, items: Sequence[str | None] = ()
+    ) -> WaitingResponse | None:
+        """A response as it is queued, with whose the items with these ids are; None if it is too large."""
+        data = _encode(record)
         if len(data) > MAX_RESPONSE_BYTES:
-            return False
+            return None
         key = make_key(owner, identity)
-        named = [id for id in islice(items, MAX_NAMED_ITEMS) if id and len(id) <= MAX_ITEM_ID]
-        values = dict.fromkeys([make_key(owner, id, ITEM_PREFIX) for id in named], key.encode())
+        pointer = key.encode()
+        values = {
+            make_key(owner, id, ITEM_PREFIX): pointer for id in items[:MAX_NAMED_ITEMS] if id and len(id) <= MAX_ITEM_ID
+        }
         values[key] = data
-        return await self.queue.add(WaitingResponse(key, owner.workspace, values, len(data)))
+        return WaitingResponse(key, owner.workspace, values, len(data))
 
     async def count_bytes(self, workspace: str) -> int:
         """What a workspace keeps, or has deleted lately: that counts until it would have expired."""
@@ -174,8 +194,17 @@ class StoredResponses:
 
 def make_key(owner: ConversationOwner, identity: str, prefix: str = PREFIX) -> str:
     """A hash, so that ids of any length and content make a key; sessions do not count, the id says enough."""
-    whose = msgspec.json.encode([owner.workspace, owner.principal, owner.user, identity])
-    return f"{prefix}{hash_name(owner.workspace)}/{hashlib.blake2b(whose, digest_size=KEY_BYTES).hexdigest()}"
+    group, begun = begin_key(owner.workspace, owner.principal, owner.user)
+    whole = begun.copy()
+    whole.update(_encode(identity) + b"]")
+    return f"{prefix}{group}{whole.hexdigest()}"
+
+
+@lru_cache(REMEMBERED_OWNERS)
+def begin_key(workspace: str, principal: str, user: str) -> KeyStart:
+    """What all keys of an owner have in common."""
+    whose = _encode([workspace, principal, user])[:-1] + b","
+    return KeyStart(f"{hash_name(workspace)}/", hashlib.blake2b(whose, digest_size=KEY_BYTES))
 
 
 def select_items(items: Sequence[Raw], ids: Collection[str]) -> dict[str, Raw]:

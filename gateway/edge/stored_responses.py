@@ -10,9 +10,9 @@ from msgspec import Raw
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.conversation.dialects.responses.echoed import EchoedFields
 from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_object
 from gateway.conversation.dialects.responses.reply import NO_RESPONSE
-from gateway.conversation.dialects.responses.transcript import EchoedFields
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.relay import check_reply
 from gateway.conversation.stored_responses import ResponseRecord, StoredResponses

@@ -217,7 +217,7 @@ def end_response_early(monkeypatch: pytest.MonkeyPatch) -> None:
     def end_turn(self: ResponsesStreamView, tail: bytes) -> Any:
         if not self.done:
             ended = {"type": Raw(b'"response.completed"'), "response": Raw(b'{"id":"resp_1","status":"completed"}')}
-            self._take_end("response.completed", ended)
+            self._take_end("response.completed", ended, b"")
         return honest(self, tail)
 
     monkeypatch.setattr(ResponsesStreamView, "end_turn", end_turn)

@@ -10,10 +10,10 @@ from gateway.conversation.dialect import Dialect, RelayView, ReplyView, StreamVi
 from gateway.conversation.dialects.openai_errors import render_openai_error
 from gateway.conversation.dialects.responses import history, items, placement, tools, transcript
 from gateway.conversation.dialects.responses import request as requests
+from gateway.conversation.dialects.responses.echoed import EchoedFields
 from gateway.conversation.dialects.responses.relay import ResponsesRelayView
-from gateway.conversation.dialects.responses.reply import ResponsesReplyView, restore_response
+from gateway.conversation.dialects.responses.reply import ResponsesReplyView
 from gateway.conversation.dialects.responses.stream import ResponsesStreamView
-from gateway.conversation.dialects.responses.transcript import EchoedFields
 from gateway.conversation.history import HistoryMessage
 from gateway.conversation.turn import LoopPlan
 from gateway.domain.chat import ChatRequest, OutgoingBody
@@ -81,7 +81,7 @@ class ResponsesDialect(Dialect):
         return ResponsesRelayView(None if outgoing.unchanged else EchoedFields(request.fields))
 
     def show_relayed(self, request: ChatRequest, outgoing: OutgoingBody, body: bytes) -> bytes:
-        return body if outgoing.unchanged else restore_response(body, EchoedFields(request.fields))
+        return body if outgoing.unchanged else EchoedFields(request.fields).restore_body(body)
 
     def replay(self, messages: Sequence[HistoryMessage], groups: Sequence[CallGroup]) -> list[Raw]:
         return history.replay_turns(messages, groups)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -14,6 +14,7 @@ from gateway.errors import GatewayError, UpstreamInvalid
 
 STARTS = ("response.created", "response.in_progress", "response.queued")
 ENDS = ("response.completed", "response.incomplete", "response.failed")
+CARRYING = frozenset((*STARTS, *ENDS))  # that carry the response itself
 FAILED = "response.failed"
 ERROR = "error"
 ITEM_ADDED, ITEM_DONE = "response.output_item.added", "response.output_item.done"
@@ -22,25 +23,37 @@ TEXT_DELTA = "response.output_text.delta"
 PLAIN_START = b"event: response.output_text.delta\ndata: "
 NAME = b"event: "
 NAMED = NAME + b"response."
-PLAIN_BORDER = b"\n\n" + PLAIN_START
+BLANK_LINE = b"\n\n"
 
 _encode = msgspec.json.Encoder().encode
+
+
+class TextEvents:
+    """Events that tell of texts and nothing else, known by how they begin: their name and the type in them."""
+
+    def __init__(self, kinds: bytes) -> None:
+        begin = rb'event: (response\.(?:%b))\ndata: \{"type":"\1",' % kinds
+        self._match_first = re.compile(begin).match
+        self._find_other = re.compile(rb"\n\n(?!%b|\Z)" % begin).search  # the end of one that another kind follows
+
+    def measure(self, data: bytes) -> int:
+        """How many leading bytes of whole events are such."""
+        if self._match_first(data) is None or b"\r" in data:
+            return 0
+        found = self._find_other(data)
+        return len(data) if found is None else found.end()
+
+
+TEXT_PIECES = TextEvents(rb"output_text\.delta")
+TEXT_PARTS = TextEvents(rb"output_text\.(?:delta|done)|content_part\.(?:added|done)")  # of items that were announced
+SEQUENCE = b'"sequence_number"'
 _SEQUENCE = re.compile(rb'"sequence_number"\s*:\s*(\d{1,15})')
-
-
-class _TextDelta(msgspec.Struct, gc=False):
-    """A piece of text and nothing else."""
-
-    type: Literal["response.output_text.delta"]
-    output_index: int
-    sequence_number: int = -1
 
 
 class _EventType(msgspec.Struct):
     type: str = ""
 
 
-_decode_plain = msgspec.json.Decoder(list[_TextDelta]).decode
 _decode_type = msgspec.json.Decoder(_EventType).decode
 decode_event: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Raw]).decode
 decode_text: Callable[[bytes], str] = msgspec.json.Decoder(str).decode
@@ -62,16 +75,11 @@ def read_kind(event: bytes) -> str:
     return read_type(sse.read_payload(event) or b"")
 
 
-def read_plain_events(data: bytes) -> int | None:
-    """The last sequence number of events that are pieces of text and nothing else; None if they are more."""
-    if not data.startswith(PLAIN_START) or not data.endswith(b"\n\n"):
-        return None
-    try:
-        # No JSON contains a line feed inside a string: the events become one array, which is checked in one go.
-        found = _decode_plain(b"[" + data[len(PLAIN_START) :].replace(PLAIN_BORDER, b",") + b"]")
-    except UNREADABLE_ITEM:
-        return None
-    return found[-1].sequence_number if len(found) == data.count(PLAIN_BORDER) + 1 else None
+def read_last_sequence(data: bytes) -> int:
+    """The sequence number of the last of these events, -1 if it has none."""
+    at = data.rfind(SEQUENCE)
+    found = _SEQUENCE.match(data, at) if at > data.rfind(BLANK_LINE, 0, -len(BLANK_LINE)) else None
+    return -1 if found is None else int(found[1])
 
 
 def encode_typed_event(kind: str, fields: dict[str, Any]) -> bytes:

@@ -70,8 +70,10 @@ async def resolve_references(
     """
     check_account(request, upstreams)
     wanted = find_references(request)
+    if not wanted:
+        return request
     native = is_native(upstreams)
-    if not wanted or (native and all(upstream.passes_bearer for upstream in upstreams)):
+    if native and all(upstream.passes_bearer for upstream in upstreams):
         return request
     if len(wanted) > MAX_REFERENCES:
         message = f"A request may refer to {MAX_REFERENCES} items at most; send the items themselves."

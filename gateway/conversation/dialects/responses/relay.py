@@ -1,16 +1,19 @@
 """Streams of responses that are relayed: whether they are complete, and what they used."""
 
+import re
+
 from gateway import sse
 from gateway.conversation.dialects.responses import events
-from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_object
-from gateway.conversation.dialects.responses.transcript import EchoedFields
+from gateway.conversation.dialects.responses.echoed import EchoedFields
 from gateway.errors import GatewayError, UpstreamInvalid, UpstreamTruncated
 
 MAX_USAGE_EVENT = 64 * 1024  # bytes of events that are kept for the usage they may report
 # Events that tell of parts of the output, by their first lines; what else there is has to be looked at.
-OF_OUTPUT = tuple(
-    b"event: response." + kind for kind in (b"output_", b"content_part.", b"function_call_", b"reasoning_")
-)
+OUTPUT_KINDS = (b"output_", b"content_part.", b"function_call_", b"reasoning_")
+OF_OUTPUT = tuple(events.NAMED + kind for kind in OUTPUT_KINDS)
+
+# The end of an event that one of another kind follows.
+_BEFORE_OTHER = re.compile(rb"\n\n(?!%b(?:%b)|\Z)" % (re.escape(events.NAMED), b"|".join(map(re.escape, OUTPUT_KINDS))))
 
 
 class ResponsesRelayView:
@@ -33,32 +36,39 @@ class ResponsesRelayView:
             if len(self._events) > sse.MAX_EVENT_BYTES:
                 raise UpstreamInvalid("The upstream sent an event that never ends.")
             return b""
-        if ready.startswith(events.PLAIN_START) and ready.count(b"\n\n") == ready.count(events.PLAIN_BORDER) + 1:
-            self._last = ready
-            return ready  # pieces of text and nothing else
         if b"data:" in ready:  # comments have no numbers
             self._last = ready
-        ready = b"".join(
-            [event if event.startswith(OF_OUTPUT) else self._look(event) for event in sse.split_events(ready)]
-        )
-        self.needs_driver = self.done or self.failed
-        if sse.reports_usage(ready):
-            self.usage_event = ready[-MAX_USAGE_EVENT:]
-        return ready
+        if b"\r" in ready:
+            return b"".join([self._look(event) for event in sse.split_events(ready)])
+        start = 0 if not ready.startswith(OF_OUTPUT) else find_other(ready, 0)
+        return ready if start is None else self._look_from(ready, start)
+
+    def _look_from(self, ready: bytes, start: int | None) -> bytes:
+        """Look at the event that begins at `start`, and at all behind it that do not tell of parts of the output."""
+        shown: list[bytes] = []
+        passed = 0
+        while start is not None:
+            at = ready.find(events.BLANK_LINE, start)
+            end = len(ready) if at < 0 else at + len(events.BLANK_LINE)  # there may be line feeds in excess
+            event = ready[start:end]
+            if (seen := self._look(event)) is not event:
+                shown += ready[passed:start], seen
+                passed = end
+            start = find_other(ready, end - len(events.BLANK_LINE))
+        return b"".join([*shown, ready[passed:]]) if shown else ready
 
     def _look(self, event: bytes) -> bytes:
         """Note what an event says about the end; restore what the client sent in the response that it carries."""
         kind = events.read_kind(event)
-        self.done = self.done or kind in events.ENDS
-        self.failed = self.failed or kind in (events.FAILED, events.ERROR)
-        if self._echoed is None or kind not in (*events.STARTS, *events.ENDS):
-            return event
-        try:
-            top = events.decode_event(sse.read_payload(event) or b"")
-            response = self._echoed.restore(decode_object(top["response"]))
-        except (*UNREADABLE_ITEM, KeyError):
-            return event
-        return events.encode_typed_event(kind, {**top, "response": response})
+        if kind in events.ENDS:
+            self.done = self.needs_driver = True
+        if kind in (events.FAILED, events.ERROR):
+            self.failed = self.needs_driver = True
+        if self._echoed is not None and kind in events.CARRYING:
+            event = self._echoed.restore_event(kind, event)
+        if kind not in events.STARTS and sse.reports_usage(event):
+            self.usage_event = event[-MAX_USAGE_EVENT:]
+        return event
 
     def end(self) -> bytes:
         """The stream has ended; raises UpstreamTruncated if it is not complete."""
@@ -68,3 +78,9 @@ class ResponsesRelayView:
 
     def render_error(self, error: GatewayError) -> bytes:
         return events.render_error_event(error, events.find_last_sequence(self._last) + 1)
+
+
+def find_other(data: bytes, end: int) -> int | None:
+    """Where the next event begins that does not tell of a part of the output; `end`: from the end of an event on."""
+    found = _BEFORE_OTHER.search(data, end)
+    return None if found is None else found.end()

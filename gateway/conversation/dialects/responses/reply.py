@@ -7,22 +7,20 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from gateway.conversation.dialects.responses.echoed import UNREADABLE_RESPONSE, EchoedFields
 from gateway.conversation.dialects.responses.items import (
     MESSAGE,
-    UNREADABLE_ITEM,
     ItemHead,
     decode_items,
     decode_object,
     read_item,
 )
-from gateway.conversation.dialects.responses.transcript import EchoedFields
 from gateway.conversation.history import read_text
 from gateway.conversation.turn import LoopPlan, Turn, TurnCall, TurnStart, has_value
 from gateway.errors import UpstreamInvalid
 
 FIRST_FIELDS = ("id", "created_at", "model")  # that the client sees of the first turn
 MAX_OUTPUT_ITEMS = 10_000  # of one response
-UNREADABLE_RESPONSE = (*UNREADABLE_ITEM, KeyError, TypeError)
 NO_RESPONSE = "The upstream's reply is not a response."
 
 _encode = msgspec.json.Encoder().encode
@@ -53,7 +51,8 @@ def make_turn(response: dict[str, Any], output: Sequence[OutputItem]) -> Turn:
     return Turn(
         message=_encode([one.raw for one in output]),
         calls=calls,
-        text="".join(read_text(one.head.content) for one in output if one.head.type == MESSAGE),
+        # Nobody asks what else was said, unless there are calls.
+        text="".join(read_text(one.head.content) for one in output if one.head.type == MESSAGE) if calls else "",
         cut_short=status in ("incomplete", "failed", "cancelled"),
         usage=read_usage(response),
         id=str(_decode(response["id"])) if has_value(response, "id") else "",
@@ -75,6 +74,7 @@ class ResponsesReplyView:
     def __init__(self, plan: LoopPlan) -> None:
         self._last_text_only = plan.last_text_only
         self._echoed = EchoedFields(plan.client_fields)
+        self._body = b""  # of the turn at hand
         self._first: dict[str, Any] = {}
         self._last: dict[str, Any] = {}
         self._output: list[OutputItem] = []  # of the turn at hand
@@ -83,7 +83,7 @@ class ResponsesReplyView:
     def take(self, body: bytes, start: TurnStart) -> Turn:
         """Read the response of one turn."""
         try:
-            self._last = decode_object(body)
+            self._body, self._last = body, decode_object(body)
             self._first = self._first or self._last
             self._output = read_output(decode_items(self._last["output"]), start.own_names)
             return make_turn(self._last, self._output)
@@ -95,10 +95,15 @@ class ResponsesReplyView:
 
     def finish(self, turn: Turn, usage: dict[str, Any] | None) -> bytes:
         """The last response as the continuation of the first, with what the client may see of all turns."""
-        return _encode(self._echoed.restore(self._join(usage)))
+        if self._first is self._last and not any(one.own for one in self._output):
+            return self._echoed.restore_body(self._body)
+        output = [*self._shown, *list_shown(self._output)]
+        return _encode(self._echoed.restore(join_responses(self._first, self._last, output, usage)))
 
-    def _join(self, usage: dict[str, Any] | None) -> dict[str, Any]:
-        return join_responses(self._first, self._last, [*self._shown, *list_shown(self._output)], usage)
+
+def is_same_response(first: dict[str, Any], last: dict[str, Any]) -> bool:
+    """Whether both have the same identity."""
+    return all(first.get(key) == last.get(key) for key in FIRST_FIELDS)
 
 
 def join_responses(
@@ -110,11 +115,3 @@ def join_responses(
     if usage is not None:
         shown["usage"] = usage
     return shown
-
-
-def restore_response(body: bytes, echoed: EchoedFields) -> bytes:
-    """A whole response that is relayed, with the client's own fields; anything else as it is."""
-    try:
-        return _encode(echoed.restore(decode_object(body)))
-    except UNREADABLE_RESPONSE:
-        return body

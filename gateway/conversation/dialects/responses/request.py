@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -11,12 +11,12 @@ from gateway.conversation.dialects.chat import request as chat_requests
 from gateway.conversation.dialects.raw_body import (
     SPEAKERS,
     LargeBodySplitter,
-    SplitBody,
     decode_fields,
     decode_scalar,
 )
 from gateway.conversation.dialects.responses.items import (
     MESSAGE,
+    NULL,
     OBJECT,
     UNREADABLE_ITEM,
     decode_items,
@@ -29,7 +29,15 @@ from gateway.domain.dialect import RequestDialect
 from gateway.domain.search import Question
 from gateway.errors import InvalidRequest
 
-SCALARS = {"previous_response_id": str, "store": bool, "background": bool, "text": dict, "max_output_tokens": int}
+SCALARS = {
+    "previous_response_id": str,
+    "store": bool,
+    "background": bool,
+    "text": dict,
+    "max_output_tokens": int,
+    "model": str,
+    "stream": bool,
+}
 REPLACES_INPUT = ("previous_response_id", "conversation", "prompt")  # one of them is enough without any input
 KNOWN_NAMES = (
     "model", "instructions", "stream", "store", "previous_response_id", "conversation", "prompt", "background",
@@ -41,9 +49,19 @@ OUTPUT_LIMIT = {"max_tokens": "max_output_tokens"}  # what defaults are called h
 # Fields that are checked, because upstreams keep what they name for everybody who shares an account.
 CHECKED = tuple(f'"{name}"'.encode() for name in ("previous_response_id", "conversation", "background", "input"))
 REFERENCE = b"item_reference"
+SHORTEST_REPEATED = len(',"input":0')  # bytes that a field which is checked takes at least
+FIELD_BYTES, INPUT_BYTES = len('"":,'), len('{"input":}')  # around names and values that are written without spaces
 ESCAPED = re.compile(rb"\\u00(?:5[fF]|6[1-9a-fA-F]|7[0-9aA])")  # a letter of such names
 
 _encode = msgspec.json.Encoder().encode
+
+
+class SplitResponsesBody(NamedTuple):
+    """A body as its items, one by one, and its other fields."""
+
+    fields: dict[str, Raw]
+    entries: list[Raw]
+    may_repeat: bool  # it is long enough to have a field twice that is checked
 
 
 class _StyledItem(msgspec.Struct, gc=False):
@@ -51,22 +69,34 @@ class _StyledItem(msgspec.Struct, gc=False):
     role: str = ""
 
 
+class _PlainMessage(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A message and nothing else: without an id, it names no other item, whatever its fields say how often."""
+
+    role: str
+    content: Raw = NULL
+    type: str = MESSAGE
+
+
 LARGE_BODIES = LargeBodySplitter("input", KNOWN_NAMES)
 _read_style: Callable[[bytes], _StyledItem] = msgspec.json.Decoder(_StyledItem).decode
+_read_plain: Callable[[bytes], _PlainMessage] = msgspec.json.Decoder(_PlainMessage).decode
 
 
 def decode_responses(body: bytes, dialect: RequestDialect) -> ChatRequest:
     """Check only what the gateway needs; everything else is left to the upstream."""
-    if may_repeat(body):
-        body = settle_repeated(body)
-    fields, items = LARGE_BODIES.split(body) or split_body(body)
-    for name, kind in SCALARS.items():
-        decode_scalar(fields, name, kind)
-    if "background" in fields and decode_scalar(fields, "background", bool):
+    split = split_body(body)
+    if split.may_repeat or not are_plain(split.entries):
+        if may_repeat(body):
+            body = settle_repeated(body)
+            split = split_body(body)
+        style = read_style(split.entries)
+    else:
+        style = MessageStyle.SPOKEN
+    fields, items = split.fields, split.entries
+    told = {name: decode_scalar(fields, name, kind) for name, kind in SCALARS.items() if name in fields}
+    if told.get("background"):
         raise InvalidRequest("Background responses are not supported; leave out `background`.", param="background")
-    style = read_style(items)
-    model, stream = decode_scalar(fields, "model", str), bool(decode_scalar(fields, "stream", bool))
-    previous = decode_scalar(fields, "previous_response_id", str)
+    model, stream, previous = told.get("model"), bool(told.get("stream")), told.get("previous_response_id")
     return ChatRequest(dialect, body, fields, items, model or None, stream, style, previous or None)
 
 
@@ -87,19 +117,37 @@ def settle_repeated(body: bytes) -> bytes:
     return _encode(fields)
 
 
-def split_body(body: bytes) -> SplitBody:
-    """In two passes: the fields, then the items; a string is what the user says."""
+def split_body(body: bytes) -> SplitResponsesBody:
+    """The fields and the items; a string is what the user says."""
+    if (large := LARGE_BODIES.split(body)) is not None:
+        fields, items = large
+        return SplitResponsesBody(fields, items, has_room(body, fields, sum(map(len, items)) + len(items) + 1))
     fields = decode_fields(body)
-    given = fields.pop("input", None)
-    start = b"" if given is None else bytes(memoryview(given)[:1])
-    if given is None or start == b"n":
-        return SplitBody(fields, [])
+    if (given := fields.pop("input", None)) is None:
+        return SplitResponsesBody(fields, [], True)
+    room, start = has_room(body, fields, len(given)), bytes(memoryview(given)[:1])
+    if start == b"n":
+        return SplitResponsesBody(fields, [], room)
     if start == b'"':
-        return SplitBody(fields, [Raw(b'{"role":"user","content":' + bytes(given) + b"}")])
+        return SplitResponsesBody(fields, [Raw(b'{"role":"user","content":' + bytes(given) + b"}")], room)
     try:
-        return SplitBody(fields, decode_items(given))
+        return SplitResponsesBody(fields, decode_items(given), room)
     except msgspec.ValidationError as fault:
         raise InvalidRequest("`input` must be a string or an array of items.", param="input") from fault
+
+
+def has_room(body: bytes, fields: Mapping[str, Raw], given: int) -> bool:
+    """Whether a body is so much longer than its fields and `given` bytes of input that one may be there twice."""
+    known = given + INPUT_BYTES + sum(map(len, fields)) + sum(map(len, fields.values())) + FIELD_BYTES * len(fields)
+    return len(body) - known >= SHORTEST_REPEATED
+
+
+def are_plain(items: Sequence[Raw]) -> bool:
+    """Whether all items are messages without anything that could make them references."""
+    try:
+        return all(one.type == MESSAGE and one.role in SPEAKERS for one in map(_read_plain, items))
+    except UNREADABLE_ITEM:
+        return False
 
 
 def read_style(items: Sequence[Raw]) -> MessageStyle:

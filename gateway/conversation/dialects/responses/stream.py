@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from gateway import sse
 from gateway.conversation.dialects.responses import events
+from gateway.conversation.dialects.responses.echoed import EchoedFields
 from gateway.conversation.dialects.responses.items import (
     MESSAGE,
     UNREADABLE_ITEM,
@@ -20,16 +21,17 @@ from gateway.conversation.dialects.responses.items import (
 from gateway.conversation.dialects.responses.reply import (
     MAX_OUTPUT_ITEMS,
     OutputItem,
+    is_same_response,
     join_responses,
     make_turn,
     read_output,
     read_usage,
 )
-from gateway.conversation.dialects.responses.transcript import EchoedFields
 from gateway.conversation.turn import FIRST_TURN, LoopPlan, Turn, TurnStart, add_usage, has_value
 from gateway.errors import GatewayError, UpstreamInvalid, UpstreamTruncated
 
 MAX_HELD_EVENTS = 100_000  # that wait until somebody knows whether they are shown
+SEQUENCE = "sequence_number"
 HIDDEN, UNDECIDED, HELD = -1, -2, -3  # in place of the number under which an item is shown
 FUNCTION, FUNCTION_EVENTS = "function_call", "response.function_call"
 
@@ -70,6 +72,7 @@ class ResponsesStreamView:
         self._begun: set[int] = set()  # indexes whose items were announced
         self._repeated: dict[int, int] = {}  # indexes that several items have → that of the latest
         self._end: Fields = {}  # the event that ended the turn
+        self._end_event = b""  # the same as it came
         self._response: Fields = {}  # that it carried
         self._output: list[OutputItem] = []
         self._hides = False  # this turn has calls of ours
@@ -88,20 +91,12 @@ class ResponsesStreamView:
         """The leading events that carry nothing but text, while the client's numbers are the upstream's."""
         if not self._same or self._turn.number > 1 or self._last_text_only or self.done or self.failed:
             return b""
-        if not data.startswith(events.PLAIN_START):
+        plain = (events.TEXT_PARTS if self._places else events.TEXT_PIECES).measure(data)
+        if not plain:
             return b""
-        last = events.read_plain_events(data)
-        if last is not None:
-            self._sequence = last + 1
-            return data
-        plain = 0
-        for event in sse.split_events(data):
-            last = events.read_plain_events(event)
-            if last is None:
-                break
-            self._sequence = last + 1
-            plain += len(event)
-        return data[:plain]
+        passed = data[:plain] if plain < len(data) else data
+        self._sequence = events.read_last_sequence(passed) + 1
+        return passed
 
     def take_event(self, event: bytes) -> bytes:
         """Take one whole event; return what the client may see of it."""
@@ -118,24 +113,26 @@ class ResponsesStreamView:
 
     def _show(self, kind: str, top: Fields, event: bytes) -> bytes:
         if kind in events.STARTS:
-            return self._show_start(kind, top)
+            return self._show_start(kind, top, event)
         if kind in events.ENDS:
-            return self._take_end(kind, top)
+            return self._take_end(kind, top, event)
         if kind == events.ERROR:
             self.failed = True
         if not has_value(top, "output_index"):
             return self._number(kind, top, event)
         return self._show_item(kind, top, event)
 
-    def _show_start(self, kind: str, top: Fields) -> bytes:
+    def _show_start(self, kind: str, top: Fields, event: bytes) -> bytes:
         if self._turn.number > 1:
             return b""
-        response = decode_object(top["response"])
-        self._first = self._first or response
-        return self._number(kind, {**top, "response": self._echoed.restore(response)})
+        if not self._first:
+            self._first = decode_object(top["response"])
+        if self._takes_number(top):
+            return self._echoed.restore_event(kind, event)
+        return self._number(kind, {**top, "response": self._echoed.restore(decode_object(top["response"]))})
 
-    def _take_end(self, kind: str, top: Fields) -> bytes:
-        self._end, self._response = top, decode_object(top["response"])
+    def _take_end(self, kind: str, top: Fields, event: bytes) -> bytes:
+        self._end, self._end_event, self._response = top, event, decode_object(top["response"])
         self._first = self._first or self._response
         if kind == events.FAILED:
             self.failed = True
@@ -219,15 +216,22 @@ class ResponsesStreamView:
 
     def _number(self, kind: str, top: Fields, event: bytes = b"") -> bytes:
         """An event under the client's numbers; with its own bytes where they are the same."""
+        if event and self._takes_number(top):
+            return event
         number = self._sequence
         self._sequence += 1
-        if "sequence_number" not in top:
+        if SEQUENCE not in top:
             return event or events.encode_typed_event(kind, top)
-        told = top["sequence_number"]
-        self._same = self._same and isinstance(told, Raw) and events.decode_index(told) == number
-        if event and self._same:
-            return event
-        return events.encode_typed_event(kind, {**top, "sequence_number": number})
+        self._same = False
+        return events.encode_typed_event(kind, {**top, SEQUENCE: number})
+
+    def _takes_number(self, top: Fields) -> bool:
+        """Whether an event has the number that the client expects next; if so, it is taken."""
+        told = top.get(SEQUENCE)
+        if not self._same or not isinstance(told, Raw) or events.decode_index(told) != self._sequence:
+            return False
+        self._sequence += 1
+        return True
 
     def end_turn(self, tail: bytes) -> Turn:
         """The turn, once the event that ends it has come."""
@@ -271,9 +275,18 @@ class ResponsesStreamView:
                     yield self._number(kind, {"type": kind, **place})
 
     def _write_end(self, usage: Fields | None) -> bytes:
-        output = [*self._shown, *self._list_shown()]
+        kind, shows_all = events.decode_text(self._end["type"]), self._shows_all
+        is_same = shows_all and has_value(self._response, "output") and is_same_response(self._first, self._response)
+        if is_same and self._takes_number(self._end):
+            return self._echoed.restore_event(kind, self._end_event)
+        output = self._list_items() if shows_all else [*self._shown, *self._list_shown()]
         response = self._echoed.restore(join_responses(self._first, self._response, output, usage))
-        return self._number(events.decode_text(self._end["type"]), {**self._end, "response": response})
+        return self._number(kind, {**self._end, "response": response})
+
+    @property
+    def _shows_all(self) -> bool:
+        """Whether the client has seen this turn as it came, and no other."""
+        return self.done and self._same and self._turn.number == 1 and not any(one.own for one in self._output)
 
     def render_error(self, error: GatewayError) -> bytes:
         return events.render_error_event(error, self._sequence)

@@ -1,6 +1,6 @@
 """The turns of an exchange as items: what goes back upstream after each of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,14 +12,6 @@ from gateway.conversation.turn import LoopPlan, Turn
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 
-# What responses say where the request says nothing.
-ECHOED = {
-    "instructions": Raw(b"null"),
-    "tools": Raw(b"[]"),
-    "tool_choice": Raw(b'"auto"'),
-    "previous_response_id": Raw(b"null"),
-    "max_tool_calls": Raw(b"null"),
-}
 MAX_CALLS = "max_tool_calls"
 # Tools whose calls somebody outside the upstream answers, and which therefore do not count.
 ANSWERED_TOOLS = frozenset(
@@ -95,19 +87,3 @@ def remove_own_calls(turn: Turn) -> bytes:
 def calls_one_of(item: Raw, ids: set[str]) -> bool:
     head = read_item(item)
     return head.type == "function_call" and (head.call_id or head.id or "") in ids
-
-
-class EchoedFields:
-    """Fields of a request that responses repeat, as the client sent them: it does not see what we added."""
-
-    def __init__(self, fields: Mapping[str, Raw]) -> None:
-        self._fields = ECHOED | self.select(fields)
-
-    @staticmethod
-    def select(fields: Mapping[str, Raw]) -> dict[str, Raw]:
-        """Those of the fields that responses repeat."""
-        return {name: fields[name] for name in ECHOED if name in fields}
-
-    def restore(self, response: dict[str, Any]) -> dict[str, Any]:
-        """The response with these fields, where it has them."""
-        return response | {name: value for name, value in self._fields.items() if name in response}

@@ -1,15 +1,20 @@
 """Continuing and keeping responses where the gateway itself keeps them."""
 
+import asyncio
+import hashlib
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
-from gateway.conversation.dialects.responses import continuation
-from gateway.conversation.dialects.responses.continuation import ResponseKeeper, resume
+from gateway.conversation.dialects.responses import continuation, keeping
+from gateway.conversation.dialects.responses.continuation import resume
 from gateway.conversation.dialects.responses.dialect import RESPONSES
+from gateway.conversation.dialects.responses.keeping import ResponseKeeper
 from gateway.conversation.hidden_turns import ConversationOwner
-from gateway.conversation.stored_responses import MAX_RESPONSE_BYTES, ResponseRecord, StoredResponses
+from gateway.conversation.response_quota import hash_name
+from gateway.conversation.stored_responses import MAX_RESPONSE_BYTES, ResponseRecord, StoredResponses, make_key
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import ClientWriter, Reply
 from gateway.domain.upstream import Capabilities
@@ -146,6 +151,72 @@ async def test_a_stream_is_kept_before_the_client_sees_its_end(stored: StoredRes
     assert await stored.find(ME, "r1") is not None
 
 
+async def test_the_end_of_a_stream_does_not_wait_for_the_upstream_to_close(stored: StoredResponses) -> None:
+    end = b'data: {"type":"response.completed","response":' + answer("r1", "a") + b"}\n\n"
+    closing = asyncio.Event()
+
+    async def stream(writer: ClientWriter) -> None:
+        writer.end(b"data: {}\n\n" + end)
+        await closing.wait()
+
+    reply = await make_keeper(stored, ask("one")).watch(Reply(200, {}, stream=stream), None)
+    client = ListWriter()
+    assert reply.stream is not None
+    streaming = asyncio.ensure_future(reply.stream(client))
+    await asyncio.sleep(0)
+    assert (client.data, len(stored.queue), streaming.done()) == (b"data: {}\n\n" + end, 1, False)
+    closing.set()
+    await streaming
+
+
+async def test_the_end_of_a_stream_waits_for_a_late_store() -> None:
+    gate = asyncio.Event()
+
+    class SlowStore(MemoryEphemeralStore):
+        async def put_many(self, values: Any, ttl: float) -> None:
+            await gate.wait()
+            await super().put_many(values, ttl)
+
+    stored = StoredResponses(SlowStore())
+    stored.queue._late = True
+    end = b'data: {"type":"response.completed","response":' + answer("r1", "a") + b"}\n\n"
+
+    async def stream(writer: ClientWriter) -> None:
+        writer.end(end)
+
+    reply = await make_keeper(stored, ask("one")).watch(Reply(200, {}, stream=stream), None)
+    client = ListWriter()
+    assert reply.stream is not None
+    streaming = asyncio.ensure_future(reply.stream(client))
+    await asyncio.sleep(0.01)
+    assert (client.data, streaming.done()) == (b"", False)
+    gate.set()
+    await streaming
+    assert (client.data, len(stored.queue)) == (end, 0)
+
+
+async def test_a_quota_is_asked_for_once_and_then_counted_at_once() -> None:
+    stored = StoredResponses(MemoryEphemeralStore(), get_quota=lambda _: 500)
+    keeper = make_keeper(stored, ask("one"))
+    first = stored.describe(ME, "r0", ResponseRecord("m", ""))
+    assert first is not None
+    assert stored.queue.add_now(first) is None  # nobody knows yet what the store has
+    assert await stored.queue.add(first)
+    for number in range(1, 20):
+        await keeper.watch(Reply(200, {}, answer(f"r{number}", "a")), None)
+    assert keeper.degraded == {"store"}
+    assert 0 < sum(one.counted for one in stored.queue._waiting.values()) <= 500
+
+
+@pytest.mark.parametrize("owner", [ME, ConversationOwner("wörk", 'k"', "ü", "session")])
+@pytest.mark.parametrize("identity", ["r1", 'r","x', "é\u2028", ""])
+def test_keys_stay_what_they_were(owner: ConversationOwner, identity: str) -> None:
+    """What was stored before an update is found after it."""
+    whose = msgspec.json.encode([owner.workspace, owner.principal, owner.user, identity])
+    digest = hashlib.blake2b(whose, digest_size=20).hexdigest()
+    assert make_key(owner, identity) == f"response:{hash_name(owner.workspace)}/{digest}"
+
+
 async def test_an_id_of_the_upstream_s_cannot_write_json(stored: StoredResponses) -> None:
     keeper = make_keeper(stored, ask("one"))
     keeper.native = True
@@ -160,7 +231,7 @@ async def test_conversations_are_bounded(stored: StoredResponses, monkeypatch: p
     monkeypatch.setattr(continuation, "MAX_CHAIN", 0)
     with pytest.raises(InvalidRequest, match="more than 0 responses"):
         await resume(stored, ME, ask("x", previous_response_id="r1"), CHAT_ONLY)
-    monkeypatch.setattr(continuation, "MAX_CONVERSATION_BYTES", 100)
+    monkeypatch.setattr(keeping, "MAX_CONVERSATION_BYTES", 100)
     keeper = make_keeper(stored, ask("x" * 100))
     await keeper.watch(Reply(200, {}, answer("r2", "a")), None)
     assert (await stored.find(ME, "r2"), keeper.degraded) == (None, {"store"})
@@ -168,7 +239,7 @@ async def test_conversations_are_bounded(stored: StoredResponses, monkeypatch: p
 
 async def test_what_clients_see_again_counts_as_well(stored: StoredResponses, monkeypatch: pytest.MonkeyPatch) -> None:
     """A response repeats its instructions: whoever continues the last of many reads all of them."""
-    monkeypatch.setattr(continuation, "MAX_CONVERSATION_BYTES", 5_000)
+    monkeypatch.setattr(keeping, "MAX_CONVERSATION_BYTES", 5_000)
     asked, kept = ask("one"), []
     for number in range(6):
         keeper = make_keeper(stored, asked, await resume(stored, ME, asked, CHAT_ONLY))

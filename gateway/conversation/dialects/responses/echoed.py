@@ -1,0 +1,84 @@
+"""Fields of a request that responses repeat: the client sees them as it sent them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway import sse
+from gateway.conversation.dialects.responses import events
+from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_object
+
+# What responses say where the request says nothing.
+ECHOED = {
+    "instructions": Raw(b"null"),
+    "tools": Raw(b"[]"),
+    "tool_choice": Raw(b'"auto"'),
+    "previous_response_id": Raw(b"null"),
+    "max_tool_calls": Raw(b"null"),
+}
+MARKS = {name: f'"{name}":'.encode() for name in ECHOED}
+ABSENT = Raw()
+UNREADABLE_RESPONSE = (*UNREADABLE_ITEM, KeyError, TypeError)
+
+EchoingResponse = msgspec.defstruct("EchoingResponse", [(name, Raw, ABSENT) for name in ECHOED])
+EchoingEvent = msgspec.defstruct("EchoingEvent", [("response", EchoingResponse)])
+
+_encode = msgspec.json.Encoder().encode
+_read_response: Callable[[bytes], Any] = msgspec.json.Decoder(EchoingResponse).decode
+_read_event: Callable[[bytes], Any] = msgspec.json.Decoder(EchoingEvent).decode
+
+
+class EchoedFields:
+    """Fields of a request that responses repeat, as the client sent them: it does not see what we added."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: Mapping[str, Raw]) -> None:
+        self._fields = ECHOED | self.select(fields)
+
+    @staticmethod
+    def select(fields: Mapping[str, Raw]) -> dict[str, Raw]:
+        """Those of the fields that responses repeat."""
+        return {name: fields[name] for name in ECHOED if name in fields}
+
+    def restore(self, response: dict[str, Any]) -> dict[str, Any]:
+        """The response with these fields, where it has them."""
+        return response | {name: value for name, value in self._fields.items() if name in response}
+
+    def restore_body(self, body: bytes) -> bytes:
+        """A whole response with these fields; anything else as it is."""
+        try:
+            replaced = self._replace(body, _read_response(body))
+            return _encode(self.restore(decode_object(body))) if replaced is None else replaced
+        except UNREADABLE_RESPONSE:
+            return body
+
+    def restore_event(self, kind: str, event: bytes) -> bytes:
+        """An event of this kind, whose response has these fields; one that carries none as it is."""
+        payload = sse.read_payload(event) or b""
+        try:
+            replaced = self._replace(event, _read_event(payload).response)
+            if replaced is not None:
+                return replaced
+            top = events.decode_event(payload)
+            return events.encode_typed_event(kind, {**top, "response": self.restore(decode_object(top["response"]))})
+        except UNREADABLE_RESPONSE:
+            return event
+
+    def _replace(self, data: bytes, told: Any) -> bytes | None:
+        """`data`, which tells of a response, with these fields put over its own; None if it is not certain where."""
+        for name, value in self._fields.items():
+            given = getattr(told, name)
+            if given is ABSENT or given == value:
+                continue
+            mark = MARKS[name]
+            at = data.find(mark)
+            start = at + len(mark)
+            # A schema of a tool or metadata of the client may have a field of this name.
+            certain = at >= 0 and data.find(mark[:-1], start) < 0 and data.find(mark[:-1], 0, at) < 0
+            if not certain or not data.startswith(bytes(given), start):
+                return None
+            data = b"".join((data[:start], value, data[start + len(given) :]))
+        return data

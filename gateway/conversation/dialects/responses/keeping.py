@@ -1,0 +1,247 @@
+"""`store`: keeping a response before the client has seen its end, so that the client can come back to it."""
+
+from collections.abc import Callable, Iterator, MutableSet, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from operator import is_
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from gateway import sse
+from gateway.conversation.dialects.responses import events
+from gateway.conversation.dialects.responses.echoed import EchoedFields
+from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_items, decode_object
+from gateway.conversation.dialects.responses.transcript import is_unstored
+from gateway.conversation.hidden_turn import HiddenMessage
+from gateway.conversation.hidden_turns import ConversationOwner
+from gateway.conversation.loop import TurnLoop
+from gateway.conversation.response_queue import WaitingResponse
+from gateway.conversation.stored_responses import NULL, ResponseRecord, StoredResponses
+from gateway.domain.chat import ChatRequest, ContinuedResponses, OutgoingBody
+from gateway.domain.exchange import ClientWriter, Reply, ReplyStream
+from gateway.errors import StoreError
+
+MAX_CONVERSATION_BYTES = 16 * 1024 * 1024  # of all that the gateway keeps of a conversation
+KEPT_STATUSES = ("completed", "incomplete")
+
+
+class FinishedItem(msgspec.Struct, gc=False):
+    """An item of a response that has ended."""
+
+    id: str | None = None
+    container_id: str | None = None  # of the one that its code ran in
+    environment: Any = None  # that its commands ran in, which may be a container
+
+    def list_names(self) -> list[str]:
+        """Its id, and that of the container that it used."""
+        if self.container_id is None and self.environment is None:
+            return [self.id] if self.id else []
+        named = self.environment.get("container_id") if isinstance(self.environment, dict) else None
+        container = self.container_id or (named if isinstance(named, str) else None)
+        return [name for name in (self.id, container) if name]
+
+
+class FinishedResponse(msgspec.Struct):
+    """What is looked at in a response that has ended."""
+
+    id: str
+    status: str
+    output: list[FinishedItem]
+
+
+class _EndEvent(msgspec.Struct):
+    type: str
+    response: FinishedResponse
+
+
+class _EndBody(msgspec.Struct):
+    response: Raw
+
+
+_decode_ended = msgspec.json.Decoder(FinishedResponse).decode
+_decode_end = msgspec.json.Decoder(_EndEvent).decode
+_decode_end_body = msgspec.json.Decoder(_EndBody).decode
+
+
+class EndedResponse(NamedTuple):
+    """A response that has ended, as the client sees it."""
+
+    read: FinishedResponse
+    source: bytes  # the response itself, or the event that carries it
+    in_event: bool = False
+
+    @property
+    def body(self) -> bytes:
+        return bytes(_decode_end_body(self.source).response) if self.in_event else self.source
+
+
+def wants_keeping(asked: ChatRequest) -> bool:
+    """Whether the client wants its response kept; that is the default."""
+    return not is_unstored(asked.fields)
+
+
+@dataclass(slots=True)
+class ResponseKeeper:
+    """Keeps the response of one exchange before the client has seen its end.
+
+    It is queued in the same step in which the client gets its end, unless it has to wait for the store.
+    """
+
+    stored: StoredResponses
+    owner: ConversationOwner
+    asked: ChatRequest  # as the client sent it
+    request: ChatRequest  # with what it continues
+    outgoing: OutgoingBody
+    model: str  # that was sent
+    native: bool
+    degraded: MutableSet[str]
+
+    async def watch(self, reply: Reply, loop: TurnLoop | None) -> Reply:
+        """The reply, kept if it is whole, or when its stream ends."""
+        if reply.status >= 400:
+            return reply
+        if reply.stream is not None:
+            reply.stream = partial(self._stream, reply.stream, loop)
+        elif (waiting := self._queue(read_ended(reply.body), loop)) is not None:
+            await self._wait(waiting)
+        return reply
+
+    async def _stream(self, stream: ReplyStream, loop: TurnLoop | None, writer: ClientWriter) -> None:
+        held = HeldEnd(writer, lambda last: self._queue(find_ended_response(last), loop))
+        await stream(held)
+        if held.waiting is not None:
+            await self._wait(held.waiting)
+            writer.end(held.last)
+
+    def _queue(self, ended: EndedResponse | None, loop: TurnLoop | None) -> WaitingResponse | None:
+        """Queue a response, if it can be continued; one that has to wait for the store is returned."""
+        if ended is None or ended.read.status not in KEPT_STATUSES:
+            return None
+        try:
+            waiting = self._describe_native(ended, loop) if self.native else self._describe_whole(ended, loop)
+        except UNREADABLE_ITEM:
+            return None  # nothing that anybody could continue
+        queued = waiting is not None and self.stored.queue.add_now(waiting)
+        if queued is None:
+            return waiting
+        if not queued:
+            self.degraded.add("store")
+        return None
+
+    async def _wait(self, waiting: WaitingResponse) -> None:
+        """Queue a response when the store lets us; if that fails, it cannot be continued."""
+        try:
+            if not await self.stored.queue.add(waiting):
+                self.degraded.add("store")
+        except StoreError:
+            self.degraded.add("store")
+
+    def _describe_native(self, ended: EndedResponse, loop: TurnLoop | None) -> WaitingResponse | None:
+        """What the upstream does not keep itself: who may go on from where, and what the client sees differently."""
+        hidden = loop.hidden if loop is not None else ()
+        pending = hidden[-1].results if loop is not None and loop.pending else ()
+        continued = self.request.continued
+        known: tuple[str, ...] = ()
+        if hidden or continued is not None:
+            known = list_known(continued or ContinuedResponses(), hidden[:-1] if pending else hidden)
+        changed = not self.outgoing.unchanged
+        whole = changed and loop is not None and not loop.is_shown_as_told
+        given = changed and (whole or self.asked.previous is not None or not self._sent_same_items)
+        record = ResponseRecord(
+            self.model,
+            (loop.last_id if loop is not None else "") or ended.read.id,
+            tuple(map(Raw, loop.pending)) if loop is not None else (),
+            Raw(ended.body) if whole else NULL,
+            tuple(self.asked.messages) if given else None,
+            told=tuple((at, one.resources) for at, one in enumerate(pending) if one.resources) if pending else (),
+            known=known,
+            echoed=EchoedFields.select(self.asked.fields) if changed and not whole else None,
+        )
+        return self.stored.describe(self.owner, ended.read.id, record, list_named(ended.read.output))
+
+    @property
+    def _sent_same_items(self) -> bool:
+        """Whether the upstream was sent the client's own items, and no others."""
+        sent, given = self.outgoing.messages, self.asked.messages
+        return len(sent) == len(given) and all(map(is_, sent, given))
+
+    def _describe_whole(self, ended: EndedResponse, loop: TurnLoop | None) -> WaitingResponse | None:
+        """Everything: the upstream keeps nothing."""
+        continued, body = self.request.continued or ContinuedResponses(), ended.body
+        added = map(Raw, loop.list_added()) if loop is not None else decode_items(decode_object(body)["output"])
+        hidden = loop.hidden if loop is not None else ()
+        sent, told = tuple(self.asked.messages), tuple(list_told(hidden))
+        record = ResponseRecord(self.model, "", (), Raw(body), sent, tuple(added), continued.earlier, told)
+        if continued.size + record.size > MAX_CONVERSATION_BYTES:  # whoever continues it reads all of it
+            return None
+        return self.stored.describe(self.owner, ended.read.id, record, [item.id for item in ended.read.output])
+
+
+def list_named(output: Sequence[FinishedItem]) -> list[str]:
+    """What the items of a response are called, and the containers that they used: those are the caller's too."""
+    return [name for item in output for name in item.list_names()]
+
+
+def list_known(continued: ContinuedResponses, sent_up: Sequence[HiddenMessage]) -> tuple[str, ...]:
+    """The resources that the upstream's copy of the conversation tells of."""
+    told = chain(*continued.told.values(), *(one.resources for turn in sent_up for one in turn.results))
+    return tuple(dict.fromkeys((*continued.known, *told)))
+
+
+def list_told(hidden: Sequence[HiddenMessage]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Which resources the results of our calls tell of, each with its position among the items of all turns."""
+    position = 0
+    for turn in hidden:
+        position += len(decode_items(turn.message))
+        for result in turn.results:
+            if result.resources:
+                yield position, result.resources
+            position += 1
+
+
+def read_ended(body: bytes) -> EndedResponse | None:
+    """A whole response; None if it is none."""
+    try:
+        return EndedResponse(_decode_ended(body), body)
+    except UNREADABLE_ITEM:
+        return None
+
+
+def find_ended_response(data: bytes) -> EndedResponse | None:
+    """The response that the last of these events ends; None if none of them ends one."""
+    start = data.rfind(events.BLANK_LINE, 0, -len(events.BLANK_LINE)) + len(events.BLANK_LINE)
+    if start >= len(events.BLANK_LINE) and (ended := read_end(data[start:])) is not None:
+        return ended
+    return next(filter(None, map(read_end, reversed(sse.split_events(data)))), None)
+
+
+def read_end(event: bytes) -> EndedResponse | None:
+    """The response that an event ends."""
+    payload = sse.read_payload(event) or b""
+    try:
+        ended = _decode_end(payload)
+    except UNREADABLE_ITEM:
+        return None
+    return EndedResponse(ended.response, payload, in_event=True) if ended.type in events.ENDS else None
+
+
+class HeldEnd:
+    """The client's end of a stream, whose last bytes wait if the response has to wait for the store."""
+
+    __slots__ = ("_queue", "_writer", "drain", "last", "waiting", "write")
+
+    def __init__(self, writer: ClientWriter, queue: Callable[[bytes], WaitingResponse | None]) -> None:
+        self._writer, self._queue = writer, queue
+        self.write, self.drain = writer.write, writer.drain
+        self.last = b""
+        self.waiting: WaitingResponse | None = None
+
+    def end(self, data: bytes) -> None:
+        self.waiting = self._queue(data)
+        if self.waiting is None:
+            self._writer.end(data)
+        else:
+            self.last = data

@@ -1,0 +1,66 @@
+"""What responses repeat of a request is shown as the client sent it, and nothing else changes."""
+
+from typing import Any
+
+import orjson
+import pytest
+from msgspec import Raw
+
+from gateway.conversation.dialects.responses.echoed import EchoedFields
+
+ASKED = EchoedFields({"instructions": Raw(b'"Mine"'), "tools": Raw(b'[{"type":"function","name":"f"}]')})
+TOLD: dict[str, Any] = {
+    "id": "r",
+    "instructions": "Mine\n\nOurs",
+    "tools": [{"type": "function", "name": "f"}, {"type": "function", "name": "ours"}],
+    "tool_choice": "auto",
+    "output": [{"type": "message", "content": [{"type": "output_text", "text": 'say "instructions": "x"'}]}],
+}
+SEEN = {**TOLD, "instructions": "Mine", "tools": [{"type": "function", "name": "f"}]}
+AWKWARD: list[dict[str, Any]] = [
+    {"metadata": {"instructions": "keep", "tools": "keep"}},
+    {"text": {"format": {"schema": {"properties": {"tools": {}, "instructions": {}}}}}},
+    {"user": "instructions"},
+]
+
+
+@pytest.mark.parametrize("more", [{}, *AWKWARD])
+@pytest.mark.parametrize("first", [True, False])
+def test_only_what_the_request_said_is_restored(more: dict[str, Any], first: bool) -> None:
+    told, seen = ({**more, **TOLD}, {**more, **SEEN}) if first else ({**TOLD, **more}, {**SEEN, **more})
+    assert orjson.loads(ASKED.restore_body(orjson.dumps(told))) == seen
+    data = orjson.dumps({"type": "response.created", "response": told, "sequence_number": 0})
+    event = ASKED.restore_event("response.created", b"event: response.created\ndata: " + data + b"\n\n")
+    assert event.startswith(b"event: response.created\ndata: ")
+    assert orjson.loads(event.split(b"data: ")[1]) == {
+        "type": "response.created",
+        "response": seen,
+        "sequence_number": 0,
+    }
+
+
+def test_every_other_byte_stays_as_it_is() -> None:
+    body = b'{ "id":"r",  "instructions":"Ours" , "n":1.50e1, "text":"\\u00fc" }'
+    assert ASKED.restore_body(body) == body.replace(b'"Ours"', b'"Mine"')
+    event = b"id: 7\nevent: response.created\ndata: " + b'{"response":' + body + b"}\n\n"
+    assert ASKED.restore_event("response.created", event) == event.replace(b'"Ours"', b'"Mine"')
+
+
+@pytest.mark.parametrize("space", [b" :", b": ", b"\t:\t"])
+def test_spaces_around_a_colon_hide_nothing(space: bytes) -> None:
+    body = b'{"id":"r","instructions"%b"Ours"}' % space
+    assert orjson.loads(ASKED.restore_body(body)) == {"id": "r", "instructions": "Mine"}
+
+
+def test_a_name_that_is_there_twice_or_escaped_shows_nothing_of_ours() -> None:
+    twice = b'{"instructions":"Ours","instructions":"Ours too"}'
+    assert b"Ours" not in ASKED.restore_body(twice)
+    escaped = b'{"instruct\\u0069ons":"Ours"}'
+    assert orjson.loads(ASKED.restore_body(escaped)) == {"instructions": "Mine"}
+
+
+@pytest.mark.parametrize("body", [b"no json", b"[]", b'{"response":3}', b"{}"])
+def test_what_is_no_response_passes(body: bytes) -> None:
+    assert ASKED.restore_body(body) == body
+    event = b"event: response.created\ndata: " + body + b"\n\n"
+    assert ASKED.restore_event("response.created", event) == event
