@@ -1,5 +1,6 @@
 """From ContextRequest to Scope: every alias is looked up in one snapshot, among what the caller may see."""
 
+from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
@@ -43,8 +44,9 @@ def build_scope(
     profile = find_profile(asked, agent, bound, snapshot)
     node = find_node(asked.content, readers, snapshot, asked.where("content")) if asked.content else None
     takes_part = decide_participation(agent, profile)
+    hints = asked.hints.resolve(snapshot.tree)
     scope = Scope(
-        request=asked,
+        request=asked if hints is asked.hints else replace(asked, hints=hints),
         agent=agent,
         profile=profile,
         prompt=look_up("prompt", asked.prompt, snapshot.prompts, asked.where("prompt")) if asked.prompt else None,
