@@ -16,7 +16,18 @@ ROOT = Path(__file__).resolve().parent.parent
 # Imports point down. A part may import itself and whatever stands in an earlier row, never its own row.
 ROWS = (
     {"domain", "errors"},
-    {"allocation", "background", "circuit_breaker", "fair_queue", "ids", "sse", "strict_yaml", "tokens", "watchdog"},
+    {
+        "allocation",
+        "background",
+        "circuit_breaker",
+        "ids",
+        "sse",
+        "strict_yaml",
+        "thread_priority",
+        "tokens",
+        "watchdog",
+    },
+    {"fair_queue"},
     {"collector_settings", "interpolation", "loop_turns", "settings_sections", "validation"},
     {"settings"},
     {"settings_loader"},
