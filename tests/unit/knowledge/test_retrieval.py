@@ -30,8 +30,9 @@ def test_names_of_nodes_and_of_what_is_hidden_take_nobodys_place() -> None:
 
 def test_a_preferred_type_lifts_an_entity_over_the_least_score() -> None:
     plain = KnowledgeQuery(("What does a white thing weigh?",), READERS)
-    (found,) = retrieve(GRAPH, plain, KnowledgeConfig(min_score=0.01)).fragment.entities
-    config = KnowledgeConfig(min_score=found.score + 0.05)
+    fragment = retrieve(GRAPH, plain, KnowledgeConfig(min_score=0.01)).fragment
+    assert fragment is not None
+    config = KnowledgeConfig(min_score=fragment.entities[0].score + 0.05)
     assert find(plain, config) == []
     assert find(KnowledgeQuery(plain.sentences, READERS, prioritize_types=frozenset({"lamp"})), config) == ["z"]
 
