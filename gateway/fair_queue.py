@@ -6,18 +6,17 @@ Who takes much more CPU time than the others gets it at a lower priority.
 import asyncio
 import contextlib
 import os
-import sys
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from gateway.errors import WorkspaceBusy
+from gateway.thread_priority import lower_priority
 
 BACKGROUND = "\0background"  # work of nobody: it takes its turn, but no workspace gets less because of it
 ACTIVE_SECONDS = 5.0  # after it last asked, a workspace is expected back: its share is not given away meanwhile
@@ -25,7 +24,6 @@ HALF_LIFE = 2.0  # seconds after which CPU time counts half
 FORGOTTEN = 20  # half-lives after which nobody remembers it
 HEAVY = 1.5  # times what the others use on average
 LEAST_SECONDS = 0.3  # of recent CPU time under which nobody is heavy: what a tenth of a core comes to
-NICENESS = 10
 LOOP_SECONDS = 0.0005  # that a piece of work takes of the event loop, which hands it to a thread and its result on
 LOCK_RESTS = 2.0  # times what work has used that holds the interpreter's lock: everybody waits for it
 MOST_REST = 2.0  # seconds that a heavy workspace waits after a piece of its work
@@ -101,14 +99,6 @@ PROCESS_SECONDS: ContextVar[float] = ContextVar("PROCESS_SECONDS")
 def count_process_time(seconds: float) -> None:
     """Charge the CPU time of a process to the work that runs in this thread and has waited for it."""
     PROCESS_SECONDS.set(PROCESS_SECONDS.get(0.0) + seconds)
-
-
-def lower_priority() -> None:
-    """Let other threads have the CPU first; what this thread does is not urgent. Cannot be taken back."""
-    if sys.platform == "linux":  # where a priority belongs to a thread
-        with contextlib.suppress(OSError):
-            thread = threading.get_native_id()
-            os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 class FairQueue:
@@ -287,6 +277,18 @@ class CoreUser(Protocol):
         ...
 
 
+def hand_over(done: "Future[Result]", outcome: "asyncio.Future[Result]") -> None:
+    """Give the result of a thread to whoever waits for it, if anybody still does."""
+    if outcome.done():
+        return
+    if done.cancelled():
+        outcome.cancel()
+    elif (error := done.exception()) is not None:
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(done.result())
+
+
 class FairThreads:
     """Threads whose work is shared out among workspaces.
 
@@ -333,17 +335,37 @@ class FairThreads:
             finally:
                 used = time.thread_time() - began + PROCESS_SECONDS.get()
 
-        def release(_: object) -> None:
+        def finish() -> None:
+            self._finish(workspace, used + LOOP_SECONDS)
+            hand_over(future, outcome)
+
+        def wake_loop(_: object) -> None:
+            # Once for both: whenever the loop wakes up, it fights with this thread for the interpreter.
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._finish, workspace, used)
+                loop.call_soon_threadsafe(finish)
 
         try:
             future = self._choose_pool(workspace).submit(run_timed)
         except RuntimeError:  # the threads are closed
             self._release(workspace)
             raise
-        future.add_done_callback(release)
-        return await asyncio.wrap_future(future)
+        outcome: asyncio.Future[Result] = loop.create_future()
+        future.add_done_callback(wake_loop)
+        return await outcome
+
+    async def run_here(
+        self, workspace: str, work: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> Result:
+        """The same on the event loop: for what takes about a millisecond, since a thread costs more than that.
+
+        It waits for a place, is charged and earns a rest like all other work.
+        """
+        await self._acquire(workspace)
+        began = time.thread_time()
+        try:
+            return work(*args, **kwargs)
+        finally:
+            self._finish(workspace, time.thread_time() - began)
 
     async def _acquire(self, workspace: str) -> None:
         await self.queue.acquire(workspace)
@@ -360,9 +382,9 @@ class FairThreads:
         return self._pool
 
     def _finish(self, workspace: str, used: float) -> None:
-        """Charge what some work has used, of the event loop too, and give back its place."""
-        self.queue.shares.charge(workspace, used + LOOP_SECONDS)
-        self._release(workspace, self.queue.compute_rest(workspace, self._rests * (used + LOOP_SECONDS)))
+        """Charge what some work has used, and give back its place."""
+        self.queue.shares.charge(workspace, used)
+        self._release(workspace, self.queue.compute_rest(workspace, self._rests * used))
 
     def _release(self, workspace: str, rest: float = 0.0) -> None:
         self.queue.release(workspace, rest)

@@ -65,6 +65,12 @@ def walk(tree: NodeTree, roots: Sequence[Node], readers: frozenset[str]) -> Iter
             yield None
 
 
+def leave_out_excluded(nodes: Sequence[Node], order: CollectorOrder) -> list[Node]:
+    """The nodes that the request does not exclude: what is listed together cannot be dropped one by one."""
+    exclude = order.scope.request.hints.exclude
+    return [one for one in nodes if one.id not in exclude]
+
+
 def sort_by_type(nodes: Sequence[Node], types: Sequence[str] = ()) -> list[Node]:
     """Nodes of one type together, in the order of the types, or else in the order in which they come up first."""
     order = {type: place for place, type in enumerate(types or dict.fromkeys(one.type for one in nodes))}

@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 from pydantic import Field
 
+from gateway.collectors.branch import leave_out_excluded
 from gateway.collectors.nodes import (
     ProposedNode,
     Truncation,
@@ -65,7 +66,7 @@ class FocusCollector:
         if not items:
             return Findings(unread=unread)
         shallow = order.scope.request.hints.max_depth == 0
-        summary = summarize_page(node, tree, order.readers) if options.summary and not shallow else None
+        summary = summarize_page(node, order) if options.summary and not shallow else None
         found = (*items, *([summary] if summary is not None else []))
         below = list_children(tree, node, order.readers, options.children_limit + 1)
         return Findings(found, len(found), truncated=len(below) > options.children_limit, unread=unread)
@@ -114,9 +115,10 @@ def take_readable(tree: NodeTree, paths: Iterable[str], readers: frozenset[str],
     return list(islice((node for node in nodes if may_read(readers, node.readers)), most))
 
 
-def summarize_page(node: Node, tree: NodeTree, readers: frozenset[str]) -> FoundItem | None:
+def summarize_page(node: Node, order: CollectorOrder) -> FoundItem | None:
     """What a page contains, by title and type, as far as the caller may read it; None if it contains nothing."""
-    below = list_children(tree, node, readers, MOST_LISTED + 1)
+    tree = order.snapshot.tree
+    below = leave_out_excluded(list_children(tree, node, order.readers, MOST_LISTED + 1), order)
     if not below:
         return None
     lines = [f"- {one.title} ({one.type})" for one in below[:MOST_LISTED]]

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
-from gateway.collectors.branch import find_roots, list_matching, make_summaries, sort_by_type
+from gateway.collectors.branch import find_roots, leave_out_excluded, list_matching, make_summaries, sort_by_type
 from gateway.collectors.nodes import MARK, ItemMaker, ProposedNode, count_unread, format_value, list_titles_above
 from gateway.collectors.registry import CollectorParts, NoOptions
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, CollectorScope, Findings, FoundItem
 from gateway.domain.content import LINK, NO_CONTENT, ContentReader, NodeContent
 from gateway.domain.node import Node
+from gateway.domain.principal import may_read
 from gateway.domain.recipe import SELECTED, ContentNeed, Detail, LayerSource, RecipeLayer
 
 TAIL = 1500  # characters of the sibling before, if the recipe does not say
@@ -104,7 +105,7 @@ class LayerReader:
         permitted = permitted[: layer.limit]
         contents = await self._read(permitted)
         if layer.detail is Detail.SUMMARY:
-            return make_summaries(permitted, contents, layer.show, why)
+            return make_summaries(leave_out_excluded(permitted, self.order), contents, layer.show, why)
         proposed = (ProposedNode(one, 1.0, why, layer.characters) for one in permitted)
         maker = ItemMaker(self.order)
         items = (maker.make(one, contents.get(one.node.id, NO_CONTENT)) for one in proposed)
@@ -145,8 +146,8 @@ class LayerReader:
             return None
         paths = tree.children.get(node.parent, ())
         before = (tree.nodes[path] for path in reversed(paths[: paths.index(node.path)]))
-        same = next((one for one in before if one.type == node.type), None)
-        return same if same is not None and tree.may_read(self.order.readers, same) else None
+        readers = self.order.readers  # whoever may read the node may read all that is above both
+        return next((one for one in before if one.type == node.type and may_read(readers, one.readers)), None)
 
     async def _find_references(self, layer: RecipeLayer) -> list[Node]:
         """What the request names by role, then what the node links to by type."""
@@ -168,7 +169,7 @@ class LayerReader:
 
     async def _take_relations(self) -> list[FoundItem]:
         """A line for each link among what the task refers to."""
-        nodes = self._references
+        nodes = {one.id: one for one in leave_out_excluded([*self._references.values()], self.order)}
         contents = await self._read(nodes.values())
         lines = list(describe_relations(nodes, contents))
         if not lines:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from gateway.collectors.branch import find_roots, list_matching, make_summaries, sort_by_type
+from gateway.collectors.branch import find_roots, leave_out_excluded, list_matching, make_summaries, sort_by_type
 from gateway.collectors.nodes import ItemMaker, ProposedNode, count_unread
 from gateway.collectors.recipe import describe_relations, mark_stated
 from gateway.collectors.registry import CollectorParts, NoOptions
@@ -67,11 +67,12 @@ def admits(world: World, node: Node, contents: Mapping[str, NodeContent]) -> boo
 def make_world(
     order: CollectorOrder, world: World, nodes: Sequence[Node], contents: Mapping[str, NodeContent]
 ) -> list[FoundItem]:
+    shown = leave_out_excluded(nodes, order)
     if world.detail is Detail.SUMMARY:
-        return make_summaries(nodes, contents, world.show, WHY)
+        return make_summaries(shown, contents, world.show, WHY)
     proposed = (ProposedNode(one, 0.8, WHY, world.characters) for one in nodes)
     maker = ItemMaker(order)
     items = [maker.make(one, contents.get(one.node.id, NO_CONTENT)) for one in proposed]
-    lines = list(describe_relations({one.id: one for one in nodes}, contents))
+    lines = list(describe_relations({one.id: one for one in shown}, contents))
     relations = FoundItem("#relations", "relations", "relations", "Relations", "\n".join(lines), 0.8, WHY)
     return [*(one for one in items if one is not None), *([relations] if lines else [])]

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Hashable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 ENTRIES = 4096
@@ -26,7 +27,8 @@ class LruCache(Generic[Key, Value]):
         found = self._kept.get(key)
         if found is None:
             return None
-        self._kept.move_to_end(key)
+        with suppress(KeyError):  # another thread has dropped it meanwhile
+            self._kept.move_to_end(key)
         return found[0]
 
     def put(self, key: Key, value: Value, weight: int = 1) -> None:

@@ -143,7 +143,7 @@ def format_resource(resource: Resource, text: str) -> str:
     if not is_found(resource):
         return format_entry(resource.name, text)
     item: FoundItem = resource.data
-    about = [" / ".join(map(flatten, item.breadcrumb))] if item.breadcrumb else []
+    about = [_join_titles(item.breadcrumb)] if item.breadcrumb else []
     if item.modified is not None:
         about.append(f"modified {datetime.fromtimestamp(item.modified, UTC):%Y-%m-%d}")
     about += [f"source: {flatten(item.source)}"] if item.source else []
@@ -200,3 +200,9 @@ def flatten(text: str) -> str:
 def _flatten_name(text: str) -> str:
     """The same for what comes again: every title is written when it is counted and when it is placed."""
     return " ".join(neutralize(text).split())
+
+
+@lru_cache(4096)
+def _join_titles(titles: tuple[str, ...]) -> str:
+    """What is above an item; items of one place share it."""
+    return " / ".join(map(flatten, titles))

@@ -21,6 +21,9 @@ from gateway.semantic.index.vector_index import Floats, Rows
 INDEXED_CHARACTERS = 2000  # of the properties of one entity
 MOST_SENTENCES, MOST_TERMS = 24, 80  # of a query, and of each sentence
 KEPT_VIEWS = 8  # for the callers who ask most: each takes about 20 bytes per entity
+DIGITS, ROUNDING = 4, 1e-4  # of a score
+# What is looked at on the event loop at most: entities times sentences, types and lists of readers, and of the query.
+QUICK_ENTITIES, QUICK_LISTS, QUICK_SENTENCES, QUICK_CHARACTERS = 40_000, 100, 6, 600
 NAME, TEXT, MEANING = 0.95, 0.9, 0.85  # the score of an entity that nothing but this speaks for, completely
 # Words that say nothing about what a question is about.
 ENGLISH = """a about after all also an and any are as at be been before but by can could did do does for from had has
@@ -29,6 +32,8 @@ them then there these they this those to us was we were what when where which wh
 GERMAN = """aber als auch auf aus bei bitte das dass dem den der des die ein eine einem einen einer es für hat ich ihr
 im ist kann mit nach nicht oder sich sie sind über um und uns von war was welche wer wie wir wird wo zu zum zur"""
 FUNCTION_WORDS = frozenset(extract_terms(f"{ENGLISH} {GERMAN}"))
+
+ViewKey = tuple[frozenset[int], frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,9 +57,7 @@ class EntityIndex:
     type_codes: NDArray[np.int32]  # by row
     readers: tuple[tuple[str, ...], ...]  # every reader list
     reader_codes: NDArray[np.int32]  # by row
-    _views: LruCache[tuple[frozenset[int], frozenset[int]], VisibleEntities] = field(
-        default_factory=lambda: LruCache(KEPT_VIEWS)
-    )
+    _views: LruCache[ViewKey, VisibleEntities] = field(default_factory=lambda: LruCache(KEPT_VIEWS))
 
     @classmethod
     def build(cls, entities: Sequence[Entity]) -> Self:
@@ -101,8 +104,12 @@ class EntityIndex:
         types: TypeFilter,
         limit: int,
         meaning: EntityMeaning | None = None,
+        least: float = 0.0,
     ) -> EntityMatches:
-        """The `limit` best entities for some sentences, by their words and, if it is known, by their meaning."""
+        """The `limit` best entities for some sentences, by their words and, if it is known, by their meaning.
+
+        None that scores less than `least` is of use; all that match are counted.
+        """
         view = self.find_visible(readers, types)
         if not len(view.rows):
             return EntityMatches()
@@ -113,16 +120,30 @@ class EntityIndex:
         best = matching
         if len(matching) > limit:
             best = matching[np.argpartition(-scores[matching], limit - 1)[:limit]]
+        if least:
+            best = best[scores[best] >= least - ROUNDING]
         rated = zip(view.rows[best].tolist(), scores[best].tolist(), strict=True)
-        found = [ScoredEntity(self.entities[row], round(score, 4)) for row, score in rated]
+        found = [ScoredEntity(self.entities[row], round(score, DIGITS)) for row, score in rated]
         found.sort(key=lambda one: (-one.score, one.entity.id))
         return EntityMatches(tuple(found), len(matching), len(view.rows))
 
+    def is_quick(self, sentences: Sequence[str], readers: frozenset[str], types: TypeFilter) -> bool:
+        """Whether a search by words alone takes about a millisecond; only then may it run on the event loop."""
+        looked_at, lists = len(sentences) * len(self.entities), len(self.types) + len(self.readers)
+        short = len(sentences) <= QUICK_SENTENCES and sum(map(len, sentences)) <= QUICK_CHARACTERS
+        if not short or looked_at > QUICK_ENTITIES or lists > QUICK_LISTS:
+            return False
+        return self._views.get(self._make_view_key(readers, types)) is not None
+
+    def _make_view_key(self, readers: frozenset[str], types: TypeFilter) -> ViewKey:
+        """The numbers of the types that are wanted, and of the lists of readers that somebody is on."""
+        wanted = frozenset(code for code, name in enumerate(self.types) if types.accepts(name))
+        return wanted, frozenset(code for code, names in enumerate(self.readers) if may_read(readers, names))
+
     def find_visible(self, readers: frozenset[str], types: TypeFilter) -> VisibleEntities:
         """What a caller with these identities may see of these types."""
-        wanted = frozenset(code for code, name in enumerate(self.types) if types.accepts(name))
-        allowed = frozenset(code for code, names in enumerate(self.readers) if may_read(readers, names))
-        known = self._views.get((wanted, allowed))
+        wanted, allowed = key = self._make_view_key(readers, types)
+        known = self._views.get(key)
         if known is None:
             seen = np.isin(self.type_codes, [*wanted]) & np.isin(self.reader_codes, [*allowed])
             rows = np.flatnonzero(seen)
@@ -131,7 +152,7 @@ class EntityIndex:
             known = VisibleEntities(
                 rows, self.texts.restrict(rows), places[self.owners] if len(self.owners) else self.owners
             )
-            self._views.put((wanted, allowed), known)
+            self._views.put(key, known)
         return known
 
 

@@ -21,6 +21,7 @@ WHY = "what the knowledge graph says about the question"
 # Safe without quotes in YAML, whatever reads it; anything else is quoted as in JSON.
 _PLAIN = re.compile(r"[A-Za-z/_](?:[\w /.()+%€$@'–-]++|[:,](?=\S))*+", re.UNICODE)
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+LONGEST_WORD = max(map(len, _WORDS))
 
 
 @dataclass(slots=True)
@@ -226,6 +227,11 @@ def format_name(name: str) -> str:
 def format_scalar(value: Any) -> str:
     """A scalar in YAML; texts that could be read as anything else are quoted."""
     if isinstance(value, str):
-        plain = _PLAIN.fullmatch(value) and value.casefold() not in _WORDS and not value.endswith(" ")
+        plain = _PLAIN.fullmatch(value) and value[-1] != " " and not is_word(value)
         return value if plain else orjson.dumps(value).decode()
     return orjson.dumps(value).decode()
+
+
+def is_word(value: str) -> bool:
+    """Whether YAML takes a text for a truth value or for nothing."""
+    return len(value) <= LONGEST_WORD and value.casefold() in _WORDS

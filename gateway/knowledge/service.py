@@ -8,7 +8,7 @@ from gateway.fair_queue import FairThreads
 from gateway.knowledge.config import KnowledgeConfig, KnowledgeTier, read_tier
 from gateway.knowledge.entity_vectors import EntityVectors, MeaningRule, MeantEntities
 from gateway.knowledge.repository import KnowledgeRepository
-from gateway.knowledge.retrieval import KnowledgeQuery, RetrievedKnowledge, retrieve
+from gateway.knowledge.retrieval import KnowledgeQuery, RetrievedKnowledge, is_quick, retrieve
 from gateway.policies.repository import PolicyRepository
 from gateway.semantic.document_indexer import DocumentIndexer
 from gateway.settings import Settings
@@ -47,7 +47,9 @@ class KnowledgeService:
         meant = MeantEntities()
         if self.vectors is not None and rule is not None and graph.index is not None:
             meant = await self.vectors.compare(workspace, graph.index, rule)
-        found = await self.threads.run(workspace, retrieve, graph, query, config, meant.meaning)
+        quick = meant.meaning is None and is_quick(graph, query, config)
+        run = self.threads.run_here if quick else self.threads.run
+        found = await run(workspace, retrieve, graph, query, config, meant.meaning)
         return KnowledgeAnswer(found, complete, meant.failure)
 
 

@@ -1,11 +1,13 @@
 """From ContextRequest to Scope: every alias is looked up in one snapshot, among what the caller may see."""
 
+from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
 from gateway.domain.agent import Agent, Profile
 from gateway.domain.candidate import Assignment, Level
 from gateway.domain.context import Context
+from gateway.domain.hints import NO_HINTS
 from gateway.domain.node import Node
 from gateway.domain.principal import ANY_GROUP, Principal, may_read
 from gateway.domain.scope import ContextRequest, Scope
@@ -44,7 +46,7 @@ def build_scope(
     node = find_node(asked.content, readers, snapshot, asked.where("content")) if asked.content else None
     takes_part = decide_participation(agent, profile)
     scope = Scope(
-        request=asked,
+        request=asked if asked.hints is NO_HINTS else replace(asked, hints=asked.hints.resolve(snapshot.tree)),
         agent=agent,
         profile=profile,
         prompt=look_up("prompt", asked.prompt, snapshot.prompts, asked.where("prompt")) if asked.prompt else None,

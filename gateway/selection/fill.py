@@ -8,6 +8,7 @@ from gateway.domain.collector import Category, FoundItem
 from gateway.domain.selection import Notice, Omission, PlacedResource
 from gateway.selection.allotment import Need
 from gateway.selection.cutter import PLAIN_CUTTER, Cutter
+from gateway.selection.found import FoundResource
 from gateway.selection.pricing import Pricing
 from gateway.selection.truncate import LONG_TOKENS, LOOKED_AT
 
@@ -110,7 +111,7 @@ def is_too_long(candidate: Candidate, room: int, pricing: Pricing) -> bool:
     if not isinstance(item, FoundItem) or item.shrinkable is None:
         return len(text) > LOOKED_AT  # even if somebody has counted it: the same request gets the same text
     end = text.find("\n", LONG_TOKENS * max(0, room))
-    return end > 0 and pricing.cost(candidate.resource, text[:end]) > room + SURPLUS
+    return end > 0 and pricing.price_start(candidate.resource, end) > room + SURPLUS
 
 
 def truncate_candidate(
@@ -132,7 +133,7 @@ def truncate_candidate(
         short = item.shrinkable.shrink(count, remaining, max(pricing.estimate(candidate), remaining + 1))
         if short is None:
             return None
-        smaller = replace(candidate, resource=replace(resource, data=short, text=short.text))
+        smaller = replace(candidate, resource=FoundResource(short))
         return PlacedResource(smaller, short.text, count(short.text), truncated=True, category=category)
     if resource.id in pricing.known:
         counted[resource.text or ""] = pricing.price(candidate)

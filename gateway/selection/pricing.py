@@ -53,12 +53,20 @@ class Pricing:
     cost: EntryCost
     prices: BlockPrices = FREE
     known: dict[str, int] = field(default_factory=dict)  # tokens by resource id
+    starts: dict[tuple[str, int], int] = field(default_factory=dict)  # of texts that were counted up to some character
 
     def price(self, candidate: Candidate) -> int:
         resource = candidate.resource
         tokens = self.known.get(resource.id)
         if tokens is None:
             tokens = self.known[resource.id] = self.cost(resource, resource.text or "")
+        return tokens
+
+    def price_start(self, resource: Resource, end: int) -> int:
+        """What a resource costs up to a character: whoever divides a budget asks that again and again."""
+        tokens = self.starts.get((resource.id, end))
+        if tokens is None:
+            tokens = self.starts[resource.id, end] = self.cost(resource, (resource.text or "")[:end])
         return tokens
 
     def estimate(self, candidate: Candidate) -> int:

@@ -80,7 +80,7 @@ class Ranker:
 
     def _is_excluded(self, item: FoundItem) -> bool:
         hints = self.hints
-        if item.stated or item.id in hints.exclude:
+        if item.stated or hints.excludes(item.id):
             return True
         if item.modified is None or item.distance == 0 or item.id in hints.include:
             return False

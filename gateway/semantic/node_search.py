@@ -77,7 +77,9 @@ class NodeSearch:
             return NodeMatches(complete=False)
         self._require_vectors(workspace, index, index.nodes)
         meant, failure = await self._embed(workspace, index, query)
-        found = await self._threads.run(workspace, index.nodes.search, readers, query, limit, meant)
+        quick = meant is None and index.nodes.is_quick(readers, query)
+        run = self._threads.run_here if quick else self._threads.run
+        found = await run(workspace, index.nodes.search, readers, query, limit, meant)
         if index.source is not None:
             index.source.prefer(found.unknown)
         # The tree may be newer than the index.

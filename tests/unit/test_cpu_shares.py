@@ -12,11 +12,11 @@ from gateway.fair_queue import (
     FORGOTTEN,
     HALF_LIFE,
     LEAST_SECONDS,
-    NICENESS,
     CpuShares,
     FairThreads,
     QueueBounds,
 )
+from gateway.thread_priority import NICENESS
 
 
 def test_who_uses_much_more_than_the_average_is_heavy() -> None:

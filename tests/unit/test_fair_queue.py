@@ -245,6 +245,52 @@ async def test_a_thread_whose_caller_has_left_keeps_its_place_until_it_ends() ->
     threads.close()
 
 
+async def test_short_work_runs_on_the_event_loop_in_its_turn() -> None:
+    threads, gate = FairThreads("test", QueueBounds(places=1, each=1, waiting=9)), threading.Event()
+    stuck = asyncio.create_task(threads.run("a", gate.wait, 60))
+    try:
+        await asyncio.sleep(0)
+        short = asyncio.create_task(threads.run_here("b", threading.get_ident))
+        await asyncio.sleep(0.02)
+        assert not short.done()
+    finally:
+        gate.set()
+    assert await asyncio.wait_for(short, 60) == threading.get_ident()
+    await stuck
+    threads.close()
+
+
+async def test_short_work_is_charged_and_earns_a_rest(monkeypatch) -> None:
+    threads, clock = FairThreads("test", QueueBounds(places=2, each=1, waiting=9), rests=2.0), iter([0.0, 1.5])
+    released: list[float] = []
+    threads.queue.shares.charge("honest", 0.1)
+    threads.queue.note_activity("honest")
+    monkeypatch.setattr("gateway.fair_queue.time.thread_time", lambda: next(clock))
+    monkeypatch.setattr(threads.queue, "release", lambda name, rest=0.0: released.append(rest))
+    with pytest.raises(ZeroDivisionError):
+        await threads.run_here("hostile", divmod, 1, 0)
+    assert released == [MOST_REST]
+    assert threads.queue.shares.is_heavy("hostile", 2)
+    threads.close()
+
+
+async def test_work_that_threads_dropped_when_they_were_closed_is_cancelled() -> None:
+    threads = FairThreads("test", QueueBounds(places=2, each=2, waiting=9))
+    threads._pool._max_workers, gate = 1, threading.Event()
+    stuck, begun = (
+        asyncio.create_task(threads.run("a", gate.wait, 60)),
+        asyncio.create_task(threads.run("a", pow, 2, 5)),
+    )
+    try:
+        await asyncio.sleep(0.01)
+        threads.close()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(begun, 60)
+    finally:
+        gate.set()
+    assert await asyncio.wait_for(stuck, 60)
+
+
 async def test_where_nothing_may_wait_a_place_that_is_free_again_can_be_had() -> None:
     for newest_first in (False, True):
         queue = FairQueue(QueueBounds(places=1, each=1, waiting=0, newest_first=newest_first))

@@ -213,3 +213,41 @@ async def test_what_a_user_looked_at_before_is_recent_activity(house: Client, up
     assert "[Call the printer] [todo]" in recent
     assert "[Handbook] [page]" in recent
     assert "Opening hours" not in recent
+
+
+NAMED = {
+    "content": {
+        "book": page(
+            "Book",
+            "About all of it.",
+            children={
+                "one": {**page("First chapter", "The first chapter ends well. " * 3), "id": "n-1"},
+                "two": {**page("Second chapter", "The second chapter goes on."), "id": "n-2"},
+                "three": {**page("Third chapter", "The third chapter is short."), "id": "n-3"},
+            },
+        ),
+        "far": {**page("Far away", "Nobody links here."), "id": "n-4"},
+    },
+    "recipes": {"write": {"layers": ["previous", {"take": "nodes", "types": ["page"], "detail": "summary"}]}},
+}
+
+
+async def test_hints_name_nodes_by_path_whatever_their_ids_are(start: Start) -> None:
+    client = start(policies=NAMED)
+    hints = {"include": ["/far"], "exclude": ["book/one"], "max_depth": 2}
+    shown = await resolve(client, "What comes next?", content="book/two", hints=hints)
+    sections = {one["title"]: one["items"] for one in shown["sections"]}
+    assert sections["Focused Content"][:2] == ["n-2", "n-4"], "what is named comes second"
+    assert [(one["id"], one["reason"]) for one in shown["selection"]["dropped"]] == [("n-1", "excluded")]
+
+
+async def test_an_excluded_node_is_in_no_part_of_a_task(start: Start) -> None:
+    client = start(policies=NAMED)
+    asked = {"content": "book/two", "task": "write"}
+    shown = await resolve(client, "Go on.", **asked)
+    assert "The first chapter ends well." in shown["block"]
+    assert "- First chapter" in shown["block"]
+    shown = await resolve(client, "Go on.", **asked, hints={"exclude": ["book/one"]})
+    assert "irst chapter" not in shown["block"]
+    assert "- Third chapter" in shown["block"]
+    assert ("n-1#ending", "excluded") in [(one["id"], one["reason"]) for one in shown["selection"]["dropped"]]

@@ -28,6 +28,7 @@ LONGEST_BODY = 20_000  # characters of a node that are indexed
 TITLE = 3  # times that words of a title count
 MOST_VALUES = 100  # of a node's properties
 MOST_VIEWS = 32  # of one index: sets of readers
+QUICK_CHARACTERS, QUICK_TYPES = 600, 3  # of a query that is looked up on the event loop
 MARGIN = 0.1  # of a cosine below the one that counts: what is still a match, of a score that callers may refuse
 
 # Words that tell no node from others, as `extract_terms` writes them.
@@ -83,6 +84,10 @@ class GroupedWords:
     numbers: Numbers = field(default_factory=lambda: np.empty(0, np.int32))  # by row of the words: as vectors know it
     views: LruCache[frozenset[str], WordView] = field(default_factory=lambda: LruCache(MOST_VIEWS))
     visible: LruCache[frozenset[str], VisibleVectors] = field(default_factory=lambda: LruCache(MOST_VIEWS))
+
+    def find_view(self, readers: frozenset[str]) -> WordView | None:
+        """The words as somebody sees them, if that is known already."""
+        return self.views.get(self.groups.reduce(readers))
 
     def get_view(self, readers: frozenset[str]) -> WordView:
         """The words as somebody sees them."""
@@ -147,6 +152,12 @@ class NodeIndex:
         """What of nodes gets vectors, by id."""
         here = ((self.tree.get(id), content) for id, content in contents.items())
         return {node.id: list_passages(node, content) for node, content in here if node is not None}
+
+    def is_quick(self, readers: frozenset[str], query: NodeQuery) -> bool:
+        """Whether a search by words alone takes about a millisecond; only then may it run on the event loop."""
+        view = self.grouped.find_view(readers)
+        short = sum(map(len, query.texts)) <= QUICK_CHARACTERS and len(query.types) <= QUICK_TYPES
+        return short and view is not None and view.is_quick
 
     def search(
         self, readers: frozenset[str], query: NodeQuery, limit: int, meant: MeantQuestion | None = None

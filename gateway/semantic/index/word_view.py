@@ -67,6 +67,11 @@ class WordView:
         damping = K1 * (1 - B + B * index.lengths / max(1.0, mean))
         return cls(index, visible, int(visible.sum()), damping.astype(np.float32), bool(visible.all()))
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether no search looks at more than MOST_POSTINGS: where some are hidden, all are read to be counted."""
+        return self.is_whole or len(self.visible) <= MOST_POSTINGS // MOST_WORDS
+
     def search(self, queries: Sequence[Sequence[str]], limit: int) -> list[WordMatch]:
         """The visible documents that match one of the queries best, best first."""
         if not (self.count and queries and limit > 0):

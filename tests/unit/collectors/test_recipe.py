@@ -59,6 +59,18 @@ async def test_the_sibling_before_is_the_one_of_the_same_type_and_only_its_end_i
     assert ids(await take(policies, "[previous]", content=None)) == []
 
 
+async def test_a_sibling_that_the_caller_may_not_read_takes_no_place(policies: Policies) -> None:
+    hidden = "      draft: {type: chapter, order: 2, body: Not public., readers: ['group:board']}\n      x: {id: x,"
+    snapshot = policies((TREE % ("[previous]", "null")).replace("      x: {id: x,", hidden))
+    recipe = RecipeCollector(FakeContent(snapshot))
+    for who, expected in (
+        (None, "book/one#ending"),
+        (Principal("board", groups=frozenset({"board"})), "book/draft#ending"),
+    ):
+        order = make_order(recipe, snapshot, ContextRequest(task="r", content="book/two"), who=who)
+        assert ids(await recipe.collect(order)) == [expected]
+
+
 async def test_an_outline_is_any_property_as_text_or_list(policies: Policies) -> None:
     found = await take(policies, "[{take: outline, show: plan}, outline]")
     assert [(one.id, one.text) for one in found.items] == [("book/two#outline", "- A\n- B")]

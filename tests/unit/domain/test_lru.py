@@ -1,5 +1,7 @@
 """What was made once is kept within bounds."""
 
+from collections import OrderedDict
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +51,17 @@ def test_the_bounds_hold_whatever_is_put(puts: list[tuple[int, int]]) -> None:
         kept = [key for key in range(6) if cache.get(key) is not None]
         assert len(cache) == len(kept) <= 3
         assert sum(weights[key] for key in kept) <= 12
+
+
+def test_what_another_thread_drops_meanwhile_is_still_found() -> None:
+    class Dropping(OrderedDict[str, tuple[int, int]]):
+        def move_to_end(self, key: str, last: bool = True) -> None:
+            del self[key]
+            super().move_to_end(key, last)
+
+    cache = LruCache[str, int](entries=3)
+    cache._kept = Dropping({"a": (1, 1)})
+    assert (cache.get("a"), cache.get("a")) == (1, None)
 
 
 def test_lookups_are_counted_by_outcome() -> None:

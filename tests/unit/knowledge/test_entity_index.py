@@ -99,3 +99,31 @@ def test_a_revised_index_finds_what_a_new_one_does() -> None:
                 {one.entity.id: one.score for one in wanted.found}
             )
             assert (got.total, got.visible) == (wanted.total, wanted.visible)
+
+
+def test_a_search_is_quick_once_its_view_is_known_unless_there_is_much_to_look_at(index: EntityIndex) -> None:
+    index, question = EntityIndex.build(ENTITIES), ("How do I list orders?",)
+    assert not index.is_quick(question, NOBODY, ANY)
+    index.search(question, NOBODY, ANY, 10)
+    assert index.is_quick(question, NOBODY, ANY)
+    assert not index.is_quick(question, FINANCE, ANY)
+    assert not index.is_quick(question, NOBODY, TypeFilter(frozenset({"product"})))
+    assert not index.is_quick(("word " * 1000,), NOBODY, ANY)
+    assert not index.is_quick(7 * ("orders",), NOBODY, ANY)
+
+
+def test_what_scores_too_little_is_counted_and_not_listed() -> None:
+    draw = random.Random(7)
+    words = [f"word{number}" for number in range(40)]
+    entities = [
+        Entity(f"e{number}", "Thing", " ".join(draw.choices(words, k=2)), (), {"a": " ".join(draw.choices(words, k=4))})
+        for number in range(300)
+    ]
+    index = EntityIndex.build(entities)
+    for _ in range(50):
+        question, least = (" ".join(draw.choices(words, k=5)),), draw.choice([0.3, 0.5, 0.7])
+        every = index.search(question, NOBODY, ANY, 60)
+        some = index.search(question, NOBODY, ANY, 60, least=least)
+        assert (some.total, some.visible) == (every.total, every.visible)
+        assert [one for one in some.found if one.score >= least] == [one for one in every.found if one.score >= least]
+        assert all(one.score >= least - 0.001 for one in some.found)

@@ -149,3 +149,30 @@ async def test_similar_nodes_are_found_by_the_title_of_the_focus_and_never_the_f
     assert "m1" not in names(found)
     assert "p1" not in names(found)
     assert not names(await collect(tree, content, search, ContextRequest(content="work/p1"), "Summarize this page"))[2:]
+
+
+async def test_a_short_search_runs_on_the_event_loop_where_nothing_is_hidden(policies: Policies) -> None:
+    tree = policies(TREE.replace("        readers: ['group:board']\n", ""))
+    threads = RunCounter("tests")
+    search = NodeSearch(FakeContent(tree), threads, patience=20.0)
+
+    async def find(text: str) -> list[str]:
+        threads.here = 0
+        found = await search.find("default", tree, BOARD, NodeQuery((text,)), 10)
+        return [one.id for one in found.matches]
+
+    assert await find("coffee guide") != []
+    first = threads.here
+    assert (await find("coffee guide"), first, threads.here) == (await find("coffee guide"), 0, 1)
+    await find("coffee " * 1000)
+    assert threads.here == 0
+
+
+class RunCounter(FairThreads):
+    """Counts what runs on the event loop."""
+
+    here = 0
+
+    async def run_here(self, *args, **kwargs):
+        self.here += 1
+        return await super().run_here(*args, **kwargs)

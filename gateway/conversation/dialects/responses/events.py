@@ -41,12 +41,24 @@ class TextEvents:
         if self._match_first(data) is None or b"\r" in data:
             return 0
         found = self._find_other(data)
-        return len(data) if found is None else found.end()
+        end = len(data) if found is None else found.end()
+        return end if are_objects(data[:end]) else 0
+
+
+def are_objects(data: bytes) -> bool:
+    """Whether each of these events carries a JSON object."""
+    try:
+        # No JSON contains a line feed inside a string: the events become one array, which is checked in one go.
+        _decode_objects(b"[" + _EVENT_START.sub(b",", data)[1:] + b"]")
+    except UNREADABLE_ITEM:
+        return False
+    return True
 
 
 TEXT_PIECES = TextEvents(rb"output_text\.delta")
 TEXT_PARTS = TextEvents(rb"output_text\.(?:delta|done)|content_part\.(?:added|done)")  # of items that were announced
 SEQUENCE = b'"sequence_number"'
+_EVENT_START = re.compile(rb"(?:\A|\n\n)event: [^\n]*\ndata: ")
 _SEQUENCE = re.compile(rb'"sequence_number"\s*:\s*(\d{1,15})')
 
 
@@ -54,6 +66,11 @@ class _EventType(msgspec.Struct):
     type: str = ""
 
 
+class _AnyObject(msgspec.Struct, gc=False):
+    pass
+
+
+_decode_objects = msgspec.json.Decoder(list[_AnyObject]).decode
 _decode_type = msgspec.json.Decoder(_EventType).decode
 decode_event: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Raw]).decode
 decode_text: Callable[[bytes], str] = msgspec.json.Decoder(str).decode
