@@ -119,7 +119,7 @@ def render_goals(run: PeersRun) -> list[str]:
 
 
 def list_goals(table: Sequence[CellSamples]) -> Iterator[tuple[Verdict, list[float]]]:
-    """Each ratio that has a target, with the figures of its passes: recording nothing, as the others, and as it comes."""
+    """Each ratio that has a target, with the figures of its passes; ours with and without what it records."""
     wanted = (
         *((ours, "nginx", "≤", NGINX_LIMITS) for ours in (UNWATCHED, OURS)),
         (TOOLS, "nginx", "≤", TOOLS_LIMITS),

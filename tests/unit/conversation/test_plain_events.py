@@ -77,9 +77,13 @@ def test_a_text_in_the_middle_of_a_key_is_learned_as_a_text() -> None:
 
 def test_a_stream_whose_events_all_differ_is_learned_from_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
     lessons: list[bytes] = []
-    monkeypatch.setattr(
-        PlainEvents, "_learn", lambda self, event: (lessons.append(event), setattr(self, "_lessons", self._lessons + 1))
-    )
+    learn = PlainEvents._learn
+
+    def count(self: PlainEvents, event: bytes) -> None:
+        lessons.append(event)
+        learn(self, event)
+
+    monkeypatch.setattr(PlainEvents, "_learn", count)
     plain = PlainEvents()
     for number in range(50):
         event = make_event("a").replace(b'"c"', b'"%d"' % number)

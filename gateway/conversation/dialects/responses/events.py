@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw
@@ -42,14 +42,14 @@ class TextEvents:
             return 0
         found = self._find_other(data)
         end = len(data) if found is None else found.end()
-        return end if are_objects(data[:end]) else 0
+        return end if carry_text(data[:end]) else 0
 
 
-def are_objects(data: bytes) -> bool:
-    """Whether each of these events carries a JSON object."""
+def carry_text(data: bytes) -> bool:
+    """Whether each of these events carries JSON of such a type; a type may be there twice."""
     try:
         # No JSON contains a line feed inside a string: the events become one array, which is checked in one go.
-        _decode_objects(b"[" + _EVENT_START.sub(b",", data)[1:] + b"]")
+        _decode_texts(b"[" + _EVENT_START.sub(b",", data)[1:] + b"]")
     except UNREADABLE_ITEM:
         return False
     return True
@@ -66,11 +66,16 @@ class _EventType(msgspec.Struct):
     type: str = ""
 
 
-class _AnyObject(msgspec.Struct, gc=False):
-    pass
+class _TextEvent(msgspec.Struct, gc=False):
+    type: Literal[
+        "response.output_text.delta",
+        "response.output_text.done",
+        "response.content_part.added",
+        "response.content_part.done",
+    ]
 
 
-_decode_objects = msgspec.json.Decoder(list[_AnyObject]).decode
+_decode_texts = msgspec.json.Decoder(list[_TextEvent]).decode
 _decode_type = msgspec.json.Decoder(_EventType).decode
 decode_event: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Raw]).decode
 decode_text: Callable[[bytes], str] = msgspec.json.Decoder(str).decode
