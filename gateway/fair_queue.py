@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from gateway.errors import WorkspaceBusy
+from gateway.precedence import Precedence
 
 BACKGROUND = "\0background"  # work of nobody: it takes its turn, but no workspace gets less because of it
 ACTIVE_SECONDS = 5.0  # after it last asked, a workspace is expected back: its share is not given away meanwhile
@@ -33,6 +34,7 @@ MOST_REST = 2.0  # seconds that a heavy workspace waits after a piece of its wor
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Waiting = OrderedDict[asyncio.Future[None], None]  # in the order of arrival; any of them is removed in constant time
+Line = OrderedDict[str, None]  # of workspaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class QueueBounds:
     each: int  # of them, for a workspace that is alone: the others are there for whoever comes next
     waiting: int  # work of one workspace; beyond that it is shed
     newest_first: bool = False  # within a workspace, and the oldest is shed: for work that is useless when it is late
-    spare: int = 0  # further places, for workspaces that have none: what the others do at a low priority takes long
+    spare: int = 0  # further places, for workspaces that have none or are not heavy: they wait for nobody who is
 
 
 class CpuShares:
@@ -123,13 +125,14 @@ class FairQueue:
         self._clock = clock
         self._active: OrderedDict[str, float] = OrderedDict()  # when workspaces asked last, the longest ago first
         self._compared = self._active  # the workspaces among which one may be heavy
-        self._free = bounds.places
-        self._running: dict[str, int] = {}
+        self._free, self._running = bounds.places, dict[str, int]()
         self._waiting: dict[str, Waiting] = {}
-        # Workspaces that wait and may start, the first goes next: those that have no place, and those that have some.
-        self._unserved: OrderedDict[str, None] = OrderedDict()
-        self._served: OrderedDict[str, None] = OrderedDict()
+        # Workspaces that wait and may start, the first goes next: those that have no place, those that have some, and
+        # heavy ones that have some.
+        self._lines: tuple[Line, Line, Line] = (OrderedDict(), OrderedDict(), OrderedDict())
+        self._unserved, self._served, self._heavy = self._lines
         self.shares = CpuShares(clock=clock)  # CPU time of work that had a place
+        self.precedence = Precedence(self.is_heavy, clock=clock)
         self.shed = 0  # work that was rejected
 
     def follow(self, cores: "FairQueue") -> None:
@@ -193,12 +196,12 @@ class FairQueue:
 
         The others need more, because each piece of their work takes longer beside the heavy.
         """
-        active, bounds, most = len(self._compared), self._bounds, self._bounds.each
+        active, most = len(self._compared), self._bounds.each
         if self.shares.is_used:
             if not self.shares.is_heavy(workspace, active):
                 return most
             most -= 1  # wherever the others are active: not only in this queue
-        return max(1, min(most, bounds.places // max(1, active)))
+        return max(1, min(most, self._bounds.places // max(1, active)))
 
     def note_activity(self, workspace: str) -> None:
         """A workspace wants something now, and is expected back for a while."""
@@ -214,22 +217,39 @@ class FairQueue:
         self._running[workspace] = self._running.get(workspace, 0) + 1
 
     def _may_start(self, workspace: str) -> bool:
-        running = self._running.get(workspace, 0)
-        if not running:
-            return self._free > -self._bounds.spare
-        return self._free > 0 and running < self._compute_share(workspace)
+        has_place = self._has_place(self._choose_line(workspace))
+        return has_place and self._running.get(workspace, 0) < self._compute_share(workspace)
+
+    def _choose_line(self, workspace: str) -> Line:
+        """Where a workspace waits now."""
+        if workspace not in self._running:
+            return self._unserved
+        return self._heavy if self.is_heavy(workspace) else self._served
+
+    def _has_place(self, line: Line) -> bool:
+        """Whether there is a place for one who waits there; the last spare one is for workspaces that have none."""
+        if line is self._heavy:
+            return self._free > 0
+        return self._free > (-self._bounds.spare if line is self._unserved else min(0, 1 - self._bounds.spare))
 
     def _line_up(self, workspace: str) -> None:
         """Put a workspace that waits at the end of its line, unless it is there."""
-        lines = (self._unserved, self._served)
-        line, other = reversed(lines) if workspace in self._running else lines
-        other.pop(workspace, None)
-        line.setdefault(workspace)
+        line = self._choose_line(workspace)
+        if workspace not in line:
+            self._leave_lines(workspace)
+            line[workspace] = None
+
+    def _leave_lines(self, workspace: str) -> None:
+        for line in self._lines:
+            line.pop(workspace, None)
 
     def _start_ready(self) -> None:
-        while (self._unserved and self._free > -self._bounds.spare) or (self._served and self._free > 0):
-            workspace, _ = (self._unserved or self._served).popitem(last=False)
-            self._start_next(workspace)
+        while line := next((line for line in self._lines if line and self._has_place(line)), None):
+            workspace, _ = line.popitem(last=False)
+            if self._choose_line(workspace) is line:
+                self._start_next(workspace)
+            else:
+                self._line_up(workspace)  # it has become heavy, or is no longer
 
     def _start_next(self, workspace: str) -> None:
         if self._running.get(workspace, 0) >= self._compute_share(workspace):
@@ -267,15 +287,14 @@ class FairQueue:
         del waiting[place]
         if not waiting:
             del self._waiting[workspace]
-            self._unserved.pop(workspace, None)
-            self._served.pop(workspace, None)
+            self._leave_lines(workspace)
 
 
 # For what requests compute: more threads than cores make nothing faster, and the event loop slower.
 CORES = max(2, os.cpu_count() or 1)
-REQUEST_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=1024, spare=2)
+REQUEST_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=1024, spare=CORES + 1)
 # For all kinds of work together. A workspace with work of every kind would otherwise have a core for each kind.
-CORE_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=100_000, spare=2)
+CORE_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=100_000, spare=CORES + 1)
 
 
 @runtime_checkable
@@ -311,6 +330,10 @@ class FairThreads:
         """As CoreUser, beside the places of its own."""
         self._cores = cores
         self.queue.follow(cores)
+
+    def answering(self, workspace: str) -> contextlib.AbstractContextManager[None]:
+        """The time that a question takes, in which heavy workspaces start nothing."""
+        return contextlib.nullcontext() if self._cores is None else self._cores.precedence.answering(workspace)
 
     def charge_to(self, cores: FairQueue) -> None:
         """Charge CPU time there without taking places: for work that waits for processes of low priority."""
@@ -349,6 +372,7 @@ class FairThreads:
         await self.queue.acquire(workspace)
         if self._cores is not None:
             try:
+                await self._cores.precedence.let_pass(workspace)
                 await self._cores.acquire(workspace)
             except BaseException:
                 self.queue.release(workspace)

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Imports point down. A part may import itself and whatever stands in an earlier row, never its own row.
 ROWS = (
-    {"domain", "errors"},
+    {"domain", "errors", "precedence"},
     {"allocation", "background", "circuit_breaker", "fair_queue", "ids", "sse", "strict_yaml", "tokens", "watchdog"},
     {"collector_settings", "interpolation", "loop_turns", "settings_sections", "validation"},
     {"settings"},

@@ -77,12 +77,13 @@ class Verdict:
     @classmethod
     def judge(cls, rounds: Sequence[Round]) -> "Verdict":
         """The figures of all rounds; what a single round did to the ratio shows in its spread."""
-        windows = ([one.alone for one in rounds], [one.attacked for one in rounds], [one.control for one in rounds])
         dice = random.Random(1)
         ratios = sorted(_compare(dice.choices(rounds, k=len(rounds))) for _ in range(DRAWS))
         quiet = [one for one in rounds if one.others <= QUIET_CORES]
         return cls(
-            *map(Figures.compute, windows),
+            alone=Figures.compute([one.alone for one in rounds]),
+            attacked=Figures.compute([one.attacked for one in rounds]),
+            control=Figures.compute([one.control for one in rounds]),
             spread=Spread(_get_quantile(ratios, 0.05), _get_quantile(ratios, 0.95)),
             others=sum(one.others for one in rounds) / len(rounds),
             rounds=len(rounds),

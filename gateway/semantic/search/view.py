@@ -187,7 +187,7 @@ class IndexViews:
     async def _read_words(self) -> None:
         assert self._indexer.current is not None
         try:
-            words = await asyncio.to_thread(IndexWords.build, self._indexer.current, self._words)
+            words = await self._threads.run(BACKGROUND, IndexWords.build, self._indexer.current, self._words)
             carried = await self._build_carried(words)
             self._words = words
             self._partitions.clear()
