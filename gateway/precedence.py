@@ -14,7 +14,7 @@ class Precedence:
     def __init__(self, is_heavy: Callable[[str], bool], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._is_heavy = is_heavy
         self._clock = clock
-        self._answering = 0
+        self.current = 0  # questions that are being answered
         self._waiting: set[asyncio.Future[None]] = set()
         self._waited: dict[str, float] = {}  # until when workspaces that have waited need not do so again
 
@@ -24,19 +24,19 @@ class Precedence:
         if self._is_heavy(workspace):
             yield
             return
-        self._answering += 1
+        self.current += 1
         try:
             yield
         finally:
-            self._answering -= 1
-            if not self._answering:
+            self.current -= 1
+            if not self.current:
                 for place in self._waiting:
                     if not place.done():
                         place.set_result(None)
 
     def has_to_wait(self, workspace: str) -> bool:
         """Whether work of a workspace should not start now."""
-        if not self._answering or not self._is_heavy(workspace):
+        if not self.current or not self._is_heavy(workspace):
             return False
         return self._waited.get(workspace, 0.0) <= self._clock()
 
