@@ -11,19 +11,15 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
+from gateway.cpu_shares import BACKGROUND, PROCESS_SECONDS, CpuShares
 from gateway.errors import WorkspaceBusy
+from gateway.precedence import Precedence
 from gateway.thread_priority import lower_priority
 
-BACKGROUND = "\0background"  # work of nobody: it takes its turn, but no workspace gets less because of it
 ACTIVE_SECONDS = 5.0  # after it last asked, a workspace is expected back: its share is not given away meanwhile
-HALF_LIFE = 2.0  # seconds after which CPU time counts half
-FORGOTTEN = 20  # half-lives after which nobody remembers it
-HEAVY = 1.5  # times what the others use on average
-LEAST_SECONDS = 0.3  # of recent CPU time under which nobody is heavy: what a tenth of a core comes to
 LOOP_SECONDS = 0.0005  # that a piece of work takes of the event loop, which hands it to a thread and its result on
 LOCK_RESTS = 2.0  # times what work has used that holds the interpreter's lock: everybody waits for it
 MOST_REST = 2.0  # seconds that a heavy workspace waits after a piece of its work
@@ -31,6 +27,7 @@ MOST_REST = 2.0  # seconds that a heavy workspace waits after a piece of its wor
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Waiting = OrderedDict[asyncio.Future[None], None]  # in the order of arrival; any of them is removed in constant time
+Line = OrderedDict[str, None]  # of workspaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,64 +38,7 @@ class QueueBounds:
     each: int  # of them, for a workspace that is alone: the others are there for whoever comes next
     waiting: int  # work of one workspace; beyond that it is shed
     newest_first: bool = False  # within a workspace, and the oldest is shed: for work that is useless when it is late
-    spare: int = 0  # further places, for workspaces that have none: what the others do at a low priority takes long
-
-
-class CpuShares:
-    """Recent CPU time by workspace; charging and asking take constant time."""
-
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._start = clock()
-        # Both in seconds times `_scale` of the moment: what is older counts less without being touched.
-        self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()  # and when, the longest ago first
-        self._total = 0.0
-
-    def charge(self, workspace: str, seconds: float) -> None:
-        """Note CPU time that was used just now; what background work uses is nobody's."""
-        if workspace == BACKGROUND:
-            return
-        now = self._clock()
-        if now - self._start > 100 * HALF_LIFE:
-            self._rebase(now)
-        amount = seconds * self._scale(now)
-        used, _ = self._used.pop(workspace, (0.0, now))
-        self._used[workspace] = (used + amount, now)
-        self._total += amount
-        while (first := next(iter(self._used.values())))[1] < now - FORGOTTEN * HALF_LIFE:
-            self._used.popitem(last=False)
-            self._total -= first[0]
-
-    @property
-    def is_used(self) -> bool:
-        """Whether any CPU time is remembered."""
-        return bool(self._used)
-
-    def is_heavy(self, workspace: str, active: int) -> bool:
-        """Whether it has used much more than the others, of so many workspaces that have work now, on average."""
-        used, _ = self._used.get(workspace, (0.0, 0.0))
-        if active < 2 or used <= LEAST_SECONDS * self._scale(self._clock()):
-            return False
-        return used > HEAVY * (self._total - used) / (active - 1)
-
-    def _scale(self, now: float) -> float:
-        return float(2.0 ** ((now - self._start) / HALF_LIFE))
-
-    def _rebase(self, now: float) -> None:
-        """Begin to count anew, before numbers become too large."""
-        scale = self._scale(now)
-        self._used = OrderedDict((name, (used / scale, at)) for name, (used, at) in self._used.items())
-        self._total /= scale
-        self._start = now
-
-
-# CPU time of processes that the work at hand has waited for; each thread has a context, and so a sum, of its own.
-PROCESS_SECONDS: ContextVar[float] = ContextVar("PROCESS_SECONDS")
-
-
-def count_process_time(seconds: float) -> None:
-    """Charge the CPU time of a process to the work that runs in this thread and has waited for it."""
-    PROCESS_SECONDS.set(PROCESS_SECONDS.get(0.0) + seconds)
+    spare: int = 0  # further places, for workspaces that have none or are not heavy: they wait for nobody who is
 
 
 class FairQueue:
@@ -113,13 +53,14 @@ class FairQueue:
         self._clock = clock
         self._active: OrderedDict[str, float] = OrderedDict()  # when workspaces asked last, the longest ago first
         self._compared = self._active  # the workspaces among which one may be heavy
-        self._free = bounds.places
-        self._running: dict[str, int] = {}
+        self._free, self._running = bounds.places, dict[str, int]()
         self._waiting: dict[str, Waiting] = {}
-        # Workspaces that wait and may start, the first goes next: those that have no place, and those that have some.
-        self._unserved: OrderedDict[str, None] = OrderedDict()
-        self._served: OrderedDict[str, None] = OrderedDict()
+        # Workspaces that wait and may start, the first goes next: those that have no place, those that have some, and
+        # heavy ones that have some.
+        self._lines: tuple[Line, Line, Line] = (OrderedDict(), OrderedDict(), OrderedDict())
+        self._unserved, self._served, self._heavy = self._lines
         self.shares = CpuShares(clock=clock)  # CPU time of work that had a place
+        self.precedence = Precedence(self.is_heavy, clock=clock)
         self.shed = 0  # work that was rejected
 
     def follow(self, cores: "FairQueue") -> None:
@@ -183,12 +124,12 @@ class FairQueue:
 
         The others need more, because each piece of their work takes longer beside the heavy.
         """
-        active, bounds, most = len(self._compared), self._bounds, self._bounds.each
+        active, most = len(self._compared), self._bounds.each
         if self.shares.is_used:
             if not self.shares.is_heavy(workspace, active):
                 return most
             most -= 1  # wherever the others are active: not only in this queue
-        return max(1, min(most, bounds.places // max(1, active)))
+        return max(1, min(most, self._bounds.places // max(1, active)))
 
     def note_activity(self, workspace: str) -> None:
         """A workspace wants something now, and is expected back for a while."""
@@ -204,22 +145,39 @@ class FairQueue:
         self._running[workspace] = self._running.get(workspace, 0) + 1
 
     def _may_start(self, workspace: str) -> bool:
-        running = self._running.get(workspace, 0)
-        if not running:
-            return self._free > -self._bounds.spare
-        return self._free > 0 and running < self._compute_share(workspace)
+        has_place = self._has_place(self._choose_line(workspace))
+        return has_place and self._running.get(workspace, 0) < self._compute_share(workspace)
+
+    def _choose_line(self, workspace: str) -> Line:
+        """Where a workspace waits now."""
+        if workspace not in self._running:
+            return self._unserved
+        return self._heavy if self.is_heavy(workspace) else self._served
+
+    def _has_place(self, line: Line) -> bool:
+        """Whether there is a place for one who waits there; the last spare one is for workspaces that have none."""
+        if line is self._heavy:
+            return self._free > 0
+        return self._free > (-self._bounds.spare if line is self._unserved else min(0, 1 - self._bounds.spare))
 
     def _line_up(self, workspace: str) -> None:
         """Put a workspace that waits at the end of its line, unless it is there."""
-        lines = (self._unserved, self._served)
-        line, other = reversed(lines) if workspace in self._running else lines
-        other.pop(workspace, None)
-        line.setdefault(workspace)
+        line = self._choose_line(workspace)
+        if workspace not in line:
+            self._leave_lines(workspace)
+            line[workspace] = None
+
+    def _leave_lines(self, workspace: str) -> None:
+        for line in self._lines:
+            line.pop(workspace, None)
 
     def _start_ready(self) -> None:
-        while (self._unserved and self._free > -self._bounds.spare) or (self._served and self._free > 0):
-            workspace, _ = (self._unserved or self._served).popitem(last=False)
-            self._start_next(workspace)
+        while line := next((line for line in self._lines if line and self._has_place(line)), None):
+            workspace, _ = line.popitem(last=False)
+            if self._choose_line(workspace) is line:
+                self._start_next(workspace)
+            else:
+                self._line_up(workspace)  # it has become heavy, or is no longer
 
     def _start_next(self, workspace: str) -> None:
         if self._running.get(workspace, 0) >= self._compute_share(workspace):
@@ -257,15 +215,14 @@ class FairQueue:
         del waiting[place]
         if not waiting:
             del self._waiting[workspace]
-            self._unserved.pop(workspace, None)
-            self._served.pop(workspace, None)
+            self._leave_lines(workspace)
 
 
 # For what requests compute: more threads than cores make nothing faster, and the event loop slower.
 CORES = max(2, os.cpu_count() or 1)
-REQUEST_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=1024, spare=2)
+REQUEST_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=1024, spare=CORES + 1)
 # For all kinds of work together. A workspace with work of every kind would otherwise have a core for each kind.
-CORE_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=100_000, spare=2)
+CORE_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=100_000, spare=CORES + 1)
 
 
 @runtime_checkable
@@ -313,6 +270,10 @@ class FairThreads:
         """As CoreUser, beside the places of its own."""
         self._cores = cores
         self.queue.follow(cores)
+
+    def answering(self, workspace: str) -> contextlib.AbstractContextManager[None]:
+        """The time that a question takes, in which heavy workspaces start nothing."""
+        return contextlib.nullcontext() if self._cores is None else self._cores.precedence.answering(workspace)
 
     def charge_to(self, cores: FairQueue) -> None:
         """Charge CPU time there without taking places: for work that waits for processes of low priority."""
@@ -371,6 +332,7 @@ class FairThreads:
         await self.queue.acquire(workspace)
         if self._cores is not None:
             try:
+                await self._cores.precedence.let_pass(workspace)
                 await self._cores.acquire(workspace)
             except BaseException:
                 self.queue.release(workspace)

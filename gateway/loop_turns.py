@@ -14,6 +14,7 @@ class LoopTurns:
     def __init__(self, cores: FairQueue) -> None:
         self._cores, self._queue = cores, FairQueue(BOUNDS)
         self._queue.follow(cores)
+        self.precedence = cores.precedence
 
     async def take(self, workspace: str, size: int) -> None:
         """Return when the loop may work on a body of so many bytes, after others have had their turn."""

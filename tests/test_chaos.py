@@ -52,6 +52,15 @@ def test_a_round_that_stands_out_shows_in_the_spread() -> None:
     assert (unlucky.slower, unlucky.spread) == (9.0, (2.0, 9.0))
 
 
+def test_rounds_that_other_programs_disturbed_are_told_apart() -> None:
+    usual = Round(make_window(10), make_window(15), make_window(12), others=0.1)
+    disturbed = Round(make_window(10), make_window(90), make_window(80), others=1.5)
+    verdict = Verdict.judge([usual, usual, disturbed])
+    assert (verdict.slower, verdict.slower_if_quiet, verdict.holds) == (9.0, 1.5, False)
+    assert "used 0.57 cores; p99 1.50 times in the 2 of 3 rounds" in verdict.to_text()
+    assert "rounds" not in Verdict.judge([usual, usual]).to_text()
+
+
 def test_every_attack_can_be_made_by_itself() -> None:
     tenant = HostileTenant("", "", random.Random(1), None)  # type: ignore[arg-type]
     assert {name: len(tenant.list_attacks([name])) for name in ATTACKS} == ATTACKS

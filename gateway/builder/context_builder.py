@@ -247,8 +247,9 @@ class ContextBuilder:
         query = split_question(question) if question is not None else NO_QUERY
         asked = Inquiry(question, query, make_query_key(known, query, order.scope))
         if not known.collectors.shared:
-            outcomes = await self._run_collectors(order, partition, known, asked)
-            return known.personalize(await self._place(order, known.context, outcomes, asked))
+            with self.threads.answering(order.workspace):
+                outcomes = await self._run_collectors(order, partition, known, asked)
+                return known.personalize(await self._place(order, known.context, outcomes, asked))
         if question is None:
             return known.injection
         found: Injection | None = partition.get(asked.key)
@@ -256,8 +257,9 @@ class ContextBuilder:
         if found is None:
 
             async def search() -> Injection:
-                outcomes = await self._run_collectors(order, partition, known, asked)
-                injection = await self._place(order, known.context, outcomes, asked)
+                with self.threads.answering(order.workspace):
+                    outcomes = await self._run_collectors(order, partition, known, asked)
+                    injection = await self._place(order, known.context, outcomes, asked)
                 if all(one.findings.complete for one in outcomes):
                     partition.put(asked.key, injection, weigh_question(injection), known.shared)
                 return injection

@@ -143,6 +143,8 @@ class ChatEndpoint:
         large = len(body) > PAUSE_BYTES
         if large:
             await self._turns.take(exchange.principal.workspace, len(body))
+        elif self._turns.precedence.current:
+            await self._turns.precedence.let_pass(exchange.principal.workspace)
         prepared = await self._pipeline.prepare(exchange, body, self._dialect)
         if large:
             await sleep(0)

@@ -10,10 +10,10 @@ import threading
 import time
 from pathlib import Path
 
+from gateway.cpu_shares import count_process_time
 from gateway.domain.lru import LruCache
 from gateway.extraction import formats
 from gateway.extraction.formats import REFUSED, DocumentFormat
-from gateway.fair_queue import count_process_time
 from gateway.settings import DocumentSettings
 
 ROOT = Path(__file__).parents[2]

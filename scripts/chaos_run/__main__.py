@@ -5,13 +5,14 @@ import asyncio
 import random
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
 
 from scripts.benchmark.processes import read_line, run_process
-from scripts.chaos_run.control import CpuTimes, burn
-from scripts.chaos_run.honest import HonestTenant
+from scripts.chaos_run.control import CpuRates, CpuTimes, burn
+from scripts.chaos_run.honest import HonestTenant, Window
 from scripts.chaos_run.hostile import ATTACKS
 from scripts.chaos_run.report import Round, Verdict
 from scripts.chaos_run.stage import Stage, open_stage
@@ -41,22 +42,28 @@ async def run_phases(stage: Stage, seconds: float, seed: int, only: list[str]) -
     each = seconds / KINDS / rounds
     seen: list[Round] = []
     for number in range(rounds):
-        before = CpuTimes.read(stage.processes)
-        alone = await honest.ask_for(each)
-        quiet = before.compute_rates(CpuTimes.read(stage.processes))
+        alone, quiet = await measure(honest, stage, each)
         command = [sys.executable, "-m", "scripts.chaos_run.hostile", stage.gateway, stage.web]
         command += [str(seed + number), *only]
         with run_process(command) as hostile:
             await asyncio.to_thread(read_line, hostile)
-            before = CpuTimes.read(stage.processes, hostile.pid)
-            attacked = await honest.ask_for(each)
+            attacked, busy = await measure(honest, stage, each, [hostile.pid])
             if hostile.poll() is not None:
                 raise RuntimeError("the hostile tenant gave up")
-            busy = before.compute_rates(CpuTimes.read(stage.processes, hostile.pid))
         await asyncio.sleep(REST_SECONDS)
-        async with burn(busy.subtract(quiet)):
-            seen.append(Round(alone, attacked, await honest.ask_for(each)))
+        async with burn(busy.subtract(quiet)) as burners:
+            control, burnt = await measure(honest, stage, each, burners)
+        seen.append(Round(alone, attacked, control, max(rates.others for rates in (quiet, busy, burnt))))
     return Verdict.judge(seen)
+
+
+async def measure(
+    honest: HonestTenant, stage: Stage, seconds: float, beside: Sequence[int] = ()
+) -> tuple[Window, CpuRates]:
+    """What the honest tenant gets for a while, and who used the cores meanwhile."""
+    before = CpuTimes.read(stage.processes, beside)
+    window = await honest.ask_for(seconds)
+    return window, before.compute_rates(CpuTimes.read(stage.processes, beside))
 
 
 async def main(arguments: argparse.Namespace) -> int:

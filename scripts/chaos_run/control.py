@@ -26,17 +26,22 @@ class CpuTimes:
 
     at: float
     served: float  # by the gateway and the upstream
-    lowered: float  # by the gateway's children, which have a low priority, and the hostile tenant
+    lowered: float  # by the gateway's children, which have a low priority, and the hostile tenant or its control
+    others: float = 0.0  # by whatever has nothing to do with the run, on this machine or on its host
 
     @classmethod
-    def read(cls, serving: Sequence[int], hostile: int | None = None) -> "CpuTimes":
+    def read(cls, serving: Sequence[int], beside: Sequence[int] = ()) -> "CpuTimes":
         own, children = zip(*map(_read_times, serving), strict=True)
-        lowered = sum(children) + (_read_times(hostile)[0] if hostile is not None else 0.0)
-        return cls(time.monotonic(), sum(own), lowered)
+        served, lowered = sum(own), sum(children) + sum(_read_times(pid)[0] for pid in beside)
+        return cls(time.monotonic(), served, lowered, _read_busy_time() - served - lowered - time.process_time())
 
     def compute_rates(self, until: "CpuTimes") -> "CpuRates":
         seconds = until.at - self.at
-        return CpuRates((until.served - self.served) / seconds, (until.lowered - self.lowered) / seconds)
+        return CpuRates(
+            (until.served - self.served) / seconds,
+            (until.lowered - self.lowered) / seconds,
+            max(0.0, until.others - self.others) / seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +50,35 @@ class CpuRates:
 
     served: float
     lowered: float
+    others: float = 0.0
 
     def subtract(self, other: "CpuRates") -> "CpuRates":
         return CpuRates(max(0.0, self.served - other.served), max(0.0, self.lowered - other.lowered))
 
 
 @asynccontextmanager
-async def burn(rates: CpuRates) -> AsyncGenerator[None]:
-    """The same CPU time, burnt by others."""
+async def burn(rates: CpuRates) -> AsyncGenerator[list[int]]:
+    """The same CPU time, burnt by these processes."""
+    pids: list[int] = []
     with ExitStack() as burning:
         for cores, niceness in ((rates.served, 0), (rates.lowered, LOW)):
             for share in _split(cores):
                 command = [sys.executable, "-m", "scripts.chaos_run.burner", f"{share:.3f}", str(niceness)]
-                await asyncio.to_thread(read_line, burning.enter_context(run_process(command)))
-        yield
+                burner = burning.enter_context(run_process(command))
+                await asyncio.to_thread(read_line, burner)
+                pids.append(burner.pid)
+        yield pids
 
 
 def _split(cores: float) -> list[float]:
     count = max(1, min(os.cpu_count() or 1, round(cores + 0.5)))
     return [min(MOST, cores / count)] * count if cores > 0.01 else []
+
+
+def _read_busy_time() -> float:
+    """CPU seconds of all cores, with what the host has taken away."""
+    user, nice, system, _, _, *others = map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])
+    return (user + nice + system + sum(others)) / TICKS
 
 
 def _read_times(pid: int) -> tuple[float, float]:

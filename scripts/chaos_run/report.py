@@ -10,6 +10,7 @@ from scripts.chaos_run.honest import Sample, Window
 MOST_SLOWER = 2.0  # times its p99 alone
 MOST_DEGRADED = 0.01  # more of its answers than alone
 DRAWS = 400  # of rounds, by which the spread of the ratio is told
+QUIET_CORES = 0.3  # that others may use in a round that says something about the gateway
 
 
 class Round(NamedTuple):
@@ -18,6 +19,7 @@ class Round(NamedTuple):
     alone: Window
     attacked: Window
     control: Window
+    others: float = 0.0  # cores that neither the run nor the gateway used, in the worst of the three
 
 
 class Spread(NamedTuple):
@@ -67,14 +69,27 @@ class Verdict:
     attacked: Figures
     control: Figures  # beside processes that burn as much CPU time as the attack took
     spread: Spread = NO_SPREAD  # of `slower`
+    others: float = 0.0  # cores that programs used which have no part in this, on average
+    rounds: int = 1
+    quiet: int = 1  # of the rounds, in which they used little, …
+    slower_if_quiet: float = 0.0  # … and the ratio in those
 
     @classmethod
     def judge(cls, rounds: Sequence[Round]) -> "Verdict":
         """The figures of all rounds; what a single round did to the ratio shows in its spread."""
-        alone, attacked, control = (Figures.compute(windows) for windows in zip(*rounds, strict=True))
         dice = random.Random(1)
         ratios = sorted(_compare(dice.choices(rounds, k=len(rounds))) for _ in range(DRAWS))
-        return cls(alone, attacked, control, Spread(_get_quantile(ratios, 0.05), _get_quantile(ratios, 0.95)))
+        quiet = [one for one in rounds if one.others <= QUIET_CORES]
+        return cls(
+            alone=Figures.compute([one.alone for one in rounds]),
+            attacked=Figures.compute([one.attacked for one in rounds]),
+            control=Figures.compute([one.control for one in rounds]),
+            spread=Spread(_get_quantile(ratios, 0.05), _get_quantile(ratios, 0.95)),
+            others=sum(one.others for one in rounds) / len(rounds),
+            rounds=len(rounds),
+            quiet=len(quiet),
+            slower_if_quiet=_compare(quiet) if quiet else 0.0,
+        )
 
     @property
     def slower(self) -> float:
@@ -97,7 +112,9 @@ class Verdict:
         phases = {"alone": asdict(self.alone), "attacked": asdict(self.attacked), "control": asdict(self.control)}
         ratios = {"p99_ratio": round(self.slower, 3), "p99_ratio_to_control": round(self.slower_than_control, 3)}
         ratios["p99_ratio_low"], ratios["p99_ratio_high"] = (round(one, 3) for one in self.spread)
-        return {**phases, **ratios, "more_degraded": round(self.more_degraded, 5), "holds": self.holds}
+        others = {"others": round(self.others, 3), "rounds": self.rounds, "quiet_rounds": self.quiet}
+        ratios["p99_ratio_quiet"] = round(self.slower_if_quiet, 3)
+        return {**phases, **others, **ratios, "more_degraded": round(self.more_degraded, 5), "holds": self.holds}
 
     def to_text(self) -> str:
         columns = ("p50 ms", "p95 ms", "p99 ms", "lag ms")
@@ -116,14 +133,19 @@ class Verdict:
             f"control: as much CPU time burnt by others makes it {self.control.p99_ms / self.alone.p99_ms:.2f} times; "
             f"the attack makes {self.slower_than_control:.2f} times of that"
         )
-        return "\n".join(lines)
+        disturbed = f"other programs used {self.others:.2f} cores"
+        if self.quiet and self.quiet < self.rounds:
+            disturbed += (
+                f"; p99 {self.slower_if_quiet:.2f} times in the {self.quiet} of {self.rounds} rounds with little"
+            )
+        return "\n".join((*lines, disturbed))
 
 
 def _compare(rounds: Sequence[Round]) -> float:
     """How much slower the 99th percentile is under attack."""
     alone, attacked = (
         _sort_times([sample for window in windows for sample in window.samples])
-        for windows in list(zip(*rounds, strict=True))[:2]
+        for windows in ([one.alone for one in rounds], [one.attacked for one in rounds])
     )
     return _get_quantile(attacked, 0.99) / _get_quantile(alone, 0.99)
 

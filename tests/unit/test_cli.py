@@ -195,7 +195,7 @@ def test_every_header_is_a_flag(config: str, capsys: pytest.CaptureFixture[str])
 
 def test_pins_are_flags_too_and_change_no_session(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path(config).write_text(yaml.safe_dump(CONFIG | {"store": "sqlite:///./gateway.db"}))
-    flags = (["--pin", "house/style"], ["--unpin", "corporate/tone"], [])
+    flags: tuple[list[str], ...] = (["--pin", "house/style"], ["--unpin", "corporate/tone"], [])
     shown = [resolve(config, capsys, "--session", "s", *given, "Hi") for given in flags]
     injected = [[item["id"] for item in one["selection"]["injected"]] for one in shown]
     assert injected == [["corporate/tone", "house/style"], [], ["corporate/tone"]]

@@ -7,15 +7,8 @@ import time
 
 import pytest
 
-from gateway.fair_queue import (
-    BACKGROUND,
-    FORGOTTEN,
-    HALF_LIFE,
-    LEAST_SECONDS,
-    CpuShares,
-    FairThreads,
-    QueueBounds,
-)
+from gateway.cpu_shares import BACKGROUND, FORGOTTEN, HALF_LIFE, LEAST_SECONDS, CpuShares
+from gateway.fair_queue import FairThreads, QueueBounds
 from gateway.thread_priority import NICENESS
 
 

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
+from gateway.cpu_shares import BACKGROUND, count_process_time
 from gateway.errors import WorkspaceBusy
 from gateway.fair_queue import (
     ACTIVE_SECONDS,
-    BACKGROUND,
     CORE_BOUNDS,
     LOOP_SECONDS,
     MOST_REST,
@@ -18,7 +18,6 @@ from gateway.fair_queue import (
     FairQueue,
     FairThreads,
     QueueBounds,
-    count_process_time,
 )
 from gateway.semantic.model.onnx_embedder import BOUNDS as EMBEDDER_BOUNDS
 
@@ -118,6 +117,35 @@ async def test_a_newcomer_never_waits_for_one_busy_workspace_and_background_work
     for task in (*busy, *background):
         task.cancel()
     await asyncio.gather(*busy, *background, return_exceptions=True)
+
+
+@pytest.mark.parametrize("bounds", [REQUEST_BOUNDS, CORE_BOUNDS, EMBEDDER_BOUNDS], ids=["requests", "cores", "texts"])
+async def test_who_is_not_heavy_has_as_many_places_as_alone_whatever_the_heavy_do(bounds: QueueBounds) -> None:
+    queue = FairQueue(bounds)
+    queue.note_activity("light")
+    queue.shares.charge("heavy", 1.0)
+    others = [asyncio.create_task(queue.acquire(name)) for name in ("heavy", BACKGROUND) for _ in range(20)]
+    await asyncio.sleep(0)
+    for _ in range(bounds.each):
+        await asyncio.wait_for(queue.acquire("light"), 5)
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+async def test_places_that_the_heavy_may_not_have_go_to_others_when_work_ends() -> None:
+    work = Work(QueueBounds(places=2, each=2, waiting=100, spare=2))
+    work.queue.note_activity("b")
+    work.queue.shares.charge("a", 1.0)
+    await work.ask("a1", "c1", "b1", "a2", "b2")
+    assert work.begun == ["a1", "c1", "b1"]  # one more is there, for who has none
+    await work.end("c1")
+    assert work.begun[3:] == ["b2"]
+    await work.end("b1")
+    await work.end("b2")
+    assert work.begun[4:] == []
+    await work.end("a1")
+    assert work.begun[4:] == ["a2"]
 
 
 async def test_those_who_have_no_place_take_turns_with_background_work() -> None:

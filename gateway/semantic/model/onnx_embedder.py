@@ -12,14 +12,15 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.fair_queue import BACKGROUND, FairQueue, FairThreads, QueueBounds
+from gateway.cpu_shares import BACKGROUND
+from gateway.fair_queue import FairQueue, FairThreads, QueueBounds
 from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
 from gateway.semantic.model.files import ModelFiles
 from gateway.semantic.model.onnx_model import OnnxModel
 
 MAX_WAITING = 64  # texts of a workspace's queries; two threads embed about that many sentences in 150 ms
 # A workspace gets two threads. The third is there for another one: it need not wait for a text to be finished.
-BOUNDS = QueueBounds(places=3, each=2, waiting=10_000, spare=2)
+BOUNDS = QueueBounds(places=3, each=2, waiting=10_000, spare=3)
 BACKGROUND_PATIENCE = 0.25  # seconds that a text of background work lets queries pass; without end it never came
 
 Argument = TypeVar("Argument")

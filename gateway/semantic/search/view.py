@@ -10,8 +10,9 @@ from typing import Self
 
 import numpy as np
 
+from gateway.cpu_shares import BACKGROUND
 from gateway.domain.memory_budget import ENTRY_BYTES, KEPT_SHARE, CachePartition, MemoryBudget
-from gateway.fair_queue import BACKGROUND, FairThreads
+from gateway.fair_queue import FairThreads
 from gateway.semantic.index.indexed_resources import get_resource_id
 from gateway.semantic.index.indexer import Indexer
 from gateway.semantic.index.lexical import LexicalIndex, LexicalMatch, LexicalView, extract_terms
@@ -187,7 +188,7 @@ class IndexViews:
     async def _read_words(self) -> None:
         assert self._indexer.current is not None
         try:
-            words = await asyncio.to_thread(IndexWords.build, self._indexer.current, self._words)
+            words = await self._threads.run(BACKGROUND, IndexWords.build, self._indexer.current, self._words)
             carried = await self._build_carried(words)
             self._words = words
             self._partitions.clear()

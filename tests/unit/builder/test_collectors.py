@@ -2,19 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
 from gateway.builder.context_builder import ContextBuilder
 from gateway.collectors.registry import CollectorRegistry, NoOptions
 from gateway.collectors.semantic import SemanticCollector
+from gateway.cpu_shares import BACKGROUND
 from gateway.domain.collector import Category, CollectorOrder, CollectorScope, Findings, FoundItem
 from gateway.domain.injection import Injection
 from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.principal import Principal
 from gateway.domain.scope import ContextRequest
+from gateway.domain.search import SearchResult
 from gateway.domain.snapshot import Snapshot
+from gateway.fair_queue import CORE_BOUNDS, FairQueue
 from gateway.injection.tools import PLAIN_TOOLS
 from tests.support.built_injections import FakeSearcher, build, make_builder
 
@@ -122,3 +125,24 @@ async def test_a_failing_collector_is_named_and_the_others_are_placed(
     assert found.selection.degraded == {"content"}
     assert [(one.name, one.failure) for one in found.selection.collectors] == [("semantic", None), ("diary", "failed")]
     assert "Write plainly." in found.stable
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_others_start_nothing_while_a_question_is_answered(
+    policies: Policies, diary: DiaryCollector, shared: bool
+) -> None:
+    cores = FairQueue(CORE_BOUNDS)
+    noted: list[bool] = []
+
+    class WatchingSearcher(FakeSearcher):
+        async def find(self, *order: Any) -> SearchResult:
+            noted.append(cores.precedence.has_to_wait(BACKGROUND))
+            return await super().find(*order)
+
+    builder = make_builder(MemoryBudget(), WatchingSearcher())
+    if not shared:
+        builder = replace(builder, collectors=CollectorRegistry((SemanticCollector(WatchingSearcher()), diary)))
+    builder.threads.share_cores(cores)
+    await ask(builder, policies(POLICIES), "anna", "Why is it so?")
+    assert noted == [True]
+    assert not cores.precedence.has_to_wait(BACKGROUND)

@@ -60,6 +60,23 @@ async def test_others_have_their_turn_between_the_steps_of_a_large_body_only(siz
     assert steps.noted == ["read", *between, "prepare", *between, "converse"]
 
 
+async def test_a_request_of_a_heavy_workspace_waits_while_others_questions_are_answered() -> None:
+    steps: Any = Steps(10)
+    cores, policies = FairQueue(CORE_BOUNDS), SimpleNamespace(get_snapshot=lambda workspace: EMPTY_SNAPSHOT)
+    cores.note_activity("other")
+    cores.note_activity(ANONYMOUS.workspace)
+    cores.shares.charge(ANONYMOUS.workspace, 1.0)
+    endpoint = ChatEndpoint(UNUSED, steps, policies, UNUSED, UNUSED, UNUSED, BodyRules(CHAT, 2**30, LoopTurns(cores)))
+    caller: Any = SimpleNamespace(head=HEAD)
+    with cores.precedence.answering("other"):
+        reply = endpoint._reply(steps, Exchange("id", ANONYMOUS, EMPTY_SNAPSHOT, []), caller, None)
+        waiting = asyncio.create_task(reply)
+        await asyncio.sleep(0)
+        assert steps.noted == ["read"]
+    await asyncio.wait_for(waiting, 5)
+    assert steps.noted == ["read", "prepare", "converse"]
+
+
 class StepsToCount(Steps):
     """Those of a request whose tokens are counted, until it is prepared."""
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cpu_shares import CpuShares, count_process_time
 from gateway.extraction import extract
 from gateway.extraction.extractor import Extractor
 from gateway.extraction.formats import DocumentFormat
-from gateway.fair_queue import CORE_BOUNDS, CpuShares, FairQueue, FairThreads, count_process_time
+from gateway.fair_queue import CORE_BOUNDS, FairQueue, FairThreads
 from gateway.settings import DocumentSettings
 
 BURN = "import time\nwhile time.process_time() < 0.2: pass"
