@@ -76,7 +76,7 @@ def list_openings(entries: Sequence[Raw], size: int = OPENING_BYTES) -> set[byte
 @cache
 def get_opening_reader(size: int) -> Callable[[Raw], tuple[bytes]]:
     """Reads the first bytes of an entry in place; it raises struct.error for a shorter one."""
-    return struct.Struct(f"{size}s").unpack_from  # type: ignore[return-value]  # as many values as the format says
+    return struct.Struct(f"{size}s").unpack_from
 
 
 def decode_fields(body: bytes) -> dict[str, Raw]:
