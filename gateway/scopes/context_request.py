@@ -148,7 +148,7 @@ def decode_value(raw: bytes, header: str) -> str:
 
 def read_context(raw: Raw) -> ContextObject:
     try:
-        return ContextObject.model_validate(read_context_data(raw))
+        return ContextObject.model_validate(drop_nulls(read_context_data(raw)))
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_input=False)[0]
         path = ".".join(str(part)[:QUOTED] for part in ("context", *first["loc"]))
@@ -156,6 +156,13 @@ def read_context(raw: Raw) -> ContextObject:
         raise InvalidRequest(f"{path}: {wrong}{'' if wrong.endswith('?') else '.'}", param=path) from fault
     except (msgspec.MsgspecError, RecursionError) as fault:
         raise InvalidRequest("`context` could not be parsed.", param="context") from fault
+
+
+def drop_nulls(given: Any) -> Any:
+    """What is given without its nulls, which mean that a key is absent; an unknown key is a fault in any case."""
+    if not isinstance(given, dict):
+        return given
+    return {key: value for key, value in given.items() if value is not None or key not in ContextObject.model_fields}
 
 
 def read_context_data(raw: Raw) -> Any:
@@ -175,11 +182,13 @@ def read_context_data(raw: Raw) -> Any:
         return {unknown: None}
     said: dict[str, Any] = {}
     for name, part in parts.items():
+        if bytes(part) in (b"", b"null"):
+            continue
         if name == "items":
-            said[name] = msgspec.to_builtins(_decode_items(part)) if bytes(part) else []
+            said[name] = msgspec.to_builtins(_decode_items(part))
             if len(said[name]) > MOST_ENTRIES:
                 raise InvalidRequest(f"context.items has more than {MOST_ENTRIES} entries.", param="context.items")
-        elif bytes(part):
+        else:
             most = VARIABLE_BYTES if name == "vars" else SMALL_BYTES
             if len(bytes(part)) > most:
                 raise InvalidRequest(f"context.{name} is larger than {most} bytes.", param=f"context.{name}")

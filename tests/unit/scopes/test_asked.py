@@ -12,7 +12,7 @@ from msgspec import Raw
 from gateway.domain.agent import SelectionSettings, Thresholds
 from gateway.domain.scope import ContextRequest, RequestItem
 from gateway.errors import InvalidRequest
-from gateway.scopes.context_request import read_context_request
+from gateway.scopes.context_request import ContextObject, read_context_request
 
 
 def asked(*headers: tuple[str, str], context: Any = None) -> ContextRequest:
@@ -147,6 +147,16 @@ def test_a_context_must_be_an_object(context: Any) -> None:
 
 def test_a_context_of_null_is_none() -> None:
     assert read_context_request([], Raw(b"null")) == ContextRequest()
+
+
+def test_a_key_of_null_is_absent_whatever_it_would_hold() -> None:
+    for name in ContextObject.model_fields:
+        assert read_context_request([], Raw(b'{"%b":null}' % name.encode())) == ContextRequest()
+    large = b'{"include":null,"items":[{"name":"a","text":"%b"}],"vars":null}' % (b"x" * 70_000)
+    assert read_context_request([], Raw(large)).include == ()
+    with pytest.raises(InvalidRequest) as refused:
+        read_context_request([], Raw(b'{"inclde":null}'))
+    assert refused.value.param == "context.inclde"
 
 
 def test_the_body_may_say_more_than_headers_can() -> None:
