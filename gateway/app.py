@@ -47,7 +47,7 @@ from gateway.edge.stored_responses import StoredResponsesEndpoint
 from gateway.errors import StoreError
 from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
-from gateway.fair_queue import CORE_BOUNDS, LOCK_RESTS, FairQueue, FairThreads
+from gateway.fair_queue import LOCK_RESTS, FairQueue, FairThreads
 from gateway.jobs import add_jobs
 from gateway.knowledge.service import open_knowledge
 from gateway.links.cache import LinkCache, make_guarded_fetch
@@ -60,6 +60,7 @@ from gateway.policies.materials import PolicyMaterials
 from gateway.policies.repository import PolicyRepository
 from gateway.policies.watch import compute_fingerprint
 from gateway.policy_check import make_policy_source
+from gateway.queue_bounds import CORE_BOUNDS
 from gateway.recording import open_recording
 from gateway.retrievers.service import open_retrievers
 from gateway.scopes.content_suggestion import ContentSuggester

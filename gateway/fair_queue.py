@@ -5,21 +5,23 @@ Who takes much more CPU time than the others gets it at a lower priority.
 
 import asyncio
 import contextlib
-import os
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
-from gateway.cpu_shares import BACKGROUND, PROCESS_SECONDS, CpuShares
 from gateway.errors import WorkspaceBusy
 from gateway.precedence import Precedence
-from gateway.thread_priority import lower_priority
+from gateway.queue_bounds import BACKGROUND, REQUEST_BOUNDS, QueueBounds
+from gateway.work_threads import PROCESS_SECONDS, lower_priority
 
 ACTIVE_SECONDS = 5.0  # after it last asked, a workspace is expected back: its share is not given away meanwhile
+HALF_LIFE = 2.0  # seconds after which CPU time counts half
+FORGOTTEN = 20  # half-lives after which nobody remembers it
+HEAVY = 1.5  # times what the others use on average
+LEAST_SECONDS = 0.3  # of recent CPU time under which nobody is heavy: what a tenth of a core comes to
 LOOP_SECONDS = 0.0005  # that a piece of work takes of the event loop, which hands it to a thread and its result on
 LOCK_RESTS = 2.0  # times what work has used that holds the interpreter's lock: everybody waits for it
 MOST_REST = 2.0  # seconds that a heavy workspace waits after a piece of its work
@@ -30,15 +32,52 @@ Waiting = OrderedDict[asyncio.Future[None], None]  # in the order of arrival; an
 Line = OrderedDict[str, None]  # of workspaces
 
 
-@dataclass(frozen=True, slots=True)
-class QueueBounds:
-    """How much is done at once and how much may wait."""
+class CpuShares:
+    """Recent CPU time by workspace; charging and asking take constant time."""
 
-    places: int  # for work of all workspaces at once
-    each: int  # of them, for a workspace that is alone: the others are there for whoever comes next
-    waiting: int  # work of one workspace; beyond that it is shed
-    newest_first: bool = False  # within a workspace, and the oldest is shed: for work that is useless when it is late
-    spare: int = 0  # further places, for workspaces that have none or are not heavy: they wait for nobody who is
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._start = clock()
+        # Both in seconds times `_scale` of the moment: what is older counts less without being touched.
+        self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()  # and when, the longest ago first
+        self._total = 0.0
+
+    def charge(self, workspace: str, seconds: float) -> None:
+        """Note CPU time that was used just now; what background work uses is nobody's."""
+        if workspace == BACKGROUND:
+            return
+        now = self._clock()
+        if now - self._start > 100 * HALF_LIFE:
+            self._rebase(now)
+        amount = seconds * self._scale(now)
+        used, _ = self._used.pop(workspace, (0.0, now))
+        self._used[workspace] = (used + amount, now)
+        self._total += amount
+        while (first := next(iter(self._used.values())))[1] < now - FORGOTTEN * HALF_LIFE:
+            self._used.popitem(last=False)
+            self._total -= first[0]
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any CPU time is remembered."""
+        return bool(self._used)
+
+    def is_heavy(self, workspace: str, active: int) -> bool:
+        """Whether it has used much more than the others, of so many workspaces that have work now, on average."""
+        used, _ = self._used.get(workspace, (0.0, 0.0))
+        if active < 2 or used <= LEAST_SECONDS * self._scale(self._clock()):
+            return False
+        return used > HEAVY * (self._total - used) / (active - 1)
+
+    def _scale(self, now: float) -> float:
+        return float(2.0 ** ((now - self._start) / HALF_LIFE))
+
+    def _rebase(self, now: float) -> None:
+        """Begin to count anew, before numbers become too large."""
+        scale = self._scale(now)
+        self._used = OrderedDict((name, (used / scale, at)) for name, (used, at) in self._used.items())
+        self._total /= scale
+        self._start = now
 
 
 class FairQueue:
@@ -216,13 +255,6 @@ class FairQueue:
         if not waiting:
             del self._waiting[workspace]
             self._leave_lines(workspace)
-
-
-# For what requests compute: more threads than cores make nothing faster, and the event loop slower.
-CORES = max(2, os.cpu_count() or 1)
-REQUEST_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=1024, spare=CORES + 1)
-# For all kinds of work together. A workspace with work of every kind would otherwise have a core for each kind.
-CORE_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=100_000, spare=CORES + 1)
 
 
 @runtime_checkable

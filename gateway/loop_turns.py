@@ -2,7 +2,8 @@
 
 import asyncio
 
-from gateway.fair_queue import LOCK_RESTS, FairQueue, QueueBounds
+from gateway.fair_queue import LOCK_RESTS, FairQueue
+from gateway.queue_bounds import QueueBounds
 
 BYTE_SECONDS = 5e-9  # that the loop takes for a byte of a large body, from receiving to sending it
 BOUNDS = QueueBounds(places=2, each=2, waiting=100_000, spare=2)  # nobody is refused; a place is kept for a rest only

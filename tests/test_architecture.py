@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Imports point down. A part may import itself and whatever stands in an earlier row, never its own row.
 ROWS = (
-    {"cpu_shares", "domain", "errors", "precedence"},
+    {"domain", "errors", "precedence", "queue_bounds"},
     {
         "allocation",
         "background",
@@ -24,9 +24,9 @@ ROWS = (
         "json_scan",
         "sse",
         "strict_yaml",
-        "thread_priority",
         "tokens",
         "watchdog",
+        "work_threads",
     },
     {"fair_queue"},
     {"collector_settings", "interpolation", "loop_turns", "settings_sections", "validation"},

@@ -10,11 +10,11 @@ import threading
 import time
 from pathlib import Path
 
-from gateway.cpu_shares import count_process_time
 from gateway.domain.lru import LruCache
 from gateway.extraction import formats
 from gateway.extraction.formats import REFUSED, DocumentFormat
 from gateway.settings import DocumentSettings
+from gateway.work_threads import count_process_time
 
 ROOT = Path(__file__).parents[2]
 CACHE_ENTRIES = 1024

@@ -2,7 +2,8 @@
 
 from gateway.extraction.extract import extract_content
 from gateway.extraction.formats import DocumentFormat
-from gateway.fair_queue import FairQueue, FairThreads, QueueBounds
+from gateway.fair_queue import FairQueue, FairThreads
+from gateway.queue_bounds import QueueBounds
 from gateway.settings import DocumentSettings
 
 # Each extraction may take documents.memory_mb. A hostile document takes documents.seconds, twice in a workspace.

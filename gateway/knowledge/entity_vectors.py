@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.cpu_shares import BACKGROUND
 from gateway.domain.knowledge import Entity
 from gateway.fair_queue import FairThreads
+from gateway.queue_bounds import BACKGROUND
 from gateway.semantic.document_indexer import DocumentIndexer, DocumentSource
 from gateway.semantic.index.document_numbers import DocumentNumbers
 

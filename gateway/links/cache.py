@@ -19,7 +19,7 @@ from gateway.domain.material import LinkMaterial
 from gateway.errors import StoreError, WorkspaceBusy
 from gateway.extraction.extractor import Extractor
 from gateway.extraction.formats import DocumentFormat
-from gateway.fair_queue import FairQueue, QueueBounds
+from gateway.fair_queue import FairQueue
 from gateway.links.announcements import LinkAnnouncements
 from gateway.links.guard import LinkGuard
 from gateway.links.page import FetchedPage, FetchError
@@ -34,6 +34,7 @@ from gateway.links.record import (
     hash_to_fraction,
     make_store_key,
 )
+from gateway.queue_bounds import QueueBounds
 from gateway.settings import DocumentSettings, LinkSettings
 from gateway.stores.lease import Lease
 from gateway.stores.protocols import EphemeralStore

@@ -10,11 +10,12 @@ from dataclasses import replace
 from functools import partial
 
 from gateway.domain.knowledge import KnowledgeSet
+from gateway.domain.principal import DEFAULT_WORKSPACE
 from gateway.domain.record import Author, FeedPosition, Record, RecordKey, RecordWrite
 from gateway.domain.snapshot import ServedSnapshots, Snapshot
 from gateway.domain.tool import ToolServerAddress
 from gateway.errors import Faults, ServiceUnavailable, StoreError, WorkspaceBusy
-from gateway.fair_queue import LOCK_RESTS, FairThreads, QueueBounds
+from gateway.fair_queue import LOCK_RESTS, FairThreads
 from gateway.policies.assembly import assemble
 from gateway.policies.collection import freeze_gc
 from gateway.policies.context_compiler import PolicySource
@@ -27,6 +28,7 @@ from gateway.policies.record_ids import make_id_prefix
 from gateway.policies.restoration import restore_lost_records
 from gateway.policies.workspace import AdoptedName, Changes, StoredPolicies, WorkspaceEntries
 from gateway.policies.workspace_builds import WorkspaceBuilds
+from gateway.queue_bounds import QueueBounds
 from gateway.settings import QuotaLimits, QuotaSettings
 from gateway.stores.protocols import RecordStore
 
@@ -38,7 +40,6 @@ LARGE_BYTES = 64 * 1024  # of writes; more are not looked through on the event l
 DEFAULT_QUOTAS = QuotaSettings()
 COMPILE_BOUNDS = QueueBounds(places=3, each=1, waiting=64)
 FULL_COLLECTION_SWAPS = 2048  # after so many swaps all objects are examined: the event loop stops for about 75 ms
-DEFAULT = "default"
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class PolicyRepository:
     @property
     def current(self) -> Snapshot:
         """Of the workspace that callers without one belong to."""
-        return self.get_snapshot(DEFAULT)
+        return self.get_snapshot(DEFAULT_WORKSPACE)
 
     @property
     def loaded(self) -> bool:
@@ -111,8 +112,7 @@ class PolicyRepository:
 
     def snapshots(self) -> ServedSnapshots:
         """The snapshot of the files, and that of each workspace that has stored something."""
-        workspaces = {name: one.snapshot for name, one in self._now.workspaces.items()}
-        return ServedSnapshots(self._now.base, workspaces)
+        return ServedSnapshots(self._now.base, {name: one.snapshot for name, one in self._now.workspaces.items()})
 
     def entries(self, workspace: str) -> WorkspaceEntries:
         """Every object of a workspace by kind and alias; those of files have no record."""

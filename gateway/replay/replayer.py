@@ -7,8 +7,9 @@ import orjson
 
 from gateway.domain.principal import Principal
 from gateway.errors import NotFound
-from gateway.fair_queue import FairQueue, FairThreads, QueueBounds
+from gateway.fair_queue import FairQueue, FairThreads
 from gateway.ids import read_id_time
+from gateway.queue_bounds import QueueBounds
 from gateway.receipts.views import describe_receipt
 from gateway.replay.overlay import OverlayBuilder, PolicyChoice
 from gateway.replay.receipt_source import GivenRequest, ReceiptFields, build_receipt_source

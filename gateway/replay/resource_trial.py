@@ -11,8 +11,9 @@ from gateway.domain.resource import Mode, Resource
 from gateway.domain.search import Question, SearchResult
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Conflict, Fault, Faults, FieldError, InvalidObject, quote
-from gateway.fair_queue import FairQueue, FairThreads, QueueBounds
+from gateway.fair_queue import FairQueue, FairThreads
 from gateway.policies.repository import PolicyRepository
+from gateway.queue_bounds import QueueBounds
 from gateway.semantic.service import SemanticService
 from gateway.semantic.snapshot_search import SnapshotSearcher
 from gateway.validation import format_pointer

@@ -19,8 +19,9 @@ from gateway.domain.resource import Resource
 from gateway.domain.retriever import RETRIEVER, FoundPassage, Lookup, Retriever, SearchTarget
 from gateway.domain.snapshot import ServedSnapshots
 from gateway.errors import WorkspaceBusy
-from gateway.fair_queue import FairQueue, QueueBounds
+from gateway.fair_queue import FairQueue
 from gateway.links.guard import LinkGuard
+from gateway.queue_bounds import QueueBounds
 from gateway.resources.retriever import HTTP, HttpSearchOptions
 from gateway.retrievers.answers import RetrieverError, bound_passages
 from gateway.retrievers.http_retriever import FETCH

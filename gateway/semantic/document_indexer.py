@@ -8,9 +8,9 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec
 
-from gateway.cpu_shares import BACKGROUND
 from gateway.errors import StoreError, WorkspaceBusy
 from gateway.fair_queue import FairThreads
+from gateway.queue_bounds import BACKGROUND
 from gateway.semantic.index.document_numbers import DocumentNumbers
 from gateway.semantic.index.document_queue import DocumentQueue, DocumentStage, DocumentWork
 from gateway.semantic.model.embedder import SemanticError

@@ -14,13 +14,13 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gateway.cpu_shares import BACKGROUND
 from gateway.domain.content import ContentReader
 from gateway.domain.node import Node
 from gateway.domain.search import NodeMatches, NodeQuery
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import StoreError, WorkspaceBusy
 from gateway.fair_queue import FairThreads
+from gateway.queue_bounds import BACKGROUND
 from gateway.semantic.document_indexer import DocumentIndexer, DocumentSource
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from gateway.domain.lru import LruCache
 from gateway.domain.memory_budget import CachePartition, MemoryBudget
 from gateway.domain.summary import SummaryOrder
 from gateway.errors import StoreError
-from gateway.fair_queue import FairQueue, QueueBounds
+from gateway.fair_queue import FairQueue
+from gateway.queue_bounds import QueueBounds
 from gateway.settings import Settings
 from gateway.settings_sections import SummarySettings
 from gateway.stores.lease import Lease

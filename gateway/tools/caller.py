@@ -10,7 +10,8 @@ import msgspec
 from gateway.domain.agent import ToolPermission
 from gateway.domain.tool import CallableTool, ToolEndpoint, ToolOutcome
 from gateway.errors import WorkspaceBusy
-from gateway.fair_queue import FairQueue, QueueBounds
+from gateway.fair_queue import FairQueue
+from gateway.queue_bounds import QueueBounds
 from gateway.tools.connection import McpFailure
 from gateway.tools.servers import ToolServers
 

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from gateway.cpu_shares import BACKGROUND, FORGOTTEN, HALF_LIFE, LEAST_SECONDS, CpuShares
-from gateway.fair_queue import FairThreads, QueueBounds
-from gateway.thread_priority import NICENESS
+from gateway.fair_queue import FORGOTTEN, HALF_LIFE, LEAST_SECONDS, CpuShares, FairThreads
+from gateway.queue_bounds import BACKGROUND, QueueBounds
+from gateway.work_threads import NICENESS
 
 
 def test_who_uses_much_more_than_the_average_is_heavy() -> None:

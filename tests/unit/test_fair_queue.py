@@ -7,19 +7,11 @@ import time
 
 import pytest
 
-from gateway.cpu_shares import BACKGROUND, count_process_time
 from gateway.errors import WorkspaceBusy
-from gateway.fair_queue import (
-    ACTIVE_SECONDS,
-    CORE_BOUNDS,
-    LOOP_SECONDS,
-    MOST_REST,
-    REQUEST_BOUNDS,
-    FairQueue,
-    FairThreads,
-    QueueBounds,
-)
+from gateway.fair_queue import ACTIVE_SECONDS, LOOP_SECONDS, MOST_REST, FairQueue, FairThreads
+from gateway.queue_bounds import BACKGROUND, CORE_BOUNDS, REQUEST_BOUNDS, QueueBounds
 from gateway.semantic.model.onnx_embedder import BOUNDS as EMBEDDER_BOUNDS
+from gateway.work_threads import count_process_time
 
 
 class Work:

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from gateway.fair_queue import CORE_BOUNDS, FairQueue
+from gateway.fair_queue import FairQueue
 from gateway.loop_turns import BYTE_SECONDS, LoopTurns
+from gateway.queue_bounds import CORE_BOUNDS
 
 SIZE = 3_000_000
 

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from gateway import precedence
-from gateway.cpu_shares import BACKGROUND
-from gateway.fair_queue import FairQueue, FairThreads, QueueBounds
+from gateway.fair_queue import FairQueue, FairThreads
 from gateway.precedence import Precedence
+from gateway.queue_bounds import BACKGROUND, QueueBounds
 
 LONG = 3600.0
 

@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gateway.cpu_shares import BACKGROUND
-from gateway.fair_queue import FairQueue, FairThreads, QueueBounds
+from gateway.fair_queue import FairQueue, FairThreads
+from gateway.queue_bounds import BACKGROUND, QueueBounds
 from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
 from gateway.semantic.model.files import ModelFiles
 from gateway.semantic.model.onnx_model import OnnxModel

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gateway.errors import WorkspaceBusy
-from gateway.fair_queue import FairQueue, QueueBounds
+from gateway.fair_queue import FairQueue
+from gateway.queue_bounds import QueueBounds
 from gateway.semantic.model.embedder import SearchTimeout
 
 # Six searches of a workspace at once: two are embedded, the others are ranked or on their way meanwhile. Two more

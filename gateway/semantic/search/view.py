@@ -10,9 +10,9 @@ from typing import Self
 
 import numpy as np
 
-from gateway.cpu_shares import BACKGROUND
 from gateway.domain.memory_budget import ENTRY_BYTES, KEPT_SHARE, CachePartition, MemoryBudget
 from gateway.fair_queue import FairThreads
+from gateway.queue_bounds import BACKGROUND
 from gateway.semantic.index.indexed_resources import get_resource_id
 from gateway.semantic.index.indexer import Indexer
 from gateway.semantic.index.lexical import LexicalIndex, LexicalMatch, LexicalView, extract_terms

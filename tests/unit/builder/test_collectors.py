@@ -9,7 +9,6 @@ import pytest
 from gateway.builder.context_builder import ContextBuilder
 from gateway.collectors.registry import CollectorRegistry, NoOptions
 from gateway.collectors.semantic import SemanticCollector
-from gateway.cpu_shares import BACKGROUND
 from gateway.domain.collector import Category, CollectorOrder, CollectorScope, Findings, FoundItem
 from gateway.domain.injection import Injection
 from gateway.domain.memory_budget import MemoryBudget
@@ -17,8 +16,9 @@ from gateway.domain.principal import Principal
 from gateway.domain.scope import ContextRequest
 from gateway.domain.search import SearchResult
 from gateway.domain.snapshot import Snapshot
-from gateway.fair_queue import CORE_BOUNDS, FairQueue
+from gateway.fair_queue import FairQueue
 from gateway.injection.tools import PLAIN_TOOLS
+from gateway.queue_bounds import BACKGROUND, CORE_BOUNDS
 from tests.support.built_injections import FakeSearcher, build, make_builder
 
 Policies = Callable[[str], Snapshot]

@@ -24,8 +24,9 @@ from gateway.domain.search import Pick, Query, SearchResult
 from gateway.domain.selection import Omission, Selection
 from gateway.domain.tool import CallableTool, ToolEndpoint
 from gateway.domain.tool_result import ToolResult
-from gateway.fair_queue import REQUEST_BOUNDS, FairThreads, QueueBounds
+from gateway.fair_queue import FairThreads
 from gateway.injection.tools import PLAIN_TOOLS
+from gateway.queue_bounds import REQUEST_BOUNDS, QueueBounds
 from gateway.resources.registry import load_registry
 from gateway.scopes.scope import build_scope
 from tests.support.built_injections import FakeSearcher, WordCounter

@@ -9,8 +9,8 @@ from msgspec import Raw
 from gateway import sse
 from gateway.conversation.dialects.chat import stream
 from gateway.conversation.dialects.chat.dialect import CHAT
-from gateway.conversation.dialects.chat.plain_events import find_plain_events
 from gateway.conversation.dialects.chat.reply import join_logprobs, read_text
+from gateway.conversation.dialects.chat.stream_turn import find_plain_events
 from gateway.conversation.dialects.chat.transcript import request_usage
 from gateway.conversation.loop import FinishStep, NextTurnStep, RunToolsStep, Step
 from gateway.conversation.reply_loop import ReplyLoop

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from gateway import sse
-from gateway.conversation.dialects.chat import plain_events
-from gateway.conversation.dialects.chat.plain_events import PlainEvents, find_plain_events
+from gateway.conversation.dialects.chat import stream_turn
+from gateway.conversation.dialects.chat.stream_turn import PlainEvents, find_plain_events
 
 TEXTS = [
     "",
@@ -61,7 +61,7 @@ def test_what_was_learned_never_changes_what_passes(seed: int) -> None:
 def test_events_like_those_before_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = PlainEvents()
     plain.measure(make_event("first"))
-    monkeypatch.setattr(plain_events, "find_plain_events", lambda data: pytest.fail("it was read"))
+    monkeypatch.setattr(stream_turn, "find_plain_events", lambda data: pytest.fail("it was read"))
     data = make_event("") + make_event(" second") + make_event(" third")
     assert plain.measure(data) == len(data)
 
@@ -88,4 +88,4 @@ def test_a_stream_whose_events_all_differ_is_learned_from_a_few_times_only(monke
     for number in range(50):
         event = make_event("a").replace(b'"c"', b'"%d"' % number)
         assert plain.measure(event) == len(event)
-    assert len(lessons) == plain_events.MAX_LESSONS
+    assert len(lessons) == stream_turn.MAX_LESSONS

@@ -16,8 +16,9 @@ from gateway.edge.background_rules import BodyRules
 from gateway.edge.chat import ChatEndpoint
 from gateway.edge.count_tokens import COUNTED, CountedRequests, CountTokensEndpoint
 from gateway.errors import InvalidRequest
-from gateway.fair_queue import CORE_BOUNDS, FairQueue
+from gateway.fair_queue import FairQueue
 from gateway.loop_turns import LoopTurns
+from gateway.queue_bounds import CORE_BOUNDS
 
 HEAD = SimpleNamespace(content_type=b"application/json")
 UNUSED: Any = None

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cpu_shares import CpuShares, count_process_time
 from gateway.extraction import extract
 from gateway.extraction.extractor import Extractor
 from gateway.extraction.formats import DocumentFormat
-from gateway.fair_queue import CORE_BOUNDS, FairQueue, FairThreads
+from gateway.fair_queue import CpuShares, FairQueue, FairThreads
+from gateway.queue_bounds import CORE_BOUNDS
 from gateway.settings import DocumentSettings
+from gateway.work_threads import count_process_time
 
 BURN = "import time\nwhile time.process_time() < 0.2: pass"
 

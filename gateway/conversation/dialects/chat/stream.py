@@ -7,9 +7,8 @@ from msgspec import Raw
 
 from gateway import sse
 from gateway.conversation.dialects.chat.calls import CallTracker
-from gateway.conversation.dialects.chat.plain_events import PlainEvents
 from gateway.conversation.dialects.chat.reply import CUT_SHORT_REASONS, JOINED_FIELDS
-from gateway.conversation.dialects.chat.stream_turn import StreamTurn, build_chunk_error
+from gateway.conversation.dialects.chat.stream_turn import PlainEvents, StreamTurn, build_chunk_error
 from gateway.conversation.dialects.openai_errors import render_openai_error_event
 from gateway.conversation.dialects.raw_body import UNREADABLE
 from gateway.conversation.turn import (
@@ -130,11 +129,11 @@ class ChatStreamView:
         return self._now.finish_reason is None or self._now.tracker.has_own_calls
 
     def _show(self, event: bytes, top: dict[str, Any]) -> bytes:
-        if has_value(top, "error"):
+        if "error" in top and has_value(top, "error"):
             self.failed = True
             return event
         choices = _decode_objects(top["choices"]) if has_value(top, "choices") else []
-        if has_value(top, "usage"):
+        if "usage" in top and has_value(top, "usage"):
             self._now.usage = _decode(top["usage"], type=dict)
         if not choices:
             return self._show_without_choice(event, top)

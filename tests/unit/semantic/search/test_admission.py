@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.fair_queue import QueueBounds
+from gateway.queue_bounds import QueueBounds
 from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
 from gateway.semantic.search.admission import START_SHARE, Admission
 
