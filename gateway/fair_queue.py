@@ -328,22 +328,23 @@ class FairThreads:
             finally:
                 used = time.thread_time() - began + PROCESS_SECONDS.get()
 
-        def finish() -> None:
+        def finish(done: Future[Result]) -> None:
             self._finish(workspace, used + LOOP_SECONDS)
-            hand_over(future, outcome)
+            hand_over(done, outcome)
 
-        def wake_loop(_: object) -> None:
+        def wake_loop(done: Future[Result]) -> None:
             # Once for both: whenever the loop wakes up, it fights with this thread for the interpreter.
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(finish)
+                loop.call_soon_threadsafe(finish, done)
 
+        # Neither function may refer to the thread's future: it refers to them, and a large result would wait for the
+        # garbage collection.
+        outcome: asyncio.Future[Result] = loop.create_future()
         try:
-            future = self._choose_pool(workspace).submit(run_timed)
+            self._choose_pool(workspace).submit(run_timed).add_done_callback(wake_loop)
         except RuntimeError:  # the threads are closed
             self._release(workspace)
             raise
-        outcome: asyncio.Future[Result] = loop.create_future()
-        future.add_done_callback(wake_loop)
         return await outcome
 
     async def run_here(

@@ -1,9 +1,11 @@
 """Who gets the next place: one workspace after the other, and nobody pays for what another has queued."""
 
 import asyncio
+import gc
 import random
 import threading
 import time
+import weakref
 
 import pytest
 
@@ -480,3 +482,21 @@ async def test_a_workspace_that_is_alone_never_rests(monkeypatch) -> None:
         await asyncio.wait_for(threads.run("busy", count_process_time, 1000.0), 60)
     threads.close()
     assert rests[:3] == [0.0, 0.0, 0.0]
+
+
+class LargeResult:
+    """Something that can be looked for after nobody holds it."""
+
+
+async def test_a_result_is_gone_as_soon_as_nobody_holds_it() -> None:
+    threads = FairThreads("test")
+    gc.disable()
+    try:
+        result = await threads.run("a", LargeResult)
+        gone = weakref.ref(result)
+        del result
+        await asyncio.sleep(0.05)  # the thread lets go of its work
+        assert gone() is None
+    finally:
+        gc.enable()
+        threads.close()
