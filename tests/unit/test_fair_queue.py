@@ -485,7 +485,10 @@ async def test_a_workspace_that_is_alone_never_rests(monkeypatch) -> None:
 
 
 class LargeResult:
-    """Something that can be looked for after nobody holds it."""
+    """Something that takes a moment, and can be looked for after nobody holds it."""
+
+    def __init__(self) -> None:
+        time.sleep(0.02)
 
 
 async def test_a_result_is_gone_as_soon_as_nobody_holds_it() -> None:
