@@ -96,7 +96,7 @@ class Exchange:
     injection: Injection | None = None
     failure: str | None = None  # code of the error that the client got
     began: float = field(default_factory=perf_counter)
-    times: list[float] = field(default_factory=list)  # when each room of STAGES was done with the request
+    times: list[float] = field(default_factory=list)  # when each of STAGES was done
     complete: bool = False  # the client had its whole reply before it left
     status: ExchangeStatus = ExchangeStatus.OK
     http_status: int = 0  # of the reply; 0: the client left before it began

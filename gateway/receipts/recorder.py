@@ -101,11 +101,8 @@ class ReceiptRecorder:
         if pending is None:
             return reply
         if reply.stream is None:
-            if exchange.usage is None and len(reply.body) <= SMALL_REPLY:
-                exchange.usage = read_usage(reply.body)  # now that it is in the CPU's cache
-            elif exchange.usage is None and self._held + len(reply.body) <= MAX_HELD:
-                pending.body = reply.body
-                self._held += len(reply.body)
+            if exchange.usage is None:
+                self._find_usage(pending, reply.body)
             if pending.text is not None:
                 self._keep_piece(pending.text, reply.body)
         elif pending.text is not None:
@@ -157,6 +154,14 @@ class ReceiptRecorder:
         except StoreError as error:
             self.lost += self._unwritten
             log.error("%d receipts are lost: %s", self._unwritten, error)
+
+    def _find_usage(self, pending: PendingReceipt, body: bytes) -> None:
+        """Read a small reply now that it is in the CPU's cache; a larger one is held for later."""
+        if len(body) <= SMALL_REPLY:
+            pending.exchange.usage = read_usage(body)
+        elif self._held + len(body) <= MAX_HELD:
+            pending.body = body
+            self._held += len(body)
 
     def _take_place(self, exchange: Exchange) -> PendingReceipt | None:
         workspace, free = exchange.principal.workspace, self._settings.queue - self.waiting
