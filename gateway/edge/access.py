@@ -146,17 +146,17 @@ class AccessControl:
 
     @classmethod
     def from_settings(cls, settings: Settings, auth: Authenticator, store: EphemeralStore) -> Self:
-        further = {name.encode(): name for name in settings.forward_headers}
         sign_ins = SignIns(store, auth, settings.auth.sign_in_hours * HOUR_SECONDS) if settings.console else None
-        return cls(HostCheck(settings.hosts, settings.cors.origins), auth, {**PASSED_UP, **further}, sign_ins)
+        return cls(HostCheck(settings.hosts, settings.cors.origins), auth, list_passed_up(settings), sign_ins)
 
     def check_host(self, head: RequestHead) -> None:
         """Raise unless the request names an accepted Host; whether callers need a key may change at any time."""
         self.hosts.check(head, keyed=self.auth.keyed)
 
-    def admit(self, headers: Sequence[tuple[bytes, bytes]]) -> Caller:
-        """Who is asking; raises a GatewayError for whoever may not."""
-        head = read_head(headers, self.passed_up)
+    def admit(self, headers: Sequence[tuple[bytes, bytes]], head: RequestHead | None = None) -> Caller:
+        """Who is asking; raises a GatewayError for whoever may not. `head`: what the headers say, if that is known."""
+        if head is None:
+            head = read_head(headers, self.passed_up)
         self.check_host(head)
         return Caller(head, self.auth.authenticate(head), self.auth.find_client_bearer(head))
 
@@ -184,6 +184,11 @@ class AccessControl:
         except GatewayError:
             return False
         return caller.principal.role.covers(Role.ADMIN)
+
+
+def list_passed_up(settings: Settings) -> dict[bytes, str]:
+    """The headers that go upstream."""
+    return {**PASSED_UP, **{name.encode(): name for name in settings.forward_headers}}
 
 
 class AccessMiddleware:

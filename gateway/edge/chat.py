@@ -59,7 +59,7 @@ class ChatEndpoint:
         began = time.perf_counter()
         try:
             try:
-                caller = self._access.admit(request.headers)
+                caller = self._access.admit(request.headers, request.head)
             except MissingApiKey:
                 caller = await self._access.admit_browser(request.headers, request.method)
             if request.method != "POST":

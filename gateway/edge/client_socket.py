@@ -4,6 +4,7 @@ import asyncio
 import socket
 import struct
 from asyncio import TimerHandle
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -113,3 +114,40 @@ class WriteDeadline:
         self.start()
         if self._taken <= before:
             self._transport.abort()
+
+
+class ArrivalDeadline:
+    """By when the head or the body at hand must be here; while nothing is read, the client cannot be late."""
+
+    def __init__(self, expire: Callable[[], None]) -> None:
+        self._expire = expire
+        self._timer: TimerHandle | None = None
+        self._left: float | None = None  # seconds, when reading was paused
+
+    def start(self, seconds: float) -> None:
+        """Start the clock, unless it is running."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._end)
+
+    def stop(self) -> None:
+        """What was awaited is here."""
+        self._left = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def pause(self) -> None:
+        if self._timer is not None:
+            left = self._timer.when() - asyncio.get_running_loop().time()
+            self.stop()
+            self._left = max(left, 0)
+
+    def resume(self, seconds: float | None) -> None:
+        """Go on with what was left, else with so many seconds; None: nothing is awaited."""
+        left = self._left if self._left is not None else seconds
+        if left is not None:
+            self.start(left)
+
+    def _end(self) -> None:
+        self._timer = None
+        self._expire()

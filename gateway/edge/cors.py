@@ -81,7 +81,7 @@ class CorsRequest(ClientRequest):
     """A request whose response is readable for the page that sent it."""
 
     def __init__(self, request: ClientRequest, allowed: ResponseHeaders) -> None:
-        self.method, self.target = request.method, request.target
+        self.method, self.target, self.head = request.method, request.target, request.head
         self._request, self._allowed = request, allowed
 
     @property

@@ -2,6 +2,7 @@
 
 import asyncio
 from asyncio import Future
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -45,14 +46,20 @@ class DirectRequest:
 
     __slots__ = (
         "_chunked", "_connection", "_has_body", "_head", "_joined", "_limit", "_parts", "_size", "_waiter",
-        "disconnected", "headers", "keep_alive", "method", "response_complete", "response_started",
+        "disconnected", "head", "headers", "keep_alive", "method", "response_complete", "response_started",
         "target", "waiting_for_100_continue",
     )  # fmt: skip
 
     def __init__(
-        self, connection: ClientConnection, method: str, headers: list[tuple[bytes, bytes]], target: DirectTarget
+        self,
+        connection: ClientConnection,
+        method: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        target: DirectTarget,
+        head: RequestHead | None = None,
     ) -> None:
         self.method, self.headers, self.target = method, headers, target  # names of headers in lower case
+        self.head = head
         self.keep_alive = True
         self.disconnected = False
         self.response_started = False

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from starlette.types import Receive
 
-from gateway.domain.exchange import ClientWriter, ForwardedHeaders
+from gateway.domain.exchange import NOTHING_FORWARDED, ClientWriter, ForwardedHeaders
 from gateway.edge.paths import DirectTarget, find_target
 from gateway.errors import BodyTooLarge, InvalidRequest, UnsupportedMediaType
 
@@ -26,7 +26,7 @@ UTF8 = (b"utf-8", b"utf8", b"us-ascii")
 
 @dataclass(slots=True)
 class RequestHead:
-    """What the headers of a request say."""
+    """What the headers of a request say; requests with the same head share it."""
 
     hosts: list[bytes] = field(default_factory=list)
     origins: list[bytes] = field(default_factory=list)
@@ -39,13 +39,17 @@ class RequestHead:
     context: list[tuple[bytes, bytes]] = field(default_factory=list)  # the other `x-context-*`
     passed_up: list[tuple[str, str]] = field(default_factory=list)  # what may go upstream (CONTRACT §5.4)
     idempotency_key: str | None = None
+    _forwarded: ForwardedHeaders = NOTHING_FORWARDED  # the last that were asked for
 
     def forward(self, bearer: str | None, query: str = "") -> ForwardedHeaders:
         """What goes upstream; the Idempotency-Key stands for one call, so it goes with the first turn only."""
-        later = tuple(self.passed_up)
-        key = self.idempotency_key
-        first = later if key is None else (*later, ("idempotency-key", key))
-        return ForwardedHeaders(first, later, bearer, query)
+        known = self._forwarded
+        if known is NOTHING_FORWARDED or known.bearer != bearer or known.query != query:
+            later = tuple(self.passed_up)
+            key = self.idempotency_key
+            first = later if key is None else (*later, ("idempotency-key", key))
+            self._forwarded = known = ForwardedHeaders(first, later, bearer, query)
+        return known
 
 
 def read_head(headers: HeaderLines, passed_up: Mapping[bytes, str] = PASSED_UP) -> RequestHead:
@@ -111,6 +115,7 @@ class ClientRequest(ClientWriter, Protocol):
 
     method: str
     target: DirectTarget
+    head: RequestHead | None  # what the headers say, if that is known already
 
     @property
     def headers(self) -> Sequence[tuple[bytes, bytes]]:

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 import uvicorn
 from starlette.types import ASGIApp
 
+from gateway.edge.access import list_passed_up
 from gateway.edge.app import EdgeApp
 from gateway.edge.connection import BoundedProtocol
+from gateway.edge.known_heads import KnownHeads
 from gateway.edge.request import DirectEndpoint, DirectEndpoints
 from gateway.errors import GatewayError
 from gateway.settings import Settings
@@ -30,6 +32,7 @@ def build_server(
         limits = settings.limits
         idle = Deadlines(keep_alive)
         direct = table
+        heads = KnownHeads(list_passed_up(settings))
 
         def refuse(self, error: GatewayError) -> None:
             if record is not None and not self._refused and not self.transport.is_closing():

@@ -20,6 +20,7 @@ class WalkRequest:
 
     method = "POST"
     target = SimpleNamespace(query="", model=None)  # a checkout may have no type for it
+    head = None  # so that its headers are walked
 
     def __init__(self, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         self.headers = headers

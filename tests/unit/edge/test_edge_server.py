@@ -17,9 +17,9 @@ import orjson
 import pytest
 
 from gateway.edge.asgi_cycle import serve_until_gone
-from gateway.edge.connection import MAX_QUEUED
 from gateway.edge.errors import ErrorBoundary
 from gateway.edge.request import ClientRequest, read_body, read_head
+from gateway.edge.request_reader import MAX_QUEUED
 from gateway.edge.response import send_json
 from gateway.edge.server import build_server
 from gateway.settings import LimitSettings, Settings
