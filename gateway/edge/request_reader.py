@@ -97,7 +97,8 @@ class RequestReader(HttpToolsProtocol):
             return self._take_body(data)
         if self._in_body or self._head_bytes or self._is_busy() or (outline := self._heads.outline(data)) is None:
             return data
-        if (known := self._heads.recall(outline.key)) is None:
+        known = self._heads.recall(outline.key) if outline.length <= self.limits.body_bytes else None
+        if known is None:
             return data
         self.idle.stop(self)
         self._arrival.stop()

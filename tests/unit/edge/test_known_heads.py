@@ -23,6 +23,7 @@ from gateway.settings import AuthSettings, KeySettings, LimitSettings, Settings
 
 PATH = "/v1/chat/completions"
 SEQUENCES, REQUESTS = 150, 9
+MAX_BODY = 1000
 
 
 class Echo:
@@ -36,7 +37,7 @@ class Echo:
     async def serve(self, request: ClientRequest) -> None:
         self.known += request.head is not None
         head = request.head or read_head(request.headers)
-        body = await request.read_body(head, 1000)
+        body = await request.read_body(head, MAX_BODY)
         lines = [[name.decode(), value.decode()] for name, value in request.headers if name != b"content-length"]
         said = [request.method, lines, body.decode(), [pair[0].decode() for pair in head.context], head.forward(None)]
         await request.respond(200, [JSON], orjson.dumps(said, default=repr))
@@ -83,7 +84,7 @@ class Wire:
 
 @contextmanager
 def open_connection(heads: KnownHeads, echo: Echo) -> Iterator[tuple[Any, Wire]]:
-    settings = Settings(upstreams={}, routes=[], limits=LimitSettings(header_bytes=8192))
+    settings = Settings(upstreams={}, routes=[], limits=LimitSettings(header_bytes=8192, body_bytes=MAX_BODY))
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 404, "headers": [(b"content-length", b"0")]})
@@ -119,7 +120,7 @@ async def converse(pieces: Sequence[bytes], heads: KnownHeads, echo: Echo) -> by
 def build_request(chance: random.Random) -> bytes:
     """One of a few heads, which differ in a byte, in framing, or only in their length; seldom nonsense."""
     agent = chance.choice([b"one", b"two", b"twp"])
-    body = b"x" * chance.choice([0, 1, 9, 10, 700])
+    body = b"x" * chance.choice([0, 1, 9, 10, 700, MAX_BODY, MAX_BODY + chance.randrange(2)])
     name = chance.choice([b"content-length", b"content-length", b"Content-Length", b"CONTENT-LENGTH"])
     lines = [b"host: localhost", b"x-context-agent: " + agent, b"content-type: application/json"]
     extra = {
