@@ -1,4 +1,4 @@
-// Node clients: one line of JSON in ({"client", "scenario"}), one out ({"result"} or {"error"}).
+// Node clients: one line of JSON in ({"client", "scenario", "model", "stream"}), one out ({"result"} or {"error"}).
 import { createInterface } from "node:readline";
 
 import Anthropic from "@anthropic-ai/sdk";
@@ -14,76 +14,85 @@ const [origin] = process.argv.slice(2);
 const baseURL = `${origin}/v1`;
 const apiKey = "unused";
 const headers = { "x-context-agent": "editor" };
-const model = "m-large";
 const question = "What is the weather in Oslo?";
 const messages = [{ role: "user", content: question }];
 const Place = z.object({ city: z.string() });
-const schema = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
+const schema = {
+  type: "object", properties: { city: { type: "string" } }, required: ["city"], additionalProperties: false,
+};
 const description = "The weather of a city";
+const weather = { name: "get_weather", description, parameters: schema, strict: true };
 const sunny = "Sunny.";
 
-const chat = () => {
+const chat = ({ model, stream }) => {
   const client = new OpenAI({ baseURL, apiKey, defaultHeaders: headers, maxRetries: 0 });
-  const create = (said) => client.chat.completions.create({ model, messages, ...said });
+  const { completions } = client.chat;
+  // The message that the helpers for typed replies make.
+  const parse = async (said) => {
+    const asked = { model, messages, ...said };
+    const completion = await (stream ? completions.stream(asked).finalChatCompletion() : completions.parse(asked));
+    return completion.choices[0].message;
+  };
   return {
-    ask: async () => (await create({})).choices[0].message.content,
-    stream: async () => {
+    ask: async () => {
+      const said = await completions.create({ model, messages, stream });
+      if (!stream) return said.choices[0].message.content;
       let text = "";
-      for await (const chunk of await create({ stream: true })) text += chunk.choices[0]?.delta?.content ?? "";
+      for await (const chunk of said) text += chunk.choices[0]?.delta?.content ?? "";
       return text;
     },
     useTool: async () => {
-      const tools = [{ type: "function", function: { name: "get_weather", description, parameters: schema } }];
-      const { message } = (await create({ tools })).choices[0];
+      const tools = [{ type: "function", function: weather }];
+      const message = await parse({ tools });
       const calls = message.tool_calls.map((call) => [call.function.name, JSON.parse(call.function.arguments)]);
       const results = message.tool_calls.map(({ id }) => ({ role: "tool", tool_call_id: id, content: sunny }));
-      const last = await create({ tools, messages: [...messages, message, ...results] });
-      return { calls, text: last.choices[0].message.content };
+      return { calls, text: (await parse({ tools, messages: [...messages, message, ...results] })).content };
     },
-    parse: async () => {
-      const response_format = zodResponseFormat(Place, "place");
-      return (await client.chat.completions.parse({ model, messages, response_format })).choices[0].message.parsed;
-    },
+    parse: async () => (await parse({ response_format: zodResponseFormat(Place, "place") })).parsed,
   };
 };
 
-const responses = () => {
+const responses = ({ model, stream }) => {
   const client = new OpenAI({ baseURL, apiKey, defaultHeaders: headers, maxRetries: 0 });
-  const create = (said) => client.responses.create({ model, input: question, ...said });
+  // The response that the helpers for typed replies make.
+  const parse = (said) => {
+    const asked = { model, input: question, ...said };
+    return stream ? client.responses.stream(asked).finalResponse() : client.responses.parse(asked);
+  };
   return {
-    ask: async () => (await create({})).output_text,
-    stream: async () => {
+    ask: async () => {
+      const said = await client.responses.create({ model, input: question, stream });
+      if (!stream) return said.output_text;
       let text = "";
-      for await (const event of await create({ stream: true })) {
-        if (event.type === "response.output_text.delta") text += event.delta;
-      }
+      for await (const event of said) if (event.type === "response.output_text.delta") text += event.delta;
       return text;
     },
     useTool: async () => {
-      const tools = [{ type: "function", name: "get_weather", description, parameters: schema, strict: false }];
-      const first = await create({ tools });
+      const tools = [{ type: "function", ...weather }];
+      const first = await parse({ tools });
       const called = first.output.filter((item) => item.type === "function_call");
       const results = called.map(({ call_id }) => ({ type: "function_call_output", call_id, output: sunny }));
-      const last = await create({ tools, input: [{ role: "user", content: question }, ...first.output, ...results] });
+      const last = await parse({ tools, input: [{ role: "user", content: question }, ...first.output, ...results] });
       return { calls: called.map((one) => [one.name, JSON.parse(one.arguments)]), text: last.output_text };
     },
-    parse: async () => {
-      const text = { format: zodTextFormat(Place, "place") };
-      return (await client.responses.parse({ model, input: question, text })).output_parsed;
+    parse: async () => (await parse({ text: { format: zodTextFormat(Place, "place") } })).output_parsed,
+    retrieve: async () => {
+      const { id } = await client.responses.create({ model, input: question });
+      return (await client.responses.retrieve(id)).output_text;
     },
-    retrieve: async () => (await client.responses.retrieve((await create({})).id)).output_text,
-    streamWhole: async () => (await client.responses.stream({ model, input: question }).finalResponse()).output_text,
   };
 };
 
-const anthropic = () => {
+const anthropic = ({ model, stream }) => {
   const client = new Anthropic({ baseURL: origin, apiKey, defaultHeaders: headers, maxRetries: 0 });
-  const create = (said) => client.messages.create({ model, max_tokens: 500, messages, ...said });
+  const create = (said) => {
+    const asked = { model, max_tokens: 500, messages, ...said };
+    return stream ? client.messages.stream(asked).finalMessage() : client.messages.create(asked);
+  };
   const join = (message) => message.content.map((block) => block.text ?? "").join("");
   const tools = [{ name: "get_weather", description, input_schema: schema }];
   return {
     ask: async () => join(await create({})),
-    stream: async () => join(await client.messages.stream({ model, max_tokens: 500, messages }).finalMessage()),
     useTool: async () => {
       const first = await create({ tools });
       const called = first.content.filter((block) => block.type === "tool_use");
@@ -99,37 +108,42 @@ const anthropic = () => {
     },
     runTools: async () => {
       const run = async () => sunny;
-      const weather = betaTool({ name: "get_weather", description, inputSchema: schema, run });
-      return join(await client.beta.messages.toolRunner({ model, max_tokens: 500, messages, tools: [weather] }));
+      const tools = [betaTool({ name: "get_weather", description, inputSchema: schema, run })];
+      return join(await client.beta.messages.toolRunner({ model, max_tokens: 500, messages, tools }));
     },
     think: async () => {
-      const thinking = { type: "enabled", budget_tokens: 1024 };
-      const said = await client.messages.stream({ model, max_tokens: 2000, messages, thinking }).finalMessage();
+      const said = await create({ max_tokens: 2000, thinking: { type: "enabled", budget_tokens: 1024 } });
       return said.content.map((block) => [block.type, block.thinking ?? block.text]);
     },
   };
 };
 
-const aiSdk = (languageModel) => () => {
-  const settings = { model: languageModel(), prompt: question, maxRetries: 0 };
+const aiSdk = (languageModel) => ({ model, stream }) => {
+  const settings = { model: languageModel(model), prompt: question, maxRetries: 0 };
+  // What the steps came to. A stream of texts ends as if nothing had happened when there is an error.
+  const run = async (said) => {
+    if (!stream) return generateText({ ...settings, ...said });
+    const result = streamText({ ...settings, ...said, onError: () => {} });
+    let pieces = "";
+    for await (const part of result.fullStream) {
+      if (part.type === "error") throw part.error;
+      if (part.type === "text-delta") pieces += part.text;
+    }
+    const { output } = said;
+    return { pieces, steps: await result.steps, text: await result.text, output: output && (await result.output) };
+  };
   return {
-    ask: async () => (await generateText(settings)).text,
-    stream: async () => {
-      let text = "";
-      // Its stream of texts ends as if nothing had happened when there is an error.
-      for await (const part of streamText({ ...settings, onError: () => {} }).fullStream) {
-        if (part.type === "error") throw part.error;
-        if (part.type === "text-delta") text += part.text;
-      }
-      return text;
+    ask: async () => {
+      const { text, pieces = text } = await run({});
+      return pieces;
     },
     useTool: async () => {
       const get_weather = tool({ description, inputSchema: Place, execute: async () => sunny });
-      const done = await generateText({ ...settings, tools: { get_weather }, stopWhen: stepCountIs(3) });
+      const done = await run({ tools: { get_weather }, stopWhen: stepCountIs(3) });
       const calls = done.steps.flatMap((step) => step.toolCalls.map((call) => [call.toolName, call.input]));
       return { calls, text: done.text };
     },
-    parse: async () => (await generateText({ ...settings, output: Output.object({ schema: Place }) })).output,
+    parse: async () => (await run({ output: Output.object({ schema: Place }) })).output,
   };
 };
 
@@ -138,9 +152,9 @@ const CLIENTS = {
   "openai": chat,
   "openai-responses": responses,
   "anthropic": anthropic,
-  "ai-sdk-chat": aiSdk(() => openaiProvider().chat(model)),
-  "ai-sdk-responses": aiSdk(() => openaiProvider()(model)),
-  "ai-sdk-anthropic": aiSdk(() => createAnthropic({ baseURL, apiKey, headers })(model)),
+  "ai-sdk-chat": aiSdk((model) => openaiProvider().chat(model)),
+  "ai-sdk-responses": aiSdk((model) => openaiProvider()(model)),
+  "ai-sdk-anthropic": aiSdk((model) => createAnthropic({ baseURL, apiKey, headers })(model)),
 };
 
 // Standard output is for answers; some clients write warnings there.
@@ -149,10 +163,10 @@ console.log = console.info = console.error;
 process.on("unhandledRejection", () => {});
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const { client, scenario } = JSON.parse(line);
+  const { client, scenario, ...options } = JSON.parse(line);
   let answer;
   try {
-    answer = { result: await CLIENTS[client]()[scenario]() };
+    answer = { result: await CLIENTS[client](options)[scenario]() };
   } catch (error) {
     // What comes in the middle of a stream is not always an Error.
     const { name = "Error", status = error.statusCode ?? null, message = JSON.stringify(error) } = error;

@@ -7,11 +7,12 @@ from importlib.util import find_spec
 import pytest
 
 from tests.clients.node_adapter import NodeProcess
+from tests.clients.scenario import MESSAGES_MODEL, RESPONSES_MODEL
 from tests.support.gateway import Client, Thread, running_gateway
 from tests.support.upstream import Upstream
-from tests.wire.conftest import scripted, thread, upstream
+from tests.wire.conftest import scripted, stream, thread, upstream
 
-__all__ = ["gateway", "scripted", "thread", "upstream"]
+__all__ = ["gateway", "scripted", "stream", "thread", "upstream"]
 
 if find_spec("instructor") is None:
     collect_ignore_glob = ["test_*.py"]
@@ -19,8 +20,17 @@ if find_spec("instructor") is None:
 
 @pytest.fixture(scope="session")
 def gateway(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A gateway in front of an upstream that speaks chat completions only: the other dialects are translated."""
-    with running_gateway(thread, tmp_path_factory.mktemp("clients"), scripted.base_url) as client:
+    """A gateway in front of an upstream for each dialect: the model says whether a client's own is translated."""
+    account = {"base_url": scripted.base_url, "api_key": "sk-upstream", "retries": 0}
+    upstreams = {
+        "chat": {"kind": "openai", **account},
+        "responses": {"kind": "openai", "responses": True, **account},
+        "messages": {"kind": "anthropic", **account},
+    }
+    named = {RESPONSES_MODEL: "responses", MESSAGES_MODEL: "messages", "*": "chat"}
+    routes = [{"model": model, "upstream": name} for model, name in named.items()]
+    directory = tmp_path_factory.mktemp("clients")
+    with running_gateway(thread, directory, scripted.base_url, upstreams=upstreams, routes=routes) as client:
         yield client
 
 

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tests.clients.scenario import JSON_PLACE, Place, ToolUse
+from tests.clients.scenario import JSON_PLACE, MODEL, Place, ToolUse
 from tests.support.upstream import Reaction, call
 
 HERE = Path(__file__).parent
@@ -27,11 +27,12 @@ class NodeProcess:
             ["node", "clients.mjs", origin], cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def run(self, client: str, scenario: str) -> Any:
+    def run(self, client: str, scenario: str, *, model: str = MODEL, stream: bool = False) -> Any:
         """What a client returned; raises NodeFailure."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"client": client, "scenario": scenario}) + "\n")
+        asked = {"client": client, "scenario": scenario, "model": model, "stream": stream}
+        self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         answer = json.loads(self._process.stdout.readline())
         if "error" in answer:
@@ -45,25 +46,25 @@ class NodeProcess:
 class NodeAdapter:
     place: ClassVar[Reaction] = JSON_PLACE
 
-    def __init__(self, process: NodeProcess, client: str) -> None:
-        self._process, self._client = process, client
+    def __init__(self, process: NodeProcess, client: str, model: str) -> None:
+        self._process, self._client, self._model = process, client, model
 
-    def ask(self) -> str:
-        return str(self._process.run(self._client, "ask"))
+    def _run(self, scenario: str, stream: bool) -> Any:
+        return self._process.run(self._client, scenario, model=self._model, stream=stream)
 
-    def stream(self) -> str:
-        return str(self._process.run(self._client, "stream"))
+    def ask(self, *, stream: bool) -> str:
+        return str(self._run("ask", stream))
 
-    def use_tool(self) -> ToolUse:
-        used = self._process.run(self._client, "useTool")
+    def use_tool(self, *, stream: bool) -> ToolUse:
+        used = self._run("useTool", stream)
         return ToolUse([(name, arguments) for name, arguments in used["calls"]], used["text"])
 
-    def parse(self) -> Place:
-        return Place.model_validate(self._process.run(self._client, "parse"))
+    def parse(self, *, stream: bool) -> Place:
+        return Place.model_validate(self._run("parse", stream))
 
-    def fail(self) -> int | None:
+    def fail(self, *, stream: bool) -> int | None:
         try:
-            self.ask()
+            self.ask(stream=stream)
         except NodeFailure as failure:
             return failure.status
         return None

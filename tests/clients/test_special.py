@@ -10,12 +10,25 @@ import openai
 import pytest
 from anthropic import beta_tool
 
+from tests.clients.adapters.openai_agents_responses import OpenAiAgentsResponses
 from tests.clients.node_adapter import NodeProcess
-from tests.clients.scenario import HEADERS, JSON_PLACE, KEY, MODEL, QUESTION, WEATHER_SCHEMA, Place, get_weather
+from tests.clients.scenario import (
+    HEADERS,
+    JSON_PLACE,
+    KEY,
+    MODEL,
+    QUESTION,
+    RESPONSES_MODEL,
+    WEATHER_SCHEMA,
+    Place,
+    get_weather,
+)
+from tests.clients.upstream_turns import read_results
 from tests.support.gateway import STYLE, STYLE_RESULT, Client
 from tests.support.upstream import Upstream, call, mixed, say, tool_call
 
 OWN, OSLO = tool_call("get_context_resource", resource_id=STYLE), tool_call("get_weather", city="Oslo")
+ROME = tool_call("get_weather", city="Rome")
 ASKED: Any = [{"role": "user", "content": QUESTION}]
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of the clients are not ours
@@ -35,8 +48,7 @@ def test_anthropic_s_tool_runner_runs_its_own_tools_and_not_ours(
         model=MODEL, max_tokens=500, messages=ASKED, tools=[beta_tool(get_weather)]
     )
     assert runner.until_done().content[-1].text == "It is sunny."
-    results = [message["content"] for message in upstream.requests[1]["messages"] if message["role"] == "tool"]
-    assert results == [STYLE_RESULT, "Sunny."]
+    assert read_results(upstream.requests[1]) == [STYLE_RESULT, "Sunny."]
 
 
 def test_thinking_is_shown_and_comes_back(claude: anthropic.Anthropic, upstream: Upstream) -> None:
@@ -77,28 +89,19 @@ def test_anthropic_parses_structured_output(claude: anthropic.Anthropic, upstrea
     assert upstream.requests[0]["response_format"]["type"] == "json_schema"
 
 
-def test_a_mixed_turn_of_a_stream_of_messages_makes_its_whole_round(
-    claude: anthropic.Anthropic, upstream: Upstream
+@pytest.mark.parametrize("model", [MODEL, RESPONSES_MODEL])
+def test_a_mixed_turn_is_continued_by_the_id_of_its_response(
+    gateway: Client, upstream: Upstream, model: str, stream: bool
 ) -> None:
-    asked: Any = [{"role": "user", "content": "How warm is Oslo, in a stream?"}]
-    tool: Any = {"name": "get_weather", "input_schema": WEATHER_SCHEMA}
-    options: Any = {"model": MODEL, "max_tokens": 500, "tools": [tool]}
-    upstream.will(mixed(OWN, OSLO, text="Let me see."), say("It is sunny."))
-    with claude.messages.stream(**options, messages=asked) as stream:
-        first = stream.get_final_message()
-    assert [block.type for block in first.content] == ["text", "tool_use"]
-    assert (first.content[1].input, first.stop_reason) == ({"city": "Oslo"}, "tool_use")
-    result = {"type": "tool_result", "tool_use_id": first.content[1].id, "content": "Sunny."}
-    said = [*asked, {"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
-    with claude.messages.stream(**options, messages=said) as stream:
-        assert stream.get_final_text() == "It is sunny."
-    results = [message["content"] for message in upstream.requests[1]["messages"] if message["role"] == "tool"]
-    assert results == [STYLE_RESULT, "Sunny."]
-
-
-def test_node_s_stream_of_responses_ends_with_the_whole_response(node: NodeProcess, upstream: Upstream) -> None:
-    upstream.will(call("get_context_resource", resource_id=STYLE), say("Sunny, I think."))
-    assert node.run("openai-responses", "streamWhole") == "Sunny, I think."
+    upstream.will(mixed(OWN, OSLO, text="Let me see."), mixed(OWN, ROME), say("Both are sunny."))
+    chained = OpenAiAgentsResponses(gateway.base_url, model, auto_previous_response_id=True)
+    used = chained.use_tool(stream=stream)
+    assert used.calls == [("get_weather", {"city": "Oslo"}), ("get_weather", {"city": "Rome"})]
+    assert used.text == "Both are sunny."
+    sent = upstream.requests[2]
+    assert read_results(sent)[-2:] == [STYLE_RESULT, "Sunny."]
+    # An upstream that keeps responses itself gets what is new, the other one all that was said.
+    assert len(read_results(sent)) == (2 if model == RESPONSES_MODEL else 4)
 
 
 def test_node_retrieves_a_stored_response(node: NodeProcess, upstream: Upstream) -> None:
@@ -109,11 +112,10 @@ def test_node_retrieves_a_stored_response(node: NodeProcess, upstream: Upstream)
 def test_node_s_tool_runner_runs_its_own_tools_and_not_ours(node: NodeProcess, upstream: Upstream) -> None:
     upstream.will(mixed(OWN, OSLO), say("It is sunny."))
     assert node.run("anthropic", "runTools") == "It is sunny."
-    results = [message["content"] for message in upstream.requests[1]["messages"] if message["role"] == "tool"]
-    assert results == [STYLE_RESULT, "Sunny."]
+    assert read_results(upstream.requests[1]) == [STYLE_RESULT, "Sunny."]
 
 
 def test_node_is_shown_thinking(node: NodeProcess, upstream: Upstream) -> None:
     upstream.will(say("It is sunny.", reasoning_content="Oslo is in Norway."))
-    assert node.run("anthropic", "think") == [["thinking", "Oslo is in Norway."], ["text", "It is sunny."]]
+    assert node.run("anthropic", "think", stream=True) == [["thinking", "Oslo is in Norway."], ["text", "It is sunny."]]
     assert upstream.requests[0]["reasoning_effort"] == "low"

@@ -6,21 +6,15 @@ import anthropic
 from langchain_anthropic import ChatAnthropic
 
 from tests.clients.adapters.langchain_openai_chat import LangChainOpenAi
-from tests.clients.scenario import HEADERS, KEY, MODEL
+from tests.clients.scenario import HEADERS, KEY
 from tests.support.upstream import Reaction, call
 
 
 class LangChainAnthropic(LangChainOpenAi):
     place: ClassVar[Reaction] = call("Place", city="Oslo")
+    failure = anthropic.APIStatusError
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, model: str) -> None:
         self.model: Any = ChatAnthropic(
-            base_url=base_url.removesuffix("/v1"), api_key=KEY, model=MODEL, default_headers=HEADERS, max_retries=0
+            base_url=base_url.removesuffix("/v1"), api_key=KEY, model=model, default_headers=HEADERS, max_retries=0
         )
-
-    def fail(self) -> int | None:
-        try:
-            self.ask()
-        except anthropic.APIStatusError as error:
-            return int(error.status_code)
-        return None

@@ -9,51 +9,52 @@ from tests.clients.scenario import (
     HEADERS,
     JSON_PLACE,
     KEY,
-    MODEL,
     QUESTION,
-    WEATHER_SCHEMA,
+    WEATHER_FUNCTION,
     Place,
+    StatusAdapter,
     ToolUse,
     get_weather,
 )
 from tests.support.upstream import Reaction
 
-WEATHER: Any = {"type": "function", "name": "get_weather", "parameters": WEATHER_SCHEMA, "strict": False}
+WEATHER: Any = {"type": "function", **WEATHER_FUNCTION}
 
 
-class OpenAiResponses:
+class OpenAiResponses(StatusAdapter):
     place: ClassVar[Reaction] = JSON_PLACE
+    failure = openai.APIStatusError
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, model: str) -> None:
         self.client = openai.OpenAI(base_url=base_url, api_key=KEY, default_headers=HEADERS, max_retries=0)
+        self.model = model
 
-    def ask(self) -> str:
-        return self.client.responses.create(model=MODEL, input=QUESTION).output_text
+    def ask(self, *, stream: bool) -> str:
+        said: Any = self.client.responses.create(model=self.model, input=QUESTION, stream=stream)
+        if not stream:
+            return str(said.output_text)
+        return "".join(event.delta for event in said if event.type == "response.output_text.delta")
 
-    def stream(self) -> str:
-        events = self.client.responses.create(model=MODEL, input=QUESTION, stream=True)
-        return "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    def _parse(self, stream: bool, **said: Any) -> Any:
+        """The response that the helpers for typed replies make."""
+        asked = {"model": self.model, "input": QUESTION, **said}
+        if not stream:
+            return self.client.responses.parse(**asked)
+        with self.client.responses.stream(**asked) as events:
+            return events.get_final_response()
 
-    def use_tool(self) -> ToolUse:
-        first: Any = self.client.responses.create(model=MODEL, input=QUESTION, tools=[WEATHER])
+    def use_tool(self, *, stream: bool) -> ToolUse:
+        first = self._parse(stream, tools=[WEATHER])
         made = [item for item in first.output if item.type == "function_call"]
         calls = [(item.name, json.loads(item.arguments)) for item in made]
         results = [
             {"type": "function_call_output", "call_id": item.call_id, "output": get_weather(**arguments)}
             for item, (_, arguments) in zip(made, calls, strict=True)
         ]
-        conversation: Any = [{"role": "user", "content": QUESTION}, *first.output, *results]
-        last = self.client.responses.create(model=MODEL, input=conversation, tools=[WEATHER])
-        return ToolUse(calls, last.output_text)
+        conversation = [{"role": "user", "content": QUESTION}, *first.output, *results]
+        return ToolUse(calls, self._parse(stream, input=conversation, tools=[WEATHER]).output_text)
 
-    def parse(self) -> Place:
-        place = self.client.responses.parse(model=MODEL, input=QUESTION, text_format=Place).output_parsed
-        assert place is not None
+    def parse(self, *, stream: bool) -> Place:
+        place = self._parse(stream, text_format=Place).output_parsed
+        assert isinstance(place, Place)
         return place
-
-    def fail(self) -> int | None:
-        try:
-            self.ask()
-        except openai.APIStatusError as error:
-            return error.status_code
-        return None

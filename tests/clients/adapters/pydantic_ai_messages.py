@@ -1,6 +1,5 @@
 """pydantic-ai, messages."""
 
-import asyncio
 from typing import Any, ClassVar
 
 import anthropic
@@ -9,19 +8,17 @@ from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from tests.clients.adapters.pydantic_ai_chat import PydanticAiChat
-from tests.clients.scenario import HEADERS, KEY, MODEL, QUESTION, Place
+from tests.clients.scenario import HEADERS, KEY, Place
 from tests.support.upstream import Reaction, call
 
 
 class PydanticAiMessages(PydanticAiChat):
     place: ClassVar[Reaction] = call("final_result", city="Oslo")
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, model: str) -> None:
         origin = base_url.removesuffix("/v1")
         client = anthropic.AsyncAnthropic(base_url=origin, api_key=KEY, default_headers=HEADERS, max_retries=0)
-        self.model: Any = AnthropicModel(MODEL, provider=AnthropicProvider(anthropic_client=client))
+        self.model: Any = AnthropicModel(model, provider=AnthropicProvider(anthropic_client=client))
 
-    def parse(self) -> Place:
-        place = asyncio.run(Agent(self.model, output_type=Place).run(QUESTION)).output
-        assert isinstance(place, Place)
-        return place
+    def make_parser(self) -> Agent[Any, Any]:
+        return Agent(self.model, output_type=Place)
