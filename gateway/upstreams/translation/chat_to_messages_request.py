@@ -52,14 +52,21 @@ def read_chat_request(chat: CarriedFields, max_tokens: int) -> dict[str, Any]:
     add_sampling(built, chat)
     add_tools(built, chat)
     add_output(built, chat)
-    users = [chat.take("user", str), chat.take("safety_identifier", str)]
-    if user := next((one for one in users if one), None):
+    if user := take_user(chat):
         built["metadata"] = {"user_id": user}
     chat.ignore("stream_options", "prompt_cache_key", "prompt_cache_retention")
     for name, values in NEUTRAL.items():
         chat.require_neutral(name, *values)
     chat.finish()
     return built
+
+
+def take_user(chat: CarriedFields) -> str | None:
+    """The id of the user, of which there is one."""
+    known, user = chat.take("safety_identifier", str), chat.take("user", str)
+    if known and user and known != user:
+        chat.refuse("user")
+    return known or user
 
 
 def add_sampling(built: dict[str, Any], chat: CarriedFields) -> None:

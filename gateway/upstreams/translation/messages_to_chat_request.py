@@ -17,6 +17,8 @@ TIERS: Final = {"auto": "auto", "standard_only": "default"}
 # Budgets of tokens for thinking as efforts: up to these, else the greatest.
 BUDGETS: Final = ((2048, "low"), (8192, "medium"))
 EFFORTS: Final = {"low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "xhigh"}
+# What Claude Code asks for: all thoughts stay, as they do without a word.
+UNEDITED: Final = ({"edits": []}, {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]})
 SCHEMA_NAME: Final = "answer"  # which chat requires, and Anthropic has no word for
 ERROR_PREFIX: Final = "Error: "
 
@@ -65,6 +67,7 @@ class MessagesReader:
         add_reasoning(built, asked)
         self._add_rest(built, asked)
         asked.require_neutral("mcp_servers", [])
+        asked.require_neutral("context_management", *UNEDITED)
         asked.finish()
         return built
 
@@ -316,16 +319,19 @@ def add_reasoning(built: dict[str, Any], asked: CarriedFields) -> None:
             thinking.refuse("type")
         thinking.ignore("display")
         thinking.finish()
-    if config is None:
-        return
-    effort = config.take("effort", str)
-    if effort is not None:
-        built["reasoning_effort"] = EFFORTS.get(effort) or config.refuse("effort")
-    wanted = config.take_object("format")
-    if wanted is not None:
-        if wanted.require("type", str) != "json_schema":
-            wanted.refuse("type")
-        schema = {"name": SCHEMA_NAME, "schema": wanted.require_raw("schema"), "strict": True}
-        built["response_format"] = {"type": "json_schema", "json_schema": schema}
-        wanted.finish()
-    config.finish()
+    wanted = None
+    if config is not None:
+        effort, wanted = config.take("effort", str), config.take_object("format")
+        put(built, "reasoning_effort", None if effort is None else EFFORTS.get(effort) or config.refuse("effort"))
+        config.finish()
+    # Its name while it was a beta, which clients still send.
+    if (wanted := wanted or asked.take_object("output_format")) is not None:
+        built["response_format"] = read_format(wanted)
+
+
+def read_format(wanted: CarriedFields) -> Part:
+    if wanted.require("type", str) != "json_schema":
+        wanted.refuse("type")
+    schema = {"name": SCHEMA_NAME, "schema": wanted.require_raw("schema"), "strict": True}
+    wanted.finish()
+    return {"type": "json_schema", "json_schema": schema}

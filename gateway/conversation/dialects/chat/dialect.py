@@ -61,7 +61,7 @@ class ChatDialect(Dialect):
         if texts.anchored:
             messages = placement.place_anchored(messages, texts, target.placement)
         if target.marks_cache and texts.stable:
-            messages = placement.add_cache_marker(messages, texts.stable)
+            messages = placement.add_cache_marker(outgoing.fields, messages, texts.stable)
         outgoing.messages = messages
 
     def replace_developer_role(self, request: ChatRequest, outgoing: OutgoingBody) -> None:

@@ -1,18 +1,18 @@
 """Putting texts into messages without decoding what need not change."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
+from gateway.conversation.dialects.cache_marker import choose_marker
 from gateway.domain.agent import Placement
 from gateway.domain.injection import PlacedTexts
 from gateway.domain.json_text import BLANK_LINE, quote_json
 from gateway.errors import InvalidRequest
 
 LEADING = ("system", "developer")
-MARK = b'","cache_control":{"type":"ephemeral"}}'
 OPEN_PART = b'{"type":"text","text":"'
 
 _encode = msgspec.json.Encoder().encode
@@ -140,28 +140,32 @@ def place_anchored(messages: Sequence[Raw], texts: PlacedTexts, placement: Place
     return placed
 
 
-def add_cache_marker(messages: Sequence[Raw], stable: bytes) -> list[Raw]:
+def add_cache_marker(fields: Mapping[str, Any], messages: Sequence[Raw], stable: bytes) -> list[Raw]:
     """The messages with a part that ends where the stable block ends, marked for Anthropic's prompt cache."""
-    marked = list(messages)
+    leading = find_leading_message(messages).position + 1
+    before = [*messages[:leading], *(value for value in fields.values() if isinstance(value, Raw))]
+    marked, marker = list(messages), choose_marker(fields, before, messages[leading:])
+    if marker is None:
+        return marked
     for position, message in enumerate(messages):
         if stable not in bytes(message):
             continue
-        fields = _object.decode(message)
-        content = bytes(fields["content"])
+        written = _object.decode(message)
+        content = bytes(written["content"])
         parts = [Raw(OPEN_PART + content[1:-1] + b'"}')] if content[:1] == b'"' else decode_parts(content)
-        fields["content"] = Raw(_encode([piece for part in parts for piece in split_after(part, stable)]))
-        marked[position] = Raw(_encode(fields))
+        written["content"] = Raw(_encode([piece for part in parts for piece in split_after(part, stable, marker)]))
+        marked[position] = Raw(_encode(written))
         break
     return marked
 
 
-def split_after(part: Raw, stable: bytes) -> list[Raw]:
+def split_after(part: Raw, stable: bytes, marker: bytes) -> list[Raw]:
     """A text part cut after the stable block, the first piece marked; any other part as it is."""
     before, found, after = bytes(part).partition(stable)
     if not found:
         return [part]
     rest = after.removesuffix(b'"}').removeprefix(rb"\n\n")
-    pieces = [Raw(before + stable + MARK)]
+    pieces = [Raw(before + stable + b'","cache_control":' + marker + b"}")]
     return [*pieces, Raw(OPEN_PART + rest + b'"}')] if rest else pieces
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw
 
+from gateway.conversation.dialects.cache_marker import choose_marker
 from gateway.conversation.dialects.chat.placement import decode_parts, encode_text_part, split_after, surround_content
 from gateway.conversation.dialects.chat.user_text import read_text, replace_text
 from gateway.conversation.dialects.messages.request import (
@@ -18,9 +19,6 @@ from gateway.domain.agent import Placement
 from gateway.domain.chat import OutgoingBody
 from gateway.domain.injection import PlacedTexts, PlacementTarget
 from gateway.domain.json_text import BLANK_LINE, quote_json
-
-MARK = b'"cache_control"'
-MAX_MARKS = 4  # that Anthropic takes in one request
 
 _encode = msgspec.json.Encoder().encode
 _object = msgspec.json.Decoder(dict[str, Raw])
@@ -42,8 +40,8 @@ def place(outgoing: OutgoingBody, texts: PlacedTexts, target: PlacementTarget) -
     after = BLANK_LINE.join(piece for piece in blocks if piece)
     if texts.instructions or after:
         system = surround_content(outgoing.fields.get("system"), texts.instructions, after)
-        if target.marks_cache and texts.stable and count_marks(outgoing) < MAX_MARKS:
-            system = mark_stable(system, texts.stable)
+        if target.marks_cache and texts.stable and (marker := find_marker(outgoing)) is not None:
+            system = mark_stable(system, texts.stable, marker)
         outgoing.fields["system"] = system
     messages = list(outgoing.messages)
     if last is not None:
@@ -51,18 +49,18 @@ def place(outgoing: OutgoingBody, texts: PlacedTexts, target: PlacementTarget) -
     outgoing.messages = place_anchored(messages, texts) if texts.anchored else messages
 
 
-def mark_stable(system: Raw, stable: bytes) -> Raw:
+def mark_stable(system: Raw, stable: bytes, marker: bytes) -> Raw:
     """The system text with a block that ends where the stable block ends, marked for the prompt cache."""
     content = bytes(system)
     parts = [encode_text_part(content[1:-1])] if content[:1] == b'"' else decode_parts(content)
-    return Raw(_encode([piece for part in parts for piece in split_after(part, stable)]))
+    return Raw(_encode([piece for part in parts for piece in split_after(part, stable, marker)]))
 
 
-def count_marks(outgoing: OutgoingBody) -> int:
-    """The client's own cache markers; a word in a text may be counted, which only leaves ours out."""
-    values = [value for value in outgoing.fields.values() if isinstance(value, Raw)]
+def find_marker(outgoing: OutgoingBody) -> bytes | None:
+    """The marker of the stable block, which stands behind the client's `system`."""
+    fields = [value for value in outgoing.fields.values() if isinstance(value, Raw)]
     parted = [one for one in outgoing.messages if not bytes(memoryview(one)[:OPENING_BYTES]).startswith(SPOKEN)]
-    return sum([bytes(raw).count(MARK) for raw in (*values, *parted)])
+    return choose_marker(outgoing.fields, fields, parted)
 
 
 def put_volatile(messages: list[Raw], position: int, text: bytes, placement: Placement) -> None:

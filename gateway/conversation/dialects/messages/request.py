@@ -18,7 +18,7 @@ from gateway.domain.chat import ChatRequest, MessageStyle
 from gateway.domain.dialect import RequestDialect
 from gateway.errors import InvalidRequest, ThreadUnsupported
 
-LOOKED_AT = {"output_config": dict, "tool_choice": dict}  # fields that later steps read
+LOOKED_AT = {"output_config": dict, "output_format": dict, "tool_choice": dict}  # fields that later steps read
 OBJECT = b"{"
 TEXT, RESULT = "text", "tool_result"
 KNOWN_NAMES = (
@@ -153,6 +153,7 @@ def wants_json(request: ChatRequest) -> bool:
     """Whether the answer has to be one JSON document."""
     config = request.get("output_config")
     wanted = config.get("format") if isinstance(config, dict) else None
+    wanted = wanted or request.get("output_format")  # its name while it was a beta, which clients still send
     return isinstance(wanted, dict) and wanted.get("type") == "json_schema"
 
 

@@ -25,7 +25,7 @@ def stable() -> str:
 
 def test_the_marked_part_ends_with_the_stable_block_and_the_rest_follows() -> None:
     message = raw(role="system", content=f"Be kind.\n\n{stable()}\n\nvolatile")
-    [system, user] = plain(add_cache_marker([message, raw(role="user", content="hi")], STABLE))
+    [system, user] = plain(add_cache_marker({}, [message, raw(role="user", content="hi")], STABLE))
     assert system["content"] == [
         {"type": "text", "text": f"Be kind.\n\n{stable()}", "cache_control": {"type": "ephemeral"}},
         {"type": "text", "text": "volatile"},
@@ -35,7 +35,7 @@ def test_the_marked_part_ends_with_the_stable_block_and_the_rest_follows() -> No
 
 def test_parts_of_the_client_stay_and_only_the_block_is_marked() -> None:
     parts = [{"type": "text", "text": "Be kind."}, {"type": "text", "text": stable()}]
-    [system] = plain(add_cache_marker([raw(role="system", content=parts)], STABLE))
+    [system] = plain(add_cache_marker({}, [raw(role="system", content=parts)], STABLE))
     assert system["content"] == [parts[0], {**parts[1], "cache_control": {"type": "ephemeral"}}]
 
 
