@@ -28,7 +28,7 @@ VALUES: dict[str, Any] = {
     "n": 3, "seed": 1, "temperature": 2.0, "logprobs": True, "top_logprobs": 3, "store": True, "service_tier": "flex",
     "frequency_penalty": 1, "presence_penalty": 1, "verbosity": "low", "modalities": ["audio"], "top_k": 3,
     "response_format": {"type": "json_object"}, "background": True, "truncation": "auto",
-    "include": ["file_search_call.results"], "previous_response_id": "resp_1",
+    "include": ["file_search_call.results"], "previous_response_id": "resp_1", "user": "ann",
 }  # fmt: skip
 NESTED: dict[str, Any] = {
     "response_format.json_schema.description": {
@@ -62,7 +62,8 @@ NESTED: dict[str, Any] = {
 def translate(route: RequestPath, fields: dict[str, Any]) -> bytes:
     match route.source, route.target:
         case "chat", "messages":
-            return build_messages_request(encode({"model": "m", "messages": say()} | fields), 100)
+            known = {"model": "m", "messages": say(), "safety_identifier": "bob"}
+            return build_messages_request(encode(known | fields), 100)
         case "messages", "chat":
             return build_chat_request(
                 encode({"model": "m", "messages": say(), "max_tokens": 5} | fields), ChatAbilities()
