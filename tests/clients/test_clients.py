@@ -1,7 +1,8 @@
 """Clients of all three dialects, in Python and Node, against a running gateway: what each of them does every day.
 
 Every case is asked for whole and as a stream. Clients of Responses and Messages meet two upstreams: one that speaks
-chat completions only, so that they are translated, and one that speaks their own dialect.
+chat completions only, so that they are translated, and one that speaks their own dialect. OpenAI's clients meet one of
+Anthropic's in some cases, too.
 """
 
 from dataclasses import dataclass
@@ -62,17 +63,26 @@ class Pairing:
     adapter: str
     upstream: str
 
-
-def list_pairings() -> list[Pairing]:
-    return [
-        Pairing(name, adapter, upstream)
-        for dialect, adapters in CLIENTS.items()
-        for name, adapter in adapters.items()
-        for upstream in dict.fromkeys(["chat", dialect])
-    ]
+    def __str__(self) -> str:
+        return f"{self.client}-over-{self.upstream}"
 
 
-@pytest.fixture(params=list_pairings(), ids=lambda one: f"{one.client}-over-{one.upstream}")
+PAIRINGS = [
+    Pairing(name, adapter, upstream)
+    for dialect, adapters in CLIENTS.items()
+    for name, adapter in adapters.items()
+    for upstream in dict.fromkeys(["chat", dialect])
+]
+# OpenAI's clients with a model of Anthropic's, for what is translated most: histories with calls, and formats.
+OVER_ANTHROPIC = [
+    Pairing(name, adapter, "messages")
+    for dialect in ("chat", "responses")
+    for name, adapter in CLIENTS[dialect].items()
+]
+over_anthropic_too = pytest.mark.parametrize("pairing", [*PAIRINGS, *OVER_ANTHROPIC], indirect=True, ids=str)
+
+
+@pytest.fixture(params=PAIRINGS, ids=str)
 def pairing(request: pytest.FixtureRequest) -> Pairing:
     found: Pairing = request.param
     return found
@@ -119,6 +129,7 @@ def test_the_client_s_own_tool_is_called(client: ClientAdapter, upstream: Upstre
     assert read_results(upstream.requests[1]) == ["Sunny."]
 
 
+@over_anthropic_too
 def test_a_mixed_turn_makes_its_whole_round(client: ClientAdapter, upstream: Upstream, stream: bool) -> None:
     upstream.will(mixed(OWN, OSLO, text="Let me see."), say("It is sunny."))
     used = client.use_tool(stream=stream)
@@ -133,6 +144,7 @@ def test_a_stream_that_breaks_off_is_an_error(client: ClientAdapter, speaks: str
         client.ask(stream=True)
 
 
+@over_anthropic_too
 def test_an_answer_is_parsed(client: ClientAdapter, upstream: Upstream, stream: bool) -> None:
     upstream.will(client.place)
     assert client.parse(stream=stream).city == "Oslo"

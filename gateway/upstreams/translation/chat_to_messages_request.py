@@ -107,10 +107,17 @@ def read_schema(wanted: CarriedFields) -> Raw:
     described = wanted.take_object("json_schema")
     if described is None:
         raise InvalidRequest("`response_format.json_schema` is missing.", param="response_format.json_schema")
-    schema = described.require_raw("schema")
+    schema, description = described.require_raw("schema"), described.take("description", str)
     described.ignore("name", "strict")
     described.finish()
-    return schema
+    return describe_schema(schema, description) if description else schema
+
+
+def describe_schema(schema: Raw, description: str) -> Raw:
+    """The schema with what is said about the format, which has no other place."""
+    fields = msgspec.json.decode(schema, type=dict[str, Any])
+    known = fields.get("description", description)
+    return Raw(encode({**fields, "description": known if known == description else f"{description}\n\n{known}"}))
 
 
 def add_tools(built: dict[str, Any], chat: CarriedFields) -> None:
@@ -169,7 +176,7 @@ def add_conversation(built: dict[str, Any], chat: CarriedFields) -> None:
         else:
             add_turn(turns, message, role)
         message.require_neutral("function_call")
-        message.require_neutral("annotations", [])
+        message.ignore("annotations", "parsed", "provider_specific_fields")
         if role == "tool":
             message.ignore("name")  # the call has it
         message.require_neutral("name", "")
@@ -300,6 +307,7 @@ def read_call(call: CarriedFields) -> Block:
         raise InvalidRequest(f"`{path}` must be a JSON object in a string.", param=path) from fault
     call.ignore("index")
     built = {"type": "tool_use", "id": call.require_raw("id"), "name": function.require_raw("name")}
+    function.ignore("parsed_arguments")
     function.finish()
     call.finish()
     return {**built, "input": Raw(arguments.encode())}

@@ -18,7 +18,7 @@ TIERS: Final = {"auto": "auto", "standard_only": "default"}
 BUDGETS: Final = ((2048, "low"), (8192, "medium"))
 EFFORTS: Final = {"low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "xhigh"}
 # What Claude Code asks for: all thoughts stay, as they do without a word.
-UNEDITED: Final = ({"edits": []}, {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]})
+UNEDITED: Final[tuple[Any, ...]] = ({"edits": []}, {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]})
 SCHEMA_NAME: Final = "answer"  # which chat requires, and Anthropic has no word for
 ERROR_PREFIX: Final = "Error: "
 

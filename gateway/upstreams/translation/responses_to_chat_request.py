@@ -84,6 +84,7 @@ class ConversationReader:
             case "function_call":
                 function = {"name": item.require_raw("name"), "arguments": item.require_raw("arguments")}
                 self._add_call(item, {"type": "function", "function": function})
+                item.ignore("parsed_arguments")
             case "custom_tool_call":
                 custom = {"name": item.require_raw("name"), "input": item.require_raw("input")}
                 self._add_call(item, {"type": "custom", "custom": custom})
@@ -182,7 +183,7 @@ def read_part(part: CarriedFields) -> Part:
     match part.require("type", str):
         case "input_text" | "output_text" | "text":
             built: Part = {"type": "text", "text": part.require_raw("text")}
-            part.ignore("annotations", "logprobs")
+            part.ignore("annotations", "logprobs", "parsed")
         case "refusal":
             built = {"type": "refusal", "refusal": part.require_raw("refusal")}
         case "input_image":

@@ -19,6 +19,7 @@ NO_SUCH_OPTION: Final = "there is no such option"
 NO_STORE: Final = "nothing is stored there"
 CACHE_HINT: Final = "a hint for a prompt cache"
 SERVER_STATE: Final = "it lives at the provider"
+PARSED: Final = "what the client read from the text or the arguments"
 
 CHAT_TO_MESSAGES: Final = RequestPath(
     "chat",
@@ -44,7 +45,6 @@ CHAT_TO_MESSAGES: Final = RequestPath(
         "user": "only one id of a user, and `safety_identifier` is another",
         "service_tier": "only auto and default",
         "response_format": "only json_schema",
-        "response_format.json_schema.description": "only the schema",
         "tools[].custom": "only functions",
         "tool_choice": "only auto, none, required or one function",
         "messages[].name": "speakers have no names",
@@ -59,6 +59,10 @@ CHAT_TO_MESSAGES: Final = RequestPath(
         "prompt_cache_retention": CACHE_HINT,
         "messages[].reasoning_content": "signed `thinking_blocks` are carried instead",
         "messages[].reasoning": "signed `thinking_blocks` are carried instead",
+        "messages[].annotations": "what the model wrote goes back as text",
+        "messages[].parsed": PARSED,
+        "messages[].tool_calls[].function.parsed_arguments": PARSED,
+        "messages[].provider_specific_fields": "notes of litellm about a reply",
         "messages[].content[].image_url.detail": "images have one resolution there",
         "response_format.json_schema.name": "formats have no names",
         "response_format.json_schema.strict": "schemas are always obeyed",
@@ -121,6 +125,8 @@ RESPONSES_TO_CHAT: Final = RequestPath(
         "max_tool_calls": "it limits tools of the provider, of which there are none",
         "input[].content[].annotations": "what the model wrote goes back as text",
         "input[].content[].logprobs": "what the model wrote goes back as text",
+        "input[].content[].parsed": PARSED,
+        "input[].parsed_arguments": PARSED,
         "input[].summary": "thoughts go back in the form in which they came",
         "reasoning.summary": "the upstream tells its thoughts or does not",
         "reasoning.generate_summary": "the upstream tells its thoughts or does not",

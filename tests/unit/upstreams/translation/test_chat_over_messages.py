@@ -101,6 +101,24 @@ def test_tools_choices_and_formats_have_their_counterparts() -> None:
     )
 
 
+@pytest.mark.parametrize(("known", "told"), [(None, "A place"), ("A place", "A place"), ("Ours", "A place\n\nOurs")])
+def test_what_is_said_about_a_format_is_said_in_its_schema(known: str | None, told: str) -> None:
+    schema = {"type": "object"} | ({"description": known} if known else {})
+    wanted = {"name": "place", "schema": schema, "description": "A place"}
+    made = translate(response_format={"type": "json_schema", "json_schema": wanted})
+    assert made["output_config"]["format"]["schema"] == {"type": "object", "description": told}
+
+
+def test_what_clients_read_from_replies_may_come_back_with_them() -> None:
+    function = {"name": "f", "arguments": '{"q":1}', "parsed_arguments": {"q": 1}}
+    said: Any = {"role": "assistant", "content": "{}", "parsed": {}, "provider_specific_fields": {"refusal": None}}
+    said["annotations"] = [{"type": "url_citation", "url_citation": {"url": "https://example.com"}}]
+    message = {**said, "tool_calls": [{"id": "c", "type": "function", "function": function}]}
+    made = translate(messages=[message, {"role": "tool", "tool_call_id": "c", "content": "x"}])["messages"][0]
+    call = {"type": "tool_use", "id": "c", "name": "f", "input": {"q": 1}}
+    assert made["content"] == [{"type": "text", "text": "{}"}, call]
+
+
 def test_images_and_pdfs_are_carried() -> None:
     parts = [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "high"}},

@@ -101,6 +101,15 @@ def test_what_was_said_or_thought_behind_a_call_keeps_it_next_to_its_result() ->
     assert (made[0]["reasoning_content"], made[3]["content"]) == ("Hm.", "Three")
 
 
+def test_what_clients_read_from_replies_may_come_back_with_them() -> None:
+    text = {"type": "output_text", "text": "{}", "annotations": [], "parsed": {}}
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", "parsed_arguments": {}}
+    said = {"type": "message", "role": "assistant", "content": [text]}
+    output = {"type": "function_call_output", "call_id": "c", "output": "x"}
+    message, result = translate(input=[said, call, output])["messages"]
+    assert (message["content"], message["tool_calls"][0]["id"], result["content"]) == ("{}", "c", "x")
+
+
 def test_options_about_tools_are_left_out_without_tools() -> None:
     """Chat refuses them then, Responses does not."""
     for choice in ("auto", "none"):

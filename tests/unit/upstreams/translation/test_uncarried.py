@@ -31,9 +31,6 @@ VALUES: dict[str, Any] = {
     "include": ["file_search_call.results"], "previous_response_id": "resp_1", "user": "ann",
 }  # fmt: skip
 NESTED: dict[str, Any] = {
-    "response_format.json_schema.description": {
-        "type": "json_schema", "json_schema": {"schema": {}, "description": "d"}
-    },
     "tools[].custom": [{"type": "custom", "custom": {"name": "c"}}],
     "tools[].type": [{"type": "web_search_20250305", "name": "web_search"}],
     "tools[].input_examples": [{"name": "f", "input_schema": {}, "input_examples": [{}]}],
