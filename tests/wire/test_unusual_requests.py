@@ -5,7 +5,9 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.support.anthropic_upstream import MessageAnswer, call_tools, text_block, thought, tool_use
 from tests.support.dialect_caller import ASKED, Caller, called, sent
+from tests.support.dialect_streams import merge_message_events
 from tests.support.gateway import STYLE, STYLE_RESULT, WEATHER, Client, ClientReply
 from tests.support.spoken import CHAT_MODEL, DIALECTS, MESSAGES_MODEL, TRANSLATED, Entry, Spoken
 from tests.support.upstream import Answer, Upstream, mixed, say, tool_call
@@ -76,6 +78,22 @@ async def test_edits_that_change_nothing_are_no_reason_to_refuse(gateway: Client
     assert kept.json["content"] == [{"type": "text", "text": "Done."}]
     cleared = await ask(gateway, MESSAGES, model=CHAT_MODEL, context_management={"edits": [{**keep, "keep": 1}]})
     assert (cleared.status, cleared.json["error"]["details"]["param"]) == (400, "context_management")
+
+
+async def test_a_turn_that_pauses_is_shown_and_goes_on_as_the_client_saw_it(
+    gateway: Client, upstream: Upstream, stream: bool
+) -> None:
+    search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "Oslo"}}
+    own = tool_use("get_context_resource", "own", resource_id=STYLE)
+    upstream.will(call_tools(thought("Hm."), own), MessageAnswer((thought("So."), search), "pause_turn"))
+    fields = {"stream": stream, "tools": [{"type": "web_search_20250305", "name": "web_search"}]}
+    reply = await ask(gateway, MESSAGES, **fields)
+    shown = merge_message_events(reply.raw) if stream else reply.json
+    assert (shown["content"], shown["stop_reason"]) == ([thought("Hm."), thought("So."), search], "pause_turn")
+    upstream.will(MessageAnswer((text_block("Sunny."),)))
+    messages = [{"role": "user", "content": "Tidy this"}, {"role": "assistant", "content": shown["content"]}]
+    await ask(gateway, MESSAGES, messages=messages, **fields)
+    assert upstream.requests[-1]["messages"] == messages
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES_PATH])

@@ -28,6 +28,7 @@ NEUTRAL: Final[dict[str, tuple[Any, ...]]] = {
 }
 EFFORTS: Final = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
 TIERS: Final = {"auto": "auto", "default": "standard_only"}
+FREE_CHOICES: Final = ({"type": "auto"}, {"type": "none"})  # that say nothing without tools
 NO_PARAMETERS: Final = Raw(b'{"type":"object","properties":{}}')
 DATA_URL: Final = "data:"
 
@@ -130,7 +131,8 @@ def add_tools(built: dict[str, Any], chat: CarriedFields) -> None:
         choice = choice or {"type": "auto"}
         if choice["type"] != "none":
             choice["disable_parallel_tool_use"] = True
-    put(built, "tool_choice", choice)
+    if tools or choice not in FREE_CHOICES:
+        put(built, "tool_choice", choice)
 
 
 def read_tool(tool: CarriedFields) -> Block:

@@ -221,7 +221,7 @@ class MessagesReader:
         choice = asked.take_object("tool_choice")
         if choice is None:
             return
-        if choice.take("disable_parallel_tool_use", bool):
+        if choice.take("disable_parallel_tool_use", bool) and tools:
             built["parallel_tool_calls"] = False
         match choice.require("type", str):
             case "any":
@@ -229,7 +229,7 @@ class MessagesReader:
             case "tool":
                 built["tool_choice"] = {"type": "function", "function": {"name": choice.require_raw("name")}}
             case "auto" | "none" as kind:
-                built["tool_choice"] = kind
+                put(built, "tool_choice", kind if tools else None)  # chat refuses it without tools
             case _:
                 choice.refuse("type")
         choice.finish()

@@ -119,6 +119,12 @@ def test_what_clients_read_from_replies_may_come_back_with_them() -> None:
     assert made["content"] == [{"type": "text", "text": "{}"}, call]
 
 
+@pytest.mark.parametrize("choice", ["auto", "none"])
+def test_a_free_choice_without_tools_is_left_out(choice: str) -> None:
+    assert "tool_choice" not in translate(tool_choice=choice, parallel_tool_calls=False)
+    assert translate(tool_choice="required")["tool_choice"] == {"type": "any"}
+
+
 def test_images_and_pdfs_are_carried() -> None:
     parts = [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "high"}},

@@ -94,6 +94,12 @@ def test_options_have_their_counterparts() -> None:
     assert made["max_completion_tokens"] == 50
 
 
+@pytest.mark.parametrize("kind", ["auto", "none"])
+def test_a_free_choice_without_tools_is_left_out(kind: str) -> None:
+    made = translate(tool_choice={"type": kind, "disable_parallel_tool_use": True})
+    assert made.keys().isdisjoint({"tool_choice", "parallel_tool_calls"})
+
+
 def test_images_and_documents_are_carried() -> None:
     content = translate(messages=[{"role": "user", "content": [
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
