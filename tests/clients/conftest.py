@@ -1,6 +1,7 @@
 """The fixtures of the wire tests, for clients that are installed by `scripts/clients` only."""
 
 import shutil
+import ssl
 from collections.abc import Iterator
 from importlib.util import find_spec
 
@@ -16,6 +17,15 @@ __all__ = ["gateway", "scripted", "stream", "thread", "upstream"]
 
 if find_spec("instructor") is None:
     collect_ignore_glob = ["test_*.py"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_certificates() -> Iterator[None]:
+    """All requests go to this machine, without TLS: to load certificates would take clients longer than to ask."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl.SSLContext, "load_verify_locations", lambda *_, **__: None)
+        patch.setattr(ssl.SSLContext, "load_default_certs", lambda *_, **__: None)
+        yield
 
 
 @pytest.fixture(scope="session")
