@@ -34,7 +34,7 @@ class MemoryRequest(ListWriter):
     def __init__(self, headers: Sequence[tuple[bytes, bytes]], body: bytes, method: str = "POST") -> None:
         super().__init__()
         self.method, self.headers, self.target = method, headers, DirectTarget(CHAT)
-        self.head = None
+        self.head: RequestHead | None = None
         self._body = body
         self.status = 0
         self.response_headers: dict[bytes, bytes] = {}
