@@ -6,7 +6,7 @@ Who takes much more CPU time than the others gets it at a lower priority.
 import asyncio
 import contextlib
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -18,10 +18,11 @@ from gateway.queue_bounds import BACKGROUND, REQUEST_BOUNDS, QueueBounds
 from gateway.work_threads import PROCESS_SECONDS, lower_priority
 
 ACTIVE_SECONDS = 5.0  # after it last asked, a workspace is expected back: its share is not given away meanwhile
-HALF_LIFE = 2.0  # seconds after which CPU time counts half
+HALF_LIFE = 1.0  # seconds after which CPU time counts half
 FORGOTTEN = 20  # half-lives after which nobody remembers it
 HEAVY = 1.5  # times what the others use on average
-LEAST_SECONDS = 0.3  # of recent CPU time under which nobody is heavy: what a tenth of a core comes to
+LEAST_SECONDS = 0.3  # of recent CPU time under which nobody is heavy: what a fifth of a core comes to
+WAITING_SECONDS = 0.02  # of CPU time that a piece of work counts for while it waits: a burst is heavy at once
 LOOP_SECONDS = 0.0005  # that a piece of work takes of the event loop, which hands it to a thread and its result on
 LOCK_RESTS = 2.0  # times what work has used that holds the interpreter's lock: everybody waits for it
 MOST_REST = 2.0  # seconds that a heavy workspace waits after a piece of its work
@@ -33,29 +34,31 @@ Line = OrderedDict[str, None]  # of workspaces
 
 
 class CpuShares:
-    """Recent CPU time by workspace; charging and asking take constant time."""
+    """Recent CPU time by workspace, and work that waits for it; charging and asking take constant time."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._start = clock()
-        # Both in seconds times `_scale` of the moment: what is older counts less without being touched.
-        self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()  # and when, the longest ago first
-        self._total = 0.0
+        self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()  # seconds, and when; the longest ago first
+        self._total = (0.0, 0.0)
+        self._waiting: Counter[str] = Counter()  # pieces of work
+        self._all_waiting = 0
 
     def charge(self, workspace: str, seconds: float) -> None:
         """Note CPU time that was used just now; what background work uses is nobody's."""
         if workspace == BACKGROUND:
             return
         now = self._clock()
-        if now - self._start > 100 * HALF_LIFE:
-            self._rebase(now)
-        amount = seconds * self._scale(now)
-        used, _ = self._used.pop(workspace, (0.0, now))
-        self._used[workspace] = (used + amount, now)
-        self._total += amount
-        while (first := next(iter(self._used.values())))[1] < now - FORGOTTEN * HALF_LIFE:
+        used = _decay(self._used.pop(workspace, (0.0, now)), now)
+        self._used[workspace] = (used + seconds, now)
+        self._total = (_decay(self._total, now) + seconds, now)
+        while next(iter(self._used.values()))[1] < now - FORGOTTEN * HALF_LIFE:
             self._used.popitem(last=False)
-            self._total -= first[0]
+
+    def expect(self, workspace: str, pieces: int) -> None:
+        """Note that so many more pieces of work wait, or fewer."""
+        if workspace != BACKGROUND:
+            self._waiting[workspace] += pieces
+            self._all_waiting += pieces
 
     @property
     def is_used(self) -> bool:
@@ -64,20 +67,18 @@ class CpuShares:
 
     def is_heavy(self, workspace: str, active: int) -> bool:
         """Whether it has used much more than the others, of so many workspaces that have work now, on average."""
-        used, _ = self._used.get(workspace, (0.0, 0.0))
-        if active < 2 or used <= LEAST_SECONDS * self._scale(self._clock()):
+        if active < 2:
             return False
-        return used > HEAVY * (self._total - used) / (active - 1)
+        now = self._clock()
+        used = _decay(self._used.get(workspace, (0.0, now)), now) + WAITING_SECONDS * self._waiting[workspace]
+        total = _decay(self._total, now) + WAITING_SECONDS * self._all_waiting
+        return used > LEAST_SECONDS and used > HEAVY * (total - used) / (active - 1)
 
-    def _scale(self, now: float) -> float:
-        return float(2.0 ** ((now - self._start) / HALF_LIFE))
 
-    def _rebase(self, now: float) -> None:
-        """Begin to count anew, before numbers become too large."""
-        scale = self._scale(now)
-        self._used = OrderedDict((name, (used / scale, at)) for name, (used, at) in self._used.items())
-        self._total /= scale
-        self._start = now
+def _decay(seconds_and_time: tuple[float, float], now: float) -> float:
+    """What is left of an amount of CPU time now."""
+    seconds, at = seconds_and_time
+    return float(seconds * 0.5 ** ((now - at) / HALF_LIFE))
 
 
 class FairQueue:
@@ -362,14 +363,18 @@ class FairThreads:
             self._finish(workspace, time.thread_time() - began)
 
     async def _acquire(self, workspace: str) -> None:
-        await self.queue.acquire(workspace)
-        if self._cores is not None:
-            try:
-                await self._cores.precedence.let_pass(workspace)
-                await self._cores.acquire(workspace)
-            except BaseException:
-                self.queue.release(workspace)
-                raise
+        self.queue.shares.expect(workspace, 1)
+        try:
+            await self.queue.acquire(workspace)
+            if self._cores is not None:
+                try:
+                    await self._cores.precedence.let_pass(workspace)
+                    await self._cores.acquire(workspace)
+                except BaseException:
+                    self.queue.release(workspace)
+                    raise
+        finally:
+            self.queue.shares.expect(workspace, -1)
 
     def _choose_pool(self, workspace: str) -> ThreadPoolExecutor:
         if self._low_pool is not None and self.queue.is_heavy(workspace):

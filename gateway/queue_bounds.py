@@ -20,5 +20,6 @@ class QueueBounds:
 # For what requests compute: more threads than cores make nothing faster, and the event loop slower.
 CORES = max(2, os.cpu_count() or 1)
 REQUEST_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=1024, spare=CORES + 1)
-# For all kinds of work together. A workspace with work of every kind would otherwise have a core for each kind.
-CORE_BOUNDS = QueueBounds(places=CORES + 1, each=CORES, waiting=100_000, spare=CORES + 1)
+# For all kinds of work together. A workspace with work of every kind would otherwise have a core for each kind. It has
+# one place more than cores: what is left of one question, a few milliseconds, does not wait for the texts of another.
+CORE_BOUNDS = QueueBounds(places=CORES + 1, each=CORES + 1, waiting=100_000, spare=CORES + 2)

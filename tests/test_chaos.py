@@ -9,8 +9,9 @@ from pathlib import Path
 import orjson
 import pytest
 
+from gateway.semantic.search.sentences import split_query
 from scripts.chaos_run.control import CpuRates, CpuTimes
-from scripts.chaos_run.honest import Sample, Window
+from scripts.chaos_run.honest import HonestTenant, Sample, Window
 from scripts.chaos_run.hostile import ATTACKS, HostileTenant
 from scripts.chaos_run.report import Figures, Round, Verdict
 from tests.support.limits import with_limits
@@ -65,6 +66,13 @@ def test_every_attack_can_be_made_by_itself() -> None:
     tenant = HostileTenant("", "", random.Random(1), None)  # type: ignore[arg-type]
     assert {name: len(tenant.list_attacks([name])) for name in ATTACKS} == ATTACKS
     assert len(tenant.list_attacks([])) == sum(ATTACKS.values())
+
+
+def test_new_questions_are_as_much_work_in_a_long_run_as_in_a_short_one() -> None:
+    honest = HonestTenant("", random.Random(1))
+    questions = [honest._make_question() for _ in range(20_000)]
+    sentences = [len(split_query(one).sentences) for one in questions if "customer" in one]
+    assert set(sentences[:100]) == set(sentences[-100:]) == {3}
 
 
 def run_chaos(directory: Path, seconds: float) -> dict[str, object]:

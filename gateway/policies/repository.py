@@ -17,7 +17,7 @@ from gateway.domain.tool import ToolServerAddress
 from gateway.errors import Faults, ServiceUnavailable, StoreError, WorkspaceBusy
 from gateway.fair_queue import LOCK_RESTS, FairThreads
 from gateway.policies.assembly import assemble
-from gateway.policies.collection import freeze_gc
+from gateway.policies.collection import FULL_COLLECTION_SWAPS, GarbageFreezer
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import FilePolicies, FilePolicyReader
 from gateway.policies.files import PolicyEntry
@@ -39,7 +39,6 @@ NOTIFY_SECONDS = 0.1  # between two announcements while many workspaces are buil
 LARGE_BYTES = 64 * 1024  # of writes; more are not looked through on the event loop
 DEFAULT_QUOTAS = QuotaSettings()
 COMPILE_BOUNDS = QueueBounds(places=3, each=1, waiting=64)
-FULL_COLLECTION_SWAPS = 2048  # after so many swaps all objects are examined: the event loop stops for about 75 ms
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +62,7 @@ class PolicyRepository:
         self._reader = FilePolicyReader(source)
         self._builder = GenerationBuilder(source, clock)
         self._store, self._quotas, self._clock = store, Quotas(quotas), clock
-        self._full_collection_swaps = full_collection_swaps
+        self._freezer = GarbageFreezer(full_collection_swaps)
         self._now = PolicyGeneration()
         self._position: FeedPosition | None = None
         self._feed_lock, self._files_lock = asyncio.Lock(), asyncio.Lock()  # held while the store, the files are read
@@ -183,11 +182,12 @@ class PolicyRepository:
         with contextlib.suppress(StoreError):
             await self._read_feed()
         await self._builds.wait(within=START_PATIENCE)
-        freeze_gc(full=self._now.number % self._full_collection_swaps == 0)
+        self._freezer.freeze(self._now.number)
 
     async def close(self) -> None:
         """End what is being built."""
         await self._builds.close()
+        self._freezer.stop()
         self.threads.close()
 
     async def reload(self, *, wait: bool = True) -> bool:
@@ -378,7 +378,7 @@ class PolicyRepository:
             raise built
         self._entries.pop(workspace, None)
         self._now = self._now.replace_workspace(workspace, built)
-        freeze_gc(full=self._now.number % self._full_collection_swaps == 0)
+        self._freezer.freeze_soon(self._now.number)
         # After a change of the files all workspaces are built: not each of them is announced by itself.
         if self._builds.is_idle or time.monotonic() - self._notified_at > NOTIFY_SECONDS:
             self._notify()
@@ -388,7 +388,7 @@ class PolicyRepository:
         self._now = replace(self._now, number=self._now.number + 1, files=files, base=base)
         self._entries.clear()
         self._builds.request(self._now.stored.list_users())
-        freeze_gc(full=self._now.number % self._full_collection_swaps == 0)
+        self._freezer.freeze(self._now.number)
         self._notify()
 
     def _notify(self) -> None:

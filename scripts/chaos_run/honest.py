@@ -40,7 +40,7 @@ class HonestTenant:
 
     address: str
     dice: random.Random
-    asked: int = 0
+    asked: int = 10_000  # so that numbers have five digits from the start: with three, questions are less work
     window: Window = field(default_factory=Window)
 
     async def ask_for(self, seconds: float) -> Window:

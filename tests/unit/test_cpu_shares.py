@@ -1,5 +1,6 @@
 """Whoever uses much more CPU time than the others gets it after them."""
 
+import asyncio
 import os
 import sys
 import threading
@@ -7,8 +8,8 @@ import time
 
 import pytest
 
-from gateway.fair_queue import FORGOTTEN, HALF_LIFE, LEAST_SECONDS, CpuShares, FairThreads
-from gateway.queue_bounds import BACKGROUND, QueueBounds
+from gateway.fair_queue import FORGOTTEN, HALF_LIFE, LEAST_SECONDS, WAITING_SECONDS, CpuShares, FairQueue, FairThreads
+from gateway.queue_bounds import BACKGROUND, CORE_BOUNDS, QueueBounds
 from gateway.work_threads import NICENESS
 
 
@@ -22,6 +23,42 @@ def test_who_uses_much_more_than_the_average_is_heavy() -> None:
     assert (shares.is_heavy("hostile", 2), shares.is_heavy("honest", 2)) == (True, False)
     assert not shares.is_heavy("hostile", 1)  # alone, nobody else needs it
     assert not shares.is_heavy("stranger", 3)
+
+
+async def test_a_burst_is_heavy_before_it_has_used_anything_and_no_longer_once_it_is_over() -> None:
+    cores = FairQueue(CORE_BOUNDS)
+    threads = FairThreads("test", QueueBounds(places=1, each=1, waiting=100, spare=1))
+    threads.share_cores(cores)
+    cores.note_activity("honest")
+    ended = threading.Event()
+    burst = [asyncio.create_task(threads.run("hostile", ended.wait, 60)) for _ in range(20)]
+    question = asyncio.create_task(threads.run("honest", ended.wait, 60))
+    try:
+        await asyncio.sleep(0)
+        assert (cores.is_heavy("hostile"), cores.is_heavy("honest")) == (True, False)
+        for task in burst[1:]:
+            task.cancel()
+        await asyncio.gather(*burst[1:], return_exceptions=True)
+        assert not cores.is_heavy("hostile")
+    finally:
+        ended.set()
+        await asyncio.gather(burst[0], question)
+        threads.close()
+
+
+def test_work_that_waits_counts_for_some_time_and_background_work_for_nobody() -> None:
+    shares = CpuShares(clock=lambda: 0.0)
+    pieces = int(LEAST_SECONDS / WAITING_SECONDS)
+    shares.expect("hostile", pieces)
+    shares.expect(BACKGROUND, 100)
+    assert not shares.is_heavy("hostile", 2)
+    shares.expect("hostile", 1)
+    assert (shares.is_heavy("hostile", 2), shares.is_heavy("hostile", 1)) == (True, False)
+    shares.expect("honest", pieces)
+    assert not shares.is_heavy("hostile", 2)  # not 1.5 times as much
+    shares.expect("honest", -pieces)
+    shares.expect("hostile", -2)
+    assert not shares.is_heavy("hostile", 2)
 
 
 def test_equal_shares_are_nobodys_fault() -> None:

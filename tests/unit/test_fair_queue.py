@@ -11,7 +11,7 @@ import pytest
 
 from gateway.errors import WorkspaceBusy
 from gateway.fair_queue import ACTIVE_SECONDS, LOOP_SECONDS, MOST_REST, FairQueue, FairThreads
-from gateway.queue_bounds import BACKGROUND, CORE_BOUNDS, REQUEST_BOUNDS, QueueBounds
+from gateway.queue_bounds import BACKGROUND, CORE_BOUNDS, CORES, REQUEST_BOUNDS, QueueBounds
 from gateway.semantic.model.onnx_embedder import BOUNDS as EMBEDDER_BOUNDS
 from gateway.work_threads import count_process_time
 
@@ -125,6 +125,13 @@ async def test_who_is_not_heavy_has_as_many_places_as_alone_whatever_the_heavy_d
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+
+
+async def test_the_last_step_of_a_question_does_not_wait_for_the_texts_of_another() -> None:
+    cores = FairQueue(CORE_BOUNDS)
+    for _ in range(CORES):
+        await cores.acquire("light")
+    await asyncio.wait_for(cores.acquire("light"), 5)
 
 
 async def test_places_that_the_heavy_may_not_have_go_to_others_when_work_ends() -> None:

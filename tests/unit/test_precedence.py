@@ -32,6 +32,30 @@ async def test_heavy_work_starts_when_the_last_question_is_answered(questions: P
     assert not questions.has_to_wait("heavy")
 
 
+async def test_those_who_waited_go_on_one_by_one_and_leave_the_next_question_first(questions: Precedence) -> None:
+    begun: list[int] = []
+
+    async def begin(number: int) -> None:
+        await questions.let_pass("heavy")
+        begun.append(number)
+
+    with questions.answering("a"):
+        waiting = [asyncio.create_task(begin(number)) for number in range(12)]
+        await asyncio.sleep(0)
+    most = 0
+    while len(begun) < 3:
+        before = len(begun)
+        await asyncio.sleep(0)
+        most = max(most, len(begun) - before)
+    assert most == 1
+    with questions.answering("b"):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(begun) < 8  # a few had been told to go on
+    await asyncio.wait_for(asyncio.gather(*waiting), 5)
+    assert begun == list(range(12))
+
+
 async def test_nobody_else_waits_and_nobody_waits_for_the_heavy(questions: Precedence) -> None:
     with questions.answering("a"):
         await asyncio.wait_for(questions.let_pass("b"), 5)
@@ -39,7 +63,7 @@ async def test_nobody_else_waits_and_nobody_waits_for_the_heavy(questions: Prece
         await asyncio.wait_for(questions.let_pass("heavy"), 5)
 
 
-async def test_heavy_work_waits_for_half_of_the_time_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_heavy_work_waits_for_four_fifths_of_the_time_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(precedence, "PATIENCE", 0.01)
     questions = Precedence(lambda name: name == "heavy", clock=lambda: now[0])
@@ -48,9 +72,9 @@ async def test_heavy_work_waits_for_half_of_the_time_at_most(monkeypatch: pytest
         await asyncio.sleep(0)
         now[0] += 0.1
         await asyncio.wait_for(waiting, 5)  # the question goes on, but it has waited long enough
-        now[0] += 0.09
+        now[0] += 0.024
         assert not questions.has_to_wait("heavy")
-        now[0] += 0.02
+        now[0] += 0.002
         assert questions.has_to_wait("heavy")
 
 

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -21,6 +22,9 @@ from gateway.semantic.model.onnx_model import OnnxModel
 MAX_WAITING = 64  # texts of a workspace's queries; two threads embed about that many sentences in 150 ms
 # A workspace gets two threads. The third is there for another one: it need not wait for a text to be finished.
 BOUNDS = QueueBounds(places=3, each=2, waiting=10_000, spare=3)
+# Short texts of a question are one piece of work, of 10 ms at most: between two pieces the event loop may be late.
+PIECE_CHARACTERS = 200
+TEXT_CHARACTERS = 40  # that take as long as a text takes besides its own
 BACKGROUND_PATIENCE = 0.25  # seconds that a text of background work lets queries pass; without end it never came
 
 Argument = TypeVar("Argument")
@@ -80,7 +84,8 @@ class OnnxEmbedder:
         try:
             async with asyncio.timeout(within), self._hold_background(workspace, len(texts)):
                 model = await self._get_model()
-                return np.stack(await self._run(workspace, model.embed_text, texts))
+                runs = await self._run(workspace, partial(embed_texts, model), group_texts(texts))
+                return np.stack([row for run in runs for row in run])
         except TimeoutError:
             raise SearchTimeout(f"The query was not embedded within {within * 1000:.0f} ms.") from None
 
@@ -159,3 +164,22 @@ class OnnxEmbedder:
             if isinstance(outcome, BaseException):
                 raise EmbedderUnavailable(f"The embedding model failed: {outcome}.") from outcome
         return results
+
+
+def embed_texts(model: EmbeddingModel, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+    """The texts' vectors; blocks."""
+    return [model.embed_text(text) for text in texts]
+
+
+def group_texts(texts: Sequence[str]) -> list[list[str]]:
+    """The texts in their order, short ones that follow each other together; where there are two, so are the groups."""
+    sizes = [len(text) + TEXT_CHARACTERS for text in texts]
+    half, size = sum(sizes) / 2, 0
+    groups: list[list[str]] = []
+    for text, added in zip(texts, sizes, strict=True):
+        if not groups or size >= half or size + added > PIECE_CHARACTERS:
+            groups.append([])
+            size = 0
+        groups[-1].append(text)
+        size += added
+    return groups

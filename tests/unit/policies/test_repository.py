@@ -13,7 +13,7 @@ import pytest
 
 from gateway.domain.record import Author, FeedPosition, RecordBatch, RecordKey, RecordWrite
 from gateway.errors import Faults, ServiceUnavailable, StoreError, VersionConflict
-from gateway.policies import repository
+from gateway.policies import collection, repository
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.generation import WorkspaceBuild
 from gateway.policies.repository import PolicyRepository
@@ -441,6 +441,25 @@ async def test_frozen_garbage_is_collected_after_some_swaps(house: House) -> Non
     await policies.reload()
     assert policies.generation == 4
     assert gone() is None
+
+
+async def test_changes_of_workspaces_stop_the_loop_once_for_the_garbage_of_all(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen: list[bool] = []
+    monkeypatch.setattr(collection, "freeze_gc", lambda *, full: frozen.append(full))
+    monkeypatch.setattr(collection, "FREEZE_SECONDS", 1.0)
+    policies = await house.start()
+    frozen.clear()
+    for number in range(3):
+        await policies.commit([write("contexts", f"c{number}", text("One."))], AUTHOR)
+    assert frozen == []
+    await wait_until(lambda: bool(frozen))
+    assert frozen == [False]
+    await policies.commit([write("contexts", "last", text("One."))], AUTHOR)
+    await policies.close()
+    await asyncio.sleep(1.1)
+    assert frozen == [False]  # nothing is left behind
 
 
 async def test_a_moment_that_passed_for_faulty_policies_is_not_worked_on_again_and_again(house: House) -> None:

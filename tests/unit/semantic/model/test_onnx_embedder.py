@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from gateway.fair_queue import FairQueue
+from gateway.queue_bounds import CORE_BOUNDS
 from gateway.semantic.model.embedder import EmbedderUnavailable, SearchTimeout
 from gateway.semantic.model.files import MODEL, TOKENIZER, ModelFiles
-from gateway.semantic.model.onnx_embedder import MAX_WAITING, OnnxEmbedder
+from gateway.semantic.model.onnx_embedder import MAX_WAITING, PIECE_CHARACTERS, OnnxEmbedder, group_texts
 from gateway.semantic.model.onnx_model import normalise_vectors
 from tests.support.search_harness import wait_until
 
@@ -78,10 +80,44 @@ async def test_a_late_query_is_shed_and_what_it_had_queued_is_never_run(make: Ca
     gate = Gate(open_=False)
     embedder = make(gate)
     with pytest.raises(SearchTimeout):
-        await embedder.embed(["a", "b", "c", "d"], within=0.05)
+        await embedder.embed([letter * PIECE_CHARACTERS for letter in "abcd"], within=0.05)
     gate.passed.set()
     assert (await embedder.embed(["e"], within=5)).shape == (1, 32)
-    assert gate.started == ["a", "b", "e"]
+    assert [text[0] for text in gate.started] == ["a", "b", "e"]
+
+
+async def test_short_texts_of_a_question_are_embedded_in_two_pieces_of_work(make: Callable[..., OnnxEmbedder]) -> None:
+    cores = FairQueue(CORE_BOUNDS)
+    embedder = make(Gate())
+    embedder.share_cores(cores)
+    taken: list[str] = []
+    acquire = cores.acquire
+
+    async def note(workspace: str) -> None:
+        taken.append(workspace)
+        await acquire(workspace)
+
+    cores.acquire = note  # type: ignore[method-assign]
+    texts = ["My name is Anna. How do I return this?", "My name is Anna.", "How do I return this?"]
+    rows = await embedder.embed(texts, within=5, workspace="a")
+    assert [name for name in taken if name == "a"] == ["a", "a"]
+    assert np.array_equal(rows, np.concatenate([await embedder.embed([text], within=5) for text in texts]))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "groups"),
+    [
+        ([10], [[10]]),
+        ([10, 10], [[10], [10]]),  # two threads are faster than one
+        ([80, 25, 55], [[80, 25], [55]]),
+        ([500, 20, 20, 500], [[500], [20, 20], [500]]),
+        ([0] * 12, [[0] * 5, [0] * 5, [0] * 2]),  # a piece of work is short, however short its texts are
+        ([], []),
+    ],
+)
+def test_only_short_texts_share_a_piece_of_work(lengths: list[int], groups: list[list[int]]) -> None:
+    grouped = group_texts(["x" * length for length in lengths])
+    assert [[len(text) for text in group] for group in grouped] == groups
 
 
 async def test_a_workspace_that_fills_its_queue_neither_sheds_nor_delays_another(

@@ -18,9 +18,11 @@ class Counting:
     def __init__(self, name: str = "model") -> None:
         self.id = name
         self.asked: list[list[str]] = []
+        self.normalised: list[str] = []
         self.late = False
 
     def normalise(self, text: str) -> str:
+        self.normalised.append(text)
         return text.lower()
 
     async def embed(
@@ -48,6 +50,18 @@ async def test_a_sentence_said_twice_is_embedded_once() -> None:
     cache, embedder = QueryCache(), Counting()
     assert len(await cache.embed(embedder, "w", ["a", "b", "a"], 1)) == 3
     assert embedder.asked == [["a", "b"]]
+
+
+async def test_a_sentence_is_normalised_once_on_the_event_loop() -> None:
+    cache, embedder = QueryCache(), Counting()
+    await cache.embed(embedder, "w", ["How are you?", "Fine."], 1)
+    assert embedder.normalised == ["How are you?", "Fine."]
+
+
+async def test_of_sentences_that_the_model_cannot_tell_apart_the_first_is_embedded() -> None:
+    cache, embedder = QueryCache(), Counting()
+    await cache.embed(embedder, "w", ["Fine.", "FINE."], 1)
+    assert embedder.asked == [["Fine."]]
 
 
 async def test_only_what_is_new_is_asked_for() -> None:
