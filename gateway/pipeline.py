@@ -150,7 +150,7 @@ class Pipeline:
         order = ContextOrder(exchange, scope, model, tools, request, target.placement, resolved.keys)
         injection = await self.builder.build(order)
         if injection.tools is not None and injection.tools.called:
-            injection = self._settle_tools(exchange, injection, client)
+            injection = self._settle_tools(order, injection, client)
         exchange.note_injection(injection)
         times.append(perf_counter())
         if injection.texts or injection.tools is not None:
@@ -229,11 +229,8 @@ class Pipeline:
         conversation = Conversation(exchange, dialect, sender.send, run, keep, self.timings)
         loop = StreamLoop(prepared.plan) if stream else ReplyLoop(prepared.plan)
         sending = conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop)
-        return (
-            await sending
-            if not dialect.keeps_replies
-            else await self._keep_reply(exchange, prepared, await sending, loop)
-        )
+        reply = await sending
+        return await self._keep_reply(exchange, prepared, reply, loop) if dialect.keeps_replies else reply
 
     async def _keep_reply(
         self, exchange: Exchange, prepared: PreparedRequest, reply: Reply, loop: TurnLoop | None
@@ -330,9 +327,10 @@ class Pipeline:
             return client
         return await narrow_client_tools(exchange, request, client, limit, self.searcher)
 
-    def _settle_tools(self, exchange: Exchange, injection: Injection, client: ClientTools) -> Injection:
+    def _settle_tools(self, order: ContextOrder, injection: Injection, client: ClientTools) -> Injection:
         """The injection with those tools whose servers are there now."""
-        return settle_called_tools(injection, client, self._find_availability(exchange))
+        count = partial(self.builder.counter.count, model=order.model)
+        return settle_called_tools(injection, client, self._find_availability(order.exchange), count)
 
     def _find_availability(self, exchange: Exchange) -> IsAvailable:
         """Which tools can be called now."""
