@@ -25,7 +25,7 @@ from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stored_responses import StoredResponses
 from gateway.conversation.stream_loop import StreamLoop
 from gateway.conversation.turn import REPLY_BYTES, FunctionCall, LoopPlan, TurnLimits
-from gateway.domain.agent import ClientToolLimit, TextJoin
+from gateway.domain.agent import TextJoin
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.content import NO_CONTENT
 from gateway.domain.exchange import Exchange, Reply
@@ -43,7 +43,7 @@ from gateway.errors import StoreError
 from gateway.injection.called_tools import IsAvailable, settle_called_tools
 from gateway.injection.compose import choose_target, compose, encode_body
 from gateway.injection.neutral import neutralize
-from gateway.injection.tools import choose_own_tools
+from gateway.injection.tools import choose_own_tools, withhold_tools
 from gateway.links.guard import LinkGuard
 from gateway.receipts.recorder import ReceiptRecorder
 from gateway.retrieval.tool_runner import LookUp, ToolRunner
@@ -145,12 +145,9 @@ class Pipeline:
         upstreams, can, target = resolved.upstreams, resolved.can, resolved.target
         client = dialect.read_client_tools(request)
         if client.tools and scope.agent is not None and scope.agent.client_tools.is_exceeded(len(client.tools)):
-            client = await self._narrow(exchange, request, client, scope.agent.client_tools)
-        tools = choose_own_tools(request, client) if can.tools else None
-        order = ContextOrder(exchange, scope, model, tools, request, target.placement, resolved.keys)
-        injection = await self.builder.build(order)
-        if injection.tools is not None and injection.tools.called:
-            injection = self._settle_tools(exchange, injection, client)
+            client = await narrow_client_tools(exchange, request, client, scope.agent.client_tools, self.searcher)
+        turns = scope.max_turns or self.defaults.max_turns
+        injection = await self._inject(exchange, request, client, resolved, turns)
         exchange.note_injection(injection)
         times.append(perf_counter())
         if injection.texts or injection.tools is not None:
@@ -170,13 +167,29 @@ class Pipeline:
             outgoing = replace(outgoing, fields={**outgoing.fields, "tools": client.tools}, unchanged=False)
         plan = None
         if injection.tools is not None:
-            limits = TurnLimits(scope.max_turns or self.defaults.max_turns, self.reply_bytes)
+            limits = TurnLimits(turns, self.reply_bytes)
             terms = LoopTerms(can, limits, scope.agent.join if scope.agent is not None else TextJoin.ALL)
             plan = plan_turns(dialect, request, outgoing, client, injection.tools, terms)
         times.append(perf_counter())
         return PreparedRequest(
             dialect, request, resolved.owner, scope, model, upstreams, injection, outgoing, plan, session, asked
         )
+
+    async def _inject(
+        self, exchange: Exchange, request: ChatRequest, client: ClientTools, resolved: ResolvedScope, turns: int
+    ) -> Injection:
+        """The injection, with our tools if they can be called: in the last turn the client's come first."""
+        tools = choose_own_tools(request, client) if resolved.can.tools else None
+        offered = tools if turns > 1 or not client.tools else None
+        scope, model, placement = resolved.scope, resolved.model, resolved.target.placement
+        order = ContextOrder(exchange, scope, model, offered, request, placement, resolved.keys)
+        injection = await self.builder.build(order)
+        if tools is not offered:
+            injection = withhold_tools(injection, tools)
+        if injection.tools is None or not injection.tools.called:
+            return injection
+        count = partial(self.builder.counter.count, model=model)
+        return settle_called_tools(injection, client, self._find_availability(exchange), count)
 
     async def converse(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         """Record it, send it, run our tools in between, and return the client's reply."""
@@ -229,11 +242,8 @@ class Pipeline:
         conversation = Conversation(exchange, dialect, sender.send, run, keep, self.timings)
         loop = StreamLoop(prepared.plan) if stream else ReplyLoop(prepared.plan)
         sending = conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop)
-        return (
-            await sending
-            if not dialect.keeps_replies
-            else await self._keep_reply(exchange, prepared, await sending, loop)
-        )
+        reply = await sending
+        return await self._keep_reply(exchange, prepared, reply, loop) if dialect.keeps_replies else reply
 
     async def _keep_reply(
         self, exchange: Exchange, prepared: PreparedRequest, reply: Reply, loop: TurnLoop | None
@@ -322,17 +332,6 @@ class Pipeline:
             exchange.degraded.add("content")
             return ""
         return found.get(scope.node.id, NO_CONTENT).body
-
-    async def _narrow(
-        self, exchange: Exchange, request: ChatRequest, client: ClientTools, limit: ClientToolLimit
-    ) -> ClientTools:
-        if self.searcher is None:
-            return client
-        return await narrow_client_tools(exchange, request, client, limit, self.searcher)
-
-    def _settle_tools(self, exchange: Exchange, injection: Injection, client: ClientTools) -> Injection:
-        """The injection with those tools whose servers are there now."""
-        return settle_called_tools(injection, client, self._find_availability(exchange))
 
     def _find_availability(self, exchange: Exchange) -> IsAvailable:
         """Which tools can be called now."""

@@ -128,6 +128,9 @@ NAMES = (
 )
 
 
+TokenCount = Callable[[str], int]  # for one model
+
+
 class TokenCounter(Protocol):
     """Counts the tokens of texts."""
 

@@ -54,7 +54,7 @@ from gateway.selection.sticky import digest_texts, keep_picks
 from gateway.selection.window import OUTPUT_FIELDS, WindowTable, fit_window
 from gateway.semantic.search.sentences import split_question
 from gateway.semantic.searcher import SemanticSearcher
-from gateway.tokens import TokenCounter
+from gateway.tokens import TokenCount, TokenCounter
 
 ISOLATED_BYTES = 16 * 2**20  # that a builder for one preview may cache
 NO_QUERY = Query(())
@@ -128,6 +128,7 @@ class ContextBuilder:
     queues_summaries: bool = True  # those that are missing are made in the background
     lookups: HitCounter = field(default_factory=HitCounter)  # hits and misses of cached selections
     _running: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)  # what several callers may wait for
+    _counts: dict[str, TokenCount] = field(default_factory=dict)  # by the family of models, of which there are few
 
     def isolate(self, searcher: SemanticSearcher | None) -> "ContextBuilder":
         """The same builder with another searcher, sharing no cache: for snapshots that are not served."""
@@ -156,7 +157,7 @@ class ContextBuilder:
         else:
             injection = known.injection
         if asked.items and asked.inject and order.scope.takes_part:
-            tag, count = self._tag(order.workspace), self._counting(self.counter.family(order.model))
+            tag, count = self._tag(order.workspace), self.count_for(order.model)
             injection = await self._run(order.workspace, lambda: add_items(injection, asked.items, tag, count))
         return injection if key is own else warn_of_window(injection, budget)
 
@@ -165,7 +166,7 @@ class ContextBuilder:
         window = self.windows.find(order.model)
         if window is None:
             return own
-        count = self._counting(self.counter.family(order.model))
+        count = self.count_for(order.model)
         scope = order.scope
         budget = await self._run(order.workspace, lambda: fit_window(request, scope, window, own.budget, count))
         return own if budget == own.budget else self._make_key_for(order, budget)
@@ -225,7 +226,7 @@ class ContextBuilder:
     def _make_context(self, workspace: str, snapshot: Snapshot, asked: ContextTerms, cutter: Cutter) -> ScopeContext:
         collected = collect_contexts(asked.scope, snapshot, self.merge)
         proposal = propose(collected.candidates, collected.dropped, (), collected.degraded)
-        tag, count = self._tag(workspace), self._counting(asked.tokenizer)
+        tag, count = self._tag(workspace), self.count_for(asked.tokenizer)
         tools = asked.tools or PLAIN_TOOLS
         pricing = make_pricing(tools, tag, count)
         terms = SelectionTerms(
@@ -233,9 +234,9 @@ class ContextBuilder:
         )
         fills = fill_scope(proposal, terms, cutter)
         selection = select(proposal, terms, (), fills)
-        stable = render_stable(selection, tools, tag)
+        stable = render_stable(selection, tools, tag, count)
         searchable = proposal.list_searchable(fetchable=asked.tools is not None)
-        injection = render(selection, stable, searchable, tag)
+        injection = render(selection, stable, searchable, tag, count)
         retrievers = proposal.list_retrievers(fetchable=asked.tools is not None)
         return ScopeContext(proposal, terms, searchable, fills, stable, injection, retrievers)
 
@@ -319,11 +320,12 @@ class ContextBuilder:
         self, order: ContextOrder, context: ScopeContext, outcomes: tuple[CollectorOutcome, ...], asked: Inquiry
     ) -> Injection:
         """The injection with what collectors have found."""
-        tag, ranker = self._tag(order.workspace), self._make_ranker(order, asked)
+        tag, count = self._tag(order.workspace), self.count_for(order.model)
+        ranker = self._make_ranker(order, asked)
 
         def make(cutter: Cutter) -> Injection:
             selection = select(context.proposal, context.terms, outcomes, context.fills, ranker, cutter)
-            return render(selection, context.stable, context.searchable, tag)
+            return render(selection, context.stable, context.searchable, tag, count)
 
         # By the sentences that are searched for: whoever shares what is found shares how it is cut.
         return await self._run_cutting(order.workspace, make, " ".join(asked.query.sentences))
@@ -335,7 +337,7 @@ class ContextBuilder:
 
     async def _keep_picks(self, order: ContextOrder, context: ScopeContext, plain: Injection) -> Injection:
         """The injection with what earlier requests of the session have picked; nobody else gets it."""
-        scope, tag, count = order.scope, self._tag(order.workspace), self._counting(self.counter.family(order.model))
+        scope, tag, count = order.scope, self._tag(order.workspace), self.count_for(order.model)
         sticky = scope.session.sticky if scope.session is not None else ()
         # A template rewrites the user's text: the message that a block was placed with does not come again.
         apart = order.placement is not Placement.SYSTEM and (scope.prompt is None or scope.prompt.template is None)
@@ -383,7 +385,7 @@ class ContextBuilder:
     def _tag(self, workspace: str) -> str:
         return compute_block_tag(self.secret, workspace)
 
-    def _counting(self, tokenizer: str) -> Callable[[str], int]:
-        """Counts for one family of models; a client's own name for its model may be long, and this is kept."""
-        counter = self.counter
-        return lambda text: counter.count(text, tokenizer)
+    def count_for(self, model: str) -> TokenCount:
+        """Counts for a model's family, the same object every time: what short texts come to is remembered with it."""
+        counter, family = self.counter, self.counter.family(model)
+        return self._counts.setdefault(family, lambda text: counter.count(text, family))

@@ -10,11 +10,15 @@ from gateway.semantic.searcher import SemanticSearcher
 
 
 async def narrow_client_tools(
-    exchange: Exchange, request: ChatRequest, client: ClientTools, limit: ClientToolLimit, searcher: SemanticSearcher
+    exchange: Exchange,
+    request: ChatRequest,
+    client: ClientTools,
+    limit: ClientToolLimit,
+    searcher: SemanticSearcher | None,
 ) -> ClientTools:
     """The tools to send; the exchange notes which were left out, or that they could not be compared."""
     question = request.dialect.find_question(request.messages)
-    if limit.narrow is None or question is None or len(client.tools) > MOST_SCORED:
+    if searcher is None or limit.narrow is None or question is None or len(client.tools) > MOST_SCORED:
         return client
     tools = list_client_tools(request.dialect, client)
     query, texts = split_question(question), [tool.text for tool in tools]

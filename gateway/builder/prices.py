@@ -1,16 +1,15 @@
 """What the parts of blocks cost, for one tokenizer, tag and pair of tools.
 
-Parts end where tokenizers split anyway, so that they add up to the whole.
+Parts end where tokenizers split anyway, so that they add up to the whole. What an entry costs depends on what follows
+it: its price is the most that it can be, and what that is too much is known when the block is written.
 """
 
 from gateway.domain.injection import OwnTools
 from gateway.domain.resource import Resource, ResourceKind
 from gateway.injection.blocks import (
-    BREAK,
     CONTEXT,
     MATERIALS,
     SECTIONS,
-    TokenCount,
     flatten,
     format_description,
     format_end,
@@ -19,8 +18,11 @@ from gateway.injection.blocks import (
     format_marker,
     format_more,
     format_resource,
+    price_entry,
 )
+from gateway.injection.neutral import neutralize
 from gateway.selection.pricing import BlockPrices, LinePrice, Pricing
+from gateway.tokens import TokenCount
 
 
 def make_pricing(tools: OwnTools, tag: str, count: TokenCount) -> Pricing:
@@ -38,10 +40,12 @@ def make_pricing(tools: OwnTools, tag: str, count: TokenCount) -> Pricing:
         line=price_line,
         more=lambda hidden: count(format_more(hidden, tools) + "\n"),
         section=lambda category: sections[category],
-        note=lambda text: count(flatten(text) + BREAK),
+        note=lambda text: price_entry(flatten(text), count),
     )
 
-    def price_entry(resource: Resource, text: str) -> int:
-        return count(text if resource.kind is ResourceKind.TOOL else format_resource(resource, text) + BREAK)
+    def price(resource: Resource, text: str) -> int:
+        if resource.kind is ResourceKind.TOOL:
+            return count(neutralize(text))
+        return price_entry(format_resource(resource, text), count)
 
-    return Pricing(price_entry, prices)
+    return Pricing(price, prices)

@@ -89,6 +89,7 @@ class Selection:
     view: CatalogueView = NO_VIEW
     costs: tuple[CategoryCost, ...] = ()
     notes: tuple[SectionNote, ...] = ()  # of sections in which nothing is placed
+    saved: int = 0  # tokens by which the texts of the volatile block cost less than their prices where they stand
 
     @property
     def tokens(self) -> dict[str, int]:
@@ -98,12 +99,14 @@ class Selection:
         for one in spent:
             name = one.category.value
             sums[name] = sums.get(name, 0) + one.tokens
+        if self.saved:
+            sums[Category.FRAME.value] -= self.saved
         return sums
 
     def count_tokens(self) -> int:
         """All that is added to the request."""
         placed = sum(one.tokens for one in chain(self.stable, self.volatile, self.tools))
-        return placed + sum(one.tokens for one in self.costs)
+        return placed + sum(one.tokens for one in self.costs) - self.saved
 
     def attribute(self, candidate: Candidate) -> Candidate:
         """The candidate with the entity that brought it; candidates themselves serve every scope with its contexts."""

@@ -130,6 +130,8 @@ class ChatEndpoint:
     async def _reply(self, request: ClientRequest, exchange: Exchange, caller: Caller, meter: Meter | None) -> Reply:
         """The reply of the pipeline, as far as it has come when the client's head can be sent."""
         exchange.snapshot = self._policies.get_snapshot(exchange.principal.workspace)
+        if self._policies.store_error is not None:
+            exchange.degraded.add("store")
         if exchange.principal.limits is not UNLIMITED:
             await self._limiter.admit(exchange.principal, exchange.degraded)
         require_json(caller.head)

@@ -12,6 +12,8 @@ from gateway.domain.snapshot import ServedSnapshots, Snapshot
 class SnapshotSource(Protocol):
     """Provides the snapshots for new requests."""
 
+    store_error: str | None  # why changes cannot be read from the store
+
     @property
     def loaded(self) -> bool:
         """Whether requests can be answered at all."""

@@ -2,10 +2,11 @@
 
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from gateway.domain.collector import Category, FoundItem
 from gateway.domain.injection import Injection, OwnTools, PlacedTexts
@@ -14,8 +15,9 @@ from gateway.domain.resource import Resource
 from gateway.domain.retriever import Retriever
 from gateway.domain.scope import RequestItem
 from gateway.domain.selection import CatalogueView, CategoryCost, Notice, Omission, PlacedResource, Selection
-from gateway.injection.called_tools import add_called_tools
+from gateway.injection.called_tools import add_called_tools, charge_names
 from gateway.injection.neutral import neutralize
+from gateway.tokens import TokenCount
 
 BREAK = "\n\n"
 CONTEXT, MATERIALS = "Context", "Available Reference Materials"
@@ -29,10 +31,8 @@ SECTIONS = {
     Category.KNOWLEDGE: "Knowledge",
 }
 NO_DESCRIPTION = "Additional reference material"
-SHORT_NAME = 200  # characters
+SHORT_NAME, SHORT_TAIL = 200, 16  # characters
 NEEDS_QUERY = " (search: needs a query)"
-
-TokenCount = Callable[[str], int]
 
 
 @lru_cache(1024)
@@ -48,82 +48,139 @@ class StableBlock:
     text: str
     tools: OwnTools | None
     texts: PlacedTexts
+    saved: int = 0  # tokens
 
 
-def render_stable(selection: Selection, tools: OwnTools, tag: str) -> StableBlock:
+class Block(NamedTuple):
+    """The text of a block, and the entries in it."""
+
+    text: str
+    entries: list[str]
+    closed: bool = True  # its end follows the last entry
+
+    def count_saved(self, count: TokenCount) -> int:
+        """The tokens by which its entries cost less than their prices."""
+        last = len(self.entries) - 1 if self.closed else None
+        return sum(count_saved(entry, place == last, count) for place, entry in enumerate(self.entries))
+
+
+def render_stable(selection: Selection, tools: OwnTools, tag: str, count: TokenCount) -> StableBlock:
     """The stable block; the tools are registered only where there is something to fetch."""
     registered = tools if selection.catalogue or selection.fetches else None
-    text = build_stable_block(selection.stable, selection.catalogue, selection.view, tag, tools)
-    return StableBlock(text, registered, PlacedTexts(stable=escape_json(text)))
+    block = build_stable_block(selection.stable, selection.catalogue, selection.view, tag, tools)
+    return StableBlock(block.text, registered, PlacedTexts(stable=escape_json(block.text)), block.count_saved(count))
 
 
-def render(selection: Selection, stable: StableBlock, searchable: tuple[str, ...], tag: str) -> Injection:
+def render(
+    selection: Selection, stable: StableBlock, searchable: tuple[str, ...], tag: str, count: TokenCount
+) -> Injection:
     """The whole injection; the stable block keeps its bytes."""
-    volatile = build_volatile_block(selection, tag)
-    tools = add_called_tools(stable.tools, selection.tools) if selection.tools else stable.tools
+    block = build_volatile_block(selection, tag)
+    costs = add_cost(selection.costs, -stable.saved)
+    selection, tools = replace(selection, costs=costs, saved=block.count_saved(count)), stable.tools
+    if selection.tools:
+        tools = add_called_tools(tools, selection.tools)
+        selection = charge_names(selection, tools, count)
     return Injection(
         selection,
         stable.text,
-        volatile,
+        block.text,
         tools,
         selection.count_tokens(),
-        replace(stable.texts, volatile=escape_json(volatile)),
+        replace(stable.texts, volatile=escape_json(block.text)),
         searchable,
     )
+
+
+def count_frame(selection: Selection, tag: str, count: TokenCount) -> int:
+    """The tokens of the marker around resources and items of a volatile block, and of its end."""
+    resources = bool(selection.items) or any(not is_found(one.candidate.resource) for one in selection.volatile)
+    end = count(format_end(tag)) if resources or selection.volatile or selection.notes else 0
+    return end + (count(format_marker(CONTEXT, tag)) if resources else 0)
+
+
+def add_cost(costs: Sequence[CategoryCost], frame: int) -> tuple[CategoryCost, ...]:
+    return (*costs, CategoryCost(Category.FRAME, frame)) if frame else tuple(costs)
 
 
 def add_items(injection: Injection, items: tuple[RequestItem, ...], tag: str, count: TokenCount) -> Injection:
     """The same injection with the caller's items in its volatile block; they are never dropped."""
     old = injection.selection
-    added = sum(count(format_entry(item.name, item.text) + BREAK) for item in items)
-    costs = [CategoryCost(Category.ITEMS, added)]
-    if all(is_found(one.candidate.resource) for one in old.volatile):
-        end = 0 if old.volatile or old.notes else count(format_end(tag))
-        costs.append(CategoryCost(Category.FRAME, count(format_marker(CONTEXT, tag)) + end))
-    room = max(0, old.budget - injection.tokens - sum(one.tokens for one in costs[1:]))
-    selection = replace(old, items=items, costs=(*old.costs, *costs))
-    if added > room:
+    selection = replace(old, items=items)
+    block = build_volatile_block(selection, tag)
+    added = sum(price_entry(format_entry(item.name, item.text), count) for item in items)
+    frame = count_frame(selection, tag, count) - count_frame(old, tag, count)
+    costs = add_cost((*old.costs, CategoryCost(Category.ITEMS, added)), frame)
+    selection = replace(selection, costs=costs, saved=block.count_saved(count))
+    tokens = selection.count_tokens()
+    if tokens > old.budget:
+        room = max(0, old.budget - tokens + added)
         notice = Notice("over_budget", Category.ITEMS, f"The items need {added} tokens, but only {room} were left.")
         selection = replace(selection, warnings=(*old.warnings, notice))
-    volatile = build_volatile_block(selection, tag)
-    return replace(
-        injection,
-        selection=selection,
-        volatile=volatile,
-        tokens=selection.count_tokens(),
-        texts=replace(injection.texts, volatile=escape_json(volatile)),
-    )
+    texts = replace(injection.texts, volatile=escape_json(block.text))
+    return replace(injection, selection=selection, volatile=block.text, tokens=tokens, texts=texts)
 
 
 def build_stable_block(
     placed: Sequence[PlacedResource], catalogue: Sequence[Omission], view: CatalogueView, tag: str, tools: OwnTools
-) -> str:
+) -> Block:
     """Always resources and the catalogue; "" when there is neither."""
-    sections = []
-    if placed:
-        sections.append(format_marker(CONTEXT, tag) + BREAK.join(map(format_placed, placed)))
-    if catalogue and (lines := build_catalogue(catalogue, view, tools)):
+    entries = [format_placed(one) for one in placed]
+    sections = [format_marker(CONTEXT, tag) + BREAK.join(entries)] if entries else []
+    lines = build_catalogue(catalogue, view, tools) if catalogue else []
+    if lines:
         sections.append(format_marker(MATERIALS, tag) + "\n".join(lines))
-    return close_block(sections, tag)
+    return Block(close_block(sections, tag), entries, closed=not lines)
 
 
-def build_volatile_block(selection: Selection, tag: str) -> str:
+def build_volatile_block(selection: Selection, tag: str) -> Block:
     """What depends on the question and the caller: resources and items, then a section for each kind of found items."""
     resources = [format_placed(one) for one in selection.volatile if not is_found(one.candidate.resource)]
-    entries = [*resources, *(format_entry(item.name, item.text) for item in selection.items)]
-    sections = [format_marker(CONTEXT, tag) + BREAK.join(entries)] if entries else []
-    notes = {note.category: note.text for note in selection.notes}
+    sections = {CONTEXT: [*resources, *(format_entry(item.name, item.text) for item in selection.items)]}
+    notes = {note.category: flatten(note.text) for note in selection.notes}
     for category, title in SECTIONS.items():
         found = [one for one in selection.volatile if one.category is category and is_found(one.candidate.resource)]
-        if found:
-            sections.append(format_marker(title, tag) + BREAK.join(map(format_placed, found)))
-        elif category in notes:
-            sections.append(format_marker(title, tag) + flatten(notes[category]))
-    return close_block(sections, tag)
+        sections[title] = (
+            [format_placed(one) for one in found] or [notes[category]] if found or category in notes else []
+        )
+    texts = [format_marker(title, tag) + BREAK.join(entries) for title, entries in sections.items() if entries]
+    return Block(close_block(texts, tag), [entry for entries in sections.values() for entry in entries])
 
 
 def close_block(sections: Sequence[str], tag: str) -> str:
     return BREAK.join(sections) + f"\n{format_end(tag)}" if sections else ""
+
+
+def price_entry(entry: str, count: TokenCount) -> int:
+    """The most tokens that an entry costs, wherever it stands: behind it is a blank line or the end of its block.
+
+    Tokenizers split behind line breaks, so that entries with the line breaks behind them add up to a block.
+    """
+    return count(entry + BREAK) + max(0, compare_places(entry, count))
+
+
+def count_saved(entry: str, last: bool, count: TokenCount) -> int:
+    """The tokens by which an entry costs less than its price where it stands."""
+    more = compare_places(entry, count)
+    return max(0, -more if last else more)
+
+
+def compare_places(entry: str, count: TokenCount) -> int:
+    """The tokens that an entry costs more, or less, as the last one of a block than before others.
+
+    Tokenizers merge line breaks with what is between them and the last letter or digit, and with nothing else.
+    """
+    end = len(entry)
+    while end and not entry[end - 1].isalnum():
+        end -= 1
+    tail = entry[end:]
+    return _compare_tail(tail, count) if len(tail) <= SHORT_TAIL else _compare_tail.__wrapped__(tail, count)
+
+
+@lru_cache(4096)
+def _compare_tail(tail: str, count: TokenCount) -> int:
+    """The same for what entries end with: most end with a full stop."""
+    return count(tail + "\n") - count(tail + BREAK)
 
 
 def format_end(tag: str) -> str:

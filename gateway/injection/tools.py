@@ -1,12 +1,13 @@
 """The schemas of the two tools, and the names that are free for them."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import msgspec
 from msgspec import Raw
 
 from gateway.domain.chat import ChatRequest
-from gateway.domain.injection import ClientTools, OwnTools
+from gateway.domain.injection import ClientTools, Injection, OwnTools
 
 GET_TOOL = "get_context_resource"
 LIST_TOOL = "list_context_resources"
@@ -24,6 +25,13 @@ def choose_own_tools(request: ChatRequest, client: ClientTools) -> OwnTools | No
     if not request.dialect.may_register(request, client):
         return None
     return PLAIN_TOOLS if client.names.isdisjoint(PLAIN_TOOLS.names) else make_own_tools(client.names)
+
+
+def withhold_tools(injection: Injection, tools: OwnTools | None) -> Injection:
+    """An injection that was built without our tools, because they cannot be sent: calls of them are still ours."""
+    if tools is None or not any(one.reason == "no_tools" for one in injection.selection.dropped):
+        return injection
+    return replace(injection, tools=replace(tools, schemas=()))
 
 
 def find_free_name(name: str, used: set[str]) -> str:

@@ -108,6 +108,9 @@ class PolicyFiles:
     def _parse(self, path: Path) -> YamlDocument:
         name = str(path)
         raw = read_file(path, name)
+        if not raw.strip():  # most programs empty a file before they write it
+            message = "is empty; if nothing belongs in it, delete it or write a comment"
+            raise Faults([Fault(name, 1, "(file)", message)])
         digest = hashlib.sha256(raw).digest()
         known = self._parsed.get(name)
         if known is None or known[0] != digest:

@@ -49,7 +49,8 @@ def keep_picks(
     here = [one for one in former if one.message <= last and one.digest == digests[one.message]]
     found = [one.tokens for one in plain.volatile if one.category is not Category.NAMED]
     found += [one.tokens for one in plain.tools if is_pick(one.candidate)]
-    unspent = min(room - sum(found), plain.budget - sum(plain.tokens.values()))
+    # What the last text of a block saves depends on which one is the last.
+    unspent = min(room - sum(found), plain.budget - plain.count_tokens() - plain.saved)
     if not any(not isinstance(one.candidate.resource.data, FoundItem) for one in plain.volatile):
         unspent -= prices.frame(resources=True, anything=True)
     left = 0 if is_scarce(new.values(), others.values()) else unspent

@@ -25,6 +25,7 @@ from gateway.stores.protocols import PRUNE_LIMIT, ReceiptScan
 from gateway.stores.sqlite_connection import (
     CHECKPOINT_PAGES,
     SqliteThread,
+    check_pages,
     create_file,
     enable_wal,
     insert_rows,
@@ -32,6 +33,7 @@ from gateway.stores.sqlite_connection import (
 )
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
 
+CHECKED_PAGES = 16_384  # of 4 KB: to check a larger file would take longer than to start
 CACHE_KB = 4000  # batches write at the ends of the indexes: few pages are needed again
 OK = ExchangeStatus.OK.value
 SEPARATOR = b"\n"  # between the ids of resources, which contain no control characters
@@ -212,6 +214,9 @@ class SqliteReceiptStore:
 
 
 def _prepare_writer(connection: sqlite3.Connection) -> None:
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    if pages <= CHECKED_PAGES:
+        check_pages(connection)
     enable_wal(connection)
     connection.execute(f"PRAGMA cache_size = -{CACHE_KB}")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")

@@ -426,3 +426,15 @@ async def test_a_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(CorruptStore):
         await SqliteReceiptStore.open(file)
     assert file.read_bytes() == b"this is no database" * 100
+
+
+async def test_a_damaged_page_is_found_on_opening(tmp_path: Path) -> None:
+    file = tmp_path / "receipts.db"
+    store = await SqliteReceiptStore.open(file)
+    await store.write([make(number) for number in range(200)], "boot")
+    await store.close()
+    whole = file.read_bytes()
+    file.write_bytes(damaged := whole[:8192] + b"\xa5" * 4096 + whole[12288:])
+    with pytest.raises(CorruptStore, match="damaged"):
+        await SqliteReceiptStore.open(file)
+    assert file.read_bytes() == damaged

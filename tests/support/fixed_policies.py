@@ -11,6 +11,7 @@ class FixedPolicies:
 
     current: Snapshot = EMPTY_SNAPSHOT
     error: str | None = None
+    store_error: str | None = None
 
     @property
     def loaded(self) -> bool:

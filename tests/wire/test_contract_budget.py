@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.tokens import BpeCounter
 from tests.support.contract_policies import BODY, about, ask, names_in, text
 from tests.support.gateway import Client, ClientReply, Thread, running_gateway
 from tests.support.upstream import Upstream, say
@@ -27,6 +28,7 @@ POLICIES: dict[str, Any] = {
                 "must": text(SENTENCE * 10, name="Must", required=True),
             }
         },
+        "cut": {"resources": {"quote": text("As the author says: [...]", name="Quote")}},
         "many": {
             "resources": {
                 f"r{number}": text(SENTENCE, mode="on_demand", name=f"R{number}", description=SENTENCE * 2)
@@ -41,6 +43,7 @@ POLICIES: dict[str, Any] = {
         "thrifty": {"contexts": ["three"], "profile": "thrifty"},
         "fixed": {"contexts": ["fixed"]},
         "many": {"contexts": ["many"]},
+        "cut": {"contexts": ["cut"]},
     },
 }
 
@@ -175,3 +178,12 @@ async def test_the_models_window_is_respected(house: Client, upstream: Upstream)
     assert await send(max_completion_tokens=8192) == 0
     long = {"role": "user", "content": SENTENCE * 500}
     assert await send(messages=[long], max_tokens=500) <= 8192 - 500 - 6000
+
+
+async def test_the_reported_tokens_are_those_of_the_system_message(house: Client, upstream: Upstream) -> None:
+    answer, request = await asked(house, upstream, agent="cut")
+    block = request["messages"][0]["content"]
+    assert block.endswith("[...]\n" + block.splitlines()[-1]), "before one line break it has two tokens more"
+    assert int(answer.headers["x-context-tokens"]) == BpeCounter().count(block, "gpt-4o")
+    alone, _ = await asked(house, upstream, agent="cut", budget=answer.headers["x-context-tokens"])
+    assert alone.headers["x-context-tokens"] == answer.headers["x-context-tokens"], "what fits exactly is placed"

@@ -134,6 +134,11 @@ async def test_a_changed_file_is_picked_up_and_a_faulty_one_keeps_the_old_set(
     assert "all.yaml:1: contexts.plain.resorces" in told["policies"]["error"]
     assert "Be very kind." in await injected(serving, upstream, agent="kind")
 
+    serving.write("")  # opened, and not yet written
+    told = await serving.ready_when(lambda policies: "is empty" in policies["error"])
+    assert told["policies"]["generation"] == 2
+    assert "Be very kind." in await injected(serving, upstream, agent="kind")
+
     serving.write(POLICIES)
     told = await serving.ready_when(lambda policies: policies["generation"] == 3)
     assert (told["policies"]["error"], told["policies"]["snapshot"]) == (None, before["snapshot"])

@@ -81,6 +81,8 @@ async def test_one_turn_is_the_last_turn(caller: Caller, spoken: Spoken, upstrea
     upstream.will(say("Done."), say("Done."))
     assert (await caller.ask(agent="hurried", tools=["get_weather"])).texts == ["Done."]
     assert spoken.read_tools(upstream.requests[0]) == ["get_weather"]
+    assert b"Write plainly." in upstream.bodies[0]
+    assert b"Reference Materials" not in upstream.bodies[0], "nobody can fetch them"
     assert (await caller.ask(agent="hurried")).texts == ["Done."]
     assert upstream.requests[1]["tool_choice"] in ("none", {"type": "none"})
 

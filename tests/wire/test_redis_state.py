@@ -160,3 +160,18 @@ async def test_believing_an_emptied_server_would_be_noticed(
     await chatting
     scripted.reset()
     assert traffic.complaints != []
+
+
+async def test_every_chat_says_that_the_store_does_not_answer(
+    nodes: list[Client], server: RedisServer, upstream: Upstream
+) -> None:
+    node = nodes[0]
+    upstream.will(*[say("Fine.")] * 3)
+    assert "x-context-degraded" not in (await node.chat("Hello", agent="keeper", key=SECRET)).headers
+    server.kill()
+    await asyncio.to_thread(wait_for, lambda: node.app.policies.store_error is not None)
+    answer = await node.chat("Hello", agent="keeper", key=SECRET)
+    assert (answer.status, answer.headers["x-context-degraded"]) == (200, "store")
+    await asyncio.to_thread(server.start)
+    await asyncio.to_thread(wait_for, lambda: node.app.policies.store_error is None)
+    assert "x-context-degraded" not in (await node.chat("Hello", agent="keeper", key=SECRET)).headers

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.tokens import BpeCounter
 from tests.support.gateway import STYLE, STYLE_RESULT, WEATHER, Client, ClientReply, Start
 from tests.support.upstream import Gate, Upstream, call, chunks, mixed, raw_events, say, tool_call
 
@@ -107,6 +108,8 @@ async def test_a_mixed_reply_in_the_only_turn_passes_the_client_s_calls(
     upstream.will(mixed(OWN, OSLO, text="Hm."))
     reply = await gateway.chat(agent="hurried", stream=stream, tools=[WEATHER])
     assert (reply.text, reply.message["tool_calls"], reply.finish_reason) == ("Hm.", [OSLO], "tool_calls")
+    block = upstream.requests[0]["messages"][0]["content"]
+    assert int(reply.headers["x-context-tokens"]) == BpeCounter().count(block, "m-large"), "no schema is sent"
 
 
 async def test_ours_come_after_the_client_s_tools(gateway: Client, upstream: Upstream, stream: bool):

@@ -1,5 +1,6 @@
 """Providers differ in how they stream calls; the loop reads them all (rule 6)."""
 
+import json
 from typing import Any
 
 import orjson
@@ -198,6 +199,41 @@ async def test_an_own_call_with_role_text_and_finish_in_one_chunk(gateway: Clien
     reply = await gateway.chat(agent="editor", stream=True)
     assert (reply.text, reply.finish_reason) == ("Hm.\n\nDone.", "stop")
     assert [delta["role"] for delta in reply.deltas if delta.get("role")] == ["assistant"]
+
+
+@pytest.mark.parametrize("way", ["an event per write", "one write", "spaces", "crlf"])
+@pytest.mark.parametrize("turns", [1, 2])
+async def test_a_role_that_is_repeated_in_every_chunk_is_shown_once(
+    gateway: Client, upstream: Upstream, way: str, turns: int
+):
+    words = ["Well", ", ", "", "the ", "role", ' is "role":"x".']
+    told = chunks(
+        *({"role": "assistant", "content": word} for word in words), {"role": "assistant"}, finish_reason="stop"
+    )
+    newline = b"\r\n" if way == "crlf" else b"\n"
+    pieces = [sse(json.dumps(one).encode() if way == "spaces" else one, newline) for one in told] + [DONE]
+    repeated = raw_events([b"".join(pieces)] if way == "one write" else pieces)
+    upstream.will(*[call(GET, resource_id=STYLE)] * (turns - 1), repeated)
+    reply = await gateway.chat(agent="editor", stream=True)
+    assert [delta["role"] for delta in reply.deltas if delta.get("role")] == ["assistant"]
+    assert (reply.text, reply.finish_reason, reply.done) == ("".join(words), "stop", True)
+
+
+async def test_a_role_that_is_repeated_beside_calls_is_shown_once(gateway: Client, upstream: Upstream):
+    oslo = part("get_weather", OSLO_ARGUMENTS, index=0, id="oslo", type="function")
+    deltas: list[dict[str, Any]] = [{"content": "Hm."}, {"content": " So."}, {"tool_calls": [oslo]}, {}]
+    told = chunks(*({"role": "assistant", **one} for one in deltas), finish_reason="tool_calls")
+    upstream.will(raw_events([*told, DONE]))
+    reply = await gateway.chat(agent="editor", stream=True, tools=[WEATHER])
+    assert [delta["role"] for delta in reply.deltas if delta.get("role")] == ["assistant"]
+    assert (reply.text, reply.tool_calls) == ("Hm. So.", [("get_weather", {"city": "Oslo"})])
+
+
+async def test_a_relay_repeats_the_role_as_the_upstream_does(gateway: Client, upstream: Upstream):
+    told = chunks({"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}, finish_reason="stop")
+    upstream.will(raw_events([*told, DONE]))
+    reply = await gateway.chat(agent="bare", stream=True)
+    assert reply.raw == b"".join(map(sse, told)) + DONE
 
 
 async def test_an_own_call_whose_arguments_never_come(gateway: Client, upstream: Upstream):

@@ -49,7 +49,7 @@ class Steps:
 @pytest.mark.parametrize(("size", "between"), [(PAUSE_BYTES + 1, ["others"]), (PAUSE_BYTES, [])])
 async def test_others_have_their_turn_between_the_steps_of_a_large_body_only(size: int, between: list[str]) -> None:
     steps: Any = Steps(size)
-    policies = SimpleNamespace(get_snapshot=lambda workspace: EMPTY_SNAPSHOT)
+    policies = SimpleNamespace(get_snapshot=lambda workspace: EMPTY_SNAPSHOT, store_error=None)
     endpoint = ChatEndpoint(
         UNUSED, steps, policies, UNUSED, UNUSED, UNUSED, BodyRules(CHAT, 2**30, LoopTurns(FairQueue(CORE_BOUNDS)))
     )
@@ -63,7 +63,8 @@ async def test_others_have_their_turn_between_the_steps_of_a_large_body_only(siz
 
 async def test_a_request_of_a_heavy_workspace_waits_while_others_questions_are_answered() -> None:
     steps: Any = Steps(10)
-    cores, policies = FairQueue(CORE_BOUNDS), SimpleNamespace(get_snapshot=lambda workspace: EMPTY_SNAPSHOT)
+    cores = FairQueue(CORE_BOUNDS)
+    policies = SimpleNamespace(get_snapshot=lambda workspace: EMPTY_SNAPSHOT, store_error=None)
     cores.note_activity("other")
     cores.note_activity(ANONYMOUS.workspace)
     cores.shares.charge(ANONYMOUS.workspace, 1.0)

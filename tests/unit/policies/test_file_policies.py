@@ -213,6 +213,15 @@ def test_two_nodes_of_one_id_or_an_id_that_is_a_later_path_are_faults(folder: Fo
     ]
 
 
+@pytest.mark.parametrize("text", ["", " \n\n"])
+def test_an_empty_file_is_a_fault_since_somebody_may_still_write_it(folder: Folder, text: str) -> None:
+    folder.write("contexts: {}\n", "b.yaml")
+    folder.write(text)
+    assert folder.faults() == ["a.yaml:1: (file): is empty; if nothing belongs in it, delete it or write a comment"]
+    folder.write("# Nothing yet.\n")
+    assert folder.load().contexts == {}
+
+
 def test_one_broken_file_does_not_hide_the_faults_of_another(folder: Folder) -> None:
     folder.write("contexts: {a: [}", "a.yaml")
     folder.write("agents: {x: {profile: y}}", "b.yaml")

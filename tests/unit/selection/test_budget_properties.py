@@ -17,29 +17,25 @@ from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.search import Pick, SearchResult
 from gateway.domain.selection import Selection
 from gateway.domain.tool import CallableTool, ToolServerAddress
-from gateway.injection.blocks import build_volatile_block, render_stable
 from gateway.injection.tools import PLAIN_TOOLS
 from gateway.selection import allotment
 from gateway.selection.allotment import Allotment, BudgetShares, Need
 from gateway.selection.collected import select
 from gateway.selection.select import SelectionTerms, propose
-from gateway.tokens import BpeCounter
 
 VOLATILE = [Category.FOCUS, Category.SEMANTIC, Category.RELATIONS, Category.ACTIVITY, Category.KNOWLEDGE]
-COUNTER = BpeCounter()
+# Before one line break some of them have more tokens than before two, some fewer.
+ENDINGS = ["", "", ".", "\n", ".\r\n", "[...]", " [[...]]", "^", "&", " “", "。", ").", "’", "." * 64, ":" * 16, " \n "]
 
 
 def count_words(text: str) -> int:
     return len(text.split())
 
 
-def count_tokens(text: str) -> int:
-    return COUNTER.count(text, "gpt-4o")
-
-
 def make_text(draw: Random, words: int) -> str:
     word = draw.choice(["alpha", "Beta-2", "naïve", "数据", "x=1;", "the"])
-    return " ".join(word + (". " if draw.random() < 0.2 else "") for _ in range(words)).strip()
+    text = " ".join(word + (". " if draw.random() < 0.2 else "") for _ in range(words)).strip()
+    return text + draw.choice(ENDINGS)
 
 
 def make_candidate(draw: Random, place: int) -> Candidate:
@@ -65,8 +61,8 @@ def make_candidate(draw: Random, place: int) -> Candidate:
 
 
 def make_tool(draw: Random, place: int) -> Candidate:
-    """A tool of a server; some bring others along."""
-    name = f"tool_{place}"
+    """A tool of a server; some bring others along, and two may have one name."""
+    name = f"tool_{draw.choice([place, place, 1])}"
     brings = (f"c/t{draw.randrange(6)}",) if draw.random() < 0.3 else ()
     tool = CallableTool(name, ToolServerAddress(url="https://example.com/mcp"), name, "c/server", brings=brings)
     words = make_text(draw, draw.choice([5, 30, 120]))
@@ -109,10 +105,10 @@ class Case:
     offers: bool
 
     @classmethod
-    def draw(cls, seed: int, *, tools: bool = True) -> "Case":
+    def draw(cls, seed: int) -> "Case":
         draw = Random(seed)
         candidates = [make_candidate(draw, place) for place in range(draw.choice([0, 1, 4, 12]))]
-        candidates += [make_tool(draw, place) for place in range(draw.choice([0, 0, 2, 6]) if tools else 0)]
+        candidates += [make_tool(draw, place) for place in range(draw.choice([0, 0, 2, 6]))]
         outcomes = [make_outcome(draw, one) for one in VOLATILE if draw.random() < 0.6]
         searchable = [one.resource.id for one in candidates if one.resource.mode is Mode.SEMANTIC and not one.named]
         picks = [Pick(one, draw.random(), needs=draw.choice([0, 0, 0.4])) for one in searchable if draw.random() < 0.7]
@@ -126,8 +122,8 @@ class Case:
         shares = BudgetShares(tuple((one, draw.randint(1, 2000)) for one in chosen), draw.choice([1, 1000, 4000]))
         return cls(candidates, outcomes, shares, draw.random() < 0.8)
 
-    def select(self, budget: int, *, exact: bool = False) -> Selection:
-        pricing = make_pricing(PLAIN_TOOLS, "0badcafe", count_tokens if exact else count_words)
+    def select(self, budget: int) -> Selection:
+        pricing = make_pricing(PLAIN_TOOLS, "0badcafe", count_words)
         categories = frozenset(one.category for one in self.outcomes)
         terms = SelectionTerms(budget, self.offers, pricing, self.shares, categories)
         return select(propose(self.candidates), terms, self.outcomes)
@@ -254,19 +250,6 @@ def test_nothing_vanishes_without_a_reason(seed: int, budget: int) -> None:
 @settings(max_examples=50, deadline=None)
 def test_the_same_is_selected_every_time(seed: int, budget: int) -> None:
     assert Case.draw(seed).select(budget) == Case.draw(seed).select(budget)
-
-
-@given(seed=seeds, budget=st.integers(200, 3000))
-@settings(max_examples=60, deadline=None)
-def test_categories_add_up_to_what_a_tokenizer_counts_in_the_whole(seed: int, budget: int) -> None:
-    """Within a token or two for each text that ends in a way that the next part continues."""
-    selection = Case.draw(seed, tools=False).select(budget, exact=True)
-    stable = render_stable(selection, PLAIN_TOOLS, "0badcafe")
-    texts = [stable.text, build_volatile_block(selection, "0badcafe")]
-    texts += [bytes(one).decode() for one in stable.tools.schemas] if stable.tools is not None else []
-    whole = sum(map(count_tokens, texts))
-    total = sum(selection.tokens.values())
-    assert whole <= total <= whole + 2 + len(selection.notes)
 
 
 def test_a_long_page_has_what_other_sections_do_not_need_but_for_their_notes() -> None:

@@ -137,9 +137,10 @@ class ChatStreamView:
             self._now.usage = _decode(top["usage"], type=dict)
         if not choices:
             return self._show_without_choice(event, top)
-        self._remember(event)
         choice = choices[0]
         delta = _decode(choice["delta"], type=dict) if has_value(choice, "delta") else {}
+        repeats_role = self._turn.number == 1 and bool(delta.get("role")) and self._knows_role
+        self._remember(event)
         self._now.has_text = self._now.has_text or bool(delta.get("content"))
         self._role_shown = self._role_shown or (self._turn.number == 1 and bool(delta.get("role")))
         deltas = msgspec.convert(delta.get("tool_calls") or [], list[dict[str, Any]])
@@ -147,9 +148,18 @@ class ChatStreamView:
         if has_text(choice, "finish_reason"):
             calls += self._now.tracker.settle()
             self._now.finish_reason = _decode(choice["finish_reason"], type=str)
-        if self._turn.number == 1 and calls == deltas and not self._finish_waits:
+        if self._turn.number == 1 and calls == deltas and not (repeats_role or self._finish_waits):
             return event
+        if repeats_role:
+            del delta["role"]
         return self._rewrite(top, choice, delta, calls)
+
+    @property
+    def _knows_role(self) -> bool:
+        """Whether the client has seen the role."""
+        if self._plain.has_role and not self._role_shown:
+            self._assemble()
+        return self._role_shown
 
     def _show_without_choice(self, event: bytes, top: dict[str, Any]) -> bytes:
         """A usage chunk, or something that a provider sends before it begins."""

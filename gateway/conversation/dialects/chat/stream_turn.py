@@ -1,5 +1,6 @@
 """One turn of a stream: its chunks, read only as far as needed, and the message that they add up to."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from gateway.errors import UpstreamInvalid
 EVENT_BORDER = b"\n\ndata: "
 CLOSING_EVENTS = 3  # that usually end a stream: the finish, the usage, [DONE]
 CONTENT_KEYS = (b'"content":"', b'"content": "')  # in front of a text; in a string their quotes would be escaped
+ROLE = re.compile(rb'"role": ?"[^"]')
 MAX_LESSONS = 8  # a stream whose events differ in more than their text is not learned from again and again
 
 _encode = msgspec.json.Encoder().encode
@@ -126,9 +128,10 @@ class PlainEvents:
 
     Most of its chunks differ in nothing but their text. What surrounds the text is learned from one that was decoded;
     events that have the same around a text without quotes, escapes and control characters are then JSON of the
-    same form, and need not be decoded.
+    same form, and need not be decoded. A role passes once: some providers repeat it in every chunk.
     """
 
+    has_role: bool = False  # something that looks like a role has passed
     _before: bytes = b""
     _after: bytes = b""
     _lessons: int = 0
@@ -137,10 +140,18 @@ class PlainEvents:
         """How many leading bytes are whole events that carry nothing but text."""
         if self._before and self._is_familiar(data):
             return len(data)
-        end = find_plain_events(data)
+        end = self._stop_at_role(data, find_plain_events(data))
         if end and self._lessons < MAX_LESSONS:
             border = data.rfind(EVENT_BORDER, 0, end)
             self._learn(data[border + 2 if border >= 0 else 0 : end])
+        return end
+
+    def _stop_at_role(self, data: bytes, end: int) -> int:
+        """Where the first event begins that names a role once more, at most `end`."""
+        for role in ROLE.finditer(data, 0, end):
+            if self.has_role:
+                return data.rfind(b"\n", 0, role.start()) + 1
+            self.has_role = True
         return end
 
     def _is_familiar(self, data: bytes) -> bool:
@@ -152,6 +163,8 @@ class PlainEvents:
 
     def _learn(self, event: bytes) -> None:
         """What surrounds the text of a plain event, if it has one without escapes."""
+        if ROLE.search(event):
+            return
         self._lessons += 1
         for key in CONTENT_KEYS:
             before, found, rest = event.partition(key)
