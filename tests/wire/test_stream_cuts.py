@@ -1,8 +1,8 @@
 """Recorded streams cut anywhere: nothing is truncated in silence and no stop is invented.
 
 The gateway's part runs in-process with a reply that is cut; an oracle that knows only the bytes says what has to come
-out. Some cuts are made again on real sockets. Mutants show that the oracle can fail. `--hypothesis-profile=long` cuts at
-every byte.
+out. Some cuts are made again on real sockets. Mutants show that the oracle can fail.
+`--hypothesis-profile=long` cuts at every byte.
 """
 
 import re
