@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -131,7 +131,8 @@ async def run_worker(config: WorkerConfig, channel: socket.socket) -> int:
 
 async def drain_on_end(channel: socket.socket, server: uvicorn.Server) -> None:
     """Drain once the supervisor ends the channel."""
-    await asyncio.get_running_loop().sock_recv(channel, 1)
+    with suppress(ConnectionError):  # it was killed before it read that this worker is ready
+        await asyncio.get_running_loop().sock_recv(channel, 1)
     server.should_exit = True
 
 

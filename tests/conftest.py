@@ -1,8 +1,9 @@
 """What holds for all tests: how many examples are tried (`--hypothesis-profile=long`), and what is looked up once."""
 
 import faulthandler
+import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache, partial
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -25,6 +26,17 @@ LONG = {
 }
 
 EXIT_SECONDS = 60.0  # after the last test
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and found stays: to look through it for garbage takes a quarter of the time, and more later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

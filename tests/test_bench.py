@@ -91,7 +91,7 @@ def test_a_server_that_does_not_inject_is_found_out() -> None:
 
 def test_the_gateway_is_measured_beside_the_bare_protocols_and_its_own_features(tmp_path: Path) -> None:
     file = tmp_path / "peers.json"
-    few = ("--subjects", "bare,gateway,features", "--only", "1 KB", "--passes", "2", "--scale", "0.02", "--starts", "1")
+    few = ("--subjects", "bare,gateway,features", "--only", "1 KB", "--passes", "1", "--scale", "0.02", "--starts", "0")
     done = bench("--peers", *few, "--json", str(file))
     assert done.returncode == 0, done.stderr
     document = json.loads(file.read_text())

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -18,11 +17,11 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.settings_loader import load_settings
+from tests.support.gateway_processes import START_SECONDS, read_first_line
 from tests.support.redis_server import running_redis
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = ROOT / "deploy" / "gateway.yaml"
-START_SECONDS = 60
 REPLICAS = 2
 
 
@@ -95,15 +94,11 @@ class Deployment:
         with subprocess.Popen(
             command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as process:
-            too_late = threading.Timer(START_SECONDS, process.kill)
-            too_late.start()
             try:
-                assert process.stdout is not None
-                line = process.stdout.readline()
+                line = read_first_line(process)
                 assert line.startswith("Context Gateway listens on "), "the gateway did not start"
                 yield line.split()[-1]
             finally:
-                too_late.cancel()
                 process.terminate()
                 process.communicate(timeout=30)
 

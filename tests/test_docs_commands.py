@@ -6,17 +6,17 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.support.gateway_processes import read_first_line
+
 ROOT = Path(__file__).resolve().parents[1]
 ADDRESS = "http://127.0.0.1:8080"
 FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-START_SECONDS = 60
 # An answer of 400 and above ends the block with a failure, and no proxy of the machine is asked.
 STRICT = """set -eo pipefail
 curl() { command curl -sS --fail-with-body --noproxy '*' "$@"; }
@@ -47,17 +47,20 @@ def serving(directory: Path) -> Iterator[Shell]:
     with subprocess.Popen(
         command, cwd=directory, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
-        too_late = threading.Timer(START_SECONDS, process.kill)  # a server that never listens must not hang the tests
-        too_late.start()
         try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
+            line = read_first_line(process)
             assert line.startswith("Context Gateway listens on "), "the gateway did not start"
             yield Shell(directory, line.split()[-1])
         finally:
-            too_late.cancel()
             process.terminate()
             process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def unchanged_shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """For commands that change nothing."""
+    with serving(tmp_path_factory.mktemp("unchanged")) as shell:
+        yield shell
 
 
 def environment() -> dict[str, str]:
@@ -92,7 +95,7 @@ def test_every_block_about_the_management_api_works_in_its_turn(tmp_path: Path) 
             assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
 
 
-def test_mcp_clients_read_contexts_as_the_page_says(tmp_path: Path) -> None:
+def test_mcp_clients_read_contexts_as_the_page_says(unchanged_shell: Shell, tmp_path: Path) -> None:
     page = (ROOT / "docs/MCP.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     by_url, by_process = (
@@ -100,14 +103,13 @@ def test_mcp_clients_read_contexts_as_the_page_says(tmp_path: Path) -> None:
     )
     (tmp_path / "key").write_text("unused")
     arguments = by_process["mcpServers"]["context-gateway"]["args"]
-    with serving(tmp_path) as shell:
-        assert by_url["mcpServers"]["context-gateway"]["url"] == f"{ADDRESS}/mcp"
-        adapted = program.replace(ADDRESS, shell.address)
-        done = run_python(tmp_path, "-c", adapted)
-        adapted_arguments = [one.replace(ADDRESS, shell.address) for one in arguments]
-        adapted_arguments[arguments.index("--key-file") + 1] = str(tmp_path / "key")
-        hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
-        answered = run_python(tmp_path, "-m", "gateway", *adapted_arguments, given=json.dumps(hello) + "\n")
+    assert by_url["mcpServers"]["context-gateway"]["url"] == f"{ADDRESS}/mcp"
+    adapted = program.replace(ADDRESS, unchanged_shell.address)
+    done = run_python(tmp_path, "-c", adapted)
+    adapted_arguments = [one.replace(ADDRESS, unchanged_shell.address) for one in arguments]
+    adapted_arguments[arguments.index("--key-file") + 1] = str(tmp_path / "key")
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    answered = run_python(tmp_path, "-m", "gateway", *adapted_arguments, given=json.dumps(hello) + "\n")
     assert "context://lumo-support/pairing - Pairing guide" in done.stdout, done.stderr
     assert "Write a reply to Ada" in done.stdout
     assert json.loads(answered.stdout)["result"]["serverInfo"]["name"] == "context-gateway", answered.stderr
@@ -123,8 +125,7 @@ def run_python(directory: Path, *arguments: str, given: str = "") -> subprocess.
     )
 
 
-def test_a_command_that_is_refused_is_noticed(tmp_path: Path) -> None:
+def test_a_command_that_is_refused_is_noticed(unchanged_shell: Shell) -> None:
     (block,) = [one for one in blocks("docs/MANAGEMENT.md") if "/contexts/legal/usage" in one]
-    with serving(tmp_path) as shell:
-        assert shell.run(block).returncode == 0
-        assert shell.run(block.replace("/legal/", "/illegal/")).returncode != 0
+    assert unchanged_shell.run(block).returncode == 0
+    assert unchanged_shell.run(block.replace("/legal/", "/illegal/")).returncode != 0

@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Any
 
 import orjson
 import pytest
+
+from tests.support.gateway_processes import read_first_line
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "TOOLS.md").read_text()
@@ -32,15 +33,11 @@ def environment() -> dict[str, str]:
 def address() -> Iterator[str]:
     start = FENCES[0].replace(".venv/bin/gateway", f"{sys.executable} -m gateway").replace("--port 8080", "--port 0")
     process = subprocess.Popen(start.split(), cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True)
-    too_late = threading.Timer(60, process.kill)
-    too_late.start()
     try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
+        line = read_first_line(process)
         assert line.startswith("Context Gateway listens on ")
         yield line.split()[-1]
     finally:
-        too_late.cancel()
         process.terminate()
         process.communicate(timeout=30)
 

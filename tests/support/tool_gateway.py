@@ -15,13 +15,15 @@ from gateway.tools.connection import ConnectionTimings
 from tests.support.gateway import Client
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICK = ConnectionTimings(connect=10, probe=2, refresh=0.3, between=0.1, longest=1.0)
+START_SECONDS = 60.0
+QUICK = ConnectionTimings(connect=START_SECONDS, probe=2, refresh=0.3, between=0.1, longest=1.0)
 
 
 def run_server(*arguments: str, module: str = "tool_server", **settings: Any) -> dict[str, Any]:
-    """The configuration of a server over stdio."""
+    """The configuration of a server over stdio; on a busy machine it takes long to import what it needs."""
     env = {"PYTHONPATH": str(ROOT), **settings.pop("env", {})}
-    return {"command": [sys.executable, "-m", f"tests.support.{module}", *arguments], "env": env, **settings}
+    command = [sys.executable, "-m", f"tests.support.{module}", *arguments]
+    return {"command": command, "env": env, "connect_seconds": START_SECONDS, **settings}
 
 
 def server(name: str = "files", **more: Any) -> dict[str, Any]:
@@ -54,7 +56,7 @@ def connected(client: Client) -> Iterator[Client]:
         running.result(20)
 
 
-def wait_until(true: Any, seconds: float = 60.0) -> None:
+def wait_until(true: Any, seconds: float = 2 * START_SECONDS) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it took too long"

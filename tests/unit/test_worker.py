@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import uvicorn
 
 from gateway.app import Gateway
 from gateway.settings import Settings
-from gateway.worker import answer_requests
+from gateway.worker import READY, answer_requests, drain_on_end
 
 
 @pytest.mark.timeout(60)
@@ -30,3 +31,18 @@ async def test_a_signal_that_comes_before_the_server_listens_is_not_forgotten(tm
         await answer_requests(settings, stop_early)
     finally:
         signal.signal(signal.SIGTERM, former)
+
+
+@pytest.mark.parametrize("was_read", [True, False])
+async def test_a_worker_drains_if_its_supervisor_is_killed_before_it_reads_that_it_is_ready(was_read: bool) -> None:
+    """A socket that is closed with something unread ends with a reset instead of an end."""
+    supervisor, worker = socket.socketpair()
+    worker.setblocking(False)
+    server = uvicorn.Server(uvicorn.Config("unused:app"))
+    with worker, supervisor:
+        worker.send(READY)
+        if was_read:
+            supervisor.recv(len(READY))
+        supervisor.close()
+        await drain_on_end(worker, server)
+    assert server.should_exit

@@ -3,7 +3,7 @@
 import asyncio
 import resource
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from hashlib import sha256
@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.support.gateway import Client, Start
+from tests.support.gateway import Client, Start, Thread, running_gateway
 from tests.support.management_client import manage
 from tests.support.tool_gateway import connected, has_tool, http_server, run_server, server, wait_for_tool, wait_until
 from tests.support.upstream import Upstream, call, say
@@ -113,17 +113,24 @@ async def test_a_server_that_never_ends_its_line_takes_no_memory(start: Start) -
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # kilobytes
 
 
-@pytest.fixture
-def tenants(start: Start) -> Iterator[Client]:
+@pytest.fixture(scope="module")
+def both_tenants(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Two tenants; a server of the operator that only one of them may use."""
-    client = start(
-        policies=SHARED,
-        tool_servers={"files": run_server(workspaces=["blue"])},
-        auth={"keys": KEYS},
-    )
-    with connected(client):
+    settings = {"tool_servers": {"files": run_server(workspaces=["blue"])}, "auth": {"keys": KEYS}}
+    directory = tmp_path_factory.mktemp("tenants")
+    with running_gateway(thread, directory, scripted.base_url, SHARED, **settings) as client, connected(client):
         wait_for_tool(client, "shared/files.echo")
         yield client
+
+
+@pytest.fixture
+async def tenants(both_tenants: Client) -> AsyncIterator[Client]:
+    """The same, as if nobody had stored anything."""
+    yield both_tenants
+    for path in ("/agents/mine", "/contexts/mine"):
+        deleted = await manage(both_tenants, "DELETE", path, authorization="Bearer red-editor")
+        assert deleted.status in (204, 404), deleted.raw
+    wait_until(lambda: not both_tenants.app.tool_servers.list_statuses("red"))
 
 
 async def write(client: Client, data: dict[str, Any], *, by: str = "red-editor", kind: str = "mcp-server") -> Any:
