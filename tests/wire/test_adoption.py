@@ -66,7 +66,17 @@ async def test_who_may_not_adopt_is_told_so(client: Client, start: Start) -> Non
     assert (reply.status, "adopt: false" in reply.json["detail"]) == (403, True)
 
 
-@pytest.mark.parametrize("body", [{"objects": ["house"]}, {"objects": ["keys/x"]}, {"all": True}, {"objects": [1]}])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"objects": ["house"]},
+        {"objects": ["keys/x"]},
+        {"all": True},
+        {"objects": [1]},
+        {"dry_run": 0},
+        {"dry_run": "no"},
+    ],
+)
 async def test_a_body_that_makes_no_sense_is_pointed_at(client: Client, body: Any) -> None:
     assert (await manage(client, "POST", "/adopt", body, authorization="Bearer root")).status == 422
 

@@ -26,7 +26,7 @@ class AdoptionRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     objects: Annotated[list[ObjectName], Field(max_length=10_000)] | None = Field(None, description="Null: all.")
-    dry_run: bool = Field(False, description="Only report what would happen.")
+    dry_run: bool = Field(False, strict=True, description="Only report what would happen.")
 
     def list_names(self) -> set[AdoptedName] | None:
         if self.objects is None:
