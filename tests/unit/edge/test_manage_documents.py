@@ -65,7 +65,7 @@ def context(data: Mapping[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 async def desktop(tmp_path: Path) -> Desktop:
-    made = Desktop(tmp_path, Settings())
+    made = Desktop(tmp_path, Settings(seconds=120))  # a busy machine takes long to start what reads documents
     await made.policies.start()
     return made
 
