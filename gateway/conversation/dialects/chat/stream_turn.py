@@ -148,11 +148,11 @@ class PlainEvents:
 
     def _stop_at_role(self, data: bytes, end: int) -> int:
         """Where the first event begins that names a role once more, at most `end`."""
-        for role in ROLE.finditer(data, 0, end):
-            if self.has_role:
-                return data.rfind(b"\n", 0, role.start()) + 1
+        role = ROLE.search(data, 0, end)
+        if role is not None and not self.has_role:
             self.has_role = True
-        return end
+            role = ROLE.search(data, role.end(), end)
+        return end if role is None else data.rfind(b"\n", 0, role.start()) + 1
 
     def _is_familiar(self, data: bytes) -> bool:
         before, after = self._before, self._after
