@@ -59,6 +59,8 @@ class CpuShares:
         if workspace != BACKGROUND:
             self._waiting[workspace] += pieces
             self._all_waiting += pieces
+            if not self._waiting[workspace]:
+                del self._waiting[workspace]
 
     @property
     def is_used(self) -> bool:

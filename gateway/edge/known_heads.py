@@ -95,6 +95,11 @@ class ConnectionHeads:
             self._unknown.add(mark)
         return known
 
+    @property
+    def repeats(self) -> bool:
+        """Whether the head that the parser reads now came before."""
+        return bool(self._repeated)
+
     def learn(self, found: FoundEndpoint | None, headers: Sequence[tuple[bytes, bytes]], *, usual: bool) -> None:
         """The parser has read a head; `usual`: that of a POST over HTTP/1.1 which leaves the connection open."""
         key, self._repeated = self._repeated, b""

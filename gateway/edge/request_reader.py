@@ -182,7 +182,8 @@ class RequestReader(HttpToolsProtocol):
         if self.expect_100_continue:
             self.flow.pause_reading()  # until somebody asks for the body; the client is not late before that
         found = self.direct.find(self.url)
-        self._learn_head(found)
+        if self._heads.repeats:
+            self._learn_head(found)
         if self.pipeline and len(self.pipeline) >= MAX_QUEUED:
             self._stop_taking()
         elif found is None:
@@ -192,7 +193,7 @@ class RequestReader(HttpToolsProtocol):
             self._accept(found)
 
     def _learn_head(self, found: FoundEndpoint | None) -> None:
-        """Remember the head if it came before; the parser has accepted it."""
+        """Remember a head that came before; the parser has accepted it."""
         parser = self.parser
         usual = parser.get_method() == b"POST" and parser.get_http_version() == "1.1" and parser.should_keep_alive()
         self._heads.learn(found, self.headers, usual=usual)
