@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 
+import msgspec
+
 from gateway.builder.context_builder import ContextBuilder, ContextOrder, ScopeKeys
 from gateway.builder.narrowing import narrow_client_tools
 from gateway.builder.result_expansion import ResultExpansion
@@ -82,8 +84,7 @@ class ResolvedScope:
     keys: ScopeKeys = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class PreparedRequest:
+class PreparedRequest(msgspec.Struct):
     """A request that only has to be sent."""
 
     dialect: Dialect
@@ -164,7 +165,7 @@ class Pipeline:
         body_text = "" if scope.prompt is None or scope.node is None else await self.read_content(exchange, scope)
         outgoing = compose(request, history, scope, injection, target, body_text)
         if exchange.omitted_tools:
-            outgoing = replace(outgoing, fields={**outgoing.fields, "tools": client.tools}, unchanged=False)
+            outgoing.fields["tools"], outgoing.unchanged = client.tools, False
         plan = None
         if injection.tools is not None:
             limits = TurnLimits(turns, self.reply_bytes)
@@ -183,7 +184,7 @@ class Pipeline:
         offered = tools if turns > 1 or not client.tools else None
         scope, model, placement = resolved.scope, resolved.model, resolved.target.placement
         order = ContextOrder(exchange, scope, model, offered, request, placement, resolved.keys)
-        injection = await self.builder.build(order)
+        injection = self.builder.recall(order) or await self.builder.build(order)
         if tools is not offered:
             injection = withhold_tools(injection, tools)
         if injection.tools is None or not injection.tools.called:

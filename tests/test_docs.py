@@ -266,7 +266,8 @@ def log_fields_are_described(operations: Page) -> list[str]:
 
 
 def receipt_fields_are_described(receipts: Page) -> list[str]:
-    recorded = replace(exchange(), id=make_id())
+    recorded = exchange()
+    recorded.id = make_id()
     recorded.note_injection(Injection(Selection()))
     recorded.note_tool("", "", ToolResult(""), 0.0)
     recorded.replies.append(TurnReply("", 200))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
 from gateway.builder.prices import make_pricing
 from gateway.builder.scope_context import (
     CacheKey,
@@ -75,8 +77,7 @@ class ScopeKey(NamedTuple):
 ScopeKeys = dict[frozenset[str] | None, ScopeKey]  # by the names of our tools
 
 
-@dataclass(slots=True)
-class ContextOrder:
+class ContextOrder(msgspec.Struct):
     """What an injection is built for."""
 
     exchange: Exchange
@@ -85,7 +86,7 @@ class ContextOrder:
     tools: OwnTools | None  # None: ours cannot be registered
     request: ChatRequest
     placement: Placement = Placement.SYSTEM
-    keys: ScopeKeys = field(default_factory=dict)  # of the scope, made before for a request of the same one
+    keys: ScopeKeys = msgspec.field(default_factory=dict)  # of the scope, made before for a request of the same one
 
     @property
     def snapshot(self) -> Snapshot:
@@ -160,6 +161,20 @@ class ContextBuilder:
             tag, count = self._tag(order.workspace), self.count_for(order.model)
             injection = await self._run(order.workspace, lambda: add_items(injection, asked.items, tag, count))
         return injection if key is own else warn_of_window(injection, budget)
+
+    def recall(self, order: ContextOrder) -> Injection | None:
+        """The injection, if it is known and depends on nothing but the scope; None: build it."""
+        exchange, scope, request = order.exchange, order.scope, order.request
+        partition = exchange.snapshot.partitions.get(exchange.principal.workspace)
+        key = order.keys.get(None if order.tools is None else order.tools.names)
+        if partition is None or key is None or scope.request.items:
+            return None
+        if len(request.raw) + key.budget > SMALL_REQUEST or not LIMITS.isdisjoint(request.fields):
+            return None
+        known: KnownScope | None = partition.get(key.parts)
+        if known is None or known.tree_generation != exchange.snapshot.tree_generation or known.collectors.applied:
+            return None
+        return known.injection
 
     async def _fit_window(self, order: ContextOrder, request: ChatRequest, own: ScopeKey) -> ScopeKey:
         """The scope's own key, or that of a smaller budget if the model's window has no room for its own."""

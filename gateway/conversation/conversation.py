@@ -79,8 +79,7 @@ async def refuse_call(_: object) -> NoReturn:
     raise AssertionError("a relay has neither tools to run nor turns to hide")
 
 
-@dataclass(slots=True)
-class Conversation:
+class Conversation(msgspec.Struct):
     """One exchange with what it needs: the upstream, our tools, the store of hidden turns."""
 
     exchange: Exchange
@@ -96,7 +95,8 @@ class Conversation:
         if reply.status >= 400:
             return await read_whole_reply(reply)
         if not is_event_stream(reply):
-            whole = await read_whole_reply(reply)
+            body = reply.take_all()
+            whole = Reply(reply.status, reply.headers, body) if body is not None else await read_whole_reply(reply)
             whole.body = self.dialect.show_relayed(request, outgoing, whole.body)
             return whole
         try:

@@ -1,7 +1,6 @@
 """A chat request in any dialect, decoded only as far as somebody has to look."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -22,18 +21,16 @@ class MessageStyle(IntEnum):
     INVALID = 3  # not objects
 
 
-@dataclass(frozen=True, slots=True)
-class ContinuedResponses:
+class ContinuedResponses(msgspec.Struct, frozen=True):
     """What a request continues: responses that were kept, with results that the client never saw."""
 
     earlier: tuple[str, ...] = ()  # ids of all responses whose items are among the messages
-    told: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # ids of resources that a message tells of
+    told: Mapping[int, tuple[str, ...]] = {}  # ids of resources that a message tells of
     known: tuple[str, ...] = ()  # ids of resources that the upstream's own copy of the conversation tells of
     size: int = 0  # bytes that are kept of these responses
 
 
-@dataclass(slots=True)
-class ChatRequest:
+class ChatRequest(msgspec.Struct):
     """The client's body: top-level fields and messages stay raw, so that they keep their bytes."""
 
     dialect: RequestDialect
@@ -61,8 +58,7 @@ class ChatRequest:
         return msgspec.json.decode(self.fields[name]) if name in self.fields else None
 
 
-@dataclass(slots=True)
-class OutgoingBody:
+class OutgoingBody(msgspec.Struct):
     """A body ready to be encoded; `unchanged` means that the client's own bytes may be relayed."""
 
     fields: dict[str, Any]  # without messages

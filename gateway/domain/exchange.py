@@ -1,7 +1,7 @@
 """One client request and its reply."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from time import perf_counter
 from typing import Any, Protocol
@@ -44,8 +44,7 @@ NOTHING_FORWARDED = ForwardedHeaders()
 STAGES = ("decode", "scope", "build", "compose")  # of preparing a request, in this order
 
 
-@dataclass(slots=True)
-class TurnReply:
+class TurnReply(msgspec.Struct):
     """That an upstream answered a turn, and how."""
 
     upstream: str
@@ -65,8 +64,7 @@ class ToolRun:
     resource: Resource | None = None  # of a tool of a server or endpoint
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(msgspec.Struct):
     """What comes in, and the account of what was done about it."""
 
     id: str
@@ -80,10 +78,10 @@ class Exchange:
     upstream: str | None = None
     injected: int = 0
     tokens: int = 0
-    degraded: set[str] = field(default_factory=set)
+    degraded: set[str] = msgspec.field(default_factory=set)
     turns: int = 0
-    replies: list[TurnReply] = field(default_factory=list)
-    tools_run: list[str] = field(default_factory=list)
+    replies: list[TurnReply] = msgspec.field(default_factory=list)
+    tools_run: list[str] = msgspec.field(default_factory=list)
     usage: dict[str, Any] | None = None
     usages: Sequence[dict[str, Any]] = ()  # what each turn of a loop used, as upstreams report it
     usage_event: bytes | None = None  # of a relayed stream: the last events that may report it
@@ -95,8 +93,8 @@ class Exchange:
     suggested: str | None = None  # path of other content that the user named
     injection: Injection | None = None
     failure: str | None = None  # code of the error that the client got
-    began: float = field(default_factory=perf_counter)
-    times: list[float] = field(default_factory=list)  # when each of STAGES was done
+    began: float = msgspec.field(default_factory=perf_counter)
+    times: list[float] = msgspec.field(default_factory=list)  # when each of STAGES was done
     complete: bool = False  # the client had its whole reply before it left
     status: ExchangeStatus = ExchangeStatus.OK
     http_status: int = 0  # of the reply; 0: the client left before it began
@@ -166,8 +164,7 @@ def watch_stream(stream: ReplyStream, see: Callable[[bytes], None]) -> ReplyStre
     return lambda writer: stream(WatchedWriter(see, writer))
 
 
-@dataclass(slots=True)
-class Reply:
+class Reply(msgspec.Struct):
     """What the client gets: a whole body, or a stream of complete events."""
 
     status: int

@@ -73,6 +73,10 @@ class UpstreamReply(Protocol):
         """The rest of the body, bounded by the reply limit (UpstreamInvalid beyond it)."""
         ...
 
+    def take_all(self) -> bytes | None:
+        """What `read_all` returns, if it is all here and nothing is left to close; None: read it."""
+        return None
+
     async def forward(self, take: TakeBytes) -> bool:
         """Call `take` with the body as it comes; True at its clean end, False once `take` wants no more for now.
 
@@ -120,8 +124,7 @@ class Upstream(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class UpstreamAnswer:
+class UpstreamAnswer(msgspec.Struct):
     """A reply and the upstream that gave it."""
 
     upstream: Upstream

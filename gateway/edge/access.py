@@ -90,14 +90,15 @@ def is_loopback(name: bytes) -> bool:
         return False
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Caller:
-    """A request's head with who sent it."""
+    """A request's head with who sent it; requests with the same head share it as long as their key is valid."""
 
     head: RequestHead
     principal: Principal
     bearer: str | None  # the client's own, for upstreams that pass it through
     sign_in: SignIn | None = None  # what it was admitted with instead of a key
+    version: int = 0  # of the keys that it was found among
 
 
 class OpenStreams:
@@ -157,8 +158,13 @@ class AccessControl:
         """Who is asking; raises a GatewayError for whoever may not. `head`: what the headers say, if that is known."""
         if head is None:
             head = read_head(headers, self.passed_up)
+        known: Caller | None = head.admitted
+        if known is not None and self.auth.confirms(known.version):
+            return known
         self.check_host(head)
-        return Caller(head, self.auth.authenticate(head), self.auth.find_client_bearer(head))
+        principal, bearer = self.auth.authenticate(head), self.auth.find_client_bearer(head)
+        head.admitted = caller = Caller(head, principal, bearer, version=self.auth.version)
+        return caller
 
     async def admit_browser(self, headers: Sequence[tuple[bytes, bytes]], method: str) -> Caller:
         """Who is asking with a cookie instead of a key; raises a GatewayError for whoever may not."""

@@ -67,6 +67,7 @@ class Authenticator:
         self._had_stored = False
         self._closed = False  # the store remembers that there was a key
         self._until = inf  # when the next key expires
+        self.version = 0  # another one whenever a caller may be judged differently
         self._by_fingerprint: dict[str, bytes] | None = None  # made when somebody signs in
         self._rebuild()
 
@@ -82,7 +83,8 @@ class Authenticator:
 
         `closed`: there was a key once, so that nobody is let in without one ever after.
         """
-        self._closed = self._closed or closed
+        if closed and not self._closed:
+            self._closed, self.version = True, self.version + 1
         current = {record.key: record for record in records if record.body is not None}
         if current == self._records:  # most swaps are about policies; equal records are one and the same object
             return
@@ -90,6 +92,12 @@ class Authenticator:
         self._compiled = {key: self._compile(record) for key, record in current.items()}
         self._had_stored = self._had_stored or bool(current)
         self._rebuild()
+
+    def confirms(self, version: int) -> bool:
+        """Whether a caller who was admitted at that version would be admitted again; False: perhaps."""
+        if version != self.version or (self._until is not inf and self._fresh.clock() >= self._until):
+            return False
+        return not self._had_stored or self._fresh.age() <= self._fresh.seconds
 
     def is_revoked(self, principal: Principal) -> bool:
         """Whether the stored key of a principal is gone; expired ones are not."""
@@ -164,6 +172,7 @@ class Authenticator:
 
     def _rebuild(self) -> None:
         now = self._fresh.clock()
+        self.version += 1
         stored = {entry.digest: entry.principal for entry in self._compiled.values() if entry is not None}
         every = stored | self._configured
         self._principals = {digest: one for digest, one in every.items() if one.expires is None or one.expires > now}

@@ -122,6 +122,11 @@ class DirectRequest:
         if self._limit is None and self._size > UNREAD_BODY_BYTES:
             self._connection.flow.pause_reading()
 
+    def take_whole_body(self, data: bytes) -> None:
+        """Called by the connection instead of `receive_body` and `end_body`, before anybody has asked for it."""
+        self._parts.append(data)
+        self._size, self._has_body = len(data), True
+
     def end_body(self) -> None:
         """Called by the connection: the body is whole."""
         self._has_body = True

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from gateway.edge.request import PASSED_UP, FoundEndpoint, RequestHead, read_head
 
 END: Final = b"\r\n\r\n"
@@ -22,7 +24,7 @@ KEEPS_ALIVE: Final = (b"connection", b"keep-alive")  # says what holds anyway
 _LENGTH: Final = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ([0-9]{1,9})\r\n")
 
 
-class HeadOutline(NamedTuple):
+class HeadOutline(msgspec.Struct, frozen=True, gc=False):
     """A head as it is compared with others."""
 
     key: bytes  # the head without the digits of its Content-Length

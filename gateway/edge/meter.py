@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -34,7 +34,7 @@ class Meter:
     def watch(self, reply: Reply) -> Reply:
         """The reply, watched: nobody else looks for the usage of a whole one that is relayed."""
         if reply.stream is not None:
-            return replace(reply, stream=watch_stream(reply.stream, self.count_events))
+            return msgspec.structs.replace(reply, stream=watch_stream(reply.stream, self.count_events))
         self.reported = read_usage(reply.body)
         self.pieces += 0 if self.reported else len(reply.body) // BYTES_PER_TOKEN
         return reply

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from starlette.types import Receive
 
@@ -39,6 +39,7 @@ class RequestHead:
     context: list[tuple[bytes, bytes]] = field(default_factory=list)  # the other `x-context-*`
     passed_up: list[tuple[str, str]] = field(default_factory=list)  # what may go upstream (CONTRACT §5.4)
     idempotency_key: str | None = None
+    admitted: Any = None  # the Caller that access control found for it, and may confirm
     _forwarded: ForwardedHeaders = NOTHING_FORWARDED  # the last that were asked for
 
     def forward(self, bearer: str | None, query: str = "") -> ForwardedHeaders:

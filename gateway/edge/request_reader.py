@@ -106,6 +106,10 @@ class RequestReader(HttpToolsProtocol):
         request = DirectRequest(self, "POST", known.headers, known.found.target, known.head)
         self.cycle = request  # type: ignore[assignment]
         self._start_asgi_task(request, known.found.endpoint)
+        if len(data) == outline.size + outline.length:  # most requests arrive in one piece
+            self._in_body = False
+            request.take_whole_body(data[outline.size :])
+            return b""
         self._body_left = outline.length
         return self._take_body(data[outline.size :])
 

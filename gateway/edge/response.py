@@ -7,6 +7,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 Headers = Iterable[tuple[bytes, bytes]]
 
+STATUS_LINES = {status: line.removesuffix(b"\r\n") for status, line in STATUS_LINE.items()}
+
 JSON = (b"content-type", b"application/json")
 RETRY_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry")
 PASSED_DOWN = {name: name.encode() for name in ("content-type", "x-request-id", "request-id", *RETRY_HEADERS)}
@@ -15,9 +17,9 @@ FAMILIES = ("x-ratelimit-", "openai-", "anthropic-")
 
 def encode_head(status: int, defaults: Headers, headers: Headers, framing: bytes, *, closes: bool) -> bytes:
     """The head of a response with its final empty line; `framing` is the line that says where its body ends."""
-    lines = [b"%b: %b\r\n" % header for header in (*defaults, *headers)]
-    line = STATUS_LINE.get(status) or b"HTTP/1.1 %d \r\n" % status  # an upstream may use any number
-    return b"".join([line, *lines, framing, b"connection: close\r\n\r\n" if closes else b"\r\n"])
+    first = STATUS_LINES.get(status) or b"HTTP/1.1 %d " % status  # an upstream may use any number
+    last = framing + (b"connection: close\r\n\r\n" if closes else b"\r\n")
+    return b"\r\n".join([first, *map(b": ".join, (*defaults, *headers)), last])
 
 
 async def send_body(send: Send, status: int, body: bytes, headers: Headers) -> None:

@@ -1,8 +1,9 @@
 """The outgoing body: the client's fields, with only what changes replaced."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 from gateway.domain.agent import Placement
@@ -39,7 +40,8 @@ def compose(
     if target.defaults and (defaults := dialect.find_missing_defaults(request, target.defaults)):
         fields.update(defaults)
         unchanged = False
-    messages, texts = apply_template(dialect, history, scope, injection, content)
+    templated = apply_template(dialect, history, scope, injection, content)
+    messages, texts = templated.messages, templated.texts
     unchanged = unchanged and messages is request.messages and injection.tools is None
     outgoing = OutgoingBody(fields, messages, unchanged)
     if texts:
@@ -69,7 +71,7 @@ def merge_defaults(scope: Scope) -> dict[str, Any]:
     return {name: value for name, value in said if value is not None}
 
 
-class TemplatedHistory(NamedTuple):
+class TemplatedHistory(msgspec.Struct):
     """The history with the prompt's template applied, and what is left to be placed."""
 
     messages: list[Raw]

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -106,7 +106,7 @@ class ReceiptRecorder:
             if pending.text is not None:
                 self._keep_piece(pending.text, reply.body)
         elif pending.text is not None:
-            return replace(reply, stream=watch_stream(reply.stream, partial(self._keep_piece, pending.text)))
+            reply.stream = watch_stream(reply.stream, partial(self._keep_piece, pending.text))
         return reply
 
     def finish(self, exchange: Exchange, http_status: int, seconds: float) -> None:

@@ -45,9 +45,12 @@ class OpenAIReply(UpstreamReply):
             raise self._build_error(self._fault)
         return b""
 
+    def take_all(self) -> bytes | None:
+        return self._take_parts() if self._is_complete and self._size <= self._limit else None
+
     async def read_all(self) -> bytes:
-        if self._is_complete and self._size <= self._limit:
-            return self._take_parts()
+        if (whole := self.take_all()) is not None:
+            return whole
         parts, size = [], 0
         while part := await self.read():
             parts.append(part)

@@ -10,6 +10,8 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from gateway import errors
 from gateway.circuit_breaker import CircuitBreaker
 from gateway.domain.dialect import DialectName
@@ -157,8 +159,7 @@ class Routes:
         raise errors.ModelNotFound(model, known, hint)
 
 
-@dataclass(slots=True)
-class TurnSender:
+class TurnSender(msgspec.Struct):
     """Sends the turns of one exchange: with the same upstreams, model and headers each time."""
 
     routes: Routes

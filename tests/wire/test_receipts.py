@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -262,7 +261,8 @@ async def test_a_failure_of_ours_inside_a_stream_is_an_error(
                 writer.write(b'data: {"choices": []}\n\n')
                 raise KeyError("of ours")
 
-            return replace(reply, stream=fail)
+            reply.stream = fail
+            return reply
 
         monkeypatch.setattr(recorder, "watch", watch)
         monkeypatch.setattr("gateway.edge.recorder.encode_line", lines.append)

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -16,6 +16,7 @@ from gateway.errors import InvalidJson, InvalidRequest
 KINDS = {str: "a string", bool: "a boolean", int: "an integer", dict: "an object"}
 SCALARS = {kind: msgspec.json.Decoder(kind | None) for kind in KINDS}
 MARGIN = 12  # frames; the interpreter's depth limit counts Python calls and JSON nesting together
+FLAT = 100  # brackets that a body may have without being nested too deeply, whoever decodes it
 
 LARGE_BODY = 16 * 1024  # bytes from which one pass over a body saves more than it costs
 OPENING_BYTES = 20  # of an entry that tell its style: as many as the longest usual opening has
@@ -35,7 +36,7 @@ NO_TOOLS = ClientTools()
 Decoded = TypeVar("Decoded")
 
 
-class SplitBody(NamedTuple):
+class SplitBody(msgspec.Struct):
     """A body as the entries of its conversation, one by one, and its other fields."""
 
     fields: dict[str, Raw]
@@ -83,7 +84,8 @@ def decode_fields(body: bytes) -> dict[str, Raw]:
     """A JSON object as raw fields. Raw does not check UTF-8, so the whole body is checked first."""
     try:
         body.isascii() or body.decode()
-        fields = decode_deep(_decode_object, body, MARGIN - 1)  # `_decode_object` is a frame itself
+        frames = 0 if is_flat(body) else MARGIN - 1  # `_decode_object` is a frame itself
+        fields = decode_deep(_decode_object, body, frames)
     except UnicodeDecodeError as fault:
         raise InvalidJson("The body is not valid UTF-8.") from fault
     except RecursionError as fault:
@@ -98,6 +100,11 @@ def decode_fields(body: bytes) -> dict[str, Raw]:
 def decode_deep(decode: Callable[[bytes], Decoded], body: bytes, frames: int) -> Decoded:
     """Decode from deeper in the stack, so that whatever passes here can be decoded again later."""
     return decode_deep(decode, body, frames - 1) if frames else decode(body)
+
+
+def is_flat(body: bytes) -> bool:
+    """Whether a small body has too few brackets to be deep."""
+    return len(body) <= LARGE_BODY and body.count(b"{") + body.count(b"[") <= FLAT
 
 
 def _decode_object(body: bytes) -> dict[str, Raw] | None:

@@ -1,7 +1,7 @@
 """Putting texts into messages without decoding what need not change."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -42,7 +42,7 @@ def place(messages: Sequence[Raw], texts: PlacedTexts, placement: Placement) -> 
     return placed
 
 
-class LeadingMessage(NamedTuple):
+class LeadingMessage(msgspec.Struct):
     """The last of the leading system or developer messages; at -1 if there is none."""
 
     position: int

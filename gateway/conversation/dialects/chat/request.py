@@ -55,7 +55,8 @@ def read_style(opening: bytes) -> MessageStyle:
 
 def decode_chat(body: bytes, dialect: RequestDialect) -> ChatRequest:
     """Check only what the gateway needs; everything else is left to the upstream."""
-    fields, messages = LARGE_BODIES.split(body) or split_body(body)
+    split = LARGE_BODIES.split(body) or split_body(body)
+    fields, messages = split.fields, split.entries
     style = max(map(read_style, list_openings(messages)), default=MessageStyle.SPOKEN)
     if style is MessageStyle.INVALID:
         position = next(at for at, message in enumerate(messages) if memoryview(message)[:1] != OBJECT)

@@ -63,7 +63,8 @@ _decode_blocks = msgspec.json.Decoder(list[_SpokenBlock]).decode
 
 def decode_messages(body: bytes, dialect: RequestDialect) -> ChatRequest:
     """Check only what the gateway needs; everything else is left to the upstream."""
-    fields, messages = LARGE_BODIES.split(body) or split_body(body)
+    split = LARGE_BODIES.split(body) or split_body(body)
+    fields, messages = split.fields, split.entries
     style = read_style(messages)
     model, stream = decode_scalar(fields, "model", str), bool(decode_scalar(fields, "stream", bool))
     for name, kind in LOOKED_AT.items():

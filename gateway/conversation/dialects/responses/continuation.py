@@ -1,10 +1,10 @@
 """`previous_response_id`: continuing a response that was kept."""
 
 from collections.abc import Container, Sequence
-from dataclasses import replace
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from gateway.conversation.dialects.responses.items import read_item
 from gateway.conversation.hidden_turns import ConversationOwner

@@ -1,10 +1,10 @@
 """`item_reference`: items of earlier responses that a request names by their ids."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.conversation.dialects.responses.continuation import check_account, is_native
 from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM

@@ -120,7 +120,7 @@ def settle_repeated(body: bytes) -> bytes:
 def split_body(body: bytes) -> SplitResponsesBody:
     """The fields and the items; a string is what the user says."""
     if (large := LARGE_BODIES.split(body)) is not None:
-        fields, items = large
+        fields, items = large.fields, large.entries
         return SplitResponsesBody(fields, items, has_room(body, fields, sum(map(len, items)) + len(items) + 1))
     fields = decode_fields(body)
     if (given := fields.pop("input", None)) is None:
