@@ -7,9 +7,10 @@ from time import perf_counter
 
 import msgspec
 
-from gateway.builder.context_builder import ContextBuilder, ContextOrder, ScopeKeys
+from gateway.builder.context_builder import ContextBuilder, ContextOrder
 from gateway.builder.narrowing import narrow_client_tools
 from gateway.builder.result_expansion import ResultExpansion
+from gateway.builder.scope_context import ScopeKeys
 from gateway.content.library import PREFIX, NodeLibrary, ReadableNodes
 from gateway.content.reach import ReachableContext
 from gateway.content.reader import WorkspaceContent
@@ -242,8 +243,7 @@ class Pipeline:
 
         conversation = Conversation(exchange, dialect, sender.send, run, keep, self.timings)
         loop = StreamLoop(prepared.plan) if stream else ReplyLoop(prepared.plan)
-        sending = conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop)
-        reply = await sending
+        reply = await (conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop))
         return await self._keep_reply(exchange, prepared, reply, loop) if dialect.keeps_replies else reply
 
     async def _keep_reply(

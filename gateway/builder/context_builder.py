@@ -15,6 +15,8 @@ from gateway.builder.scope_context import (
     ContextTerms,
     KnownScope,
     ScopeContext,
+    ScopeKey,
+    ScopeKeys,
     make_query_key,
     make_scope_key,
     personalize,
@@ -65,16 +67,6 @@ SMALL_REQUEST = 8_192  # bytes and tokens that fit into the smallest window
 
 Result = TypeVar("Result")
 MAX_KEYS = 4  # of a scope: a client may give its own tools any names
-
-
-class ScopeKey(NamedTuple):
-    """What a scope is known by, and the budget that is part of it."""
-
-    budget: int
-    parts: CacheKey
-
-
-ScopeKeys = dict[frozenset[str] | None, ScopeKey]  # by the names of our tools
 
 
 class ContextOrder(msgspec.Struct):

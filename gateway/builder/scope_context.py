@@ -4,6 +4,7 @@ import hashlib
 import sys
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gateway.collectors.effective import (
     NO_ITEMS,
@@ -31,6 +32,16 @@ from gateway.selection.allotment import NO_SHARES, BudgetShares
 from gateway.selection.select import Proposal, ScopeFills, SelectionTerms
 
 CacheKey = tuple[Hashable, ...]
+
+
+class ScopeKey(NamedTuple):
+    """What a scope is known by, and the budget that is part of it."""
+
+    budget: int
+    parts: CacheKey
+
+
+ScopeKeys = dict[frozenset[str] | None, ScopeKey]  # by the names of our tools
 
 # Bytes of one object with what only it holds, on 64-bit CPython; tests compare them with what is really allocated.
 CANDIDATE_BYTES = 140  # with its places in tuples

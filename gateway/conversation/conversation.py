@@ -95,8 +95,8 @@ class Conversation(msgspec.Struct):
         if reply.status >= 400:
             return await read_whole_reply(reply)
         if not is_event_stream(reply):
-            body = reply.take_all()
-            whole = Reply(reply.status, reply.headers, body) if body is not None else await read_whole_reply(reply)
+            here = reply.take_all()
+            whole = Reply(reply.status, reply.headers, here) if here is not None else await read_whole_reply(reply)
             whole.body = self.dialect.show_relayed(request, outgoing, whole.body)
             return whole
         try:

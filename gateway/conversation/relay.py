@@ -14,7 +14,7 @@ AFTER_ERROR_SECONDS = 1.0  # that an upstream gets to close after its own error
 
 def check_reply(upstream: Upstream, reply: UpstreamReply) -> None:
     """Refuse what must not reach a client as if it were an answer."""
-    if refuses_key(upstream, reply):
+    if reply.status >= 400 and refuses_key(upstream, reply):
         raise UpstreamAuth(f"Upstream {upstream.name!r} refused the gateway's credentials (HTTP {reply.status}).")
     if not (is_json_reply(reply) or is_event_stream(reply)):
         raise UpstreamInvalid(f"Upstream {upstream.name!r} sent neither JSON nor an event stream.")

@@ -15,4 +15,4 @@ def escape_json(text: str) -> bytes:
 
 def quote_json(*pieces: bytes) -> Raw:
     """The non-empty pieces as one JSON string, with blank lines between them."""
-    return Raw(b'"' + BLANK_LINE.join(piece for piece in pieces if piece) + b'"')
+    return Raw(b'"' + BLANK_LINE.join(filter(None, pieces)) + b'"')

@@ -98,7 +98,7 @@ class Caller:
     principal: Principal
     bearer: str | None  # the client's own, for upstreams that pass it through
     sign_in: SignIn | None = None  # what it was admitted with instead of a key
-    version: int = 0  # of the keys that it was found among
+    version: object = None  # of the keys that it was found among
 
 
 class OpenStreams:

@@ -67,7 +67,7 @@ class Authenticator:
         self._had_stored = False
         self._closed = False  # the store remembers that there was a key
         self._until = inf  # when the next key expires
-        self.version = 0  # another one whenever a caller may be judged differently
+        self.version = object()  # another one whenever a caller may be judged differently
         self._by_fingerprint: dict[str, bytes] | None = None  # made when somebody signs in
         self._rebuild()
 
@@ -84,7 +84,7 @@ class Authenticator:
         `closed`: there was a key once, so that nobody is let in without one ever after.
         """
         if closed and not self._closed:
-            self._closed, self.version = True, self.version + 1
+            self._closed, self.version = True, object()
         current = {record.key: record for record in records if record.body is not None}
         if current == self._records:  # most swaps are about policies; equal records are one and the same object
             return
@@ -93,9 +93,9 @@ class Authenticator:
         self._had_stored = self._had_stored or bool(current)
         self._rebuild()
 
-    def confirms(self, version: int) -> bool:
+    def confirms(self, version: object) -> bool:
         """Whether a caller who was admitted at that version would be admitted again; False: perhaps."""
-        if version != self.version or (self._until is not inf and self._fresh.clock() >= self._until):
+        if version is not self.version or (self._until is not inf and self._fresh.clock() >= self._until):
             return False
         return not self._had_stored or self._fresh.age() <= self._fresh.seconds
 
@@ -172,7 +172,7 @@ class Authenticator:
 
     def _rebuild(self) -> None:
         now = self._fresh.clock()
-        self.version += 1
+        self.version = object()
         stored = {entry.digest: entry.principal for entry in self._compiled.values() if entry is not None}
         every = stored | self._configured
         self._principals = {digest: one for digest, one in every.items() if one.expires is None or one.expires > now}

@@ -1,6 +1,7 @@
 """Responses to the client: heads as bytes, and whole responses through ASGI's `send`."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from starlette.types import Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
@@ -40,9 +41,19 @@ def select_client_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes
     Whether those of the account are among them is up to the upstream (`account_headers`).
     """
     passed: list[tuple[bytes, bytes]] = []
-    for name, value in headers.items():
-        known = PASSED_DOWN.get(name) or (name.encode("ascii") if name.startswith(FAMILIES) else None)
-        # A control character would make the server fail while it writes the head.
-        if known is not None and value.isprintable():
+    for name, known in choose_passed_names(tuple(headers)):
+        value = headers[name]
+        if value.isprintable():  # a control character would make the server fail while it writes the head
             passed.append((known, value.encode()))
     return passed
+
+
+@lru_cache(maxsize=64)
+def choose_passed_names(names: tuple[str, ...]) -> list[tuple[str, bytes]]:
+    """Those of the names that are passed on, as clients get them; an upstream always sends the same few sets."""
+    known = {name: PASSED_DOWN.get(name) or name.encode("ascii") for name in names if is_passed_down(name)}
+    return list(known.items())
+
+
+def is_passed_down(name: str) -> bool:
+    return name in PASSED_DOWN or name.startswith(FAMILIES)

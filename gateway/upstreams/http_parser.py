@@ -178,10 +178,10 @@ class ReplyParser:
 
     def _end_head(self) -> None:
         """Take a complete head: an interim one is dropped, the final one decides the framing."""
-        headers = {
-            decode_short_name(name) if len(name) <= CACHED_NAME_LENGTH else decode_name(name): decode_value(value)
-            for name, value in self._pairs
-        }
+        headers: dict[str, str] = {}
+        for name, value in self._pairs:
+            known = decode_short_name(name) if len(name) <= CACHED_NAME_LENGTH else decode_name(name)
+            headers[known] = value.rstrip(b" \t").decode("utf-8", "surrogateescape")
         is_repeated = len(headers) < len(self._pairs) and repeats_framing(self._pairs)
         if self._status < 100 or self._version not in VERSIONS or is_repeated:
             raise InvalidReplyFault("a head that cannot be trusted")
@@ -287,7 +287,3 @@ def decode_name(name: bytes) -> str:
 @lru_cache(maxsize=512)
 def decode_short_name(name: bytes) -> str:
     return name.decode("latin-1").lower()
-
-
-def decode_value(value: bytes) -> str:
-    return value.rstrip(b" \t").decode("utf-8", "surrogateescape")

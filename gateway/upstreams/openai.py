@@ -235,13 +235,16 @@ def encode_lines(lines: list[str]) -> bytes:
         return text.encode()  # only a configured header can get here: ASGI's are latin-1 already
 
 
-def hide_account(headers: Mapping[str, str]) -> dict[str, str]:
+def hide_account(headers: Mapping[str, str]) -> Mapping[str, str]:
     """The headers of a reply without those that tell whose account is used, and what is left of its limits."""
-    return {
-        name: value
-        for name, value in headers.items()
-        if name not in ACCOUNT_HEADERS and not name.startswith(ACCOUNT_FAMILIES)
-    }
+    hidden = find_account_names(tuple(headers))
+    return {name: value for name, value in headers.items() if name not in hidden} if hidden else headers
+
+
+@lru_cache(maxsize=64)
+def find_account_names(names: tuple[str, ...]) -> frozenset[str]:
+    """Which headers tell of the account; an upstream always sends the same few sets of names."""
+    return frozenset(name for name in names if name in ACCOUNT_HEADERS or name.startswith(ACCOUNT_FAMILIES))
 
 
 def find_fault(reply: OpenAIReply) -> str | None:

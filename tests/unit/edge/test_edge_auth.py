@@ -1,6 +1,7 @@
 """Principals by key."""
 
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from math import inf
 
@@ -9,9 +10,10 @@ import pytest
 from gateway.control.key_shape import KeyShape
 from gateway.domain.principal import ANONYMOUS, UNLIMITED, KeyLimits, Role
 from gateway.domain.record import Record, RecordKey
+from gateway.edge.access import AccessControl, HostCheck
 from gateway.edge.auth import Authenticator, Freshness
 from gateway.edge.request import read_head
-from gateway.errors import Faults, GatewayError, InvalidApiKey, ServiceUnavailable
+from gateway.errors import Faults, GatewayError, InvalidApiKey, MissingApiKey, ServiceUnavailable
 from gateway.settings import AuthSettings, KeySettings
 
 
@@ -312,3 +314,32 @@ def test_a_key_of_ours_never_goes_upstream_even_if_it_is_not_known(world):
     auth.update([stored("s")])
     assert auth.find_client_bearer(read_head([own("s"), bearer("cgw_other")])) is None
     assert auth.find_client_bearer(read_head([own("s"), bearer("mine")])) == "mine"
+
+
+def test_a_caller_is_confirmed_only_until_keys_change_expire_or_cannot_be_verified(world):
+    auth = world.authenticator()
+    access, headers = AccessControl(HostCheck([]), auth), [(b"host", b"localhost"), bearer("s")]
+    head = read_head(headers)
+    assert access.admit(headers, head).principal is ANONYMOUS
+    auth.update([stored("s", expires_at=datetime.fromtimestamp(world.clock + 900, UTC).isoformat())])
+    caller = access.admit(headers, head)
+    assert caller.principal.key == "key-1"
+    assert access.admit(headers, head) is caller
+    world.monotonic += 301
+    with pytest.raises(ServiceUnavailable):
+        access.admit(headers, head)
+    world.contact = world.monotonic
+    assert access.admit(headers, head) is caller
+    world.clock += 900
+    with pytest.raises(InvalidApiKey):
+        access.admit(headers, head)
+
+
+def test_a_gateway_that_is_closed_confirms_nobody(world):
+    auth = world.authenticator()
+    access, headers = AccessControl(HostCheck([]), auth), [(b"host", b"localhost")]
+    head = read_head(headers)
+    assert access.admit(headers, head).principal is ANONYMOUS
+    auth.update([], closed=True)
+    with pytest.raises(MissingApiKey):
+        access.admit(headers, head)

@@ -33,7 +33,7 @@ def place(messages: Sequence[Raw], texts: PlacedTexts, placement: Placement) -> 
     apart = texts.volatile and placement is not Placement.SYSTEM
     last_user = find_last_user_message(messages) if apart else None
     blocks = (texts.stable,) if last_user is not None else (texts.stable, texts.volatile)
-    after = BLANK_LINE.join(piece for piece in blocks if piece)
+    after = BLANK_LINE.join(filter(None, blocks))
     if texts.instructions or after:
         put_in_system(placed, texts.instructions, after)
     if last_user is not None:
