@@ -360,7 +360,12 @@ def split_long_text(text: str) -> Iterator[str]:
 
 def load_small_encoding(name: str) -> SmallEncoding:
     encoding = ENCODINGS[name]
-    return SmallEncoding(TokenTable(read_tokens(encoding), encoding.slots), encoding.pattern, encoding.ascii)
+    return SmallEncoding(make_table(name), encoding.pattern, encoding.ascii)
+
+
+def make_table(name: str) -> TokenTable:
+    encoding = ENCODINGS[name]
+    return TokenTable(read_tokens(encoding), encoding.slots)
 
 
 def load_core(name: str) -> CoreBPE:

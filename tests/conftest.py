@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from gateway.domain.snapshot import Snapshot
+from gateway.tokens import load_core, make_table
 from tests.support.loaded_policies import load_text
 
 settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -55,6 +56,15 @@ def known_plugins() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for room in ("collectors", "resources", "retrievers"):
             patch.setattr(f"gateway.{room}.registry.entry_points", lambda group: find(group, tuple(sys.path)))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def known_tokens() -> Iterator[None]:
+    """An encoding is read once: that takes up to half a second, and most gateways and commands need one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gateway.tokens.make_table", cache(make_table))
+        patch.setattr("gateway.tokens.load_core", cache(load_core))
         yield
 
 

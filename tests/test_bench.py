@@ -163,11 +163,14 @@ def test_a_run_replaces_its_part_of_the_document_only() -> None:
     replace_part((ROOT / "docs" / "BENCHMARK.md").read_text(), "new")
 
 
+EMBEDDING = ["query of 10 tokens", "asked before"]
+FINDING = ["1 % allowed, recall@10", "every score", "texts and words", "expansion of 5 picks", "relating all"]
+
+
 @pytest.mark.parametrize(
     ("part", "lines"),
     [
-        ("ing", ["query of 10 tokens", "asked before", "1 % allowed, recall@10", "every score", "texts and words"]),
-        ("finding", ["expansion of 5 picks", "relating all"]),
+        ("ing", [*EMBEDDING, *FINDING]),
         ("stages", ["tokenise and embed", "score: words", "select and render", "asked before"]),
         ("restart", ["restart with 200 resources, until they can be searched"]),
         ("lag", ["p99.9"]),
@@ -232,7 +235,7 @@ def test_requests_about_content_are_measured_too(tmp_path: Path) -> None:
 def dialect_figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """A run that is far too short to be trusted."""
     file = tmp_path_factory.mktemp("bench") / "dialects.json"
-    done = bench("--dialects", "--passes", "1", "--scale", "0.02", "--json", str(file))
+    done = bench("--dialects", "--passes", "1", "--scale", "0.02", "--clients", "4", "--json", str(file))
     assert done.returncode == 0, done.stderr
     figures = {figure["name"]: figure for figure in json.loads(file.read_text())}
     assert all(f"| {name} " in done.stdout for name in figures)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 Figures = dict[str, dict[str, int]]
 
-RUNS = 3
+RUNS = 3  # at most
 STATES = ("cold", "warm")
 # What a request may touch at most; lower these when the path gets shorter.
 LIMITS: Figures = {
@@ -44,13 +44,25 @@ class WalkRun:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[WalkRun]:
-    return [walk_once(tmp_path_factory.mktemp("walk") / "walk.json") for _ in range(RUNS)]
+    """As many as it takes to stay within the limits, up to some: a further one could only lower the figures."""
+    done: list[WalkRun] = []
+    while len(done) < RUNS and not (done and is_within_limits(find_smallest(done))):
+        done.append(walk_once(tmp_path_factory.mktemp("walk") / "walk.json"))
+    return done
 
 
 @pytest.fixture(scope="module")
 def figures(runs: list[WalkRun]) -> Figures:
+    return find_smallest(runs)
+
+
+def find_smallest(runs: list[WalkRun]) -> Figures:
     """The smallest of some runs: a timer or a cut of the stream that falls into one adds steps to its path."""
     return {name: {state: min(run.figures[name][state] for run in runs) for state in STATES} for name in LIMITS}
+
+
+def is_within_limits(figures: Figures) -> bool:
+    return all(figures[name][state] <= LIMITS[name][state] for name in LIMITS for state in STATES)
 
 
 def walk_once(file: Path) -> WalkRun:

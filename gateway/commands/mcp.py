@@ -38,11 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
     headers = build_headers(arguments)
     if arguments.url is not None:
         return run_remote(arguments.url, arguments.key_file, headers)
+    settings = load_command_settings(arguments)  # before the imports: what is wrong with them is said at once
     from gateway.commands.mcp_stdio import serve_policies
     from gateway.edge.logs import log_as_json
     from gateway.redaction import build_redactor
 
-    settings = load_command_settings(arguments)
     with log_as_json(settings.log, build_redactor(settings)):
         run_async(serve_policies(settings, build_operator(arguments.workspace), headers))
     return OK
@@ -50,10 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def run_remote(url: str, key_file: Path | None, headers: HeaderBytes) -> int:
     """Pass everything on to a running gateway."""
-    from gateway.commands.mcp_relay import serve_gateway
-
     if urlsplit(url).scheme not in ("http", "https"):
         raise InvalidRequest("Write --url as http://127.0.0.1:8080.")
+    from gateway.commands.mcp_relay import serve_gateway
+
     named = {name.decode(): value.decode() for name, value in headers}
     if key_file is not None:
         named["authorization"] = f"Bearer {key_file.read_text(encoding='utf-8').strip()}"

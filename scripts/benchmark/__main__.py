@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from scripts.benchmark import context, control, dialects, peers_run, semantic, soak, subjects
-from scripts.benchmark.cells import CELLS
+from scripts.benchmark.cells import CELLS, CONCURRENT
 from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
 from scripts.benchmark.report import build_document, compute_verdicts, render_text
 from scripts.benchmark.semantic_figures import Figure
@@ -93,7 +93,7 @@ def run_soak(given: argparse.Namespace) -> int:
 def run_dialects(given: argparse.Namespace) -> int:
     """The table of dialects."""
     usual = build_plan(given)
-    plan = dialects.build_plan(given.only, usual.passes, usual.scale)
+    plan = dialects.build_plan(given.only, usual.passes, usual.scale, given.clients)
     if not plan.cells:
         print(f"No line has {given.only!r} in its name.", file=sys.stderr)
         return 2
@@ -138,6 +138,7 @@ def build_parser() -> argparse.ArgumentParser:
     root.add_argument(
         "--scale", type=float, metavar="X", help="share of the usual requests per run (1, with --quick 0.3)"
     )
+    root.add_argument("--clients", type=int, default=CONCURRENT, metavar="N", help="with --dialects: at once (32)")
     root.add_argument("--starts", type=int, default=3, metavar="N", help="cold starts (3)")
     return root
 

@@ -71,8 +71,9 @@ def run(plan: MeasurementPlan) -> Generator[str, None, list[CellSamples]]:
         return (yield from measure(stack.enter_context(run_load_generator()), spoken, plan))
 
 
-def build_plan(only: str, passes: int, scale: float) -> MeasurementPlan:
-    return MeasurementPlan(tuple(cell for cell in DIALECT_CELLS if only in cell.name), passes, scale)
+def build_plan(only: str, passes: int, scale: float, clients: int) -> MeasurementPlan:
+    cells = (replace(cell, concurrency=clients) for cell in DIALECT_CELLS if only in cell.name)
+    return MeasurementPlan(tuple(cells), passes, scale)
 
 
 def list_figures(table: Sequence[CellSamples]) -> list[Figure]:

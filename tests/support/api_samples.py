@@ -66,7 +66,8 @@ class Sample:
         """Path and query."""
         path = self.path
         for name, value in self.named(world, by_id).items():
-            path = path.replace(f"{{{name}}}", quote(value, safe="")).replace(f"{{{name}:path}}", quote(value))
+            if f"{{{name}" in path:
+                path = path.replace(f"{{{name}}}", quote(value, safe="")).replace(f"{{{name}:path}}", quote(value))
         query = quote(fill_places(self.query, world), safe="=&")
         return f"{path}?{query}" if query else path
 

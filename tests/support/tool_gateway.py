@@ -26,6 +26,11 @@ def run_server(*arguments: str, module: str = "tool_server", **settings: Any) ->
     return {"command": command, "env": env, "connect_seconds": START_SECONDS, **settings}
 
 
+def run_plain_server(**settings: Any) -> dict[str, Any]:
+    """The same tools from a server that starts at once."""
+    return run_server(module="plain_tool_server", **settings)
+
+
 def server(name: str = "files", **more: Any) -> dict[str, Any]:
     """A resource that stands for a configured server."""
     data = {"server": name, **more.pop("data", {})}

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 import orjson
 
 PATIENCE = 10.0  # seconds after which a test that waits is broken
+LONGEST_PAUSE = 0.02  # seconds between two looks at what a test waits for
 HEAD: dict[str, Any] = {"id": "chatcmpl-{n}", "created": 1_700_000_000, "model": "m-large"}
 USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
 
@@ -384,7 +385,9 @@ def abort(writer: asyncio.StreamWriter) -> None:
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 3 * PATIENCE) -> None:
-    end = time.monotonic() + seconds
+    """Look often at first and then less often: to look may be work, which slows down what is waited for."""
+    end, pause = time.monotonic() + seconds, 0.002
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.002)
+        time.sleep(pause)
+        pause = min(1.2 * pause, LONGEST_PAUSE)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -48,15 +49,15 @@ class World:
         """The id of the object `one` of a kind."""
         return sha256(f"{kind}:{self.workspace}".encode()).hexdigest()[:19]
 
-    @property
+    @cached_property
     def key(self) -> str:
         return "key-" + sha256(self.workspace.encode()).hexdigest()[:12]
 
-    @property
+    @cached_property
     def case(self) -> str:
         return "case-" + sha256(self.workspace.encode()).hexdigest()[:12]
 
-    @property
+    @cached_property
     def receipt(self) -> Receipt:
         """The account of an exchange."""
         id = encode_id_time(1_700_000_000) + sha256(self.workspace.encode()).hexdigest()[:12]
@@ -76,15 +77,15 @@ class World:
             Bucket(self.workspace, EXCHANGES.name, Span.DAY, start): {f"{self.mark}\n{self.mark}\nsystem": asked},
         }
 
-    @property
+    @cached_property
     def upload(self) -> bytes:
         return f"An upload about {self.mark}.".encode()
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         return sha256(self.upload).hexdigest()
 
-    @property
+    @cached_property
     def values(self) -> dict[str, str]:
         """What the parameters of paths may be here."""
         return {
@@ -102,7 +103,7 @@ class World:
             "session": self.name("talk"),
         }
 
-    @property
+    @cached_property
     def ids(self) -> dict[str, str]:
         """The same objects by id or path."""
         by_id = {kind[:-1]: self.id(kind) for kind in KINDS}

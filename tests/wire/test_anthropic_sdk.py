@@ -1,16 +1,22 @@
-"""The real `anthropic` client, pointed at the gateway as an application would point it."""
+"""The real `anthropic` client, pointed at the gateway as an application would point it.
+
+To import it takes two seconds, so that is left to whoever runs these tests: every worker of pytest reads this file.
+"""
+
+from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import pytest
-from anthropic import Anthropic, AsyncAnthropic
 
 from tests.support.anthropic_upstream import call_tools, fail, say_text, text_block, thought, tool_use
 from tests.support.gateway import STYLE, STYLE_RESULT, Client
 from tests.support.spoken import MESSAGES_MODEL
 from tests.support.upstream import Upstream, mixed, reply, say, tool_call
+
+if TYPE_CHECKING:
+    from anthropic import Anthropic, AsyncAnthropic
 
 GET = "get_context_resource"
 EDITOR = {"x-context-agent": "editor"}
@@ -28,6 +34,8 @@ ASKED: Any = {"model": MESSAGES_MODEL, "max_tokens": 100, "messages": HELLO}
 
 @pytest.fixture
 def client(gateway: Client) -> Iterator[Anthropic]:
+    from anthropic import Anthropic
+
     address = gateway.base_url.removesuffix("/v1")
     with Anthropic(base_url=address, api_key="unused", max_retries=0, default_headers=EDITOR) as client:
         yield client
@@ -35,12 +43,16 @@ def client(gateway: Client) -> Iterator[Anthropic]:
 
 @pytest.fixture
 async def aclient(gateway: Client) -> AsyncIterator[AsyncAnthropic]:
+    from anthropic import AsyncAnthropic
+
     address = gateway.base_url.removesuffix("/v1")
     async with AsyncAnthropic(base_url=address, api_key="unused", max_retries=0, default_headers=EDITOR) as client:
         yield client
 
 
 def test_a_message_with_an_own_call_reads_like_any_other(client: Anthropic, upstream: Upstream) -> None:
+    import anthropic
+
     upstream.will(call_tools(THOUGHT, OWN), say_text("Done."))
     message = client.messages.create(**ASKED, thinking={"type": "adaptive"})
     assert [block.type for block in message.content] == ["thinking", "text"]
@@ -85,6 +97,8 @@ def test_a_chat_upstream_serves_the_same_client(client: Anthropic, upstream: Ups
 
 
 def test_errors_are_the_client_s_own(client: Anthropic, upstream: Upstream) -> None:
+    import anthropic
+
     upstream.will(fail(529, "overloaded_error", "Overloaded"))
     with pytest.raises(anthropic.APIStatusError) as busy:
         client.messages.create(**ASKED)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cache
 from http.client import HTTPConnection
 from typing import Any, get_args
 
@@ -176,13 +177,17 @@ def shows_own(answer: ClientReply) -> bool:
     return any(word in answer.raw for word in (OURS.mark.encode(), b"ours-", OURS.sha256.encode(), b'"version":'))
 
 
-def told(answer: ClientReply, world: World) -> Any:
-    """An answer without the names of the world that it was asked about, and without what is made up anew each time."""
+@cache
+def find_names(world: World) -> re.Pattern[bytes]:
     ids = (world.id(kind) for kind in KINDS)
-    names = re.compile(
+    return re.compile(
         "|".join((world.mark, world.sha256, world.key, world.case, *ids, world.prefix)).encode(), re.IGNORECASE
     )
-    raw = names.sub(b"@", answer.raw)
+
+
+def told(answer: ClientReply, world: World) -> Any:
+    """An answer without the names of the world that it was asked about, and without what is made up anew each time."""
+    raw = find_names(world).sub(b"@", answer.raw)
     headers = {name: value for name, value in answer.headers.items() if name not in ("date", "content-length")}
     shown = {name: TAGS.sub("@", value.replace(world.prefix, "@")) for name, value in headers.items()}
     return answer.status, shown, COUNTED.sub(b"@", GENERATED.sub(b"@", raw))

@@ -162,16 +162,27 @@ async def test_believing_an_emptied_server_would_be_noticed(
     assert traffic.complaints != []
 
 
+async def wait_for_a_chat_with_the_store(node: Client, upstream: Upstream) -> None:
+    """A store has 100 ms to answer a chat; on a busy machine it may take a few chats until that is enough."""
+    for _ in range(100):
+        upstream.will(say("Fine."))
+        answer = await node.chat("Hello", agent="keeper", key=SECRET)
+        if "x-context-degraded" not in answer.headers:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("every chat says that the store does not answer, although it does")
+
+
 async def test_every_chat_says_that_the_store_does_not_answer(
     nodes: list[Client], server: RedisServer, upstream: Upstream
 ) -> None:
     node = nodes[0]
-    upstream.will(*[say("Fine.")] * 3)
-    assert "x-context-degraded" not in (await node.chat("Hello", agent="keeper", key=SECRET)).headers
+    await wait_for_a_chat_with_the_store(node, upstream)
+    upstream.will(say("Fine."))
     server.kill()
     await asyncio.to_thread(wait_for, lambda: node.app.policies.store_error is not None)
     answer = await node.chat("Hello", agent="keeper", key=SECRET)
     assert (answer.status, answer.headers["x-context-degraded"]) == (200, "store")
     await asyncio.to_thread(server.start)
     await asyncio.to_thread(wait_for, lambda: node.app.policies.store_error is None)
-    assert "x-context-degraded" not in (await node.chat("Hello", agent="keeper", key=SECRET)).headers
+    await wait_for_a_chat_with_the_store(node, upstream)

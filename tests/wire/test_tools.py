@@ -12,7 +12,15 @@ import pytest
 
 from tests.support.gateway import WEATHER, Client, ClientReply, Start, Thread, running_gateway
 from tests.support.management_client import manage
-from tests.support.tool_gateway import connected, http_server, run_server, server, wait_for_tool, wait_until
+from tests.support.tool_gateway import (
+    connected,
+    http_server,
+    run_plain_server,
+    run_server,
+    server,
+    wait_for_tool,
+    wait_until,
+)
 from tests.support.upstream import Upstream, call, mixed, say, tool_call
 
 TOOLS = {
@@ -284,7 +292,7 @@ async def test_a_tool_that_hangs_costs_its_time_and_no_more(gateway: Client, ups
 async def test_a_server_that_dies_in_a_call_loses_its_tools_and_comes_back(
     start: Start, upstream: Upstream, stream: bool
 ) -> None:
-    client = start(policies=POLICIES, tool_servers={"files": run_server(), "web": run_server()})
+    client = start(policies=POLICIES, tool_servers={"files": run_plain_server(), "web": run_plain_server()})
     with connected(client):
         wait_for_tool(client, "risky/files.die")
         answered, result = await run_tool(client, upstream, "files__die", agent="daring", stream=stream)
@@ -306,7 +314,7 @@ async def test_a_server_over_http_that_is_gone_loses_its_tools(start: Start, ups
     with http_server() as (port, process):
         client = start(
             policies=POLICIES,
-            tool_servers={"files": {"url": f"http://127.0.0.1:{port}/mcp"}, "web": run_server()},
+            tool_servers={"files": {"url": f"http://127.0.0.1:{port}/mcp"}, "web": run_plain_server()},
         )
         with connected(client):
             wait_for_tool(client, "ops/files.echo")
@@ -326,7 +334,10 @@ async def test_a_server_over_http_that_is_gone_loses_its_tools(start: Start, ups
 async def test_a_server_that_never_answers_is_degraded_and_slows_nobody(start: Start, upstream: Upstream) -> None:
     client = start(
         policies=POLICIES,
-        tool_servers={"files": run_server("silent", module="rogue_server", connect_seconds=10), "web": run_server()},
+        tool_servers={
+            "files": run_server("silent", module="rogue_server", connect_seconds=10),
+            "web": run_plain_server(),
+        },
     )
     with connected(client):
         began = time.monotonic()
@@ -342,7 +353,7 @@ async def test_another_list_is_used_as_soon_as_it_is_known(start: Start, upstrea
     listed.write_text("echo")
     client = start(
         policies={"contexts": {"a": {"resources": {"files": server()}}}, "agents": {"helper": {"contexts": ["a"]}}},
-        tool_servers={"files": run_server(env={"TOOLS_FILE": str(listed)})},
+        tool_servers={"files": run_plain_server(env={"TOOLS_FILE": str(listed)})},
     )
     with connected(client):
         wait_for_tool(client, "a/files.echo")
@@ -359,7 +370,7 @@ async def test_the_last_turn_goes_without_tools(start: Start, upstream: Upstream
         "contexts": {"a": {"resources": {"files": server()}}},
         "agents": {"helper": {"contexts": ["a"], "max_turns": 2}},
     }
-    client = start(policies=policies, tool_servers={"files": run_server()})
+    client = start(policies=policies, tool_servers={"files": run_plain_server()})
     with connected(client):
         wait_for_tool(client, "a/files.echo")
         upstream.will(call("files__echo", text="one"), say("Done."))
@@ -374,7 +385,7 @@ async def test_comments_keep_a_stream_alive_while_a_tool_runs(start: Start, upst
 
     client = start(
         policies=POLICIES,
-        tool_servers={"files": run_server(), "web": run_server()},
+        tool_servers={"files": run_plain_server(), "web": run_plain_server()},
         timings=ConversationTimings(keepalive=0.1),
     )
     with connected(client):

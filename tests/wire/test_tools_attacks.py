@@ -15,7 +15,16 @@ import pytest
 
 from tests.support.gateway import Client, Start, Thread, running_gateway
 from tests.support.management_client import manage
-from tests.support.tool_gateway import connected, has_tool, http_server, run_server, server, wait_for_tool, wait_until
+from tests.support.tool_gateway import (
+    connected,
+    has_tool,
+    http_server,
+    run_plain_server,
+    run_server,
+    server,
+    wait_for_tool,
+    wait_until,
+)
 from tests.support.upstream import Upstream, call, say
 from tests.wire.test_tools import ask, names
 
@@ -204,7 +213,7 @@ async def test_a_tenant_cannot_reach_what_is_not_public(
 async def test_each_workspace_has_a_process_of_its_own(start: Start, upstream: Upstream) -> None:
     client = start(
         policies=SHARED,
-        tool_servers={"files": run_server(env={"SECRET": "s3"})},
+        tool_servers={"files": run_plain_server(env={"SECRET": "s3"})},
         auth={"keys": KEYS},
     )
     with connected(client):

@@ -184,6 +184,14 @@ async def echo_length(scope: Any, receive: Any, send: Any) -> None:
 
 @pytest.fixture(scope="module")
 def echo(direct: bool) -> Iterator[Running]:
+    """As patient as a busy machine needs: there, half a second may pass before a server reads what was sent."""
+    with running_server(echo_length, direct, header_bytes=4096, header_seconds=15, body_seconds=15) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def hasty_echo(direct: bool) -> Iterator[Running]:
+    """For what has to be cut off."""
     with running_server(echo_length, direct, header_bytes=4096, header_seconds=0.5, body_seconds=0.5) as server:
         yield server
 
@@ -294,8 +302,8 @@ def test_malformed_http_is_refused_with_400(echo, junk):
         assert (status, error_of(body)["code"]) == (400, "invalid_request")
 
 
-def test_headers_that_trickle_are_cut_off_with_408(echo):
-    with echo.connect() as client:
+def test_headers_that_trickle_are_cut_off_with_408(hasty_echo):
+    with hasty_echo.connect() as client:
         begun = time.monotonic()
         with suppress(BrokenPipeError, ConnectionResetError):
             for byte in GET[:15]:
@@ -306,13 +314,13 @@ def test_headers_that_trickle_are_cut_off_with_408(echo):
         assert time.monotonic() - begun < 15  # and not when this client's patience ends
 
 
-def test_a_connection_that_says_nothing_is_closed(echo):
-    with echo.connect() as client:
+def test_a_connection_that_says_nothing_is_closed(hasty_echo):
+    with hasty_echo.connect() as client:
         assert read_all(client) == b""
 
 
-def test_a_kept_connection_may_rest_longer_than_a_head_may_take(echo):
-    with echo.connect() as client:
+def test_a_kept_connection_may_rest_longer_than_a_head_may_take(hasty_echo):
+    with hasty_echo.connect() as client:
         client.sendall(GET)
         read_response(client)
         time.sleep(0.7)
@@ -320,8 +328,8 @@ def test_a_kept_connection_may_rest_longer_than_a_head_may_take(echo):
         assert read_response(client)[0] == 200
 
 
-def test_stray_line_ends_do_not_keep_a_connection_open(echo):
-    with echo.connect() as client:
+def test_stray_line_ends_do_not_keep_a_connection_open(hasty_echo):
+    with hasty_echo.connect() as client:
         client.sendall(GET)
         read_response(client)
         client.sendall(b"\r\n")
@@ -329,12 +337,12 @@ def test_stray_line_ends_do_not_keep_a_connection_open(echo):
 
 
 @pytest.mark.parametrize("sent", [b"", b"abc"])
-def test_a_body_that_does_not_come_is_cut_off_with_408(echo, sent):
-    with echo.connect() as client:
+def test_a_body_that_does_not_come_is_cut_off_with_408(hasty_echo, sent):
+    with hasty_echo.connect() as client:
         client.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n" + sent)
         status, _, body = read_response(client)
         assert (status, error_of(body)["code"]) == (408, "request_timeout")
-        wait_for(lambda: not echo.server.server_state.tasks)
+        wait_for(lambda: not hasty_echo.server.server_state.tasks)
 
 
 def test_a_client_that_is_still_sending_reads_why_its_body_is_refused(echo):
