@@ -5,7 +5,10 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import NamedTuple, Self
 
+import msgspec
+
 from gateway.domain.exchange import ExchangeStatus
+from gateway.domain.price import TokenCount
 
 STARTED = "started"  # the status of a receipt whose exchange goes on
 SWEPT = ExchangeStatus.ABORTED.value  # the status that a receipt gets when its process is gone
@@ -29,6 +32,16 @@ class SharedDetails:
         object.__setattr__(self, "key", blake2b(self.body, digest_size=16).digest())
 
 
+class ReceiptFigures(msgspec.Struct, frozen=True, gc=False):
+    """What a receipt adds to the figures, besides what others say as well."""
+
+    alike: object  # receipts with the same object and status differ in nothing else that is counted
+    seconds: float | None
+    tokens: TokenCount
+    cost: float | None
+    used: bool  # whether the upstream reported its usage
+
+
 @dataclass(slots=True)
 class Receipt:
     """A receipt as it is stored; its id is that of the exchange, and ids sort by time."""
@@ -43,6 +56,7 @@ class Receipt:
     summary: bytes = b"{}"  # a JSON object: what lists show
     details: bytes = b"{}"  # a JSON object: everything else
     shared: SharedDetails | None = None  # further details, which come first; most stores merge them
+    figures: ReceiptFigures | None = field(default=None, compare=False)  # None: they are read from the JSON
 
     def merge_details(self) -> Self:
         """The same receipt with all of its details in one object."""

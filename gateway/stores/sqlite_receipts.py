@@ -5,6 +5,7 @@ import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -15,7 +16,6 @@ from gateway.domain.receipt import (
     Receipt,
     ReceiptFilter,
     ReceiptPage,
-    SharedDetails,
     is_receipt_id,
     join_objects,
 )
@@ -28,29 +28,19 @@ from gateway.stores.sqlite_connection import (
     check_pages,
     create_file,
     enable_wal,
-    insert_rows,
     transaction,
 )
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
+from gateway.stores.sqlite_receipt_batches import TallyReceipts, encode_batch, write_batch
 
 CHECKED_PAGES = 16_384  # of 4 KB: to check a larger file would take longer than to start
 CACHE_KB = 4000  # batches write at the ends of the indexes: few pages are needed again
 OK = ExchangeStatus.OK.value
 SEPARATOR = b"\n"  # between the ids of resources, which contain no control characters
 ORDER_SECONDS = 60  # by which receipts may have come in another order than they began
-ROW_WIDTH = 11
 MEASURED_WORKSPACES, MEASURED_RECEIPTS = 64, 50  # to find whose receipts take the most
 
 COLUMNS = "workspace, id, status, session, agent, content, resources, boot, summary"
-WRITTEN = COLUMNS + ", details, shared"
-# A receipt that its own process has finished never changes again; whose it is does not change before that.
-UPSERT = f"""INSERT INTO receipts ({WRITTEN}) VALUES {{}}
-    ON CONFLICT (workspace, id) DO UPDATE SET status = excluded.status, resources = excluded.resources,
-    boot = excluded.boot, summary = excluded.summary, details = excluded.details, shared = excluded.shared
-    WHERE receipts.boot IS NOT NULL"""
-PUT_RESOURCES = "INSERT OR IGNORE INTO receipt_resources (workspace, resource, id) VALUES {}"
-PUT_SHARED = """INSERT INTO receipt_details (key, used, body) VALUES (?, ?, ?)
-    ON CONFLICT (key) DO UPDATE SET used = excluded.used WHERE used < excluded.used"""
 DROP_SHARED = "DELETE FROM receipt_details WHERE used < ?"
 SELECT = f"SELECT number, {COLUMNS} FROM receipts "
 # CROSS JOIN keeps the order of the tables: the index of the resource is walked, whatever the planner thinks.
@@ -109,6 +99,7 @@ class SqliteReceiptStore:
 
     def __init__(self, writer: SqliteThread, reader: SqliteThread, *, clock: Callable[[], float] = time.time) -> None:
         self._writer, self._reader, self._clock = writer, reader, clock
+        self.tally: TallyReceipts | None = None  # set by whoever counts: else each receipt waits to be counted
 
     @classmethod
     async def open(cls, path: Path, *, clock: Callable[[], float] = time.time) -> Self:
@@ -124,26 +115,11 @@ class SqliteReceiptStore:
         return cls(writer, reader, clock=clock)
 
     async def write(self, receipts: Sequence[Receipt], boot: str) -> None:
-        rows: list[object] = []
-        used: list[object] = []
-        shared: dict[bytes, SharedDetails] = {}
-        for receipt in receipts:
-            workspace, id = encode_text(receipt.workspace), bytes.fromhex(receipt.id)
-            rows += _encode(workspace, id, receipt, boot)
-            for name in receipt.resources:
-                used += workspace, encode_text(name), id
-            if receipt.shared is not None:
-                shared[receipt.shared.key] = receipt.shared
-        second = int(max((read_id_time(receipt.id) for receipt in receipts), default=0))
-
-        def work(connection: sqlite3.Connection) -> None:
-            with transaction(connection):
-                for one in shared.values():
-                    connection.execute(PUT_SHARED, (one.key, second, one.body))
-                insert_rows(connection, UPSERT, rows, ROW_WIDTH)
-                insert_rows(connection, PUT_RESOURCES, used, 3)
-
-        await self._writer.run(work)
+        finished = [one for one in receipts if one.status != STARTED]
+        sheet = await self.tally(finished) if self.tally is not None and finished else None
+        batch = encode_batch(receipts, boot, sheet)
+        if sheet is None or not await self._writer.run(partial(write_batch, batch)):
+            await self._writer.run(partial(write_batch, batch.drop_sheet()))
 
     async def list_page(
         self, workspace: str, criteria: ReceiptFilter, after: str | None, take: int, whole: bool = False
@@ -315,27 +291,6 @@ def _count_used_bytes(connection: sqlite3.Connection) -> int:
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )
     return int((pages - free) * size)
-
-
-def _encode(workspace: bytes, id: bytes, receipt: Receipt, boot: str) -> tuple[object, ...]:
-    """The values of WRITTEN."""
-    return (
-        workspace,
-        id,
-        receipt.status,
-        _encode_name(receipt.session),
-        _encode_name(receipt.agent),
-        _encode_name(receipt.content),
-        encode_text("\n".join(receipt.resources)),
-        boot if receipt.status == STARTED else None,
-        receipt.summary,
-        receipt.details,
-        receipt.shared.key if receipt.shared is not None else None,
-    )
-
-
-def _encode_name(name: str | None) -> bytes | None:
-    return None if name is None else encode_text(name)
 
 
 def _encode_id(id: str) -> bytes | None:
