@@ -95,13 +95,16 @@ class ReceiptRenderer:
             exchange.agent,
             scope.content,
             resources,
-            render_summary(template, pending, account),
+            render_summary(pending, account),
             details,
+            template.shared,
         )
-        if described is not None:
-            receipt.shared = described.shared
-            if described.shared is None:
-                receipt.details = join_objects(described.body, details)
+        if template.shared is None:
+            receipt.summary = join_objects(receipt.summary, template.summary)
+            if described is not None:
+                receipt.shared = described.shared
+                if described.shared is None:
+                    receipt.details = join_objects(described.body, details)
         if finished and template.kept and text is None and not tools:
             tokens, used = account.tokens or NO_TOKENS, account.tokens is not None
             receipt.figures = ReceiptFigures(template, pending.seconds, tokens, account.cost, used)
@@ -113,13 +116,13 @@ class ReceiptRenderer:
         if template is None:
             scope = self._scopes.describe(exchange)
             described = self._describe(exchange.injection) if exchange.injection is not None else None
-            summary = encode_json(list_constants(exchange, scope))[1:-1]
+            summary = encode_json(list_constants(exchange, scope))
             kept = scope.shared and described is not None and not described.injection.selection.items
             template = ReceiptTemplate(scope, described, summary, kept)
             if kept and described is not None:
                 self._templates.put(key, template, 2 * len(summary) + scope.size + described.size)
-        elif template.described is not None and template.described.shared is None:
-            template.described.shared = SharedDetails(template.described.body)
+        elif template.shared is None and template.described is not None:
+            template.shared = SharedDetails(template.described.body, template.summary)
         return template
 
     def _describe(self, injection: Injection) -> InjectionDescription:

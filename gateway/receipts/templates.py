@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from gateway.domain.exchange import STAGES, Exchange
-from gateway.domain.receipt import join_objects
+from gateway.domain.receipt import SharedDetails, join_objects
 from gateway.ids import read_id_microseconds
 from gateway.receipts.documents import InjectionDescription, PendingReceipt, SummaryConstants, UsageAccount
 from gateway.receipts.scopes import ScopeDescription, shorten_name
 
-SUMMARY = b'{"at":"%b.%03dZ","seconds":%b,"http_status":%b,%b,"usage":%b,"cached_tokens":%d,"cost":%b}'
+SUMMARY = b'{"at":"%b.%03dZ","seconds":%b,"http_status":%b,"usage":%b,"cached_tokens":%d,"cost":%b}'
 TURN = b'{"upstream":%b,"status":%d,"first_byte_ms":%.3f,"usage":%b,"cached_tokens":%d,"cost":%b}'
 DETAILS = b'{"scope":%b,"turns":[%b],"tools":%b,"timings":{%b"first_byte_ms":%b,"total_ms":%b}}'
 STAGE_TIMES = [b'"%b_ms":%%.3f,' % name.encode() for name in STAGES]
@@ -24,14 +24,15 @@ NULL, NOTHING = b"null", b"[]"
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReceiptTemplate:
     """What receipts have in common whose exchanges differ in nothing but their figures."""
 
     scope: ScopeDescription
     described: InjectionDescription | None
-    summary: bytes  # fields of a JSON object
+    summary: bytes  # a JSON object: what lists show besides figures
     kept: bool  # for others of the same
+    shared: SharedDetails | None = None  # once a second receipt has the same
 
 
 def make_key(exchange: Exchange) -> tuple[object, ...]:
@@ -81,8 +82,8 @@ def list_constants(exchange: Exchange, scope: ScopeDescription) -> SummaryConsta
     )
 
 
-def render_summary(template: ReceiptTemplate, pending: PendingReceipt, account: UsageAccount) -> bytes:
-    """What lists show."""
+def render_summary(pending: PendingReceipt, account: UsageAccount) -> bytes:
+    """The figures that lists show."""
     second, rest = divmod(read_id_microseconds(pending.exchange.id), 1_000_000)
     seconds, status = pending.seconds, pending.http_status
     return SUMMARY % (
@@ -90,7 +91,6 @@ def render_summary(template: ReceiptTemplate, pending: PendingReceipt, account: 
         rest // 1000,
         NULL if seconds is None else _encode(round(seconds, 6)),
         b"%d" % status if status else NULL,
-        template.summary,
         account.usage,
         account.cached,
         NULL if account.cost is None else _encode(account.cost),

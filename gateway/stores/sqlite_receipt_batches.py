@@ -19,8 +19,9 @@ UPSERT = f"""INSERT INTO receipts ({WRITTEN}) VALUES {{}}
     counted = excluded.counted
     WHERE receipts.boot IS NOT NULL"""
 PUT_RESOURCES = "INSERT OR IGNORE INTO receipt_resources (workspace, resource, id) VALUES {}"
-PUT_SHARED = """INSERT INTO receipt_details (key, used, body) VALUES (?, ?, ?)
+PUT_SHARED = """INSERT INTO receipt_details (key, used, body, summary) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET used = excluded.used WHERE used < excluded.used"""
+SELECT_SHARED = "SELECT body, summary FROM receipt_details WHERE key = ?"
 PUT_SHEET = "INSERT INTO uncounted_sheets (body) VALUES (?)"
 
 TallyReceipts = Callable[[Sequence[Receipt]], Awaitable[bytes | None]]  # what finished receipts add to the figures
@@ -60,6 +61,12 @@ def write_batch(batch: ReceiptBatch, connection: sqlite3.Connection) -> bool:
     return True
 
 
+def read_shared(connection: sqlite3.Connection, key: bytes | None) -> SharedDetails | None:
+    """What a receipt has in common with others, by its column `shared`."""
+    row = connection.execute(SELECT_SHARED, (key,)).fetchone() if key is not None else None
+    return SharedDetails(row[0], row[1] or b"") if row is not None else None
+
+
 def encode_batch(receipts: Sequence[Receipt], boot: str, sheet: bytes | None) -> ReceiptBatch:
     rows: list[object] = []
     used: list[object] = []
@@ -72,7 +79,7 @@ def encode_batch(receipts: Sequence[Receipt], boot: str, sheet: bytes | None) ->
         if receipt.shared is not None:
             shared[receipt.shared.key] = receipt.shared
     second = int(max((read_id_time(receipt.id) for receipt in receipts), default=0))
-    details = [(one.key, second, one.body) for one in shared.values()]
+    details = [(one.key, second, one.body, one.summary or None) for one in shared.values()]
     return ReceiptBatch(len(receipts), rows, used, details, sheet)
 
 

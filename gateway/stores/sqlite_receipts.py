@@ -5,6 +5,7 @@ import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -16,8 +17,8 @@ from gateway.domain.receipt import (
     Receipt,
     ReceiptFilter,
     ReceiptPage,
+    SharedDetails,
     is_receipt_id,
-    join_objects,
 )
 from gateway.ids import encode_id_time, read_id_time
 from gateway.stores.codec import decode_text, encode_text
@@ -31,7 +32,7 @@ from gateway.stores.sqlite_connection import (
     transaction,
 )
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
-from gateway.stores.sqlite_receipt_batches import TallyReceipts, encode_batch, write_batch
+from gateway.stores.sqlite_receipt_batches import TallyReceipts, encode_batch, read_shared, write_batch
 
 CHECKED_PAGES = 16_384  # of 4 KB: to check a larger file would take longer than to start
 CACHE_KB = 4000  # batches write at the ends of the indexes: few pages are needed again
@@ -40,7 +41,7 @@ SEPARATOR = b"\n"  # between the ids of resources, which contain no control char
 ORDER_SECONDS = 60  # by which receipts may have come in another order than they began
 MEASURED_WORKSPACES, MEASURED_RECEIPTS = 64, 50  # to find whose receipts take the most
 
-COLUMNS = "workspace, id, status, session, agent, content, resources, boot, summary"
+COLUMNS = "workspace, id, status, session, agent, content, resources, boot, summary, shared"
 DROP_SHARED = "DELETE FROM receipt_details WHERE used < ?"
 SELECT = f"SELECT number, {COLUMNS} FROM receipts "
 # CROSS JOIN keeps the order of the tables: the index of the resource is walked, whatever the planner thinks.
@@ -60,8 +61,7 @@ COUNT_BY_WORKSPACE = """SELECT workspace, count(*) AS receipts FROM receipts IND
     GROUP BY workspace ORDER BY receipts DESC LIMIT ?"""
 MEASURE_SOME = """SELECT avg(length(summary) + length(details)) FROM (SELECT summary, details FROM receipts
     INDEXED BY receipts_workspace WHERE workspace = ? ORDER BY id LIMIT ?)"""
-SELECT_DETAILS = """SELECT r.details, d.body FROM receipts r LEFT JOIN receipt_details d ON d.key = r.shared
-    WHERE r.number = ?"""
+SELECT_DETAILS = "SELECT details FROM receipts WHERE number = ?"
 RENEW = "INSERT INTO boots VALUES (?, ?) ON CONFLICT (boot) DO UPDATE SET expires = excluded.expires"
 SWEEP = f"""UPDATE receipts SET status = '{SWEPT}' WHERE boot IS NOT NULL AND status = '{STARTED}'
     AND boot NOT IN (SELECT boot FROM boots WHERE expires > ?)"""
@@ -80,6 +80,7 @@ class ReceiptRow(NamedTuple):
     resources: bytes
     boot: str | None
     summary: bytes
+    shared: bytes | None
 
 
 class WorkspaceShare(NamedTuple):
@@ -92,6 +93,26 @@ class WorkspaceShare(NamedTuple):
     def count_for(self, excess: int) -> int:
         """How many are deleted at once to make room for so many bytes."""
         return max(1, min(PRUNE_LIMIT, int(excess / self.size)))
+
+
+class RowReader:
+    """Makes receipts of rows; what they have in common is read once."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._shared: dict[bytes, SharedDetails | None] = {}
+
+    def read(self, row: ReceiptRow, whole: bool) -> Receipt:
+        receipt = _decode(row)
+        if row.shared is not None:
+            if row.shared not in self._shared:
+                self._shared[row.shared] = read_shared(self._connection, row.shared)
+            receipt.shared = self._shared[row.shared]
+        if whole:
+            own = self._connection.execute(SELECT_DETAILS, (row.number,)).fetchone()
+            receipt.details = own[0] if own is not None else b"{}"
+        merged = receipt.merge_shared()
+        return merged if whole else replace(merged, details=b"")
 
 
 class SqliteReceiptStore:
@@ -133,7 +154,7 @@ class SqliteReceiptStore:
     async def find(self, workspace: str, id: str) -> Receipt | None:
         def work(connection: sqlite3.Connection) -> Receipt | None:
             row = _select_one(connection, workspace, id)
-            return None if row is None else _decode(row, _read_details(connection, row.number))
+            return None if row is None else RowReader(connection).read(row, whole=True)
 
         return await self._reader.run(work)
 
@@ -231,13 +252,13 @@ def _build_page(
     connection: sqlite3.Connection, rows: Iterable[ReceiptRow], criteria: ReceiptFilter, take: int, whole: bool
 ) -> ReceiptPage:
     found: list[Receipt] = []
-    scan = ReceiptScan()
+    scan, reader = ReceiptScan(), RowReader(connection)
     for row in rows:
         if len(found) == take:
             return ReceiptPage(found, found[-1].id)
         receipt = _decode(row)
         if criteria.matches(receipt):
-            found.append(_decode(row, _read_details(connection, row.number)) if whole else receipt)
+            found.append(reader.read(row, whole))
         if scan.is_over():
             return ReceiptPage(found, receipt.id)
     return ReceiptPage(found, None)
@@ -247,14 +268,6 @@ def _select_one(connection: sqlite3.Connection, workspace: str, id: str) -> Rece
     key = _encode_id(id)
     row = connection.execute(SELECT_ONE, (key, encode_text(workspace))).fetchone() if key is not None else None
     return None if row is None else ReceiptRow(*row)
-
-
-def _read_details(connection: sqlite3.Connection, number: int) -> bytes:
-    row = connection.execute(SELECT_DETAILS, (number,)).fetchone()
-    if row is None:
-        return b"{}"
-    own, shared = row
-    return bytes(own) if shared is None else join_objects(bytes(shared), bytes(own))
 
 
 def _find_largest(connection: sqlite3.Connection, used: int) -> WorkspaceShare:
@@ -298,10 +311,11 @@ def _encode_id(id: str) -> bytes | None:
     return bytes.fromhex(id) if is_receipt_id(id) else None
 
 
-def _decode(row: ReceiptRow, details: bytes = b"") -> Receipt:
+def _decode(row: ReceiptRow) -> Receipt:
+    """What the row itself says, without details."""
     session, agent, content = (
         None if one is None else decode_text(one) for one in (row.session, row.agent, row.content)
     )
     resources = tuple(decode_text(one) for one in row.resources.split(SEPARATOR) if one)
     workspace, summary = decode_text(row.workspace), bytes(row.summary)
-    return Receipt(row.id.hex(), workspace, row.status, session, agent, content, resources, summary, details)
+    return Receipt(row.id.hex(), workspace, row.status, session, agent, content, resources, summary, b"{}")

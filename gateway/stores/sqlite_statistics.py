@@ -31,6 +31,7 @@ from gateway.stores.sqlite_connection import (
     transaction,
 )
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
+from gateway.stores.sqlite_receipt_batches import read_shared
 from gateway.stores.statistics import BucketState, StoredRow, add_up, choose_surplus, list_keys, split_sketches
 
 CACHE_KB = 2000
@@ -55,7 +56,6 @@ SELECT_UNCOUNTED = """SELECT u.receipt, r.id, r.workspace, r.status, r.session, 
     FROM uncounted u LEFT JOIN receipts r ON r.number = u.receipt ORDER BY u.receipt LIMIT ?"""
 SELECT_SHEETS = "SELECT number, body FROM uncounted_sheets ORDER BY number"
 DELETE_SHEETS = "DELETE FROM uncounted_sheets WHERE number BETWEEN ? AND ?"
-SELECT_SHARED = "SELECT body FROM receipt_details WHERE key = ?"
 COUNT_MARKS = "SELECT count(*) FROM uncounted WHERE receipt BETWEEN ? AND ?"
 WHERE = "workspace = ? AND series = ? AND span = ? AND start"
 SELECT_ROWS = f"SELECT key, counters FROM statistics WHERE {WHERE} = ? AND key IN "
@@ -96,7 +96,7 @@ class SqliteStatisticsStore:
     async def read_uncounted(self, take: int) -> UncountedBatch:
         def work(connection: sqlite3.Connection) -> UncountedBatch:
             rows = connection.execute(SELECT_UNCOUNTED, (take,)).fetchall()
-            shared = {key: _read_shared(connection, key) for key in {row[8] for row in rows}}
+            shared = {key: read_shared(connection, key) for key in {row[8] for row in rows}}
             receipts = [_decode_receipt(row, shared[row[8]]) for row in rows if row[1] is not None]
             sheets = _read_sheets(connection)
             bodies, numbers = [body for _, body in sheets], [number for number, _ in sheets]
@@ -351,11 +351,6 @@ def _choose_keys(keys: KeyChoice) -> tuple[str, list[bytes]]:
 
 def _encode_bucket(bucket: Bucket) -> tuple[bytes, str, int, int]:
     return encode_text(bucket.workspace), bucket.series, int(bucket.span), bucket.start
-
-
-def _read_shared(connection: sqlite3.Connection, key: bytes | None) -> SharedDetails | None:
-    row = connection.execute(SELECT_SHARED, (key,)).fetchone() if key is not None else None
-    return SharedDetails(row[0]) if row is not None else None
 
 
 def _decode_receipt(row: Sequence[Any], shared: SharedDetails | None) -> Receipt:
