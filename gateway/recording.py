@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gateway.analytics.counting import StatisticsCounter
+from gateway.analytics.sheets import SheetMaker
 from gateway.domain.lru import HitCounter
 from gateway.domain.price import ModelPrice
 from gateway.receipts.prices import PriceTable
@@ -14,6 +15,7 @@ from gateway.semantic.service import SemanticService
 from gateway.settings import Settings
 from gateway.stores.open import open_receipts, open_statistics
 from gateway.stores.protocols import ReceiptStore
+from gateway.stores.sqlite_receipts import SqliteReceiptStore
 from gateway.stores.statistics import StatisticsStore
 from gateway.upstreams.litellm.library import find_listed_price
 
@@ -42,7 +44,10 @@ class Recording(NamedTuple):
 async def open_recording(settings: Settings) -> Recording:
     """The stores and the recorder that a configuration asks for; raises StoreError."""
     receipts, enabled = await open_receipts(settings.store), settings.receipts.enabled
-    statistics = await open_statistics(settings.store, receipts, enabled=settings.analytics.enabled and enabled)
+    counted = settings.analytics.enabled and enabled
+    statistics = await open_statistics(settings.store, receipts, enabled=counted)
+    if counted and isinstance(receipts, SqliteReceiptStore):
+        receipts.tally = SheetMaker(build_prices(settings).find).tally
     return Recording(receipts, statistics, build_recorder(settings, receipts) if enabled else None)
 
 

@@ -78,7 +78,7 @@ READS_ENVIRONMENT = {
 NAMES_LITELLM = {"gateway.upstreams.litellm.upstream"}
 CATCHES_EVERYTHING = (
     *("gateway.background", "gateway.edge", "gateway.receipts", "gateway.collectors.guard"),
-    "gateway.analytics.counting",
+    *("gateway.analytics.counting", "gateway.analytics.sheets"),
 )
 PRINTS = ("gateway.cli", "gateway.commands")
 CHANGES = {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "popleft"}

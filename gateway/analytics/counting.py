@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.analytics.facts import FactReader
-from gateway.analytics.tallies import FindPrice, TallySheet
+from gateway.analytics.sheets import SheetRows, TallySheet, read_sheets
+from gateway.analytics.tallies import FindPrice
 from gateway.domain.lru import HitCounter
 from gateway.domain.receipt import Receipt
 from gateway.domain.statistics import CACHES, Bucket, Span, StatisticsLimits, Tallies, Tally, UncountedBatch
@@ -57,7 +58,7 @@ class StatisticsCounter:
             await asyncio.sleep(INTERVAL_SECONDS)
 
     async def count(self) -> int:
-        """Count everything that waits; returns how many receipts that were."""
+        """Count everything that waits; returns how many receipts that were, besides those on sheets."""
         total = 0
         while batch := await self.store.read_uncounted(BATCH):
             tallies = await asyncio.to_thread(self._tally, batch)
@@ -97,20 +98,22 @@ class StatisticsCounter:
             self._told |= told
 
     def _tally(self, batch: UncountedBatch) -> Tallies:
+        rows = read_sheets(batch.sheets)
         try:
-            return self._tally_all(batch.receipts)
+            rows.merge(self._add_up(batch.receipts))
         except Exception:  # one by one, to lose none but those that cannot be counted
-            return self._tally_all([receipt for receipt in batch.receipts if self._is_countable(receipt)])
+            rows.merge(self._add_up([receipt for receipt in batch.receipts if self._is_countable(receipt)]))
+        return rows.spread()
 
-    def _tally_all(self, receipts: Sequence[Receipt]) -> Tallies:
-        sheet = TallySheet(self.find_price)
+    def _add_up(self, receipts: Sequence[Receipt]) -> SheetRows:
+        sheet = TallySheet(self.find_price, self._reader)
         for receipt in receipts:
-            sheet.add(self._reader.read(receipt))
+            sheet.add(receipt)
         return sheet.finish()
 
     def _is_countable(self, receipt: Receipt) -> bool:
         try:
-            self._tally_all([receipt])
+            self._add_up([receipt])
         except Exception as error:
             log.error("the receipt %s is not counted: %r", receipt.id, error)
             return False

@@ -131,7 +131,7 @@ class FactReader:
     def read(self, receipt: Receipt) -> ReceiptFacts:
         """The facts of a receipt; a part that another release has written differently counts as empty."""
         try:
-            summary = self._summary(receipt.summary)
+            summary = self._summary(receipt.whole_summary)
         except BROKEN:
             summary = SummaryFacts()
         details = self._read_details(receipt.details)

@@ -1,30 +1,19 @@
 """Receipts become tallies: what each row of the figures grows by.
 
 Receipts that differ in their figures only are added up first, then what they have by hour, agent and name, and only
-then is it spread over the rows of hours, days, agents and all time: a batch has far fewer of each than of receipts.
+then is it spread over the rows of hours, days, agents and all time (`gateway/analytics/sheets.py`): a batch has far
+fewer of each than of receipts.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gateway.analytics.facts import BY_HAND, ItemFacts, ReceiptFacts, SelectionFacts, SummaryFacts
 from gateway.domain.price import ModelPrice, TokenCount
-from gateway.domain.statistics import (
-    AGENT_RESOURCES,
-    EXCHANGES,
-    RESOURCES,
-    SEPARATOR,
-    Bucket,
-    Series,
-    Span,
-    Tallies,
-    Tally,
-    add_tally,
-)
-from gateway.receipts.prices import count_tokens
+from gateway.domain.receipt import ReceiptFigures
+from gateway.domain.statistics import EXCHANGES, RESOURCES, Series, Span, Tally
 
 NANO = 1_000_000_000  # costs are kept in billionths of a dollar
 MILLIONTH = 1_000_000  # shares are kept in millionths
@@ -96,30 +85,25 @@ class ReceiptGroup:
     last: float = 0.0
     sessions: set[bytes] = field(default_factory=set)
 
-    def add(self, facts: ReceiptFacts, tokens: TokenCount, dollars: float) -> None:
-        """Count a receipt."""
-        summary, cost = facts.summary, facts.summary.cost
+    def add(self, summary: SummaryFacts, figures: ReceiptFigures, tokens: TokenCount, dollars: float) -> None:
+        """Count a receipt; of the summary, what receipts that are alike have in common."""
         self.receipts += 1
         self.context_tokens += min(summary.context_tokens, MAX_TOKENS)
         self.turns += summary.turn_count
         self.tools_run += summary.tools_run
-        self.with_usage += summary.usage is not None
+        self.with_usage += figures.used
         self.prompt += tokens.prompt
         self.cached += tokens.cached
         self.completion += tokens.completion
+        cost = figures.cost
         if cost is not None:
             self.priced += 1
             self.cost += round(min(max(cost, 0.0), MAX_DOLLARS) * NANO)
-        self.milliseconds += round(min(summary.seconds or 0.0, MAX_SECONDS) * 1000)
+        self.milliseconds += round(min(figures.seconds or 0.0, MAX_SECONDS) * 1000)
         self.dollars += dollars
-        if facts.at > self.last:
-            self.last = facts.at
-        if facts.session is not None:
-            self.sessions.add(facts.session)
-        if facts.fetched or facts.overlap:
-            self._add_evidence(facts)
 
-    def _add_evidence(self, facts: ReceiptFacts) -> None:
+    def add_evidence(self, facts: ReceiptFacts) -> None:
+        """Count what the model fetched, and what of it the answer shows."""
         self.fetched += bool(facts.fetched)
         self.missed += any(one.left_out == "below_threshold" for one in facts.fetched.values())
         seen = [one for one in facts.overlap if one.id in self.selection.picks]
@@ -154,71 +138,6 @@ class ReceiptGroup:
         ]
 
 
-class TallySheet:
-    """The tallies of a batch of receipts."""
-
-    def __init__(self, find_price: FindPrice) -> None:
-        self._find_price = cache(find_price)
-        self._names: defaultdict[NameUse, Tally] = defaultdict(lambda: make_tally(RESOURCES))
-        self._groups: dict[GroupKey, ReceiptGroup] = {}
-
-    def add(self, facts: ReceiptFacts) -> None:
-        """Count a receipt."""
-        receipt, summary, selection = facts.receipt, facts.summary, facts.selection
-        hour = int(facts.at)
-        hour -= hour % HOUR
-        agent, tokens = receipt.agent or "", count_exchange_tokens(summary.usage)
-        what = (receipt.status, summary.model, summary.placement, summary.degraded, id(selection), facts.contexts)
-        key = GroupKey(receipt.workspace, hour, agent, *what)
-        group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = ReceiptGroup(selection)
-        group.add(facts, tokens, self._price_token(summary, tokens))
-        if facts.fetched or facts.overlap:
-            rows = NameRows(self._names, receipt.workspace, hour, agent)
-            add_fetches(rows, facts)
-            add_overlap(rows, facts)
-
-    def finish(self) -> Tallies:
-        """Everything that was counted, by row."""
-        for key, group in self._groups.items():
-            add_selection(NameRows(self._names, key.workspace, key.hour, key.agent), key.contexts, group)
-        spread = TallySpread()
-        for name, tally in self._names.items():
-            for span in (Span.HOUR, Span.DAY, Span.EVER):
-                spread.add(Bucket(name.workspace, RESOURCES.name, span, span.find_start(name.hour)), name.name, tally)
-            if name.agent:
-                day = Bucket(name.workspace, AGENT_RESOURCES.name, Span.DAY, Span.DAY.find_start(name.hour))
-                spread.add(day, f"{name.agent}{SEPARATOR}{name.name}", Tally(tally.counters, []))
-        for one, tally in self._add_up_exchanges().items():
-            for span in (Span.HOUR, Span.DAY):
-                spread.add(Bucket(one.workspace, EXCHANGES.name, span, span.find_start(one.hour)), one.key, tally)
-        return spread.rows
-
-    def _add_up_exchanges(self) -> dict[ExchangeUse, Tally]:
-        """Groups become rows; a row is established by one exchange that was answered."""
-        tallies: dict[ExchangeUse, Tally] = {}
-        for key, group in self._groups.items():
-            model = (key.model or "").replace(SEPARATOR, " ")  # the client's own word
-            use = ExchangeUse(key.workspace, key.hour, SEPARATOR.join((key.agent, model, key.placement or "")))
-            tally = Tally(group.list_values(key), [set(group.sessions)], established=key.status == "ok")
-            if use in tallies:
-                add_tally(EXCHANGES.name, tallies[use], tally)
-            else:
-                tallies[use] = tally
-        return tallies
-
-    def _price_token(self, summary: SummaryFacts, tokens: TokenCount) -> float:
-        """What one injected token cost: it is sent with every turn, and cached as often as all others."""
-        price = self._find_price(summary.model) if summary.model is not None else None
-        if price is None:
-            return 0.0
-        turns = max(summary.turn_count, 0)
-        if not tokens.prompt:
-            return turns * price.compute_cost(TokenCount(prompt=1))
-        return turns * price.compute_cost(TokenCount(tokens.prompt, tokens.cached)) / tokens.prompt
-
-
 class NameRows(NamedTuple):
     """The tallies of whatever is named at one time for one agent."""
 
@@ -233,23 +152,6 @@ class NameRows(NamedTuple):
         if sketch is not None and sessions:
             tally.sketches[sketch].update(sessions)
         return tally.counters
-
-
-class TallySpread:
-    """Tallies of rows."""
-
-    def __init__(self) -> None:
-        self.rows: dict[Bucket, dict[str, Tally]] = {}
-
-    def add(self, bucket: Bucket, key: str, tally: Tally) -> None:
-        rows = self.rows.setdefault(bucket, {})
-        known = rows.get(key)
-        if known is None:
-            # Only days have sketches, so that other rows need no copy.
-            sketches = [set(one) for one in tally.sketches] if bucket.span == Span.DAY else []
-            rows[key] = Tally(list(tally.counters), sketches, tally.established)
-        else:
-            add_tally(bucket.series, known, tally)
 
 
 def add_selection(rows: NameRows, contexts: tuple[str, ...], use: ReceiptGroup) -> None:
@@ -314,13 +216,20 @@ def add_overlap(rows: NameRows, facts: ReceiptFacts) -> None:
         counters[OVERLAP] += round(one.shown / one.phrases * MILLIONTH) if one.phrases else 0
 
 
-def count_exchange_tokens(usage: Mapping[str, Any] | None) -> TokenCount:
+def limit_tokens(said: TokenCount) -> TokenCount:
     """What the upstream reports, within reason."""
-    said = count_tokens(usage)
     if said.prompt <= MAX_TOKENS and said.completion <= MAX_TOKENS:
         return said
     prompt = min(said.prompt, MAX_TOKENS)
     return TokenCount(prompt, min(said.cached, prompt), min(said.completion, MAX_TOKENS))
+
+
+def price_token(price: ModelPrice, turn_count: int, tokens: TokenCount) -> float:
+    """What one injected token cost: it is sent with every turn, and cached as often as all others."""
+    turns = max(turn_count, 0)
+    if not tokens.prompt:
+        return turns * price.compute_cost(TokenCount(prompt=1))
+    return turns * price.compute_cost(TokenCount(tokens.prompt, tokens.cached)) / tokens.prompt
 
 
 def make_tally(series: Series) -> Tally:

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from contextlib import suppress
 from typing import Generic, TypeVar
 
 ENTRIES = 4096
@@ -27,8 +26,10 @@ class LruCache(Generic[Key, Value]):
         found = self._kept.get(key)
         if found is None:
             return None
-        with suppress(KeyError):  # another thread has dropped it meanwhile
+        try:  # noqa: SIM105 - `suppress` would take longer than all the rest
             self._kept.move_to_end(key)
+        except KeyError:
+            pass  # another thread has dropped it meanwhile
         return found[0]
 
     def put(self, key: Key, value: Value, weight: int = 1) -> None:

@@ -5,7 +5,10 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import NamedTuple, Self
 
+import msgspec
+
 from gateway.domain.exchange import ExchangeStatus
+from gateway.domain.price import TokenCount
 
 STARTED = "started"  # the status of a receipt whose exchange goes on
 SWEPT = ExchangeStatus.ABORTED.value  # the status that a receipt gets when its process is gone
@@ -20,13 +23,29 @@ _BY_SELECTIVITY = ("session", "content", "status", "resource", "agent")
 
 @dataclass(frozen=True, slots=True)
 class SharedDetails:
-    """Details that many receipts have in common; a store may keep them once for all of them."""
+    """What many receipts have in common; a store may keep it once for all of them."""
 
-    body: bytes  # a JSON object
-    key: bytes = field(init=False)  # the same for equal bodies only
+    body: bytes  # a JSON object: details
+    summary: bytes = b""  # a JSON object, or nothing: the rest of the summary
+    key: bytes = field(init=False)  # the same for equal ones only
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", blake2b(self.body, digest_size=16).digest())
+        whole = self.summary + b"\0" + self.body if self.summary else self.body
+        object.__setattr__(self, "key", blake2b(whole, digest_size=16).digest())
+
+    def complete_summary(self, own: bytes) -> bytes:
+        """The summary of a receipt, of which this is the rest."""
+        return join_objects(own, self.summary) if self.summary else own
+
+
+class ReceiptFigures(msgspec.Struct, frozen=True, gc=False):
+    """What a receipt adds to the figures, besides what others say as well."""
+
+    alike: object  # receipts with the same object and status differ in nothing else that is counted
+    seconds: float | None
+    tokens: TokenCount
+    cost: float | None
+    used: bool  # whether the upstream reported its usage
 
 
 @dataclass(slots=True)
@@ -42,11 +61,18 @@ class Receipt:
     resources: tuple[str, ...] = ()  # ids of what was placed or fetched
     summary: bytes = b"{}"  # a JSON object: what lists show
     details: bytes = b"{}"  # a JSON object: everything else
-    shared: SharedDetails | None = None  # further details, which come first; most stores merge them
+    shared: SharedDetails | None = None  # what others say as well, details first; most stores merge it
+    figures: ReceiptFigures | None = field(default=None, compare=False)  # None: they are read from the JSON
 
-    def merge_details(self) -> Self:
-        """The same receipt with all of its details in one object."""
-        return self if self.shared is None else replace(self, details=self.whole_details, shared=None)
+    def merge_shared(self) -> Self:
+        """The same receipt with all that it says in objects of its own."""
+        if self.shared is None:
+            return self
+        return replace(self, summary=self.whole_summary, details=self.whole_details, shared=None)
+
+    @property
+    def whole_summary(self) -> bytes:
+        return self.summary if self.shared is None else self.shared.complete_summary(self.summary)
 
     @property
     def whole_details(self) -> bytes:

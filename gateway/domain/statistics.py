@@ -138,13 +138,18 @@ class StatisticsRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UncountedBatch:
-    """Finished receipts that are not part of the figures yet, oldest first, and how a store knows them."""
+    """Finished receipts that are not part of the figures yet, oldest first, and how a store knows them.
+
+    Of those that were added up when they were written there are sheets instead (`gateway/analytics/sheets.py`).
+    """
 
     receipts: Sequence[Receipt] = ()
     marks: Sequence[int | str] = ()  # may be more than there are receipts: some were deleted
+    sheets: Sequence[bytes] = ()
+    sheet_marks: Sequence[int] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.marks)
+        return bool(self.marks or self.sheet_marks)
 
 
 @dataclass(frozen=True, slots=True)

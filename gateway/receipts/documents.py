@@ -1,11 +1,15 @@
 """What a receipt is made of: the exchange that waits for it, and the documents that are stored."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from gateway.domain.exchange import Exchange
+from gateway.domain.injection import Injection
+from gateway.domain.price import TokenCount
+from gateway.domain.receipt import SharedDetails
 
 
 @dataclass(slots=True)
@@ -43,17 +47,31 @@ class PendingReceipt:
 class UsageAccount(NamedTuple):
     """What upstreams report about one turn or all of them, and what that costs."""
 
-    usage: msgspec.Raw | None  # encoded once: it is told of the turn and of the exchange
+    usage: bytes  # JSON, encoded once: it is told of the turn and of the exchange
     cached: int
     cost: float | None
+    tokens: TokenCount | None  # of what is stored; None: nothing was reported
 
 
-class ExchangeSummary(msgspec.Struct):
-    """What lists show, in this order."""
+@dataclass(slots=True)
+class InjectionDescription:
+    """What a receipt says about an injection, encoded once."""
 
-    at: str
-    seconds: float | None
-    http_status: int | None
+    injection: Injection  # as long as it is kept, no other has its identity
+    body: bytes  # a JSON object
+    placed: tuple[str, ...]  # ids of the resources
+    known: Mapping[str, str | None]  # ids of all resources that the tools can reach too; why they were left out
+    shared: SharedDetails | None = None  # once a second receipt has the same
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, the injection's texts included."""
+        return 2 * len(self.body) + len(self.injection.stable) + 2 * len(self.injection.volatile)
+
+
+class SummaryConstants(msgspec.Struct):
+    """What lists show besides the figures of an exchange."""
+
     error: str | None
     principal: str
     key: str | None
@@ -73,30 +91,3 @@ class ExchangeSummary(msgspec.Struct):
     turn_count: int
     tools_run: int
     degraded: list[str]
-    usage: msgspec.Raw | None
-    cached_tokens: int
-    cost: float | None
-
-
-class TurnDescription(msgspec.Struct):
-    """An upstream call that was answered."""
-
-    upstream: str
-    status: int
-    first_byte_ms: float
-    usage: msgspec.Raw | None
-    cached_tokens: int
-    cost: float | None
-
-
-class ExchangeDetails(msgspec.Struct):
-    """What a receipt says besides its summary and its injection."""
-
-    scope: msgspec.Raw  # null if the request failed before it was known
-    turns: list[TurnDescription]
-    tools: list[dict[str, Any]]
-    timings: dict[str, float | None]
-    client_tools: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    expanded: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
-    overlap: Any = msgspec.UNSET
-    text: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET

@@ -51,7 +51,7 @@ class OverlapMeter:
     def measure(self, texts: Mapping[str, str], request: bytes, answer: str) -> list[dict[str, Any]]:
         """For each resource its distinctive phrases, and how many of them the answer has; without any it is absent."""
         try:
-            asked = find_phrases(" ".join(read_messages(request)))
+            asked = find_triples(" ".join(read_messages(request)))
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return []
         said = find_phrases(answer) - asked
@@ -82,6 +82,12 @@ class OverlapMeter:
             phrases = find_phrases(text)
             self._phrases.put(text, phrases, len(phrases))
         return phrases
+
+
+def find_triples(text: str) -> Phrases:
+    """Every three words in a row, phrases among them: what only takes away from phrases need not be told apart."""
+    words = _WORD.findall(text.casefold())
+    return frozenset(map(hash, zip(words, words[1:], words[2:], strict=False)))
 
 
 def find_phrases(text: str) -> Phrases:

@@ -33,7 +33,8 @@ MAX_TEXT = 256 * 1024  # bytes of a request or an answer that are stored
 SAMPLE_RANGE = 16**4
 MAX_SAMPLED_REQUEST = 64 * 1024  # bytes: finding the phrases of longer ones takes more than a few milliseconds
 SMALL_REPLY = 8 * 1024  # bytes of a reply that is read at once: to hold it until its receipt is made costs more
-MAX_SAMPLES = 10  # of a workspace in a second: more tell nothing new, and each takes half a millisecond
+# Of a workspace in a second: more tell nothing new, and each takes a quarter of a millisecond, or one with 30 KB.
+MAX_SAMPLES, MAX_SAMPLED_BYTES = 10, 64 * 1024
 QUEUE_SHARE = 8  # times as many places as are free may be held by one workspace: others always find some
 MAX_HELD = 64 * 1024 * 1024  # bytes of replies and text that wait for the store; beyond that receipts come without
 
@@ -64,7 +65,7 @@ class ReceiptRecorder:
         share = round(sample * SAMPLE_RANGE)
         self._sampled = f"{share:04x}" if share < SAMPLE_RANGE else "g"  # after the end of ids that are sampled
         self._keeps_text = settings.text or share > 0
-        self._sampled_second, self._samples = 0, dict[str, int]()  # taken in that second, by workspace
+        self._sampled_second, self._samples = 0, dict[str, list[int]]()  # taken in that second, by workspace
         self._boot = secrets.token_hex(8)
         self._open: dict[str, PendingReceipt] = {}  # by id of the exchange, until it is rendered as finished
         self._queue: dict[str, PendingReceipt] = {}  # to be rendered, oldest first
@@ -297,8 +298,11 @@ class ReceiptRecorder:
         workspace, second = exchange.principal.workspace, int(perf_counter())
         if second != self._sampled_second:
             self._sampled_second, self._samples = second, {}
-        self._samples[workspace] = taken = self._samples.get(workspace, 0) + 1
-        return taken <= MAX_SAMPLES
+        taken = self._samples.setdefault(workspace, [])
+        if len(taken) >= MAX_SAMPLES or sum(taken) + len(request) > MAX_SAMPLED_BYTES:
+            return False
+        taken.append(len(request))
+        return True
 
     def _keep_piece(self, text: ExchangeText, piece: bytes) -> None:
         if len(piece) > min(MAX_TEXT - text.size, MAX_HELD - self._held):

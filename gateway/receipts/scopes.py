@@ -1,7 +1,7 @@
 """What a receipt says about the scope of its exchange: all that is needed to build the request again, but no text."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +24,7 @@ class ScopeDescription:
     """What a receipt says about the scope of its exchange."""
 
     owners: tuple[Scope | None, Injection | None, Principal]  # no others have their identities while this is kept
-    details: msgspec.Raw  # `describe_scope`, encoded
+    details: bytes  # `describe_scope`, encoded
     session: str | None = None
     content: str | None = None
     user: str | None = None
@@ -32,6 +32,12 @@ class ScopeDescription:
     profile: str | None = None
     prompt: str | None = None
     placement: str | None = None  # where the context went; None: there was none
+    shared: bool = False  # by several requests
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        return 2 * len(self.details) + MAX_NAME
 
 
 class ScopeDescriber:
@@ -47,11 +53,12 @@ class ScopeDescriber:
         known = self._kept.get(key)
         if known is None:
             details = self._encode(describe_scope(exchange))
-            known = ScopeDescription((scope, injection, principal), msgspec.Raw(details))
+            known = ScopeDescription((scope, injection, principal), details)
             if scope is not None:
                 known = self._add_names(known, scope, injection)
             if injection is not None and scope is not None and scope.request.user is None and scope.session is None:
-                self._kept.put(key, known, 2 * len(details) + MAX_NAME)
+                known = replace(known, shared=True)
+                self._kept.put(key, known, known.size)
         return known
 
     def _add_names(self, known: ScopeDescription, scope: Scope, injection: Injection | None) -> ScopeDescription:

@@ -24,7 +24,7 @@ class MemoryReceiptStore:
         self.uncounted: dict[str, Receipt] | None = None  # finished ones that wait to be counted; None: nobody counts
 
     async def write(self, receipts: Sequence[Receipt], boot: str) -> None:
-        for receipt in (one.merge_details() for one in receipts):
+        for receipt in (one.merge_shared() for one in receipts):
             if receipt.id in self._receipts and receipt.id not in self._owners:
                 continue
             self._note_end(self._receipts.get(receipt.id), receipt)

@@ -232,7 +232,7 @@ def _make_write(receipt: Receipt, boot: str) -> tuple[list[str], list[str | byte
     keys += [_make_set_key(space, "status", status) for status in (STARTED, SWEPT)]
     keys += [UNCOUNTED, _make_set_key(space, "status", receipt.status), *_list_set_keys(space, receipt)]
     owner = boot if unfinished else ""
-    texts = [receipt.summary, receipt.whole_details]
+    texts = [receipt.whole_summary, receipt.whole_details]
     return keys, [receipt.id, str(member), receipt.status, owner, index, *texts, space, STARTED]
 
 

@@ -159,13 +159,15 @@ def enable_wal(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")  # survives a kill; a power cut may cost the last moments
 
 
-def insert_rows(connection: sqlite3.Connection, statement: str, values: Sequence[object], width: int) -> None:
-    """Insert rows, whose values follow each other, with as few statements as possible."""
-    start = 0
+def insert_rows(connection: sqlite3.Connection, statement: str, values: Sequence[object], width: int) -> int:
+    """Insert rows, whose values follow each other, with as few statements as possible; returns how many changed."""
+    start = changed = 0
     for count in ROWS_PER_STATEMENT:
         while len(values) - start >= count * width:
-            connection.execute(_repeat_row(statement, count, width), values[start : start + count * width])
+            part = values[start : start + count * width]
+            changed += connection.execute(_repeat_row(statement, count, width), part).rowcount
             start += count * width
+    return changed
 
 
 @cache

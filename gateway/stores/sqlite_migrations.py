@@ -120,6 +120,12 @@ RECEIPT_MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "DROP INDEX receipts_status",
         "CREATE INDEX receipts_status ON receipts (workspace, status, id) WHERE status <> 'ok'",
     ),
+    (
+        # What batches of receipts add to the figures. AUTOINCREMENT: no number comes again when one was counted.
+        "CREATE TABLE uncounted_sheets (number INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NULL)",
+        "ALTER TABLE receipts ADD COLUMN counted INTEGER",  # 1: a sheet was stored with it
+        "ALTER TABLE receipt_details ADD COLUMN summary BLOB",  # the rest of the summary; null: there is none
+    ),
 )
 
 

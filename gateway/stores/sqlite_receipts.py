@@ -5,6 +5,8 @@ import math
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -17,7 +19,6 @@ from gateway.domain.receipt import (
     ReceiptPage,
     SharedDetails,
     is_receipt_id,
-    join_objects,
 )
 from gateway.ids import encode_id_time, read_id_time
 from gateway.stores.codec import decode_text, encode_text
@@ -28,29 +29,19 @@ from gateway.stores.sqlite_connection import (
     check_pages,
     create_file,
     enable_wal,
-    insert_rows,
     transaction,
 )
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
+from gateway.stores.sqlite_receipt_batches import TallyReceipts, encode_batch, read_shared, write_batch
 
 CHECKED_PAGES = 16_384  # of 4 KB: to check a larger file would take longer than to start
 CACHE_KB = 4000  # batches write at the ends of the indexes: few pages are needed again
 OK = ExchangeStatus.OK.value
 SEPARATOR = b"\n"  # between the ids of resources, which contain no control characters
 ORDER_SECONDS = 60  # by which receipts may have come in another order than they began
-ROW_WIDTH = 11
 MEASURED_WORKSPACES, MEASURED_RECEIPTS = 64, 50  # to find whose receipts take the most
 
-COLUMNS = "workspace, id, status, session, agent, content, resources, boot, summary"
-WRITTEN = COLUMNS + ", details, shared"
-# A receipt that its own process has finished never changes again; whose it is does not change before that.
-UPSERT = f"""INSERT INTO receipts ({WRITTEN}) VALUES {{}}
-    ON CONFLICT (workspace, id) DO UPDATE SET status = excluded.status, resources = excluded.resources,
-    boot = excluded.boot, summary = excluded.summary, details = excluded.details, shared = excluded.shared
-    WHERE receipts.boot IS NOT NULL"""
-PUT_RESOURCES = "INSERT OR IGNORE INTO receipt_resources (workspace, resource, id) VALUES {}"
-PUT_SHARED = """INSERT INTO receipt_details (key, used, body) VALUES (?, ?, ?)
-    ON CONFLICT (key) DO UPDATE SET used = excluded.used WHERE used < excluded.used"""
+COLUMNS = "workspace, id, status, session, agent, content, resources, boot, summary, shared"
 DROP_SHARED = "DELETE FROM receipt_details WHERE used < ?"
 SELECT = f"SELECT number, {COLUMNS} FROM receipts "
 # CROSS JOIN keeps the order of the tables: the index of the resource is walked, whatever the planner thinks.
@@ -70,8 +61,7 @@ COUNT_BY_WORKSPACE = """SELECT workspace, count(*) AS receipts FROM receipts IND
     GROUP BY workspace ORDER BY receipts DESC LIMIT ?"""
 MEASURE_SOME = """SELECT avg(length(summary) + length(details)) FROM (SELECT summary, details FROM receipts
     INDEXED BY receipts_workspace WHERE workspace = ? ORDER BY id LIMIT ?)"""
-SELECT_DETAILS = """SELECT r.details, d.body FROM receipts r LEFT JOIN receipt_details d ON d.key = r.shared
-    WHERE r.number = ?"""
+SELECT_DETAILS = "SELECT details FROM receipts WHERE number = ?"
 RENEW = "INSERT INTO boots VALUES (?, ?) ON CONFLICT (boot) DO UPDATE SET expires = excluded.expires"
 SWEEP = f"""UPDATE receipts SET status = '{SWEPT}' WHERE boot IS NOT NULL AND status = '{STARTED}'
     AND boot NOT IN (SELECT boot FROM boots WHERE expires > ?)"""
@@ -90,6 +80,7 @@ class ReceiptRow(NamedTuple):
     resources: bytes
     boot: str | None
     summary: bytes
+    shared: bytes | None
 
 
 class WorkspaceShare(NamedTuple):
@@ -104,11 +95,32 @@ class WorkspaceShare(NamedTuple):
         return max(1, min(PRUNE_LIMIT, int(excess / self.size)))
 
 
+class RowReader:
+    """Makes receipts of rows; what they have in common is read once."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._shared: dict[bytes, SharedDetails | None] = {}
+
+    def read(self, row: ReceiptRow, whole: bool) -> Receipt:
+        receipt = _decode(row)
+        if row.shared is not None:
+            if row.shared not in self._shared:
+                self._shared[row.shared] = read_shared(self._connection, row.shared)
+            receipt.shared = self._shared[row.shared]
+        if whole:
+            own = self._connection.execute(SELECT_DETAILS, (row.number,)).fetchone()
+            receipt.details = own[0] if own is not None else b"{}"
+        merged = receipt.merge_shared()
+        return merged if whole else replace(merged, details=b"")
+
+
 class SqliteReceiptStore:
     """A ReceiptStore in a file that all workers on a machine share."""
 
     def __init__(self, writer: SqliteThread, reader: SqliteThread, *, clock: Callable[[], float] = time.time) -> None:
         self._writer, self._reader, self._clock = writer, reader, clock
+        self.tally: TallyReceipts | None = None  # set by whoever counts: else each receipt waits to be counted
 
     @classmethod
     async def open(cls, path: Path, *, clock: Callable[[], float] = time.time) -> Self:
@@ -124,26 +136,11 @@ class SqliteReceiptStore:
         return cls(writer, reader, clock=clock)
 
     async def write(self, receipts: Sequence[Receipt], boot: str) -> None:
-        rows: list[object] = []
-        used: list[object] = []
-        shared: dict[bytes, SharedDetails] = {}
-        for receipt in receipts:
-            workspace, id = encode_text(receipt.workspace), bytes.fromhex(receipt.id)
-            rows += _encode(workspace, id, receipt, boot)
-            for name in receipt.resources:
-                used += workspace, encode_text(name), id
-            if receipt.shared is not None:
-                shared[receipt.shared.key] = receipt.shared
-        second = int(max((read_id_time(receipt.id) for receipt in receipts), default=0))
-
-        def work(connection: sqlite3.Connection) -> None:
-            with transaction(connection):
-                for one in shared.values():
-                    connection.execute(PUT_SHARED, (one.key, second, one.body))
-                insert_rows(connection, UPSERT, rows, ROW_WIDTH)
-                insert_rows(connection, PUT_RESOURCES, used, 3)
-
-        await self._writer.run(work)
+        finished = [one for one in receipts if one.status != STARTED]
+        sheet = await self.tally(finished) if self.tally is not None and finished else None
+        batch = encode_batch(receipts, boot, sheet)
+        if sheet is None or not await self._writer.run(partial(write_batch, batch)):
+            await self._writer.run(partial(write_batch, batch.drop_sheet()))
 
     async def list_page(
         self, workspace: str, criteria: ReceiptFilter, after: str | None, take: int, whole: bool = False
@@ -157,7 +154,7 @@ class SqliteReceiptStore:
     async def find(self, workspace: str, id: str) -> Receipt | None:
         def work(connection: sqlite3.Connection) -> Receipt | None:
             row = _select_one(connection, workspace, id)
-            return None if row is None else _decode(row, _read_details(connection, row.number))
+            return None if row is None else RowReader(connection).read(row, whole=True)
 
         return await self._reader.run(work)
 
@@ -255,13 +252,13 @@ def _build_page(
     connection: sqlite3.Connection, rows: Iterable[ReceiptRow], criteria: ReceiptFilter, take: int, whole: bool
 ) -> ReceiptPage:
     found: list[Receipt] = []
-    scan = ReceiptScan()
+    scan, reader = ReceiptScan(), RowReader(connection)
     for row in rows:
         if len(found) == take:
             return ReceiptPage(found, found[-1].id)
         receipt = _decode(row)
         if criteria.matches(receipt):
-            found.append(_decode(row, _read_details(connection, row.number)) if whole else receipt)
+            found.append(reader.read(row, whole))
         if scan.is_over():
             return ReceiptPage(found, receipt.id)
     return ReceiptPage(found, None)
@@ -271,14 +268,6 @@ def _select_one(connection: sqlite3.Connection, workspace: str, id: str) -> Rece
     key = _encode_id(id)
     row = connection.execute(SELECT_ONE, (key, encode_text(workspace))).fetchone() if key is not None else None
     return None if row is None else ReceiptRow(*row)
-
-
-def _read_details(connection: sqlite3.Connection, number: int) -> bytes:
-    row = connection.execute(SELECT_DETAILS, (number,)).fetchone()
-    if row is None:
-        return b"{}"
-    own, shared = row
-    return bytes(own) if shared is None else join_objects(bytes(shared), bytes(own))
 
 
 def _find_largest(connection: sqlite3.Connection, used: int) -> WorkspaceShare:
@@ -317,36 +306,16 @@ def _count_used_bytes(connection: sqlite3.Connection) -> int:
     return int((pages - free) * size)
 
 
-def _encode(workspace: bytes, id: bytes, receipt: Receipt, boot: str) -> tuple[object, ...]:
-    """The values of WRITTEN."""
-    return (
-        workspace,
-        id,
-        receipt.status,
-        _encode_name(receipt.session),
-        _encode_name(receipt.agent),
-        _encode_name(receipt.content),
-        encode_text("\n".join(receipt.resources)),
-        boot if receipt.status == STARTED else None,
-        receipt.summary,
-        receipt.details,
-        receipt.shared.key if receipt.shared is not None else None,
-    )
-
-
-def _encode_name(name: str | None) -> bytes | None:
-    return None if name is None else encode_text(name)
-
-
 def _encode_id(id: str) -> bytes | None:
     """An id that a caller gave, None if it cannot be one."""
     return bytes.fromhex(id) if is_receipt_id(id) else None
 
 
-def _decode(row: ReceiptRow, details: bytes = b"") -> Receipt:
+def _decode(row: ReceiptRow) -> Receipt:
+    """What the row itself says, without details."""
     session, agent, content = (
         None if one is None else decode_text(one) for one in (row.session, row.agent, row.content)
     )
     resources = tuple(decode_text(one) for one in row.resources.split(SEPARATOR) if one)
     workspace, summary = decode_text(row.workspace), bytes(row.summary)
-    return Receipt(row.id.hex(), workspace, row.status, session, agent, content, resources, summary, details)
+    return Receipt(row.id.hex(), workspace, row.status, session, agent, content, resources, summary, b"{}")

@@ -31,24 +31,31 @@ from gateway.stores.sqlite_connection import (
     transaction,
 )
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
+from gateway.stores.sqlite_receipt_batches import read_shared
 from gateway.stores.statistics import BucketState, StoredRow, add_up, choose_surplus, list_keys, split_sketches
 
 CACHE_KB = 2000
 ATTEMPTS = 5  # while others add to rows at the same time
+SHEET_BYTES = 1_000_000  # of sheets that are counted at once
 OPEN_SECONDS = 10.0  # the first time, all receipts that there are wait to be counted
 
-# A trigger, since a receipt ends in several ways: written as finished, finished later, or swept.
+# Triggers, since a receipt ends in several ways: written as finished, finished later, or swept. Those of a batch with a
+# sheet are counted by it, and not by the sheet if they were swept before.
 TRIGGERS = {
-    "uncounted_insert": f"""AFTER INSERT ON receipts WHEN new.status <> '{STARTED}'
+    "uncounted_insert": f"""AFTER INSERT ON receipts WHEN new.status <> '{STARTED}' AND new.counted IS NULL
         BEGIN INSERT OR IGNORE INTO uncounted VALUES (new.number); END""",
     "uncounted_update": f"""AFTER UPDATE OF status ON receipts WHEN old.status = '{STARTED}'
-        AND new.status <> '{STARTED}' BEGIN INSERT OR IGNORE INTO uncounted VALUES (new.number); END""",
+        AND new.status <> '{STARTED}' AND new.counted IS NULL
+        BEGIN INSERT OR IGNORE INTO uncounted VALUES (new.number); END""",
+    "uncounted_late": f"""BEFORE UPDATE OF status ON receipts WHEN old.status <> '{STARTED}'
+        AND new.counted IS NOT NULL BEGIN SELECT RAISE(ABORT, 'it was swept'); END""",
 }
-COUNT_TRIGGERS = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'uncounted_%'"
+SELECT_TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'uncounted_%'"
 QUEUE_ALL = f"INSERT OR IGNORE INTO uncounted SELECT number FROM receipts WHERE status <> '{STARTED}'"
 SELECT_UNCOUNTED = """SELECT u.receipt, r.id, r.workspace, r.status, r.session, r.agent, r.summary, r.details, r.shared
     FROM uncounted u LEFT JOIN receipts r ON r.number = u.receipt ORDER BY u.receipt LIMIT ?"""
-SELECT_SHARED = "SELECT body FROM receipt_details WHERE key = ?"
+SELECT_SHEETS = "SELECT number, body FROM uncounted_sheets ORDER BY number"
+DELETE_SHEETS = "DELETE FROM uncounted_sheets WHERE number BETWEEN ? AND ?"
 COUNT_MARKS = "SELECT count(*) FROM uncounted WHERE receipt BETWEEN ? AND ?"
 WHERE = "workspace = ? AND series = ? AND span = ? AND start"
 SELECT_ROWS = f"SELECT key, counters FROM statistics WHERE {WHERE} = ? AND key IN "
@@ -89,9 +96,11 @@ class SqliteStatisticsStore:
     async def read_uncounted(self, take: int) -> UncountedBatch:
         def work(connection: sqlite3.Connection) -> UncountedBatch:
             rows = connection.execute(SELECT_UNCOUNTED, (take,)).fetchall()
-            shared = {key: _read_shared(connection, key) for key in {row[8] for row in rows}}
+            shared = {key: read_shared(connection, key) for key in {row[8] for row in rows}}
             receipts = [_decode_receipt(row, shared[row[8]]) for row in rows if row[1] is not None]
-            return UncountedBatch(receipts, [row[0] for row in rows])
+            sheets = _read_sheets(connection)
+            bodies, numbers = [body for _, body in sheets], [number for number, _ in sheets]
+            return UncountedBatch(receipts, [row[0] for row in rows], bodies, numbers)
 
         return await self._reader.run(work)
 
@@ -100,7 +109,7 @@ class SqliteStatisticsStore:
         for _ in range(ATTEMPTS):
             known = await self._reader.run(partial(_read_states, tallies))
             update = await asyncio.to_thread(_add_up_rows, tallies, known, now)
-            outcome = await self._writer.run(partial(_write_update, update, counted.marks))
+            outcome = await self._writer.run(partial(_write_update, update, counted))
             if outcome is not UpdateOutcome.OVERTAKEN:
                 return outcome is UpdateOutcome.ADDED
         return False
@@ -193,21 +202,37 @@ def _prepare_reader(connection: sqlite3.Connection) -> None:
 
 
 def _enable(connection: sqlite3.Connection) -> None:
-    if connection.execute(COUNT_TRIGGERS).fetchone()[0] == len(TRIGGERS):
+    wanted = {name: f"CREATE TRIGGER {name} {body}" for name, body in TRIGGERS.items()}
+    if dict(connection.execute(SELECT_TRIGGERS).fetchall()) == wanted:
         return
-    with transaction(connection):
-        for name, body in TRIGGERS.items():
-            connection.execute(f"CREATE TRIGGER IF NOT EXISTS {name} {body}")
+    with transaction(connection):  # which replaces those of an earlier release without a gap
+        for name, statement in wanted.items():
+            connection.execute(f"DROP TRIGGER IF EXISTS {name}")
+            connection.execute(statement)
         if connection.execute("SELECT 1 FROM statistic_buckets LIMIT 1").fetchone() is None:
             connection.execute(QUEUE_ALL)
+            connection.execute("DELETE FROM uncounted_sheets")  # of receipts that wait now themselves
 
 
 def _disable(connection: sqlite3.Connection) -> None:
-    if connection.execute(COUNT_TRIGGERS).fetchone()[0]:
+    if connection.execute(SELECT_TRIGGERS).fetchone() is not None:
         with transaction(connection):
             for name in TRIGGERS:
                 connection.execute(f"DROP TRIGGER IF EXISTS {name}")
             connection.execute("DELETE FROM uncounted")
+            connection.execute("DELETE FROM uncounted_sheets")
+
+
+def _read_sheets(connection: sqlite3.Connection) -> list[tuple[int, bytes]]:
+    """The oldest sheets, as many as are counted at once; at least one."""
+    sheets: list[tuple[int, bytes]] = []
+    size = 0
+    for number, body in connection.execute(SELECT_SHEETS):
+        sheets.append((number, body))
+        size += len(body)
+        if size > SHEET_BYTES:
+            break
+    return sheets
 
 
 def _read_states(tallies: Tallies, connection: sqlite3.Connection) -> KnownStates:
@@ -253,13 +278,14 @@ def _add_up_rows(tallies: Tallies, known: KnownStates, now: float) -> RowUpdate:
     return RowUpdate(known.version, rows, sketches, growth)
 
 
-def _write_update(update: RowUpdate, marks: Sequence[int | str], connection: sqlite3.Connection) -> UpdateOutcome:
+def _write_update(update: RowUpdate, counted: UncountedBatch, connection: sqlite3.Connection) -> UpdateOutcome:
     connection.execute("BEGIN IMMEDIATE")
     outcome = UpdateOutcome.OVERTAKEN
     try:
         query = "UPDATE statistic_version SET number = number + 1 WHERE number = ?"
         if connection.execute(query, (update.version,)).rowcount == 1:
-            whole = _take_marks(connection, marks) == len(marks)
+            whole = _take_marks(connection, counted.marks) == len(counted.marks)
+            whole = whole and _take_sheets(connection, counted.sheet_marks) == len(counted.sheet_marks)
             outcome = UpdateOutcome.ADDED if whole else UpdateOutcome.COUNTED
         if outcome is UpdateOutcome.ADDED:
             connection.executemany(PUT_ROW, update.rows)
@@ -285,6 +311,10 @@ def _take_marks(connection: sqlite3.Connection, marks: Sequence[int | str]) -> i
         places = ", ".join("?" * len(part))
         taken += connection.execute(f"DELETE FROM uncounted WHERE receipt IN ({places})", part).rowcount
     return taken
+
+
+def _take_sheets(connection: sqlite3.Connection, marks: Sequence[int]) -> int:
+    return connection.execute(DELETE_SHEETS, (marks[0], marks[-1])).rowcount if marks else 0
 
 
 def _delete_bucket(bucket: Bucket, connection: sqlite3.Connection) -> int:
@@ -321,11 +351,6 @@ def _choose_keys(keys: KeyChoice) -> tuple[str, list[bytes]]:
 
 def _encode_bucket(bucket: Bucket) -> tuple[bytes, str, int, int]:
     return encode_text(bucket.workspace), bucket.series, int(bucket.span), bucket.start
-
-
-def _read_shared(connection: sqlite3.Connection, key: bytes | None) -> SharedDetails | None:
-    row = connection.execute(SELECT_SHARED, (key,)).fetchone() if key is not None else None
-    return SharedDetails(row[0]) if row is not None else None
 
 
 def _decode_receipt(row: Sequence[Any], shared: SharedDetails | None) -> Receipt:

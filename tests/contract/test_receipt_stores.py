@@ -124,6 +124,22 @@ async def test_shared_details_come_back_as_if_they_were_the_receipt_s_own(store:
     assert await store.find("default", make(3).id) == make(3, details=WHOLE)
 
 
+async def test_a_shared_summary_comes_back_as_if_it_were_the_receipt_s_own(store: ReceiptStore) -> None:
+    common = SharedDetails(b'{"selection":{}}', b'{"model":"m","error":null}')
+    begun = make(1, status=STARTED, summary=b'{"at":1}')
+    await store.write([begun], "boot")
+    await store.write([replace(begun, status="ok", shared=common), make(2, summary=b'{"at":2}', shared=common)], "boot")
+    for whole in (False, True):
+        page = await store.list_page("default", ANY, None, 10, whole)
+        assert [one.summary for one in page.receipts] == [
+            b'{"at":2,"model":"m","error":null}',
+            b'{"at":1,"model":"m","error":null}',
+        ]
+    assert await store.find("default", begun.id) == replace(
+        begun, status="ok", summary=b'{"at":1,"model":"m","error":null}', details=b'{"selection":{},"turns":[]}'
+    )
+
+
 async def test_shared_details_stay_as_long_as_a_receipt_has_them(store: ReceiptStore) -> None:
     other = SharedDetails(b'{"selection":{}}')
     await store.write([make(1, shared=other), make(200, shared=SHARED)], "boot")

@@ -13,6 +13,7 @@ import pytest
 
 from gateway.analytics.counting import StatisticsCounter
 from gateway.analytics.reports import ExchangeFilter, PageChoice, Period, Reports, ResourceFilter
+from gateway.analytics.sheets import SheetMaker
 from gateway.domain.price import ModelPrice
 from gateway.domain.receipt import STARTED, Receipt, ReceiptFilter
 from gateway.domain.redis_address import redis_address
@@ -39,6 +40,10 @@ EVERYTHING = PageChoice(take=1000, sessions=True)
 PRICE = ModelPrice(input=2.0, output=8.0, cached_input=1.0)
 
 
+def find_price(model: str) -> ModelPrice | None:
+    return PRICE if model == "m-large" else None
+
+
 @dataclass
 class Place:
     """The stores of two workers."""
@@ -53,7 +58,7 @@ def server() -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture(params=["memory", "sqlite", "sqlite with sheets", "redis"])
 async def place(request: pytest.FixtureRequest, tmp_path: Path, server: RedisServer) -> AsyncIterator[Place]:
     async with AsyncExitStack() as stack:
         receipts: list[ReceiptStore]
@@ -61,8 +66,11 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path, server: RedisSer
         if request.param == "memory":
             memory = MemoryReceiptStore()
             receipts, figures = [memory] * 2, [MemoryStatisticsStore(memory)] * 2
-        elif request.param == "sqlite":
-            receipts = [await SqliteReceiptStore.open(tmp_path / "receipts.db") for _ in range(2)]
+        elif request.param.startswith("sqlite"):
+            files = [await SqliteReceiptStore.open(tmp_path / "receipts.db") for _ in range(2)]
+            for one in files if request.param == "sqlite with sheets" else ():
+                one.tally = SheetMaker(find_price).tally
+            receipts = [*files]
             figures = [await SqliteStatisticsStore.open(tmp_path / "receipts.db") for _ in range(2)]
         else:
             server.client().flushall()
@@ -163,7 +171,7 @@ async def write_randomly(chance: random.Random, place: Place, receipts: Sequence
 
 
 def make_counter(store: StatisticsStore) -> StatisticsCounter:
-    return StatisticsCounter(store, AnalyticsSettings(), lambda model: PRICE if model == "m-large" else None)
+    return StatisticsCounter(store, AnalyticsSettings(), find_price)
 
 
 async def read_all(receipts: ReceiptStore, workspace: str) -> list[dict[str, Any]]:

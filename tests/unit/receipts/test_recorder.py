@@ -451,3 +451,14 @@ async def test_a_busy_workspace_has_few_answers_compared_in_a_second() -> None:
         recorder.start(exchange, b"{}")
     sampled = sum(recorder._open[exchange.id].text is not None for exchange in exchanges)
     assert module.MAX_SAMPLES <= sampled <= 2 * module.MAX_SAMPLES  # a second may have ended meanwhile
+
+
+async def test_long_requests_are_compared_within_a_number_of_bytes() -> None:
+    renderer = ReceiptRenderer(PriceTable({}), lambda text: text)
+    recorder = ReceiptRecorder(MemoryReceiptStore(), ReceiptSettings(), renderer, sample=1.0)
+    exchanges = [make_exchange() for _ in range(8)]
+    for exchange in exchanges:
+        exchange.tokens = 1
+        recorder.start(exchange, b"x" * (module.MAX_SAMPLED_BYTES // 2))
+    sampled = sum(recorder._open[exchange.id].text is not None for exchange in exchanges)
+    assert 2 <= sampled <= 4  # a second may have ended meanwhile

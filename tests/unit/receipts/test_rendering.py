@@ -16,8 +16,9 @@ from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 from gateway.ids import make_id, read_id_time
 from gateway.receipts.documents import PendingReceipt
 from gateway.receipts.prices import PriceTable
-from gateway.receipts.rendering import ReceiptRenderer, encode_json, read_resource_id
+from gateway.receipts.rendering import ReceiptRenderer, read_resource_id
 from gateway.receipts.reported import read_answer, read_usage
+from gateway.receipts.templates import encode_json
 from tests.support.built_injections import build, make_builder
 
 RENDERER = ReceiptRenderer(PriceTable({}), lambda text: text)

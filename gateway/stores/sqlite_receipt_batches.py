@@ -1,0 +1,106 @@
+"""How receipts are written to SQLite: a whole batch in few statements, with what it adds to the figures."""
+
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from gateway.domain.receipt import STARTED, Receipt, SharedDetails
+from gateway.ids import read_id_time
+from gateway.stores.codec import encode_text
+from gateway.stores.sqlite_connection import insert_rows, transaction
+
+ROW_WIDTH = 12
+WRITTEN = "workspace, id, status, session, agent, content, resources, boot, summary, details, shared, counted"
+# A receipt that its own process has finished never changes again; whose it is does not change before that.
+UPSERT = f"""INSERT INTO receipts ({WRITTEN}) VALUES {{}}
+    ON CONFLICT (workspace, id) DO UPDATE SET status = excluded.status, resources = excluded.resources,
+    boot = excluded.boot, summary = excluded.summary, details = excluded.details, shared = excluded.shared,
+    counted = excluded.counted
+    WHERE receipts.boot IS NOT NULL"""
+PUT_RESOURCES = "INSERT OR IGNORE INTO receipt_resources (workspace, resource, id) VALUES {}"
+PUT_SHARED = """INSERT INTO receipt_details (key, used, body, summary) VALUES (?, ?, ?, ?)
+    ON CONFLICT (key) DO UPDATE SET used = excluded.used WHERE used < excluded.used"""
+SELECT_SHARED = "SELECT body, summary FROM receipt_details WHERE key = ?"
+PUT_SHEET = "INSERT INTO uncounted_sheets (body) VALUES (?)"
+
+TallyReceipts = Callable[[Sequence[Receipt]], Awaitable[bytes | None]]  # what finished receipts add to the figures
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptBatch:
+    """Receipts as they are written; of tables, the values of all rows follow each other."""
+
+    size: int
+    rows: Sequence[object]  # of `receipts`
+    used: Sequence[object]  # of `receipt_resources`
+    shared: Sequence[tuple[object, ...]]  # of `receipt_details`
+    sheet: bytes | None  # what the receipts add to the figures; None: each of them waits to be counted
+
+    def drop_sheet(self) -> Self:
+        rows = list(self.rows)
+        rows[ROW_WIDTH - 1 :: ROW_WIDTH] = [None] * self.size
+        return replace(self, rows=rows, sheet=None)
+
+
+def write_batch(batch: ReceiptBatch, connection: sqlite3.Connection) -> bool:
+    """Write a batch; False: nothing was changed, since some of it was written before and would be counted twice."""
+    try:
+        with transaction(connection):
+            connection.executemany(PUT_SHARED, batch.shared)
+            changed = insert_rows(connection, UPSERT, batch.rows, ROW_WIDTH)
+            insert_rows(connection, PUT_RESOURCES, batch.used, 3)
+            if batch.sheet is not None:
+                if changed < batch.size:
+                    raise sqlite3.IntegrityError("some receipts were finished before")
+                connection.execute(PUT_SHEET, (batch.sheet,))
+    except sqlite3.IntegrityError:  # here, or by a trigger that saw a receipt that was swept
+        if batch.sheet is None:
+            raise
+        return False
+    return True
+
+
+def read_shared(connection: sqlite3.Connection, key: bytes | None) -> SharedDetails | None:
+    """What a receipt has in common with others, by its column `shared`."""
+    row = connection.execute(SELECT_SHARED, (key,)).fetchone() if key is not None else None
+    return SharedDetails(row[0], row[1] or b"") if row is not None else None
+
+
+def encode_batch(receipts: Sequence[Receipt], boot: str, sheet: bytes | None) -> ReceiptBatch:
+    rows: list[object] = []
+    used: list[object] = []
+    shared: dict[bytes, SharedDetails] = {}
+    for receipt in receipts:
+        workspace, id = encode_text(receipt.workspace), bytes.fromhex(receipt.id)
+        rows += _encode(workspace, id, receipt, boot, sheet is not None)
+        for name in receipt.resources:
+            used += workspace, encode_text(name), id
+        if receipt.shared is not None:
+            shared[receipt.shared.key] = receipt.shared
+    second = int(max((read_id_time(receipt.id) for receipt in receipts), default=0))
+    details = [(one.key, second, one.body, one.summary or None) for one in shared.values()]
+    return ReceiptBatch(len(receipts), rows, used, details, sheet)
+
+
+def _encode(workspace: bytes, id: bytes, receipt: Receipt, boot: str, counted: bool) -> tuple[object, ...]:
+    """The values of WRITTEN."""
+    started = receipt.status == STARTED
+    return (
+        workspace,
+        id,
+        receipt.status,
+        _encode_name(receipt.session),
+        _encode_name(receipt.agent),
+        _encode_name(receipt.content),
+        encode_text("\n".join(receipt.resources)),
+        boot if started else None,
+        receipt.summary,
+        receipt.details,
+        receipt.shared.key if receipt.shared is not None else None,
+        1 if counted and not started else None,
+    )
+
+
+def _encode_name(name: str | None) -> bytes | None:
+    return None if name is None else encode_text(name)
