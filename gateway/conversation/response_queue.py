@@ -102,7 +102,7 @@ class ResponseQueue:
                 self._late = monotonic() - batch[0].since > LATE_SECONDS
 
     async def _write(self, batch: Sequence[WaitingResponse]) -> None:
-        await self._store.put_many({key: value for one in batch for key, value in one.values.items()}, self._ttl)
+        await self._store.append_many({key: value for one in batch for key, value in one.values.items()}, self._ttl)
         for one in batch:
             if self._waiting.get(one.key) is one:
                 self._remove(one)

@@ -173,9 +173,9 @@ async def test_the_end_of_a_stream_waits_for_a_late_store() -> None:
     gate = asyncio.Event()
 
     class SlowStore(MemoryEphemeralStore):
-        async def put_many(self, values: Any, ttl: float) -> None:
+        async def append_many(self, values: Any, ttl: float) -> None:
             await gate.wait()
-            await super().put_many(values, ttl)
+            await super().append_many(values, ttl)
 
     stored = StoredResponses(SlowStore())
     stored.queue._late = True
