@@ -17,7 +17,7 @@ import msgspec
 
 from gateway.stores.sqlite_connection import SWEEP_SECONDS, insert_rows, split_keys
 
-ROW_BYTES = 16_000  # of the values that share a row: whoever wants one of them reads all
+ROW_BYTES = 3600  # of the values that share a row: it fits into a page, and whoever wants one of them reads no more
 LISTED_BYTES = 3000  # of hashes in a row of the list: with the next batch they still fit into a page
 LISTED_ROWS = 20  # about 8,000 hashes, for which a search takes some 20 µs
 SEGMENT_SIZE = 65_536  # hashes; about 300 pages, of which most change when the list is sorted in
