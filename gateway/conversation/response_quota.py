@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -55,12 +56,24 @@ class ResponseQuota:
         known = self._known.get(self._name_period(workspace))
         return None if known is None else self._count(workspace, known, size)
 
+    def measure_room(self, workspace: str) -> int:
+        """Bytes that the workspace may keep besides; 0 if there are none, or the store has to be asked first."""
+        if self._get_limit is None:
+            return sys.maxsize
+        known = self._known.get(self._name_period(workspace))
+        return 0 if known is None else self._get_limit(workspace) - known - self._unbooked[workspace]
+
+    def charge(self, workspace: str, size: int) -> None:
+        """Count so many bytes more, for which there was room."""
+        if self._get_limit is not None:
+            self._unbooked[workspace] += size
+            self._added.set()
+
     def _count(self, workspace: str, known: int, size: int) -> bool:
         assert self._get_limit is not None
         if known + self._unbooked[workspace] + size > self._get_limit(workspace):
             return False
-        self._unbooked[workspace] += size
-        self._added.set()
+        self.charge(workspace, size)
         return True
 
     async def book(self) -> None:

@@ -143,11 +143,11 @@ class StoredResponses:
         """These values; those that are missing are looked for again after each of the pauses."""
         found = self.queue.find(keys)
         try:
-            found |= await self._store.get_many([key for key in keys if key not in found])
+            found |= await self._store.find_appended([key for key in keys if key not in found])
             for pause in pauses:
                 if missing := [key for key in keys if key not in found]:
                     await asyncio.sleep(pause)
-                    found |= await self._store.get_many(missing)
+                    found |= await self._store.find_appended(missing)
         except StoreError as fault:
             raise StoreUnavailable("Stored responses cannot be read at the moment.") from fault
         return found
@@ -187,7 +187,7 @@ class StoredResponses:
         try:
             if self.queue.find([key]):
                 await self.queue.flush()  # else it would be written over what stands for it from now on
-            await self._store.put(key, GONE, self._ttl)
+            await self._store.append_many({key: GONE}, self._ttl)
         except StoreError as fault:
             raise StoreUnavailable("Stored responses cannot be changed at the moment.") from fault
 

@@ -45,9 +45,12 @@ class MemoryEphemeralStore:
         self._drop_expired(now)
         self._set(key, value, None if ttl is None else now + ttl)
 
-    async def put_many(self, values: Mapping[str, bytes], ttl: float) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float) -> None:
         for key, value in values.items():
             await self.put(key, value, ttl)
+
+    async def find_appended(self, keys: Sequence[str]) -> dict[str, bytes]:
+        return await self.get_many(keys)
 
     async def put_new(self, key: str, value: bytes) -> bytes:
         self._drop_expired(self._clock())

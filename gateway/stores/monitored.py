@@ -19,8 +19,11 @@ class MonitoredStore:
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
         await self._monitor(self._store.put(key, value, ttl))
 
-    async def put_many(self, values: Mapping[str, bytes], ttl: float) -> None:
-        await self._monitor(self._store.put_many(values, ttl))
+    async def append_many(self, values: Mapping[str, bytes], ttl: float) -> None:
+        await self._monitor(self._store.append_many(values, ttl))
+
+    async def find_appended(self, keys: Sequence[str]) -> dict[str, bytes]:
+        return await self._monitor(self._store.find_appended(keys))
 
     async def put_new(self, key: str, value: bytes) -> bytes:
         return await self._monitor(self._store.put_new(key, value))

@@ -28,8 +28,16 @@ class EphemeralStore(Protocol):
         """
         ...
 
-    async def put_many(self, values: Mapping[str, bytes], ttl: float) -> None:
-        """Store several values for `ttl` seconds in one step, all or none."""
+    async def append_many(self, values: Mapping[str, bytes], ttl: float) -> None:
+        """Store several values for `ttl` seconds in one step, all or none, replacing any that were appended before.
+
+        For values that are written much more often than read. Only `find_appended` finds them: their keys are not
+        used with the other methods.
+        """
+        ...
+
+    async def find_appended(self, keys: Sequence[str]) -> dict[str, bytes]:
+        """The live values among those that were appended under these keys; a missing one is simply absent."""
         ...
 
     async def put_new(self, key: str, value: bytes) -> bytes:

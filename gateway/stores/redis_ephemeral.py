@@ -33,7 +33,7 @@ class RedisEphemeralStore:
         expiry = None if ttl is None else to_milliseconds(ttl)
         await self.connection.call(lambda: self._client.set(encode_key(key), value, px=expiry))
 
-    async def put_many(self, values: Mapping[str, bytes], ttl: float) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float) -> None:
         expiry = to_milliseconds(ttl)
 
         async def work() -> None:
@@ -72,6 +72,9 @@ class RedisEphemeralStore:
 
         values = await self.connection.call(work) if wanted else []
         return {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
+
+    async def find_appended(self, keys: Sequence[str]) -> dict[str, bytes]:
+        return await self.get_many(keys)
 
     async def add(self, key: str, amount: int, ttl: float) -> int:
         name, expiry = encode_key(key), to_milliseconds(ttl)

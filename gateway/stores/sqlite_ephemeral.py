@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Self
 
 from gateway.stores.codec import encode_text, parse_counter
-from gateway.stores.sqlite_connection import ExpirySweeper, SqliteThreads, insert_rows, split_keys, transaction
+from gateway.stores.sqlite_batches import BatchSweeper, append_batch, find_values
+from gateway.stores.sqlite_connection import ExpirySweeper, SqliteThreads, split_keys, transaction
 
-PUT_ROWS = """INSERT INTO ephemeral (key, value, expires) VALUES {}
+PUT = """INSERT INTO ephemeral (key, value, expires) VALUES (?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires = excluded.expires"""
-PUT = PUT_ROWS.format("(?, ?, ?)")
 PUT_NEW = """INSERT INTO ephemeral (key, value, expires) VALUES (?, ?, NULL)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires = NULL WHERE ephemeral.expires <= ?"""
 LEASE = PUT + " WHERE ephemeral.value = excluded.value OR ephemeral.expires <= ?"
@@ -27,7 +27,7 @@ class SqliteEphemeralStore:
     def __init__(self, threads: SqliteThreads, *, clock: Callable[[], float] = time.time) -> None:
         self.threads = threads
         self._clock = clock
-        self._sweeper = ExpirySweeper(SWEEP)
+        self._sweeper, self._batch_sweeper = ExpirySweeper(SWEEP), BatchSweeper()
 
     @classmethod
     async def open(cls, path: Path, *, clock: Callable[[], float] = time.time) -> Self:
@@ -35,22 +35,42 @@ class SqliteEphemeralStore:
         return cls(await SqliteThreads.open(path), clock=clock)
 
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
-        await self._write([encode_text(key), value, None if ttl is None else self._clock() + ttl])
-
-    async def put_many(self, values: Mapping[str, bytes], ttl: float) -> None:
-        expires = self._clock() + ttl
-        await self._write([one for key, value in values.items() for one in (encode_text(key), value, expires)])
-
-    async def _write(self, rows: Sequence[object]) -> None:
-        """Rows of three values each."""
         now = self._clock()
+        row = (encode_text(key), value, None if ttl is None else now + ttl)
 
         def work(connection: sqlite3.Connection) -> None:
             with transaction(connection):
-                insert_rows(connection, PUT_ROWS, rows, 3)
+                connection.execute(PUT, row)
                 self._sweeper.sweep(connection, now)
 
         await self.threads.writer.run(work)
+
+    async def append_many(self, values: Mapping[str, bytes], ttl: float) -> None:
+        if not values:
+            return
+        now = self._clock()
+
+        def work(connection: sqlite3.Connection) -> None:
+            encoded = {encode_text(key): value for key, value in values.items()}
+            with transaction(connection):
+                append_batch(connection, encoded, now + ttl)
+                self._batch_sweeper.sweep(connection, now)
+
+        await self.threads.writer.run(work)
+
+    async def find_appended(self, keys: Sequence[str]) -> dict[str, bytes]:
+        if not keys:
+            return {}
+        names, now = {encode_text(key): key for key in keys}, self._clock()
+
+        def work(connection: sqlite3.Connection) -> dict[bytes, bytes]:
+            found = find_values(connection, list(names), now)
+            # Earlier releases, one of which another process may still run, wrote them as any other value.
+            missing = [name for name in names if name not in found]
+            return found | dict(_select_live(connection, missing, now))
+
+        rows = await self.threads.reader.run(work)
+        return {names[name]: value for name, value in rows.items()}
 
     async def put_new(self, key: str, value: bytes) -> bytes:
         name, now = encode_text(key), self._clock()

@@ -65,6 +65,16 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX audit_author ON audit (workspace, author)",
         "CREATE INDEX audit_author_key ON audit (workspace, author_key)",
     ),
+    (
+        # Appended values: see sqlite_batches.py. `newest`: the last row that a segment leads to.
+        "CREATE TABLE batch_rows (number INTEGER PRIMARY KEY, expires REAL NOT NULL, body BLOB NOT NULL)",
+        "CREATE TABLE batch_hashes (position INTEGER PRIMARY KEY, hashes BLOB NOT NULL)",
+        """CREATE TABLE batch_segments (
+            segment INTEGER PRIMARY KEY, size INTEGER NOT NULL, newest INTEGER NOT NULL)""",
+        """CREATE TABLE batch_index (
+            segment INTEGER NOT NULL, hash INTEGER NOT NULL, number INTEGER NOT NULL,
+            PRIMARY KEY (segment, hash, number)) WITHOUT ROWID""",
+    ),
 )
 
 VECTOR_MIGRATIONS: tuple[tuple[str, ...], ...] = (

@@ -7,55 +7,11 @@ from typing import Any
 
 import pytest
 
-from gateway.domain.redis_address import redis_address
 from gateway.errors import StoreError
-from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.protocols import EphemeralStore
-from gateway.stores.redis_connection import RedisTimeouts
 from gateway.stores.redis_ephemeral import RedisEphemeralStore
-from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
-from tests.support.redis_server import RedisServer, bring_deadlines_nearer, running_redis
-
-
-class Clock:
-    """Time that passes only when a test says so."""
-
-    def __init__(self) -> None:
-        self._now = 1_000_000.0
-        self.passed: Callable[[float], None] = lambda seconds: None  # tells an engine that has a clock of its own
-
-    def __call__(self) -> float:
-        return self._now
-
-    @property
-    def now(self) -> float:
-        return self._now
-
-    @now.setter
-    def now(self, value: float) -> None:
-        self.passed(value - self._now)
-        self._now = value
-
-
-Open = Callable[[Path, Clock, RedisServer], Awaitable[EphemeralStore]]
-
-
-async def memory(_: Path, clock: Clock, __: RedisServer) -> EphemeralStore:
-    return MemoryEphemeralStore(clock=clock)
-
-
-async def sqlite(folder: Path, clock: Clock, _: RedisServer) -> EphemeralStore:
-    return await SqliteEphemeralStore.open(folder / "gateway.db", clock=clock)
-
-
-async def redis(
-    _: Path, clock: Clock, server: RedisServer, kind: type[RedisEphemeralStore] = RedisEphemeralStore
-) -> EphemeralStore:
-    with server.client() as client:
-        client.flushall()
-    clock.passed = lambda seconds: bring_deadlines_nearer(server, seconds)
-    # The suite asks what is kept, not how fast: a busy machine gets the time that it needs.
-    return await kind.open(redis_address(server.url), RedisTimeouts(call=10))
+from tests.support.ephemeral_engines import Clock, OpenEngine, open_memory, open_redis, open_sqlite
+from tests.support.redis_server import RedisServer, running_redis
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +25,11 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=[memory, sqlite, redis], ids=["memory", "sqlite", "redis"])
+@pytest.fixture(params=[open_memory, open_sqlite, open_redis], ids=["memory", "sqlite", "redis"])
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, clock: Clock, server: RedisServer
 ) -> AsyncIterator[EphemeralStore]:
-    open_engine: Open = request.param
+    open_engine: OpenEngine = request.param
     opened = await open_engine(tmp_path, clock, server)
     yield opened
     await opened.close()
@@ -120,14 +76,6 @@ async def test_later_writes_do_not_revive_what_expired(store: EphemeralStore, cl
     clock.now += 1000
     await store.put("new", b"two", ttl=10)
     assert await store.get_many(["old", "new"]) == {"new": b"two"}
-
-
-async def test_several_values_are_stored_in_one_step(store: EphemeralStore, clock: Clock) -> None:
-    await store.put("b", b"old")
-    await store.put_many({"a": b"1", "b": b"2"}, 10)
-    assert await store.get_many(["a", "b"]) == {"a": b"1", "b": b"2"}
-    clock.now += 11
-    assert await store.get_many(["a", "b"]) == {}
 
 
 async def test_put_new_keeps_the_first_value_for_good(store: EphemeralStore, clock: Clock) -> None:
@@ -358,7 +306,7 @@ async def test_an_engine_that_breaks_a_promise_is_caught(
     clock: Clock,
     server: RedisServer,
 ) -> None:
-    store = await redis(tmp_path, clock, server, mutant)
+    store = await open_redis(tmp_path, clock, server, mutant)
     with pytest.raises(AssertionError):
         await promise(store, clock)
     await store.close()

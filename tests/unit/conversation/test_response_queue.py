@@ -27,13 +27,13 @@ class WatchedStore(MemoryEphemeralStore):
         self.down = False
         self.gate: asyncio.Event | None = None
 
-    async def put_many(self, values: Mapping[str, bytes], ttl: float) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float) -> None:
         if self.gate is not None:
             await self.gate.wait()
         if self.down:
             raise StoreError("down")
         self.writes.append(len(values))
-        await super().put_many(values, ttl)
+        await super().append_many(values, ttl)
 
     async def add_many(self, amounts: Mapping[str, int], ttl: float) -> dict[str, int]:
         if any(amounts.values()):
@@ -201,7 +201,7 @@ async def test_quotas_are_booked_once_a_second_and_what_others_keep_is_heard_the
 
 async def test_a_store_that_cannot_be_read_says_so(store: WatchedStore) -> None:
     class Unreadable(WatchedStore):
-        async def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
+        async def find_appended(self, keys: Sequence[str]) -> dict[str, bytes]:
             raise StoreError("down")
 
     with pytest.raises(StoreUnavailable):

@@ -25,6 +25,7 @@ from gateway.domain.exchange import ClientWriter, Reply, ReplyStream
 from gateway.errors import StoreError
 
 MAX_CONVERSATION_BYTES = 16 * 1024 * 1024  # of all that the gateway keeps of a conversation
+RECORD_BYTES = 1000  # of a record besides what was said: names, ids, brackets
 KEPT_STATUSES = ("completed", "incomplete")
 
 
@@ -78,6 +79,9 @@ class EndedResponse(NamedTuple):
         return bytes(_decode_end_body(self.source).response) if self.in_event else self.source
 
 
+ReadEnded = Callable[[bytes], EndedResponse | None]
+
+
 def wants_keeping(asked: ChatRequest) -> bool:
     """Whether the client wants its response kept; that is the default."""
     return not is_unstored(asked.fields)
@@ -105,31 +109,43 @@ class ResponseKeeper:
             return reply
         if reply.stream is not None:
             reply.stream = partial(self._stream, reply.stream, loop)
-        elif (waiting := self._queue(read_ended(reply.body), loop)) is not None:
+        elif (waiting := self._queue(read_ended, reply.body, loop)) is not None:
             await self._wait(waiting)
         return reply
 
     async def _stream(self, stream: ReplyStream, loop: TurnLoop | None, writer: ClientWriter) -> None:
-        held = HeldEnd(writer, lambda last: self._queue(find_ended_response(last), loop))
+        held = HeldEnd(writer, lambda last: self._queue(find_ended_response, last, loop))
         await stream(held)
         if held.waiting is not None:
             await self._wait(held.waiting)
             writer.end(held.last)
 
-    def _queue(self, ended: EndedResponse | None, loop: TurnLoop | None) -> WaitingResponse | None:
+    def _queue(self, read: ReadEnded, data: bytes, loop: TurnLoop | None) -> WaitingResponse | None:
         """Queue a response, if it can be continued; one that has to wait for the store is returned."""
+        queue, describe = self.stored.queue, partial(self._describe, read, data, loop)
+        if self.request.continued is None and (loop is None or not loop.hidden):
+            # At most all that was said, the answer as it was shown and once more by its items.
+            size = len(self.asked.raw) + 3 * len(data) + RECORD_BYTES
+            if queue.add_later(self.owner.workspace, size, describe):
+                return None
+        waiting = describe()
+        queued = waiting is None or queue.add_now(waiting)
+        if not queued and queued is not None:
+            self.degraded.add("store")
+        return waiting if queued is None else None
+
+    def _describe(self, read: ReadEnded, data: bytes, loop: TurnLoop | None) -> WaitingResponse | None:
+        """The response that ended with these bytes; None if nobody could continue it, or it is too large."""
+        ended = read(data)
         if ended is None or ended.read.status not in KEPT_STATUSES:
             return None
         try:
             waiting = self._describe_native(ended, loop) if self.native else self._describe_whole(ended, loop)
         except UNREADABLE_ITEM:
-            return None  # nothing that anybody could continue
-        queued = waiting is not None and self.stored.queue.add_now(waiting)
-        if queued is None:
-            return waiting
-        if not queued:
+            return None
+        if waiting is None:
             self.degraded.add("store")
-        return None
+        return waiting
 
     async def _wait(self, waiting: WaitingResponse) -> None:
         """Queue a response when the store lets us; if that fails, it cannot be continued."""

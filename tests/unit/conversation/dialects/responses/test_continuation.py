@@ -83,6 +83,32 @@ async def test_nobody_continues_what_is_another_s_or_deleted(stored: StoredRespo
             await resume(stored, ME, ask("x", previous_response_id=gone), CHAT_ONLY)
 
 
+async def test_only_a_response_that_begins_a_conversation_is_described_later(stored: StoredResponses) -> None:
+    await make_keeper(stored, ask("one")).watch(Reply(200, {}, answer("r1", "a")), None)
+    assert (len(stored.queue._later), len(stored.queue._waiting)) == (1, 0)
+    asked = ask("two", previous_response_id="r1")
+    request = await resume(stored, ME, asked, CHAT_ONLY)
+    await make_keeper(stored, asked, request).watch(Reply(200, {}, answer("r2", "b")), None)
+    assert (len(stored.queue._later), len(stored.queue._waiting)) == (0, 2)
+
+
+@pytest.mark.parametrize("native", [True, False])
+async def test_a_record_is_never_larger_than_what_was_foreseen(
+    native: bool, stored: StoredResponses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreseen: list[int] = []
+    monkeypatch.setattr(stored.queue, "add_later", lambda workspace, size, describe: foreseen.append(size))
+    for text in ("", "é🧭" * 2000):
+        for unchanged in (True, False):
+            keeper = make_keeper(stored, ask(text, instructions=text, tools=[]))
+            keeper.native, keeper.outgoing.unchanged = native, unchanged
+            await keeper.watch(Reply(200, {}, answer("r" + text[:500], text)), None)
+    kept = [waiting.counted for waiting in stored.queue._waiting.values()]
+    assert len(foreseen) == 4
+    assert max(kept) <= foreseen[-1]
+    assert min(kept) <= min(foreseen)
+
+
 async def test_what_another_upstream_keeps_cannot_be_continued_here(stored: StoredResponses) -> None:
     keeper = make_keeper(stored, ask("one"))
     keeper.native = True
@@ -173,9 +199,9 @@ async def test_the_end_of_a_stream_waits_for_a_late_store() -> None:
     gate = asyncio.Event()
 
     class SlowStore(MemoryEphemeralStore):
-        async def put_many(self, values: Any, ttl: float) -> None:
+        async def append_many(self, values: Any, ttl: float) -> None:
             await gate.wait()
-            await super().put_many(values, ttl)
+            await super().append_many(values, ttl)
 
     stored = StoredResponses(SlowStore())
     stored.queue._late = True
