@@ -196,7 +196,9 @@ def test_arguments_that_are_no_object_are_an_error_unless_the_model_was_cut_shor
     call = tool_call("f") | {"function": {"name": "f", "arguments": '{"q": "x'}}
     with pytest.raises(UpstreamInvalid):
         read_whole(answer("tool_calls", tool_calls=[call]))
-    assert read_whole(answer("length", tool_calls=[call]))["content"] == []
+    for finish, stop in (("length", "max_tokens"), ("content_filter", "refusal")):
+        made = read_whole(answer(finish, tool_calls=[call]))
+        assert (made["content"], made["stop_reason"]) == ([], stop)
 
 
 messages = st.fixed_dictionaries(
