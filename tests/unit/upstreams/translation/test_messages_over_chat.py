@@ -178,6 +178,13 @@ def test_what_a_cache_wrote_is_no_input() -> None:
         assert (made["usage"]["input_tokens"], made["usage"]["cache_creation_input_tokens"]) == (1, 3)
 
 
+@pytest.mark.parametrize("odd", [[], "none", 5], ids=str)
+def test_usage_that_is_no_object_counts_as_none(odd: Any) -> None:
+    told = Answer({"content": "x"}, "stop", usage=odd)
+    for made in (read_whole(told), read_stream(told)):
+        assert (made["content"][0]["text"], made["usage"]["input_tokens"]) == ("x", 0)
+
+
 @pytest.mark.parametrize(
     ("finish", "stop"),
     [("stop", "end_turn"), ("length", "max_tokens"), ("content_filter", "refusal"), ("tool_calls", "tool_use")],
