@@ -46,7 +46,9 @@ RESPONSE: Events = [
 def write(events: Events, end: bytes = b"\n") -> bytes:
     """Each event as readable JSON, line by line."""
     numbered = [{**event, "sequence_number": number} for number, event in enumerate(events)]
-    lines = ((b"data: " + line for line in orjson.dumps(one, option=orjson.OPT_INDENT_2).split(b"\n")) for one in numbered)
+    lines = (
+        (b"data: " + line for line in orjson.dumps(one, option=orjson.OPT_INDENT_2).split(b"\n")) for one in numbered
+    )
     return b"".join(end.join(data) + end + end for data in lines)
 
 
