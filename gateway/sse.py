@@ -73,7 +73,11 @@ def split_events(data: bytes) -> list[bytes]:
 
 
 def read_payload(event: bytes) -> bytes | None:
-    """The joined `data:` lines of an event; None for a comment or an event without data."""
+    """The `data:` lines of an event as one line; None for a comment or an event without data.
+
+    What is joined is JSON and may be written anew as the data of an event, where no line feed can stand. A tab is no
+    less space between tokens, and no more allowed inside a string.
+    """
     if event.startswith(b"data: ") and event.count(b"\n") == 2:
         return event[6:].strip()
     if (
@@ -83,7 +87,7 @@ def read_payload(event: bytes) -> bytes | None:
     ):
         return event[at + 7 :].strip()
     lines = [line[5:].strip() for line in event.replace(b"\r\n", b"\n").split(b"\n") if line.startswith(b"data:")]
-    return b"\n".join(lines) if lines else None
+    return b"\t".join(lines) if lines else None
 
 
 def encode_event(data: bytes) -> bytes:

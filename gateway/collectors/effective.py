@@ -73,8 +73,8 @@ def find_excluded(scope: Scope, snapshot: Snapshot) -> frozenset[str]:
     """The ids among what a request excludes; with the snapshot's own strings, since the client's may be long."""
     asked, resources = scope.request.exclude, snapshot.resources
     if scope.session is not None and scope.session.removed:
-        # What a request names itself comes in for this once.
-        asked = asked.union(scope.session.removed).difference(scope.request.include)
+        # What a request names itself comes in for this once, unless it excludes the same.
+        asked = asked.union(frozenset(scope.session.removed).difference(scope.request.include))
     return frozenset(resources[identity].id for identity in asked if identity in resources) if asked else NOTHING
 
 

@@ -40,14 +40,18 @@ class Drafts:
             raise NotFound(f"There is no draft of the {kind_name(kind)} {alias!r}.")
         return _make_draft(kind, record)
 
-    async def put(self, caller: Principal, kind: str, name: str, sent: Any, tags: Tags = None) -> PolicyObject:
-        """Create or replace a draft; it is validated like an object that is saved."""
+    async def put(
+        self, caller: Principal, kind: str, name: str, sent: Any, tags: Tags = None, *, only_new: bool = False
+    ) -> PolicyObject:
+        """Create a draft, or replace it unless it has to be new; it is validated like an object that is saved."""
         parsed = parse_body(kind, sent)
         async with self._writer.lock(caller.workspace):
             current = self._objects.find(caller.workspace, kind, name)
             if current is not None:
                 current.get_record()
             alias, former = self._find(caller.workspace, kind, name)
+            if only_new and former is not None:
+                raise PreconditionFailed(f"{kind}/{alias} has a draft already.")
             _require_tag(kind, former, tags)
             require_same_alias(alias, sent)
             keep_resources(parsed, _get_base(kind, current, former))

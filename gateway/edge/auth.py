@@ -12,7 +12,7 @@ from gateway.control.keys import KEY_PREFIX
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.record import Record, RecordKey
 from gateway.edge.request import RequestHead
-from gateway.errors import Fault, Faults, InvalidApiKey, MissingApiKey, ServiceUnavailable
+from gateway.errors import Fault, Faults, InvalidApiKey, InvalidRequest, MissingApiKey, ServiceUnavailable
 from gateway.settings import AuthSettings
 
 Principals = dict[bytes, Principal]  # by the SHA-256 of the key
@@ -117,6 +117,8 @@ class Authenticator:
 
     def authenticate(self, head: RequestHead) -> Principal:
         """The caller by `x-context-key`, else by bearer, else by `api-key`; anonymous where there are no keys."""
+        if len(head.gateway_keys) > 1:
+            raise InvalidRequest("The header x-context-key must not be repeated.", param="x-context-key")
         if self._until is not inf and self._fresh.clock() >= self._until:
             self._rebuild()
         if not self._principals and not self.keyed:

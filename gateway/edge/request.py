@@ -30,7 +30,7 @@ class RequestHead:
 
     hosts: list[bytes] = field(default_factory=list)
     origins: list[bytes] = field(default_factory=list)
-    gateway_key: bytes | None = None  # `x-context-key`; of a repeated header the first
+    gateway_keys: list[bytes] = field(default_factory=list)  # `x-context-key`, as often as it is there
     bearer: bytes | None = None  # of `Authorization`; of several the first
     api_key: bytes | None = None  # `api-key` or `x-api-key`, as other dialects send it; of several the first
     content_type: bytes = b""
@@ -41,6 +41,11 @@ class RequestHead:
     idempotency_key: str | None = None
     admitted: Any = None  # the Caller that access control found for it, and may confirm
     _forwarded: ForwardedHeaders = NOTHING_FORWARDED  # the last that were asked for
+
+    @property
+    def gateway_key(self) -> bytes | None:
+        """The key that is meant for the gateway alone; an empty header counts as none."""
+        return (self.gateway_keys[0] or None) if self.gateway_keys else None
 
     def forward(self, bearer: str | None, query: str = "") -> ForwardedHeaders:
         """What goes upstream; the Idempotency-Key stands for one call, so it goes with the first turn only."""
@@ -71,8 +76,7 @@ def read_head(headers: HeaderLines, passed_up: Mapping[bytes, str] = PASSED_UP) 
 
 
 def read_gateway_key(head: RequestHead, value: bytes) -> None:
-    if head.gateway_key is None:
-        head.gateway_key = value.strip()
+    head.gateway_keys.append(value.strip())
 
 
 def read_api_key(head: RequestHead, value: bytes) -> None:

@@ -45,6 +45,13 @@ async def test_without_a_known_key_nobody_is_let_in_and_nothing_is_told(
     assert not upstream.seen
 
 
+async def test_an_empty_key_is_none_and_a_repeated_one_is_refused(keyed: Client, upstream: Upstream) -> None:
+    upstream.will(say("Done."))
+    assert (await ask(keyed, [("x-context-key", ""), ("authorization", "Bearer gw-other")])).status == 200
+    answer = await ask(keyed, [("x-context-key", "gw-other"), ("x-context-key", "gw-other")])
+    assert (answer.status, answer.error["code"], answer.error["param"]) == (400, "invalid_request", "x-context-key")
+
+
 async def test_a_key_comes_as_bearer_or_in_a_header_of_its_own(keyed: Client, upstream: Upstream) -> None:
     for headers in ([("authorization", "Bearer gw-site")], [("authorization", "bearer gw-site")], about(key="gw-site")):
         upstream.will(say("Done."))

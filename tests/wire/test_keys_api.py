@@ -145,6 +145,7 @@ async def test_a_change_can_be_made_dependent_on_what_was_seen(keyed: Client) ->
     assert (await call(keyed, "root", "GET", path, if_none_match=tag)).status == 304
     assert (await call(keyed, "root", "PUT", path, {"tier": "pro"}, if_match=tag)).status == 200
     assert (await call(keyed, "root", "PUT", path, {"tier": "gold"}, if_match=tag)).status == 412
+    assert (await call(keyed, "root", "PUT", path, {"tier": "gold"}, if_none_match="*")).status == 412
     assert (await call(keyed, "root", "DELETE", path, if_match=tag)).status == 412
 
 

@@ -89,6 +89,8 @@ async def test_what_was_removed_stays_removed_unless_it_is_mandatory(gateway: Cl
     assert await ask(gateway, upstream) == {"must"}
     assert await ask(gateway, upstream, context={"include": ["rules/rule-a"]}) == BASE
     assert await ask(gateway, upstream) == {"must"}
+    both = {"include": ["rules/rule-a"], "exclude": ["rules/rule-a"]}
+    assert await ask(gateway, upstream, context=both) == {"must"}
     restored = await manage(gateway, "POST", "/sessions/talk/items/rules/rule-a/restore")
     assert restored.status == 200
     assert await ask(gateway, upstream) == BASE

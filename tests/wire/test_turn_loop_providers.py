@@ -277,6 +277,17 @@ async def test_usage_in_the_finish_chunk_is_summed(gateway: Client, upstream: Up
     assert reply.usage == {"prompt_tokens": 6, "completion_tokens": 2, "total_tokens": 8}
 
 
+@pytest.mark.parametrize("odd", [[], "none", 5, True], ids=str)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_usage_that_is_no_object_counts_as_none(gateway: Client, upstream: Upstream, odd: Any, stream: bool):
+    upstream.will(call(GET, resource_id=STYLE).but(usage=odd), say("Done.").but(usage=USAGE))
+    reply = await gateway.chat(agent="editor", stream=stream, stream_options={"include_usage": True})
+    assert (reply.text, reply.usage, reply.errors) == ("Done.", USAGE, [])
+    upstream.will(call(GET, resource_id=STYLE).but(usage=USAGE), say("Done.").but(usage=odd))
+    reply = await gateway.chat(agent="editor", stream=stream, stream_options={"include_usage": True})
+    assert (reply.text, reply.usage, reply.errors) == ("Done.", USAGE, [])
+
+
 def pack(*calls: dict[str, Any], **delta: Any) -> list[Any]:
     """A turn in one chunk: its calls, its finish and its usage."""
     return [*chunks({**ROLE, **delta, "tool_calls": [*calls]}, finish_reason="tool_calls", usage=USAGE), DONE]

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.domain.principal import Principal
 from gateway.edge.sign_ins import SignIn
+from gateway.errors import PreconditionFailed
 
 PREFIX = "/api/v1"
 JSON = "application/json"
@@ -97,6 +98,12 @@ def reply_if_changed(call: ApiCall[Any, Any], content: JsonBody, etag: str) -> A
     if call.if_none_match & {etag, "*"}:
         return ApiReply(status_code=304, etag=etag)
     return ApiReply(content, etag=etag)
+
+
+def allow_replacing(call: ApiCall[Any, Any], name: str) -> None:
+    """Raise PreconditionFailed if the caller wants nothing replaced; `name` is of an object that exists."""
+    if call.only_new:
+        raise PreconditionFailed(f"{name} exists already.")
 
 
 def reply_created(location: str, content: JsonBody, etag: str | None = None) -> ApiReply:

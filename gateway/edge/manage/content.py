@@ -14,7 +14,14 @@ from gateway.control.services import ControlServices
 from gateway.control.tree_view import TreeNode, TreeView
 from gateway.domain.content import ActivityKind
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty, reply_if_changed
+from gateway.edge.manage.calls import (
+    ApiCall,
+    ApiReply,
+    allow_replacing,
+    reply_created,
+    reply_empty,
+    reply_if_changed,
+)
 from gateway.edge.manage.content_views import (
     ActivityList,
     NewNode,
@@ -213,6 +220,7 @@ class ContentRoutes:
         return reply_if_changed(call, await self._render(call.workspace, one), one.object.tag)
 
     async def replace(self, call: ApiCall[None, NodeBody]) -> ApiReply:
+        allow_replacing(call, f"content/{self._get_node(call).node.id}")
         one = await self.content.replace(call.principal, call.path["node"], call.body.to_data(), call.if_match)
         return ApiReply(await self._render(call.workspace, one), etag=one.object.tag)
 

@@ -107,7 +107,9 @@ class DraftRoutes:
         return reply_if_changed(call, render_object(one), one.tag)
 
     async def put(self, call: ApiCall[None, Any]) -> ApiReply:
-        one = await self.drafts.put(call.principal, self.kind, self._get_name(call), call.body, call.if_match)
+        one = await self.drafts.put(
+            call.principal, self.kind, self._get_name(call), call.body, call.if_match, only_new=call.only_new
+        )
         return ApiReply(render_object(one), etag=one.tag)
 
     async def delete(self, call: ApiCall[None, None]) -> ApiReply:

@@ -10,7 +10,14 @@ from pydantic import BaseModel, Field
 
 from gateway.control.evaluation_cases import EvaluationCases, SavedCase
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty, reply_if_changed
+from gateway.edge.manage.calls import (
+    ApiCall,
+    ApiReply,
+    allow_replacing,
+    reply_created,
+    reply_empty,
+    reply_if_changed,
+)
 from gateway.edge.manage.paging import ListQuery, Page, paginate
 from gateway.edge.manage.resolve import PoliciesBody
 from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute
@@ -209,6 +216,7 @@ class EvaluationCaseRoutes:
         return reply_created(f"{PATH}/{case.id}", _build_view(case), case.tag)
 
     async def update(self, call: ApiCall[None, CaseBody]) -> ApiReply:
+        allow_replacing(call, f"cases/{self.cases.get(call.workspace, call.path['case']).id}")
         case = await self.cases.update(call.principal, call.path["case"], call.body, call.if_match)
         return ApiReply(_build_view(case), etag=case.tag)
 

@@ -10,7 +10,14 @@ from pydantic import AwareDatetime, BaseModel, Field
 from gateway.control.key_shape import KeyInfo, KeySpec, Label, LimitsShape
 from gateway.control.keys import Keys
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty, reply_if_changed
+from gateway.edge.manage.calls import (
+    ApiCall,
+    ApiReply,
+    allow_replacing,
+    reply_created,
+    reply_empty,
+    reply_if_changed,
+)
 from gateway.edge.manage.paging import ListQuery, Page, build_page
 from gateway.edge.manage.routes import ApiRoute
 from gateway.errors import Conflict, NotFound
@@ -126,6 +133,7 @@ class KeyRoutes:
         return reply_if_changed(call, _build_view(key), key.tag)
 
     async def update(self, call: ApiCall[None, KeySpec]) -> ApiReply:
+        allow_replacing(call, f"keys/{self.keys.get(call.workspace, call.path['key']).id}")
         key = await self.keys.update(call.principal, call.path["key"], call.body, call.if_match)
         return ApiReply(_build_view(key), etag=key.tag)
 

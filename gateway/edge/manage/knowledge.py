@@ -11,7 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from gateway.control.knowledge import ITEM_NAMES, KnowledgeFilter, KnowledgeInfo, KnowledgeManager
 from gateway.domain.knowledge import AXIOMS, ENTITIES, RELATIONSHIPS
 from gateway.domain.principal import Role
-from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty, reply_if_changed
+from gateway.edge.manage.calls import (
+    ApiCall,
+    ApiReply,
+    allow_replacing,
+    reply_created,
+    reply_empty,
+    reply_if_changed,
+)
 from gateway.edge.manage.paging import ListQuery, Page, build_page
 from gateway.edge.manage.routes import WRITE_ERRORS, ApiRoute
 from gateway.edge.manage.views import format_timestamp
@@ -222,6 +229,7 @@ class KnowledgeRoutes:
         identity = self._get_id(call)
         if call.body.id not in (None, identity):
             raise InvalidObject("Validation failed.", [FieldError("/id", f"cannot be changed; this is {identity!r}")])
+        allow_replacing(call, f"{self.kind}/{self.manager.get(call.workspace, self.kind, identity).item.id}")
         shape = self._get_shape(call.body)
         one = await self.manager.replace(call.principal, self.kind, identity, shape, call.if_match)
         return ApiReply(render_item(one), etag=one.tag)

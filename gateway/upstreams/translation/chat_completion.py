@@ -86,7 +86,7 @@ class ChatDocument(msgspec.Struct):
     created: Any = None
     model: str | None = None
     choices: list[ChatChoice] | None = None
-    usage: dict[str, Any] | None = None
+    usage: Any = None  # an object, but of some providers
     service_tier: str | None = None
     error: Any = None
 

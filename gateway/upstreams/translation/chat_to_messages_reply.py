@@ -25,6 +25,7 @@ STOP_REASONS: Final = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
+CUT_SHORT: Final = ("length", "content_filter")  # the model did not finish what it was saying
 
 Block = dict[str, Any]
 
@@ -40,7 +41,7 @@ def build_message_reply(body: bytes) -> bytes:
         "type": "message",
         "role": "assistant",
         "model": document.model or "",
-        "content": build_blocks(choice.message, cut_short=choice.finish_reason == "length"),
+        "content": build_blocks(choice.message, cut_short=choice.finish_reason in CUT_SHORT),
         **build_stop(choice, has_calls=bool(choice.message.tool_calls), has_refusal=bool(choice.message.refusal)),
         "usage": to_messages_usage(document.usage),
     }

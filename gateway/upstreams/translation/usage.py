@@ -37,8 +37,8 @@ def count_written(usage: Usage) -> int:
     return told or read_count(usage, "cache_creation_input_tokens")
 
 
-def to_messages_usage(usage: Usage | None) -> Usage:
-    usage = usage or {}
+def to_messages_usage(told: Any) -> Usage:
+    usage = told if isinstance(told, dict) else {}
     read = read_count(usage, "prompt_tokens_details", "cached_tokens") or read_count(usage, "cache_read_input_tokens")
     written = count_written(usage)
     built: Usage = {
@@ -52,8 +52,8 @@ def to_messages_usage(usage: Usage | None) -> Usage:
     return built
 
 
-def to_responses_usage(usage: Usage | None) -> Usage | None:
-    if usage is None:
+def to_responses_usage(usage: Any) -> Usage | None:
+    if not isinstance(usage, dict):
         return None
     asked, said = read_count(usage, "prompt_tokens"), read_count(usage, "completion_tokens")
     return {

@@ -70,13 +70,13 @@ def test_everything_is_found_in_one_walk():
     )
     head = read_head(headers)
     assert (head.hosts, head.origins) == ([b"gateway.local"], [b"https://app.example"])
-    assert (head.bearer, head.gateway_key) == (b"client", b"ours")
+    assert (head.bearer, head.gateway_keys) == (b"client", [b"ours"])
     assert head.context == [(b"x-context-agent", b"writer")]
     assert (head.content_type, head.content_length, head.content_encoding) == (b"application/json", b"12", b"identity")
     assert headers.walks == 1
 
 
-def test_of_repeated_credentials_the_first_counts_and_hosts_are_all_kept():
+def test_of_repeated_bearers_the_first_counts_and_hosts_and_keys_are_all_kept():
     head = read_head(
         [
             (b"authorization", b"Basic abc"),
@@ -88,4 +88,4 @@ def test_of_repeated_credentials_the_first_counts_and_hosts_are_all_kept():
             (b"host", b"y"),
         ]
     )
-    assert (head.bearer, head.gateway_key, head.hosts) == (b"one", b"a", [b"x", b"y"])
+    assert (head.bearer, head.gateway_keys, head.hosts) == (b"one", [b"a", b"b"], [b"x", b"y"])

@@ -39,6 +39,9 @@ async def test_a_node_is_made_read_replaced_and_deleted(api: ManagedGateway) -> 
     put = await api.ask("PUT", "/content/p%2F1", sent, if_match=read.headers["etag"])
     assert (put.status, put.json["title"], put.json["version"]) == (200, "Changed", 2)
     assert (await api.ask("PUT", "/content/p%2F1", sent, if_match=read.headers["etag"])).status == 412
+    assert (await api.ask("PUT", "/content/p%2F1", {"title": "Again"}, if_none_match="*")).status == 412
+    assert (await api.ask("PUT", "/content/p%2F2", {"title": "Again"}, if_none_match="*")).status == 404
+    assert (await api.ask("GET", "/content/p%2F1")).json["title"] == "Changed"
     assert (await api.ask("DELETE", "/content/p%2F1")).status == 204
     assert (await api.ask("GET", "/content/p%2F1")).status == 404
 

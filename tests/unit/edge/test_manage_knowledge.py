@@ -35,6 +35,7 @@ async def test_an_entity_is_created_read_replaced_and_deleted(managed: ManagedGa
     assert (changed.json["name"], changed.json["version"]) == ("Neap tide", 2)
     stale = await managed.ask("PUT", "/knowledge/entities/tide", TIDE, if_match=made.headers["etag"])
     assert stale.status == 412
+    assert (await managed.ask("PUT", "/knowledge/entities/tide", TIDE, if_none_match="*")).status == 412
     fresh = await managed.ask("DELETE", "/knowledge/entities/tide", if_match=changed.headers["etag"])
     assert fresh.status == 204
     assert (await managed.ask("GET", "/knowledge/entities/tide")).status == 404

@@ -110,6 +110,8 @@ async def test_a_draft_has_to_be_valid_and_can_be_thrown_away(house: ManagedPoli
     tag = (await house.ask("PUT", "/agents/next/draft", {"name": "A"})).headers["etag"]
     await house.ask("PUT", "/agents/next/draft", {"name": "B"}, if_match=tag)
     assert (await house.ask("PUT", "/agents/next/draft", {"name": "C"}, if_match=tag)).status == 412
+    assert (await house.ask("PUT", "/agents/next/draft", {"name": "C"}, if_none_match="*")).status == 412
+    assert (await house.ask("PUT", "/agents/other/draft", {"name": "C"}, if_none_match="*")).status == 200
     assert (await house.ask("DELETE", "/agents/next/draft", if_match=tag)).status == 412
     assert (await house.ask("DELETE", "/agents/next/draft")).status == 204
     assert (await house.ask("DELETE", "/agents/next/draft")).status == 404

@@ -121,7 +121,7 @@ def read_turn(reply: ChatCompletion, start: TurnStart) -> Turn:
         calls=[call.make_turn_call() for call in calls],
         text=read_text(message.get("content")),
         cut_short=_decode(choice.get("finish_reason", b"null")) in CUT_SHORT_REASONS,
-        usage=_decode(top["usage"], type=dict) if has_value(top, "usage") else None,
+        usage=read_usage(top.get("usage")),
     )
 
 
@@ -129,6 +129,12 @@ def decode_completion(body: bytes) -> ChatCompletion:
     top = _decode_object(body)
     choice = _decode_objects(top["choices"])[0]
     return ChatCompletion(body, top, choice, _decode_object(choice["message"]))
+
+
+def read_usage(raw: Raw | None) -> dict[str, Any] | None:
+    """What a reply or a chunk says that it used; anything but an object says nothing."""
+    told = _decode(raw) if raw is not None else None
+    return told if isinstance(told, dict) else None
 
 
 def read_text(raw: Raw | None) -> str:

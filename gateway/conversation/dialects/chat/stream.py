@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from gateway import sse
 from gateway.conversation.dialects.chat.calls import CallTracker
-from gateway.conversation.dialects.chat.reply import CUT_SHORT_REASONS, JOINED_FIELDS
+from gateway.conversation.dialects.chat.reply import CUT_SHORT_REASONS, JOINED_FIELDS, read_usage
 from gateway.conversation.dialects.chat.stream_turn import PlainEvents, StreamTurn, build_chunk_error
 from gateway.conversation.dialects.openai_errors import render_openai_error_event
 from gateway.conversation.dialects.raw_body import UNREADABLE
@@ -133,8 +133,8 @@ class ChatStreamView:
             self.failed = True
             return event
         choices = _decode_objects(top["choices"]) if has_value(top, "choices") else []
-        if "usage" in top and has_value(top, "usage"):
-            self._now.usage = _decode(top["usage"], type=dict)
+        if "usage" in top:
+            self._now.usage = read_usage(top["usage"]) or self._now.usage
         if not choices:
             return self._show_without_choice(event, top)
         choice = choices[0]

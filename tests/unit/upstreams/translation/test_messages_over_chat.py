@@ -178,6 +178,13 @@ def test_what_a_cache_wrote_is_no_input() -> None:
         assert (made["usage"]["input_tokens"], made["usage"]["cache_creation_input_tokens"]) == (1, 3)
 
 
+@pytest.mark.parametrize("odd", [[], "none", 5], ids=str)
+def test_usage_that_is_no_object_counts_as_none(odd: Any) -> None:
+    told = Answer({"content": "x"}, "stop", usage=odd)
+    for made in (read_whole(told), read_stream(told)):
+        assert (made["content"][0]["text"], made["usage"]["input_tokens"]) == ("x", 0)
+
+
 @pytest.mark.parametrize(
     ("finish", "stop"),
     [("stop", "end_turn"), ("length", "max_tokens"), ("content_filter", "refusal"), ("tool_calls", "tool_use")],
@@ -196,7 +203,9 @@ def test_arguments_that_are_no_object_are_an_error_unless_the_model_was_cut_shor
     call = tool_call("f") | {"function": {"name": "f", "arguments": '{"q": "x'}}
     with pytest.raises(UpstreamInvalid):
         read_whole(answer("tool_calls", tool_calls=[call]))
-    assert read_whole(answer("length", tool_calls=[call]))["content"] == []
+    for finish, stop in (("length", "max_tokens"), ("content_filter", "refusal")):
+        made = read_whole(answer(finish, tool_calls=[call]))
+        assert (made["content"], made["stop_reason"]) == ([], stop)
 
 
 messages = st.fixed_dictionaries(

@@ -187,6 +187,13 @@ def test_thoughts_go_back_in_the_form_in_which_they_came() -> None:
     assert back["messages"][0]["thinking_blocks"] == signed
 
 
+@pytest.mark.parametrize("odd", [[], "none", 5], ids=str)
+def test_usage_that_is_no_object_counts_as_none(odd: Any) -> None:
+    told = answer(content="Yes.").but(usage=odd)
+    for made in (read_whole(told), read_stream(write_stream(told))[-1]["response"]):
+        assert (made["output"][0]["content"][0]["text"], made["usage"]) == ("Yes.", None)
+
+
 def test_a_reply_that_was_cut_short_is_incomplete() -> None:
     made = read_whole(answer("length", content="Ye"))
     assert (made["status"], made["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
