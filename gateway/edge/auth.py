@@ -117,12 +117,12 @@ class Authenticator:
 
     def authenticate(self, head: RequestHead) -> Principal:
         """The caller by `x-context-key`, else by bearer, else by `api-key`; anonymous where there are no keys."""
-        if len(head.gateway_keys) > 1:
-            raise InvalidRequest("The header x-context-key must not be repeated.", param="x-context-key")
         if self._until is not inf and self._fresh.clock() >= self._until:
             self._rebuild()
         if not self._principals and not self.keyed:
             return ANONYMOUS
+        if len(head.gateway_keys) > 1:
+            raise InvalidRequest("The header x-context-key must not be repeated.", param="x-context-key")
         given = head.gateway_key if head.gateway_key is not None else head.bearer
         if given is None:
             given = head.api_key
