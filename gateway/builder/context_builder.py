@@ -93,6 +93,10 @@ class ContextOrder(msgspec.Struct):
         return None if self.tools is None else self.tools.names
 
 
+def may_exceed_window(request: ChatRequest, budget: int) -> bool:
+    return len(request.raw) + budget > SMALL_REQUEST or not LIMITS.isdisjoint(request.fields)
+
+
 class Inquiry(NamedTuple):
     """What a request asks, and the key of what is the same for all who ask it."""
 
@@ -136,7 +140,7 @@ class ContextBuilder:
         own = order.keys.get(order.tool_names) or self._make_key(order)
         key, budget = own, own.budget
         request = order.request
-        if len(request.raw) + budget > SMALL_REQUEST or not LIMITS.isdisjoint(request.fields):
+        if may_exceed_window(request, budget):
             key = await self._fit_window(order, request, own)
         known: KnownScope | None = partition.get(key.parts)
         if known is None or known.tree_generation != order.snapshot.tree_generation:
@@ -159,9 +163,7 @@ class ContextBuilder:
         exchange, scope, request = order.exchange, order.scope, order.request
         partition = exchange.snapshot.partitions.get(exchange.principal.workspace)
         key = order.keys.get(None if order.tools is None else order.tools.names)
-        if partition is None or key is None or scope.request.items:
-            return None
-        if len(request.raw) + key.budget > SMALL_REQUEST or not LIMITS.isdisjoint(request.fields):
+        if partition is None or key is None or scope.request.items or may_exceed_window(request, key.budget):
             return None
         known: KnownScope | None = partition.get(key.parts)
         if known is None or known.tree_generation != exchange.snapshot.tree_generation or known.collectors.applied:

@@ -34,7 +34,8 @@ class Meter:
     def watch(self, reply: Reply) -> Reply:
         """The reply, watched: nobody else looks for the usage of a whole one that is relayed."""
         if reply.stream is not None:
-            return msgspec.structs.replace(reply, stream=watch_stream(reply.stream, self.count_events))
+            reply.stream = watch_stream(reply.stream, self.count_events)
+            return reply
         self.reported = read_usage(reply.body)
         self.pieces += 0 if self.reported else len(reply.body) // BYTES_PER_TOKEN
         return reply
