@@ -9,9 +9,11 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from gateway.allocation import return_large_blocks
 from gateway.builder.factory import make_context_builder

@@ -5,8 +5,10 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
+
+import msgspec
+from msgspec.structs import asdict
 
 log = logging.getLogger(__name__)
 
@@ -17,8 +19,7 @@ HEALTHY_SECONDS = 300.0  # that a job must have run for the delay to begin anew
 MakeJob = Callable[[], Coroutine[Any, Any, object]]
 
 
-@dataclass(slots=True)
-class JobState:
+class JobState(msgspec.Struct):
     """How a job fares."""
 
     running: bool = False

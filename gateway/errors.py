@@ -18,8 +18,9 @@ GatewayError
 import difflib
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
+
+import msgspec
 
 QUOTED = 80  # characters of somebody's text that a message repeats
 COMPARED_LENGTH = 80  # characters up to which words are compared: difflib takes quadratic time
@@ -225,8 +226,7 @@ class RequestTimeout(GatewayError):
     status, code, kind = 408, "request_timeout", "invalid_request_error"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(msgspec.Struct, frozen=True):
     """One fault in a request, with its place in the body or its query parameter."""
 
     pointer: str | None  # JSON pointer (RFC 6901)

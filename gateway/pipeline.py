@@ -1,11 +1,11 @@
 """The walk of one request: prepare it, then converse. Rooms meet here and nowhere else."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
 from gateway.builder.narrowing import narrow_client_tools
@@ -19,7 +19,7 @@ from gateway.conversation.dialect import Dialect
 from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.conversation.dialects.responses.continuation import is_native, resume, screen
 from gateway.conversation.dialects.responses.keeping import ResponseKeeper, wants_keeping
-from gateway.conversation.dialects.responses.references import resolve_references
+from gateway.conversation.dialects.responses.references import resolve_references, stands_alone
 from gateway.conversation.hidden_turn import HiddenTurn
 from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
 from gateway.conversation.loop import LoopTerms, TurnLoop, plan_turns
@@ -69,8 +69,7 @@ REMEMBERED_BYTES = 512  # of a request's names; more of them are looked up each 
 RESOLVED_BYTES = 2_600  # of a resolved scope without its names
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedScope:
+class ResolvedScope(msgspec.Struct, frozen=True):
     """What the headers and the model of a request come to, before anybody looks at its messages."""
 
     principal: Principal
@@ -82,7 +81,7 @@ class ResolvedScope:
     owner: ConversationOwner
     session: SessionUse | None = None
     tree_generation: int = 0  # of the snapshot: in another tree, names of content and readers may mean something else
-    keys: ScopeKeys = field(default_factory=dict)
+    keys: ScopeKeys = msgspec.field(default_factory=dict)
 
 
 class PreparedRequest(msgspec.Struct):
@@ -106,8 +105,7 @@ class PreparedRequest(msgspec.Struct):
         return encode_body(self.request, self.outgoing) if self.plan is None else ReplyLoop(self.plan).build_request()
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(msgspec.Struct, frozen=True):
     """Everything that the walk of a request needs, built once."""
 
     routes: Routes
@@ -118,14 +116,14 @@ class Pipeline:
     timings: ConversationTimings = DEFAULT_TIMINGS
     reply_bytes: int = REPLY_BYTES  # of all turns of an exchange
     receipts: ReceiptRecorder | None = None
-    sessions: Sessions = field(default_factory=Sessions)
+    sessions: Sessions = msgspec.field(default_factory=Sessions)
     suggester: ContentSuggester | None = None
-    tools: ToolCaller = field(default_factory=lambda: ToolCaller(ToolServers()))
+    tools: ToolCaller = msgspec.field(default_factory=lambda: ToolCaller(ToolServers()))
     content: WorkspaceContent | None = None
     library: NodeLibrary | None = None
-    responses: StoredResponses = field(default_factory=lambda: StoredResponses(MemoryEphemeralStore()))
-    retrievers: Retrievers = field(default_factory=lambda: Retrievers({}, {}, LinkGuard()))
-    objects: ObjectGuard = field(default_factory=lambda: ObjectGuard({}))
+    responses: StoredResponses = msgspec.field(default_factory=lambda: StoredResponses(MemoryEphemeralStore()))
+    retrievers: Retrievers = msgspec.field(default_factory=lambda: Retrievers({}, {}, LinkGuard()))
+    objects: ObjectGuard = msgspec.field(default_factory=lambda: ObjectGuard({}))
 
     async def prepare(self, exchange: Exchange, body: bytes, dialect: Dialect = CHAT) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
@@ -136,7 +134,7 @@ class Pipeline:
         asked = request
         if self.objects.active:
             await self.objects.check(resolved.owner, request, resolved.upstreams)
-        if dialect.keeps_replies:
+        if dialect.keeps_replies and not stands_alone(request):
             asked = await resolve_references(self.responses, resolved.owner, request, resolved.upstreams)
             request = await resume(self.responses, resolved.owner, asked, resolved.upstreams)
         scope, model, session = resolved.scope, resolved.model, resolved.session

@@ -1,13 +1,13 @@
 """How much work is done at once, and how much of it may wait."""
 
 import os
-from dataclasses import dataclass
+
+import msgspec
 
 BACKGROUND = "\0background"  # work of nobody: it takes its turn, but no workspace gets less because of it
 
 
-@dataclass(frozen=True, slots=True)
-class QueueBounds:
+class QueueBounds(msgspec.Struct, frozen=True):
     """How much is done at once and how much may wait."""
 
     places: int  # for work of all workspaces at once

@@ -1,10 +1,10 @@
 """What a caller can read without a chat: the resources of a scope, and prompts filled in. MCP clients see this."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.builder.context_builder import ContextOrder
 from gateway.conversation.dialects.chat.dialect import CHAT
@@ -29,8 +29,7 @@ from gateway.sessions.sessions import SessionUse
 NO_MESSAGES = b'{"messages":[]}'
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeView:
+class ScopeView(msgspec.Struct, frozen=True):
     """The resources of one scope that its caller may read, and our two tools over them."""
 
     scope: Scope
@@ -43,8 +42,7 @@ class ScopeView:
         return next((one for one in self.resources if one.id == identity), None)
 
 
-@dataclass(frozen=True, slots=True)
-class FilledPrompt:
+class FilledPrompt(msgspec.Struct, frozen=True):
     """A prompt as a chat request would send it."""
 
     name: str

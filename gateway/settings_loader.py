@@ -3,9 +3,10 @@
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from gateway.domain.principal import Role
 from gateway.domain.redis_address import SCHEMES, redis_address
@@ -16,8 +17,7 @@ from gateway.strict_yaml import Keys, YamlDocument, load_yaml
 from gateway.validation import format_suggestion, validate
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsOverrides:
+class SettingsOverrides(msgspec.Struct, frozen=True):
     """Options of the command line, which win over the file."""
 
     host: str | None = None

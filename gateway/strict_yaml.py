@@ -7,10 +7,10 @@ keys, and no words that turn into other types: `no`, `on` and dates stay strings
 import math
 import re
 import stat
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from gateway.errors import INVALID_FAULT, Fault, Faults
@@ -27,13 +27,12 @@ FLOAT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)?\.[0-9]+(?:[eE][-+]?[0-9]+)?")
 WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "~": None, "": None}
 
 
-@dataclass(frozen=True, slots=True)
-class YamlDocument:
+class YamlDocument(msgspec.Struct, frozen=True):
     """One file: its data and the line of each value."""
 
     name: str
     data: Any
-    lines: dict[Keys, int] = field(repr=False)
+    lines: dict[Keys, int]
     folder: str = ""  # the directory that short_name is relative to
 
     @property
@@ -103,8 +102,7 @@ class _ParsingStopped(Exception):
     """Ends parsing after a fault that has already been reported."""
 
 
-@dataclass(slots=True)
-class _OpenCollection:
+class _OpenCollection(msgspec.Struct):
     """A mapping or sequence that has not ended yet."""
 
     value: dict[str, Any] | list[Any]

@@ -8,12 +8,12 @@ import threading
 from array import array
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
 import regex
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ _ASCII_CL100K = (
 _LAST_SPACE = re.compile(rf" (?=[^\s{END}])")  # of white space: both encodings split before it
 
 
-@dataclass(frozen=True, slots=True)
-class Encoding:
+class Encoding(msgspec.Struct, frozen=True):
     """Where an encoding's merges are and how it splits text."""
 
     file: str
@@ -89,8 +88,7 @@ NO_RANK = 2**32
 _OLDER = ("gpt-4-", "gpt-3.5", "text-embedding")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFamily:
+class ModelFamily(msgspec.Struct, frozen=True):
     """How the tokens of a family of models are counted: by one of OpenAI's tables, raised by a margin in hundredths."""
 
     encoding: str
@@ -285,17 +283,16 @@ def _belongs_to_break(word: str, is_last: bool) -> bool:
     return word[0] == "/" or "\n" in before or "\r" in before or (is_last and not rest)
 
 
-@dataclass
-class BpeCounter:
+class BpeCounter(msgspec.Struct):
     """Counts with OpenAI's encodings, each loaded on first use.
 
     Small texts need a table of 4 MB (0.2 s); the first that is not small loads tiktoken's core (0.4 s, 45 MB), which
     then counts everything.
     """
 
-    _small: dict[str, SmallEncoding] = field(default_factory=dict)
-    _cores: dict[str, CoreBPE] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _small: dict[str, SmallEncoding] = msgspec.field(default_factory=dict)
+    _cores: dict[str, CoreBPE] = msgspec.field(default_factory=dict)
+    _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
 
     def family(self, model: str) -> str:
         name = model.rsplit("/", 1)[-1].lower()

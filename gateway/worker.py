@@ -11,10 +11,10 @@ import socket
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import uvicorn
 import uvloop
 
@@ -36,8 +36,7 @@ GC_THRESHOLDS = (20_000, 10, 10)
 Announce = Callable[[str, int, bool | None], None]  # host, port, whether callers need a key; None: nobody knows
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerConfig:
+class WorkerConfig(msgspec.Struct, frozen=True):
     """What a worker has from its supervisor."""
 
     number: int  # counts from 1 and is never used again

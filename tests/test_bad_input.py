@@ -8,7 +8,7 @@ import json
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ import orjson
 import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.app import Gateway
 from gateway.conversation.dialects.chat import request as chat_request

@@ -164,7 +164,7 @@ def real_errors() -> set[tuple[str, str, str]]:
 
 def unknown_nouns() -> Iterator[str]:
     for file in (ROOT / "gateway").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in nodes_in(file):
             if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("UnknownAlias", "look_up"):
                 noun = node.args[0]
                 if isinstance(noun, ast.Constant) and isinstance(noun.value, str):
@@ -358,8 +358,14 @@ def glossary_has_each_word_once(glossary: Page) -> list[str]:
 
 
 @cache
+def nodes_in(file: Path) -> tuple[ast.AST, ...]:
+    """Everything in a source file; several rules look through all of them."""
+    return tuple(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+
+
+@cache
 def fields_in(file: Path) -> set[str]:
-    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    nodes = nodes_in(file)
     return {ast.unparse(node.target) for node in nodes if isinstance(node, ast.AnnAssign)}
 
 
@@ -370,7 +376,7 @@ def old_words_are_gone(any_page: Page) -> list[str]:
 
 @cache
 def names_in(file: Path) -> set[str]:
-    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8")))) if file.exists() else []
+    nodes = nodes_in(file) if file.exists() else ()
     imported = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
     return imported | {
         node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)

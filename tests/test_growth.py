@@ -7,7 +7,7 @@ import contextlib
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +15,7 @@ from urllib.parse import quote
 import orjson
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from gateway import sse
 from gateway.collectors.contexts import build_merge, settle_conflicts

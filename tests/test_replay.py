@@ -3,11 +3,11 @@
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.app import Gateway
 from gateway.collectors.registry import CollectorRegistry

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
 from gateway.collectors.semantic import find_searcher
@@ -20,8 +22,7 @@ LOOKED_AT = 4000  # characters of a result that are searched with
 VIA = "tool_result"
 
 
-@dataclass(slots=True)
-class ResultExpansion:
+class ResultExpansion(msgspec.Struct):
     """The searches of one exchange; all of them share what is left of the budget."""
 
     builder: ContextBuilder
@@ -31,8 +32,8 @@ class ResultExpansion:
     client: ClientTools
     is_available: IsAvailable
     left: int  # searches
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # calls of one turn run at the same time
-    _taken: set[str] = field(default_factory=set)  # ids that this exchange has already
+    _turn: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)  # calls of one turn run at the same time
+    _taken: set[str] = msgspec.field(default_factory=set)  # ids that this exchange has already
     _room: int = -1  # tokens; -1: not worked out yet
 
     async def expand(self, name: str, result: ToolResult) -> ToolResult:

@@ -3,8 +3,10 @@
 import hashlib
 import sys
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.collectors.effective import (
     NO_ITEMS,
@@ -52,8 +54,7 @@ REPORT_BYTES = 170  # of what is told about a collector
 SCOPE_BYTES = 1_150  # of a scope besides what it shares: its key, sources, selection and injection
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScopeContext:
+class ScopeContext(msgspec.Struct, frozen=True, eq=False):
     """What does not depend on the question, for all scopes that come down to the same."""
 
     proposal: Proposal
@@ -65,8 +66,7 @@ class ScopeContext:
     retrievers: ScopeRetrievers = NO_RETRIEVERS
 
 
-@dataclass(frozen=True, slots=True)
-class KnownScope:
+class KnownScope(msgspec.Struct, frozen=True):
     """One scope: what it shares with others, and its own names for it."""
 
     shared: SharedValue  # holds the ScopeContext
@@ -179,8 +179,7 @@ def weigh_blocks(injection: Injection) -> int:
     return sum(map(sys.getsizeof, (injection.stable, injection.volatile, texts.stable, texts.volatile)))
 
 
-@dataclass(frozen=True, slots=True)
-class ContextTerms:
+class ContextTerms(msgspec.Struct, frozen=True):
     """All that a ScopeContext is made of: known ids, so that no caller's words can enter what others get."""
 
     tokenizer: str

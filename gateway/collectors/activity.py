@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
+import msgspec
 from pydantic import Field
 
 from gateway.collectors.nodes import ProposedNode, is_about_content, make_items
@@ -28,8 +28,7 @@ class ActivityOptions(NoOptions):
     always: bool = Field(False, description="For requests that name neither content nor a type, too.")
 
 
-@dataclass(frozen=True, slots=True)
-class ActivityCollector:
+class ActivityCollector(msgspec.Struct, frozen=True):
     """Recent edits and views of the user that the request is made for."""
 
     name: ClassVar = "activity"

@@ -1,8 +1,10 @@
 """The contexts collector: resources of the contexts that apply to a scope."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.candidate import BREADTH, Candidate, Level
 from gateway.domain.effective_scope import AppliedContext, EffectiveScope
@@ -24,8 +26,7 @@ class ConflictKey(NamedTuple):
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class CollectedCandidates:
+class CollectedCandidates(msgspec.Struct, frozen=True):
     """Candidates in the order in which they are placed, and what was dropped, with reasons."""
 
     candidates: tuple[Candidate, ...]
@@ -123,8 +124,7 @@ def is_available(candidate: Candidate, scope: EffectiveScope) -> bool:
     return resource.mode is not Mode.MANUAL or candidate.named or resource.kind is ResourceKind.TOOL
 
 
-@dataclass(frozen=True, slots=True)
-class MandatoryForms:
+class MandatoryForms(msgspec.Struct, frozen=True):
     """The conflicts of which a mandatory resource is there in the language that is asked for."""
 
     mandatory: frozenset[ConflictKey | None] = frozenset()

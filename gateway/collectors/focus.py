@@ -1,10 +1,10 @@
 """The focus collector: the node that a request is about, and what surrounds it."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, Self
 
+import msgspec
 from pydantic import Field
 
 from gateway.collectors.branch import leave_out_excluded
@@ -37,8 +37,7 @@ class FocusOptions(NoOptions):
     truncate: Truncation = Field("extractive", description="How the node itself is cut if it does not fit.")
 
 
-@dataclass(frozen=True, slots=True)
-class FocusCollector:
+class FocusCollector(msgspec.Struct, frozen=True):
     """The node itself, its ancestors, neighbours and children, and a summary of what it contains."""
 
     name: ClassVar = "focus"

@@ -1,7 +1,8 @@
 """The included collector: nodes that a request names in its hints."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Self
+
+import msgspec
 
 from gateway.collectors.nodes import ProposedNode, is_about_content, make_items
 from gateway.collectors.registry import CollectorParts, NoOptions
@@ -9,8 +10,7 @@ from gateway.domain.collector import NO_FINDINGS, Category, CollectorOrder, Coll
 from gateway.domain.content import ContentReader
 
 
-@dataclass(frozen=True, slots=True)
-class IncludedCollector:
+class IncludedCollector(msgspec.Struct, frozen=True):
     """Brings what `hints.include` names, as far as the caller may read it; what it may not read does not exist."""
 
     name: ClassVar = "included"

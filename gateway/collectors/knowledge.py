@@ -1,10 +1,11 @@
 """The knowledge collector: what the knowledge graph says about the question."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
+import msgspec
+from msgspec.structs import replace
 from pydantic import Field, StrictBool
 
 from gateway.collectors.registry import SEMANTIC, CollectorParts, NoOptions
@@ -59,8 +60,7 @@ class KnowledgeOptions(NoOptions):
         return said
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeCollector:
+class KnowledgeCollector(msgspec.Struct, frozen=True):
     """Searches the graph of the caller's workspace, within what the tier of its key allows."""
 
     name: ClassVar = "knowledge"

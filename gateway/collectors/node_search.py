@@ -1,9 +1,9 @@
 """The nodes collector: what a search finds relevant to the question among the nodes of a workspace."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
+import msgspec
 from pydantic import Field
 
 from gateway.collectors.nodes import ProposedNode, Truncation, is_about_content, make_items
@@ -31,8 +31,7 @@ class NodeSearchOptions(NoOptions):
     always: bool = Field(False, description="For requests that name neither content nor a type, too.")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCollector:
+class NodeCollector(msgspec.Struct, frozen=True):
     """Searches for the question, for the title of the focus, and for the types that are meant."""
 
     name: ClassVar = "nodes"

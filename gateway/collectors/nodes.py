@@ -1,10 +1,10 @@
 """Nodes that collectors propose become found items: readers are checked first, then all texts are read at once."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
+import msgspec
 import orjson
 
 from gateway.domain.collector import CollectorOrder, CollectorScope, FoundItem
@@ -21,8 +21,7 @@ Truncation = Literal["extractive", "keep_start", "keep_end", "summarize", "none"
 EDITED, CREATED = 1.0, 0.75  # how much users have to do with what they wrote
 
 
-@dataclass(slots=True)
-class ProposedNode:
+class ProposedNode(msgspec.Struct):
     """A node that may be worth showing, and why."""
 
     node: Node

@@ -1,8 +1,8 @@
 """The preferences collector: what a user would like answers to be like."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
+import msgspec
 from pydantic import Field
 
 from gateway.collectors.nodes import ProposedNode, make_items
@@ -19,8 +19,7 @@ class PreferenceOptions(NoOptions):
     root: str = Field("preferences", min_length=1, description="The path of the node that holds them.")
 
 
-@dataclass(frozen=True, slots=True)
-class PreferenceCollector:
+class PreferenceCollector(msgspec.Struct, frozen=True):
     """Reads the node with the id `<root>:user:<name>`, or `<root>:key:<name>` for requests that act for no user.
 
     Where there is no node `<root>`, nobody has preferences.

@@ -1,8 +1,10 @@
 """The recipe collector: what a task needs, layer by layer."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.collectors.branch import find_roots, leave_out_excluded, list_matching, make_summaries, sort_by_type
 from gateway.collectors.nodes import MARK, ItemMaker, ProposedNode, count_unread, format_value, list_titles_above
@@ -19,8 +21,7 @@ MOST_LOOKED_AT = 400_000  # characters of a request that are compared
 OUTLINE = "outline"  # the property that holds one
 
 
-@dataclass(frozen=True, slots=True)
-class RecipeCollector:
+class RecipeCollector(msgspec.Struct, frozen=True):
     """Takes the layers of a recipe in their order; what a layer before has taken is not repeated."""
 
     name: ClassVar = "recipe"
@@ -56,16 +57,15 @@ class RecipeCollector:
         )
 
 
-@dataclass(slots=True)
-class LayerReader:
+class LayerReader(msgspec.Struct):
     """Takes layers for one request; what it has read once is not read again."""
 
     order: CollectorOrder
     content: ContentReader
     truncated: bool = False
     unread: int = 0  # nodes that were too large to be read with all others
-    _contents: dict[str, NodeContent] = field(default_factory=dict)
-    _references: dict[str, Node] = field(default_factory=dict)  # by id: what layers have referred to so far
+    _contents: dict[str, NodeContent] = msgspec.field(default_factory=dict)
+    _references: dict[str, Node] = msgspec.field(default_factory=dict)  # by id: what layers have referred to so far
 
     @property
     def node(self) -> Node | None:

@@ -1,10 +1,11 @@
 """The known collectors and who uses which. Built-ins and plugins share one entry-point group."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple, Protocol, Self
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gateway.collector_settings import CollectorSection
@@ -49,8 +50,7 @@ class NoOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-@dataclass(frozen=True, slots=True)
-class CollectorParts:
+class CollectorParts(msgspec.Struct, frozen=True):
     """What a collector may be made of; a part that is None is not configured."""
 
     searcher: SemanticSearcher | None = None
@@ -76,8 +76,7 @@ class OptionFault(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedCollector:
+class AppliedCollector(msgspec.Struct, frozen=True):
     """A collector that has something to do for a scope."""
 
     collector: Collector
@@ -93,8 +92,7 @@ class AppliedCollector:
         return cls(collector, options, priority, repr(options))
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeCollectors:
+class ScopeCollectors(msgspec.Struct, frozen=True):
     """The collectors of a scope, by priority."""
 
     applied: tuple[AppliedCollector, ...] = ()
@@ -134,15 +132,17 @@ def make_scope_collectors(applied: Sequence[AppliedCollector]) -> ScopeCollector
 Levels = Mapping[str, CollectorSettings]  # by the collector's name
 
 
-@dataclass(frozen=True, slots=True)
-class CollectorRegistry:
+class CollectorRegistry(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Every collector that is configured, and what the configuration says about it."""
 
     collectors: tuple[Collector, ...] = ()
-    configured: Levels = field(default_factory=dict)
-    workspaces: Mapping[str, Levels] = field(default_factory=dict)
-    # By name and configured workspace, where no agent says otherwise; None: it is not enabled.
-    _known: dict[tuple[str, str], AppliedCollector | None] = field(default_factory=dict, init=False, compare=False)
+    configured: Levels = msgspec.field(default_factory=dict)
+    workspaces: Mapping[str, Levels] = msgspec.field(default_factory=dict)
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str], AppliedCollector | None]:
+        """By name and configured workspace, where no agent says otherwise; None: it is not enabled."""
+        return {}
 
     def choose(
         self,

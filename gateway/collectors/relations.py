@@ -1,9 +1,9 @@
 """The relations collector: what a node refers to, and what refers to it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
+import msgspec
 from pydantic import Field
 
 from gateway.collectors.focus import list_children
@@ -28,8 +28,7 @@ class RelationOptions(NoOptions):
     excerpt: int = Field(600, ge=100, le=100_000, description="Characters of each node.")
 
 
-@dataclass(frozen=True, slots=True)
-class RelationCollector:
+class RelationCollector(msgspec.Struct, frozen=True):
     """Typed references, rows, links and backlinks of the node that a request is about."""
 
     name: ClassVar = "relations"

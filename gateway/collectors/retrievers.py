@@ -3,9 +3,9 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
+import msgspec
 from pydantic import Field
 
 from gateway.collectors.registry import CollectorParts, NoOptions
@@ -41,8 +41,7 @@ class Matches(NamedTuple):
     searched: bool = True  # False: nobody could tell whether they match
 
 
-@dataclass(frozen=True, slots=True)
-class RetrieverCollector:
+class RetrieverCollector(msgspec.Struct, frozen=True):
     """Asks the retrievers of a scope side by side; one that is late or fails is left out."""
 
     name: ClassVar = "retrievers"

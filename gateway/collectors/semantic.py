@@ -1,7 +1,9 @@
 """The semantic collector: what a search finds relevant to the question among the resources of a scope."""
 
-from dataclasses import dataclass, replace
 from typing import ClassVar, Self
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.collectors.registry import SEMANTIC, CollectorParts, CollectorRegistry, NoOptions
 from gateway.domain.collector import Category, CollectorOrder, CollectorScope, Findings
@@ -13,8 +15,7 @@ from gateway.semantic.searcher import SemanticSearcher
 NOT_SEARCHED = Findings(search=SearchResult(reason="not_searched"))
 
 
-@dataclass(frozen=True, slots=True)
-class SemanticCollector:
+class SemanticCollector(msgspec.Struct, frozen=True):
     """Searches on behalf of one workspace at a time; it never raises and keeps its own deadline."""
 
     name: ClassVar = SEMANTIC

@@ -1,8 +1,10 @@
 """The world collector: everything around a task, at moderate detail or as a list of names."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar, Self
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.collectors.branch import find_roots, leave_out_excluded, list_matching, make_summaries, sort_by_type
 from gateway.collectors.nodes import ItemMaker, ProposedNode, count_unread
@@ -17,8 +19,7 @@ AFTER_LAYERS = 1_000  # what the world adds comes after all layers
 WHY = "part of the world of the task"
 
 
-@dataclass(frozen=True, slots=True)
-class WorldCollector:
+class WorldCollector(msgspec.Struct, frozen=True):
     """Shows what a recipe calls its world."""
 
     name: ClassVar = "world"

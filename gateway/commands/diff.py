@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from gateway.commands.common import (
     OK,

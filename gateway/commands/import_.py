@@ -6,11 +6,11 @@ import argparse
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from msgspec.structs import replace
 
 from gateway.commands.common import (
     OK,

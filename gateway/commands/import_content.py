@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
+
+from msgspec.structs import asdict
 
 from gateway.commands.common import (
     OK,

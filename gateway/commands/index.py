@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
+
+import msgspec
 
 from gateway.commands.common import OK, Subparsers, add_common_options, load_command_settings, run_async
 from gateway.commands.indexing import ProgressBar, run_indexer
@@ -26,8 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-@dataclass(frozen=True, slots=True)
-class IndexSummary:
+class IndexSummary(msgspec.Struct, frozen=True):
     """How many passages an index holds, and how many of them were embedded now."""
 
     passages: int = 0

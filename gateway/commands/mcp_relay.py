@@ -1,10 +1,10 @@
 """MCP over this process's standard input and output, answered by a running gateway."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import aiohttp
+import msgspec
 import orjson
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -41,8 +41,7 @@ async def serve_gateway(url: str, headers: dict[str, str]) -> None:
         await serve_stdio(build_relay(GatewayRelay(web, url)))
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayRelay:
+class GatewayRelay(msgspec.Struct, frozen=True):
     """Hands requests on, each as one of its own: the gateway may restart meanwhile, or start later."""
 
     web: aiohttp.ClientSession

@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from gateway.collectors.registry import get_option_models, load_collectors
 from gateway.errors import StoreError
@@ -21,8 +22,7 @@ from gateway.stores.open import open_stores
 from gateway.stores.protocols import EphemeralStore
 
 
-@dataclass(frozen=True, slots=True)
-class OfflinePolicies:
+class OfflinePolicies(msgspec.Struct, frozen=True):
     """Policies from files and the store, with what is needed to export and to change them."""
 
     policies: PolicyRepository

@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.commands.common import build_operator, require_lasting_store
 from gateway.control.key_shape import KeyInfo, KeySpec
@@ -16,8 +17,7 @@ from gateway.stores.open import open_stores
 from gateway.stores.protocols import RecordStore
 
 
-@dataclass(frozen=True, slots=True)
-class StoredKeys:
+class StoredKeys(msgspec.Struct, frozen=True):
     """The records of a store as they are now, for the service that a running gateway uses too."""
 
     store: RecordStore

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from gateway.analytics.reports import (
     AGENT,
@@ -23,15 +24,14 @@ from gateway.settings import Settings
 from gateway.stores.open import open_receipts, open_statistics
 
 
-@dataclass(frozen=True, slots=True)
-class StatsQuestion:
+class StatsQuestion(msgspec.Struct, frozen=True):
     """What is asked."""
 
     view: str
     begin: float | None = None
     end: float | None = None
     bucket: BucketName = "day"
-    filters: Mapping[str, str | None] = field(default_factory=dict)
+    filters: Mapping[str, str | None] = msgspec.field(default_factory=dict)
     sort: SortName = "injected"
     take: int = 50
 

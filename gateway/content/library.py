@@ -1,9 +1,10 @@
 """The nodes that the model may fetch in one exchange: those that the caller may read, and no others."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Protocol
+
+import msgspec
 
 from gateway.domain.content import NO_CONTENT, ContentReader, NodeContent
 from gateway.domain.node import Node
@@ -27,8 +28,7 @@ class NodeFinder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class NodeText:
+class NodeText(msgspec.Struct, frozen=True):
     """A node as the model reads it."""
 
     id: str  # with its prefix
@@ -36,8 +36,7 @@ class NodeText:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeEntry:
+class NodeEntry(msgspec.Struct, frozen=True):
     """A node in a list."""
 
     id: str  # with its prefix
@@ -46,8 +45,7 @@ class NodeEntry:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReadableNodes:
+class ReadableNodes(msgspec.Struct, frozen=True):
     """What of a tree the model may fetch in one exchange. Permissions are those of the request's own snapshot."""
 
     workspace: str
@@ -97,8 +95,7 @@ class ReadableNodes:
         return self.snapshot.tree.may_read(self.readers, node)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLibrary:
+class NodeLibrary(msgspec.Struct, frozen=True):
     """Opens the nodes of workspaces for exchanges."""
 
     content: ContentReader

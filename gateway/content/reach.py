@@ -1,19 +1,19 @@
 """What of earlier turns may be sent again: what the caller can reach in the request at hand."""
 
 from collections.abc import Container
-from dataclasses import dataclass, field
+
+import msgspec
 
 from gateway.content.library import PREFIX
 from gateway.domain.selection import Selection
 
 
-@dataclass(slots=True)
-class ReachableContext:
+class ReachableContext(msgspec.Struct):
     """The resources of a selection and the nodes that the tools can fetch beside it, by the ids that tools use."""
 
     selection: Selection
     nodes: Container[str] | None = None  # None: the request is not about content
-    _resources: frozenset[str] | None = field(default=None, init=False)
+    _resources: frozenset[str] | None = None
 
     def list_reachable(self) -> Container[str]:
         """Itself: the resources are only listed when somebody asks for one."""

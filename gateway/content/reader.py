@@ -1,8 +1,9 @@
 """Looks up what nodes say, whether a policy file or a workspace defines them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from gateway.content.activity import ActivityLog
 from gateway.domain.content import ActivityKind, Backlink, NodeActivity, NodeContent, NodeLink

@@ -4,8 +4,9 @@ Nothing changes upstream by that, and the snapshot keeps its hash. The file's en
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from gateway.control.bundle_export import BundleExporter, BundleObjects
 from gateway.control.diff import list_differences
@@ -25,8 +26,7 @@ NOT_ALLOWED = "This gateway does not let objects of policy files be adopted (`ad
 Names = Collection[AdoptedName]
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptionStep:
+class AdoptionStep(msgspec.Struct, frozen=True):
     """What happens to one object."""
 
     kind: str

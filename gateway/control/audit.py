@@ -1,7 +1,8 @@
 """Who changed what: the audit of the policies and that of the knowledge graph, which has a store of its own, as one."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.domain.knowledge import KNOWLEDGE_KINDS
 from gateway.knowledge.repository import KnowledgeRepository
@@ -10,8 +11,7 @@ from gateway.stores.protocols import AuditEntryPage, AuditFilter, RecordStore
 ReadAudit = Callable[[int, int], Awaitable[AuditEntryPage]]  # skip, take → matching entries, newest first
 
 
-@dataclass(frozen=True, slots=True)
-class AuditLog:
+class AuditLog(msgspec.Struct, frozen=True):
     """The changes of every workspace."""
 
     records: RecordStore

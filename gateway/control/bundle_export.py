@@ -2,9 +2,10 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from gateway.control.documents import detect_media_type
 from gateway.control.object_bodies import make_node_body
@@ -16,12 +17,11 @@ BundleObjects = dict[tuple[str, str], Any]  # (kind, alias) → data as it is st
 NOTHING: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class BundleExporter:
+class BundleExporter(msgspec.Struct, frozen=True):
     """Collects the objects of a workspace in a form that needs no files."""
 
     files: DocumentCache
-    documents: dict[Path, tuple[str, dict[str, Any]]] = field(default_factory=dict)  # path → SHA-256, body
+    documents: dict[Path, tuple[str, dict[str, Any]]] = msgspec.field(default_factory=dict)  # path → SHA-256, body
 
     def objects(self, sections: Mapping[str, Mapping[str, PolicyEntry]], *, stored: bool = False) -> BundleObjects:
         """Every object, or only the stored ones with the nodes above them. Reads files: not on the event loop."""

@@ -1,10 +1,11 @@
 """Imports a bundle, all of it or nothing; a dry run shows what would change."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import orjson
+from msgspec.structs import replace
 
 from gateway.control.adoption import Adoption
 from gateway.control.bundle_export import BundleExporter, BundleObjects
@@ -30,8 +31,7 @@ MOST_NAMES = 5  # that a message names
 Entries = Mapping[str, Mapping[str, PolicyEntry]]
 
 
-@dataclass(frozen=True, slots=True)
-class ImportOptions:
+class ImportOptions(msgspec.Struct, frozen=True):
     """How a bundle is imported."""
 
     replace: bool = False  # delete stored objects that are not in the bundle

@@ -1,10 +1,11 @@
 """The section `knowledge` of a bundle: entities, relationships and axioms, exported and imported with the policies."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import orjson
+from msgspec.structs import replace
 
 from gateway.control.authorship import make_author
 from gateway.control.bundle_plan import PlannedChange
@@ -28,8 +29,7 @@ from gateway.policies.knowledge_shapes import dump_item
 from gateway.strict_yaml import YamlDocument
 
 
-@dataclass(frozen=True, slots=True)
-class BundleItems:
+class BundleItems(msgspec.Struct, frozen=True):
     """The items of a bundle, and where they stand in it."""
 
     items: Mapping[ItemKey, KnowledgeItem]
@@ -70,8 +70,7 @@ def export_items(known: WorkspaceKnowledge, *, stored: bool) -> dict[str, dict[s
     return section
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgePlan:
+class KnowledgePlan(msgspec.Struct, frozen=True):
     """What an import does with the items of a bundle."""
 
     steps: tuple[PlannedChange, ...] = ()

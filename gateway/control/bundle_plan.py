@@ -1,8 +1,8 @@
 """What an import does with each object of a bundle."""
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
 from pydantic import ValidationError
 
 from gateway.control.diff import list_differences
@@ -15,8 +15,7 @@ from gateway.policies.workspace import AdoptedName
 Action = Literal["create", "update", "adopt", "unchanged", "delete"]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
+class PlannedChange(msgspec.Struct, frozen=True):
     """What an import does with one object."""
 
     kind: str

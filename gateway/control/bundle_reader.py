@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from gateway.control.bundle_export import BundleObjects
 from gateway.errors import Fault, Faults
@@ -16,8 +17,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 MAX_ID = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(msgspec.Struct, frozen=True):
     """The objects of a bundle and their places in it."""
 
     document: YamlDocument
@@ -55,12 +55,11 @@ def read_bundle(document: YamlDocument, known: Mapping[str, str]) -> Bundle:
     return Bundle(document, {key: reader.objects[key] for key in order}, reader.places)
 
 
-@dataclass(frozen=True, slots=True)
-class _BundleReader:
+class _BundleReader(msgspec.Struct, frozen=True):
     document: YamlDocument
-    objects: BundleObjects = field(default_factory=dict)
-    places: dict[tuple[str, str], Keys] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    objects: BundleObjects = msgspec.field(default_factory=dict)
+    places: dict[tuple[str, str], Keys] = msgspec.field(default_factory=dict)
+    faults: list[Fault] = msgspec.field(default_factory=list)
 
     def report(self, keys: Keys, message: str) -> None:
         self.faults.append(self.document.fault(keys, message))
@@ -82,8 +81,7 @@ class _BundleReader:
         self.places[kind, alias] = keys
 
 
-@dataclass(frozen=True, slots=True)
-class _NestedNode:
+class _NestedNode(msgspec.Struct, frozen=True):
     """A node in the nested form of a bundle."""
 
     above: str | None  # path of its parent

@@ -2,9 +2,9 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from gateway.content.reader import WorkspaceContent
@@ -25,8 +25,7 @@ from gateway.policies.shapes import StoredNodeShape
 from gateway.policies.workspace import make_stored_entry
 
 
-@dataclass(frozen=True, slots=True)
-class NodePosition:
+class NodePosition(msgspec.Struct, frozen=True):
     """A place in the tree."""
 
     key: str

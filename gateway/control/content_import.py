@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
 from gateway.control.authorship import make_author
@@ -23,14 +23,13 @@ MOST_FAULTS = 1000  # that are kept; a person fixes them in several rounds anywa
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
 
 
-@dataclass
-class ScannedSource:
+class ScannedSource(msgspec.Struct):
     """What is kept of a source: enough to check the tree, and no text."""
 
-    outlines: dict[str, bytes] = field(default_factory=dict)  # by id
-    places: dict[str, tuple[str, int]] = field(default_factory=dict)  # file and line by id
+    outlines: dict[str, bytes] = msgspec.field(default_factory=dict)  # by id
+    places: dict[str, tuple[str, int]] = msgspec.field(default_factory=dict)  # file and line by id
     bytes: int = 0  # of all bodies
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Fault] = msgspec.field(default_factory=list)
 
     def add(self, node: SourceNode) -> None:
         if node.id in self.places:
@@ -49,8 +48,7 @@ class ScannedSource:
         return Fault(file, line, fault.path, fault.message, fault.keys, fault.code)
 
 
-@dataclass
-class ContentImportResult:
+class ContentImportResult(msgspec.Struct):
     """How many nodes were, or would be, changed."""
 
     created: int = 0

@@ -1,11 +1,12 @@
 """Uploaded documents: identified by the hash of their bytes, kept as extracted text and in their original form."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
+import msgspec
 import orjson
+from msgspec.structs import replace
 
 from gateway.control.authorship import make_author
 from gateway.control.writer import PolicyWriter
@@ -25,8 +26,7 @@ PIECE = 512 * 1024  # bytes; storing a whole document in one call would exceed a
 MAX_TEXT = 2 * 1024 * 1024  # bytes; every replica reads it in one call of the store and keeps it in memory
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(msgspec.Struct, frozen=True):
     """A document as it was sent, and what its sender says about it."""
 
     content: bytes
@@ -49,8 +49,7 @@ class Upload:
         return self.media_type if self.media_type != UNKNOWN_TYPE else detect_media_type(self.name, self.content)
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentInfo:
+class DocumentInfo(msgspec.Struct, frozen=True):
     """A document of a workspace."""
 
     sha256: str

@@ -1,9 +1,9 @@
 """Saved cases: questions of a workspace, and the resources that each should get. They are no policies."""
 
 import secrets
-from dataclasses import dataclass
 from hashlib import sha256
 
+import msgspec
 import orjson
 
 from gateway.control.authorship import Tags
@@ -18,8 +18,7 @@ KIND = "cases"
 PREFIX = "case-"
 
 
-@dataclass(frozen=True, slots=True)
-class SavedCase:
+class SavedCase(msgspec.Struct, frozen=True):
     """A case as it is stored."""
 
     shape: CaseShape

@@ -1,10 +1,10 @@
 """What is stored of an API key, the principal that it stands for, and what may be shown of it."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Annotated, Any, overload
 
+import msgspec
 import orjson
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
@@ -68,8 +68,7 @@ class KeyShape(KeySpec):
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-@dataclass(frozen=True, slots=True)
-class KeyInfo:
+class KeyInfo(msgspec.Struct, frozen=True):
     """What may be shown of a key: never the key itself, nor its hash."""
 
     principal: Principal

@@ -3,12 +3,12 @@
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 from math import inf
 from typing import Any, NamedTuple
 
+import msgspec
 import orjson
 
 from gateway.control.authorship import Tags, make_author
@@ -34,8 +34,7 @@ KEY_PREFIX = "cgw_"
 SECRET_BYTES = 32  # 43 characters of base64
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedKey:
+class CreatedKey(msgspec.Struct, frozen=True):
     """A key that was just created; `secret` is not stored anywhere."""
 
     info: KeyInfo

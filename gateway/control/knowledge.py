@@ -1,10 +1,10 @@
 """Entities, relationships and axioms: find, create, replace and delete them, whether stored or defined in files."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+import msgspec
 import orjson
 
 from gateway.control.authorship import Tags, make_author
@@ -37,8 +37,7 @@ ITEM_NAMES = {ENTITIES: "entity", RELATIONSHIPS: "relationship", AXIOMS: "axiom"
 BATCH = 500  # relationships that are deleted at a time with their entity
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeInfo:
+class KnowledgeInfo(msgspec.Struct, frozen=True):
     """One item as a reader sees it."""
 
     kind: str

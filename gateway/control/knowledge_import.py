@@ -1,10 +1,10 @@
 """Imports entities, relationships and axioms line by line: what is there already and says the same is left alone."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 from gateway.control.authorship import make_author
@@ -30,11 +30,10 @@ KINDS = {name: kind for kind, name in ITEM_NAMES.items()}  # "entity" → "entit
 Report = Callable[[int, int], None]  # items that are done, of how many
 
 
-@dataclass(slots=True)
-class KnowledgeImport:
+class KnowledgeImport(msgspec.Struct):
     """What a file holds and what has become of it."""
 
-    items: dict[tuple[str, str], KnowledgeItem] = field(default_factory=dict)
+    items: dict[tuple[str, str], KnowledgeItem] = msgspec.field(default_factory=dict)
     created: int = 0
     updated: int = 0
     deleted: int = 0

@@ -1,6 +1,6 @@
 """External links: their status, the resources that use them, and refreshing one now."""
 
-from dataclasses import dataclass
+import msgspec
 
 from gateway.control.contexts import Contexts
 from gateway.errors import FieldError, InvalidObject
@@ -9,8 +9,7 @@ from gateway.links.record import LinkStatus
 from gateway.policies.repository import PolicyRepository
 
 
-@dataclass(frozen=True, slots=True)
-class LinkInfo:
+class LinkInfo(msgspec.Struct, frozen=True):
     """An external link of a workspace."""
 
     status: LinkStatus

@@ -1,9 +1,9 @@
 """How objects are written: as a caller sends them, as they are stored and as they are shown in full."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel, ValidationError
 
 from gateway.domain.content import LINK
@@ -125,13 +125,12 @@ def _add_defaults(shape: type[BaseModel], alias: str, data: Mapping[str, Any]) -
     return {**full, "name": full.get("name") or title_from_alias(alias)}
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedBody:
+class ParsedBody(msgspec.Struct, frozen=True):
     """An object that was sent, as it would be written in a policy file."""
 
     data: dict[str, Any]
     listed: tuple[str, ...] | None = None  # ids of the resources, if they were sent as a list
-    faults: list[FieldError] = field(default_factory=list)  # of the form in which it was sent
+    faults: list[FieldError] = msgspec.field(default_factory=list)  # of the form in which it was sent
 
     def point(self, fault: Fault) -> FieldError:
         """A fault by its place in the body that was sent."""

@@ -1,10 +1,10 @@
 """Contexts, profiles, agents, prompts and recipes: one service to find, create, save and delete them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+import msgspec
 import orjson
 
 from gateway.control.authorship import Tags
@@ -33,8 +33,7 @@ DRAFT_SUFFIX = "-d"  # of the tag of an object that has a draft
 MOST_REFERRERS = 5  # that a message names
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyObject:
+class PolicyObject(msgspec.Struct, frozen=True):
     """One object as a reader sees it."""
 
     kind: str
@@ -223,8 +222,7 @@ class Objects:
             raise Conflict(f"{current.alias!r} is used by {', '.join(users[:MOST_REFERRERS])}{more}.")
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectsOfKind:
+class ObjectsOfKind(msgspec.Struct, frozen=True):
     """The objects of one kind, for services that work on one kind at a time."""
 
     kind: str

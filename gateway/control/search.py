@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.domain.normal_form import normalize_text
 from gateway.domain.snapshot import Snapshot
@@ -15,8 +16,7 @@ WHOLE, PREFIX, INSIDE = 1.0, 0.8, 0.4  # how well a word of a text matches a wor
 ALIAS, NAME, DESCRIPTION, TEXT = 1.0, 1.0, 0.6, 0.3  # how much a match in a field counts
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHit:
+class SearchHit(msgspec.Struct, frozen=True):
     """Something that contains every word of a query."""
 
     kind: str
@@ -26,8 +26,7 @@ class SearchHit:
     score: float  # 0..1
 
 
-@dataclass(frozen=True, slots=True)
-class PageSlice:
+class PageSlice(msgspec.Struct, frozen=True):
     """Which of the hits are wanted."""
 
     skip: int = 0
@@ -37,8 +36,7 @@ class PageSlice:
 FIRST = PageSlice()
 
 
-@dataclass(frozen=True, slots=True)
-class _Searchable:
+class _Searchable(msgspec.Struct, frozen=True):
     kind: str
     id: str
     name: str

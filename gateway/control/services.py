@@ -1,6 +1,6 @@
 """The services of the control plane over one gateway's policies; they share one writer."""
 
-from dataclasses import dataclass
+import msgspec
 
 from gateway.control.contexts import Contexts
 from gateway.control.drafts import Drafts
@@ -12,8 +12,7 @@ from gateway.policies.repository import PolicyRepository
 from gateway.stores.protocols import EphemeralStore, RecordStore
 
 
-@dataclass(frozen=True, slots=True)
-class ControlServices:
+class ControlServices(msgspec.Struct, frozen=True):
     """What the management API changes policies with."""
 
     writer: PolicyWriter

@@ -1,7 +1,8 @@
 """Contexts that are larger than the budgets of the agents that use them."""
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from gateway.domain.agent import Agent
 from gateway.domain.resource import Mode
@@ -16,14 +17,13 @@ LARGE = 500  # tokens of a text that not every request should carry
 MOST_NAMED = 3  # contexts or warnings that a message names
 
 
-@dataclass(frozen=True, slots=True)
-class ContextSizes:
+class ContextSizes(msgspec.Struct, frozen=True):
     """The tokens of what contexts always place, each counted when somebody asks."""
 
     snapshot: Snapshot
     count: Count
     budget: int  # of agents without one of their own
-    _known: dict[str, int] = field(default_factory=dict)
+    _known: dict[str, int] = msgspec.field(default_factory=dict)
 
     def list_warnings(self, agents: Collection[str] | None = None) -> Iterator[str]:
         """A sentence for every agent whose contexts always place more than its budget; None: for all of them."""
@@ -91,8 +91,7 @@ def list_mode_advice(snapshot: Snapshot, types: ResourceRegistry, count: Count) 
             yield f"{advice}; this one adds {tokens} tokens to every request"
 
 
-@dataclass(frozen=True, slots=True)
-class SizeCheck:
+class SizeCheck(msgspec.Struct, frozen=True):
     """Tells whoever saves an object that it makes a context larger than a budget."""
 
     policies: PolicyRepository

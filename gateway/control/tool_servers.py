@@ -1,15 +1,15 @@
 """MCP servers: their state, their tools, and the resources that name them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.domain.tool import ServerTool
 from gateway.policies.repository import PolicyRepository
 from gateway.tools.servers import ServerState, ServerStatus, ToolServers
 
 
-@dataclass(frozen=True, slots=True)
-class ToolServerInfo:
+class ToolServerInfo(msgspec.Struct, frozen=True):
     """A server that the policies of a workspace name."""
 
     name: str  # in the configuration, or its URL

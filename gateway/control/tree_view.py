@@ -1,7 +1,9 @@
 """The content tree of a workspace at one moment, for reading."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.control.objects import PolicyObject
 from gateway.domain.candidate import Assignment
@@ -16,8 +18,7 @@ from gateway.scopes.scope import list_content_assignments
 KIND = "content"
 
 
-@dataclass(frozen=True, slots=True)
-class TreeNode:
+class TreeNode(msgspec.Struct, frozen=True):
     """A node as it is served, and where it is defined."""
 
     node: Node
@@ -41,8 +42,7 @@ class TreeNode:
         return f" in the file {self.object.file}" if self.object.file is not None else ""
 
 
-@dataclass(frozen=True, slots=True)
-class TreeView:
+class TreeView(msgspec.Struct, frozen=True):
     """The nodes of a workspace."""
 
     snapshot: Snapshot

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Any
+
+import msgspec
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.candidate import Level
@@ -20,8 +21,7 @@ REFERRING_FIELDS: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ContextUse:
+class ContextUse(msgspec.Struct, frozen=True):
     """One place where a context is used."""
 
     level: Level
@@ -90,8 +90,7 @@ def _list_node_uses(context: str, snapshot: Snapshot) -> Iterator[ContextUse]:
         yield ContextUse(Level.CONTENT, node.path, node.title, path=node.path, inherited=heirs[node.path])
 
 
-@dataclass(frozen=True, slots=True)
-class UseSummary:
+class UseSummary(msgspec.Struct, frozen=True):
     """How many places use a context, and the first few of them."""
 
     context: str

@@ -4,10 +4,10 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+import msgspec
 import orjson
 
 from gateway.control.authorship import Tags, make_author
@@ -26,8 +26,7 @@ PATIENCE_SECONDS = 12.0  # how long a change waits for the lock
 LOCK_NAME = "turn"  # in the store; all releases that run on one store must use the same
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One object that is to be stored or, without a body, deleted."""
 
     kind: str

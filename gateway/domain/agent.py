@@ -1,9 +1,11 @@
 """Who answers: agents, the profiles they share, and prompts."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Self
+
+import msgspec
+from msgspec.structs import asdict
 
 from gateway.domain.name_pattern import matches_pattern
 
@@ -35,8 +37,7 @@ class ToolPermission(StrEnum):
         return list(ToolPermission).index(self)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFilter:
+class ToolFilter(msgspec.Struct, frozen=True):
     """Which tools of servers and endpoints may be used, by patterns of their ids."""
 
     allow: tuple[str, ...] = ("*",)
@@ -47,8 +48,7 @@ class ToolFilter:
         return allowed and not any(matches_pattern(pattern, identity) for pattern in self.deny)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientToolLimit:
+class ClientToolLimit(msgspec.Struct, frozen=True):
     """How many of the tools that a request brings itself are sent."""
 
     narrow: int | None = None  # None: all of them
@@ -58,8 +58,7 @@ class ClientToolLimit:
         return self.narrow is not None and count > self.narrow
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """Tokens an injection may spend; `maximum` bounds what a caller may ask for."""
 
     total: int | None = None
@@ -67,8 +66,7 @@ class Budget:
     shares: tuple[tuple[str, int], ...] = ()  # tokens reserved by category, of the configured whole
 
 
-@dataclass(frozen=True, slots=True)
-class RankingWeights:
+class RankingWeights(msgspec.Struct, frozen=True):
     """What counts how much in the order of what collectors find."""
 
     semantic: float = 0.35
@@ -81,13 +79,12 @@ class RankingWeights:
 DEFAULT_WEIGHTS = RankingWeights()
 
 
-@dataclass(frozen=True, slots=True)
-class CollectorSettings:
+class CollectorSettings(msgspec.Struct, frozen=True):
     """What one level (configuration, workspace, agent) says about a collector; None: what the next broader one says."""
 
     enabled: bool | None = None
     priority: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)  # limits and settings of its own
+    options: Mapping[str, Any] = msgspec.field(default_factory=dict)  # limits and settings of its own
 
     def override(self, broader: "CollectorSettings") -> "CollectorSettings":
         return CollectorSettings(
@@ -97,8 +94,7 @@ class CollectorSettings:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
+class Thresholds(msgspec.Struct, frozen=True):
     """What decides whether a ranked resource comes in; None means the next broader setting."""
 
     include_score: float | None = None
@@ -115,8 +111,7 @@ MAX_DEPTH = 3  # passes of an expansion
 MAX_NEIGHBOURS = 50  # that a pass may add
 
 
-@dataclass(frozen=True, slots=True)
-class Expansion:
+class Expansion(msgspec.Struct, frozen=True):
     """How far picks lead to what is near to them; None means the next broader setting."""
 
     depth: int | None = None  # passes; 0: none
@@ -129,12 +124,11 @@ class Expansion:
 
 
 def _override_fields(own: Thresholds | Expansion, broader: Thresholds | Expansion) -> dict[str, Any]:
-    pairs = ((name, getattr(own, name), getattr(broader, name)) for name in own.__dataclass_fields__)
+    pairs = ((name, getattr(own, name), getattr(broader, name)) for name in own.__struct_fields__)
     return {name: said if said is not None else other for name, said, other in pairs}
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionSettings:
+class SelectionSettings(msgspec.Struct, frozen=True):
     """Tuning of the semantic selection on one level: request, agent or configuration."""
 
     preset: str | None = None  # "conservative", "normal" or "aggressive"
@@ -147,7 +141,7 @@ class SelectionSettings:
     @classmethod
     def from_data(cls, said: Mapping[str, Any]) -> Self:
         """From the checked data of a request, a policy or the configuration."""
-        every = Thresholds(**{name: said.get(name) for name in Thresholds.__dataclass_fields__})
+        every = Thresholds(**{name: said.get(name) for name in Thresholds.__struct_fields__})
         kinds = sorted((said.get("kinds") or {}).items())
         return cls(
             said.get("preset"),
@@ -196,8 +190,7 @@ UNTUNED = Thresholds()
 UNTUNED_SELECTION = SelectionSettings()
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDefaults:
+class ModelDefaults(msgspec.Struct, frozen=True):
     """What is sent upstream where the request itself says nothing."""
 
     model: str | None = None
@@ -206,8 +199,7 @@ class ModelDefaults:
     max_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True):
     """A baseline that several agents share."""
 
     alias: str
@@ -218,8 +210,7 @@ class Profile:
     placement: Placement | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(msgspec.Struct, frozen=True):
     """A configured assistant: instructions, contexts, model defaults."""
 
     alias: str
@@ -239,14 +230,13 @@ class Agent:
     tools: ToolFilter = ToolFilter()
     client_tools: ClientToolLimit = ClientToolLimit()
     tool_expansion: int = 0  # further searches with results of tools in one exchange
-    collectors: Mapping[str, CollectorSettings] = field(default_factory=dict)  # by name
+    collectors: Mapping[str, CollectorSettings] = msgspec.field(default_factory=dict)  # by name
     ranking: RankingWeights | None = None
     requires: tuple[str, ...] = ()  # categories in which a valid context has something
     join: TextJoin = TextJoin.ALL
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(msgspec.Struct, frozen=True):
     """A task with a template for the last user text."""
 
     alias: str

@@ -1,7 +1,8 @@
 """What collectors propose."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from gateway.domain.resource import Resource
 
@@ -21,8 +22,7 @@ class Level(StrEnum):
 BREADTH = {level: position for position, level in enumerate(Level)}
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(msgspec.Struct, frozen=True):
     """One context that applies to a scope, and through what."""
 
     level: Level
@@ -30,8 +30,7 @@ class Assignment:
     context: str
 
 
-@dataclass(slots=True)
-class Candidate:
+class Candidate(msgspec.Struct):
     """What a collector proposes. Nothing has been paid for yet."""
 
     resource: Resource

@@ -1,9 +1,10 @@
 """What a collector is asked and what it finds: texts for one request, which nobody else's request shares."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol
+
+import msgspec
 
 from gateway.domain.principal import Principal
 from gateway.domain.resource import Mode
@@ -30,8 +31,7 @@ class Category(StrEnum):
     FRAME = "frame"  # markers around blocks
 
 
-@dataclass(frozen=True, slots=True)
-class CollectorScope:
+class CollectorScope(msgspec.Struct, frozen=True):
     """What decides whether a collector has anything to do, looked at once per scope and not per request.
 
     Requests of different users, sessions and questions share one, so only what is in the scope's key (`make_scope_key`)
@@ -48,8 +48,7 @@ class CollectorScope:
     options: Any  # the collector's checked options
 
 
-@dataclass(slots=True)
-class CollectorOrder:
+class CollectorOrder(msgspec.Struct):
     """What a collector is asked."""
 
     workspace: str
@@ -77,8 +76,7 @@ class CollectorOrder:
         return self.principal.name_actor(self.scope.request.user)
 
 
-@dataclass(slots=True)
-class FoundPart:
+class FoundPart(msgspec.Struct):
     """One of the things that the text of an item is about."""
 
     id: str
@@ -98,8 +96,7 @@ class ShrinkableText(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class FoundItem:
+class FoundItem(msgspec.Struct):
     """A text that a collector proposes for this one request."""
 
     id: str  # of a node, entity or passage; what hints include and exclude
@@ -121,13 +118,12 @@ class FoundItem:
     layer: int | None = None  # its place in a recipe: lower ones come first, whatever their score
     stated: bool = False  # the request itself contains it, so that it is left out
     max_tokens: int | None = None  # that it may take however much room there is
-    shrinkable: ShrinkableText | None = field(default=None, compare=False)  # in place of `truncate`
+    shrinkable: ShrinkableText | None = None  # in place of `truncate`
     parts: tuple[FoundPart, ...] = ()  # the best first
-    counts: Mapping[str, int] = field(default_factory=dict)  # of what is in it, for receipts
+    counts: Mapping[str, int] = msgspec.field(default_factory=dict)  # of what is in it, for receipts
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(msgspec.Struct):
     """What one collector found."""
 
     items: tuple[FoundItem, ...] = ()
@@ -138,16 +134,15 @@ class Findings:
     truncated: bool = False  # its own limits kept something out
     unread: int = 0  # nodes that were not read: the texts of all together are too large
     note: str = ""  # stands in its section where there is nothing to show: "No entities found."
-    counts: Mapping[str, int] = field(default_factory=dict)  # for receipts: entities, relationships, axioms
-    missed: Mapping[str, str] = field(default_factory=dict)  # ids of retrievers that did not answer, and why
+    counts: Mapping[str, int] = msgspec.field(default_factory=dict)  # for receipts: entities, relationships, axioms
+    missed: Mapping[str, str] = msgspec.field(default_factory=dict)  # ids of retrievers that did not answer, and why
     complete: bool = True  # False: the same question may find more later, so that nobody keeps it
 
 
 NO_FINDINGS = Findings()  # of a collector that had nothing to look for: its section does not speak of it
 
 
-@dataclass(slots=True)
-class CollectorOutcome:
+class CollectorOutcome(msgspec.Struct):
     """How one collector did for a request."""
 
     name: str
@@ -156,8 +151,7 @@ class CollectorOutcome:
     failure: str | None = None  # "late" or "failed": it was left out
 
 
-@dataclass(slots=True)
-class CollectorReport:
+class CollectorReport(msgspec.Struct):
     """What is told about a collector in previews and receipts."""
 
     name: str
@@ -168,7 +162,7 @@ class CollectorReport:
     total_available: int | None = None
     truncated: bool = False
     note: str = ""
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
 class Collector(Protocol):

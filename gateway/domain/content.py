@@ -1,9 +1,10 @@
 """What a node says: text, properties and links. It is looked up when somebody needs it and is no part of a snapshot."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 LINK = "link"  # the type of a link that names none
 
@@ -22,12 +23,11 @@ class Backlink(NamedTuple):
     source: str  # id of the node that links
 
 
-@dataclass(frozen=True, slots=True)
-class NodeContent:
+class NodeContent(msgspec.Struct, frozen=True):
     """The text of a node and what else changes without changing the tree."""
 
     body: str = ""
-    properties: Mapping[str, Any] = field(default_factory=dict)  # plain JSON values
+    properties: Mapping[str, Any] = msgspec.field(default_factory=dict)  # plain JSON values
     links: tuple[NodeLink, ...] = ()  # in the order in which they are written
     created_by: str | None = None  # None: nobody knows, as with nodes of policy files
     created_at: float | None = None  # seconds since 1970
@@ -45,8 +45,7 @@ class ActivityKind(StrEnum):
     EDIT = "edit"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeActivity:
+class NodeActivity(msgspec.Struct, frozen=True):
     """What a user did with a node last."""
 
     node: str  # id

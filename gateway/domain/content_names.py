@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from gateway.domain.node import Node
 from gateway.domain.principal import ANY_GROUP, GROUP, may_read
@@ -31,19 +32,17 @@ COMMON = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(msgspec.Struct, frozen=True):
     """A name that a text holds, and the nodes that bear it and that the caller may read."""
 
     words: int
     paths: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class SharedName:
+class SharedName(msgspec.Struct):
     """A name that many nodes bear, sorted by who may read them: a caller's are found without a look at all others."""
 
-    by_reader: dict[str | None, dict[ReaderLists, list[str]]] = field(default_factory=dict)  # None: everybody
+    by_reader: dict[str | None, dict[ReaderLists, list[str]]] = msgspec.field(default_factory=dict)  # None: everybody
 
     def add(self, lists: ReaderLists, path: str) -> None:
         """Note a node under everyone on its innermost list; of those with the same lists, as many as matter."""

@@ -1,12 +1,11 @@
 """A context: a named, reusable bundle of resources."""
 
-from dataclasses import dataclass
+import msgspec
 
 from gateway.domain.resource import Resource
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """A reusable bundle of resources; its alias never changes."""
 
     alias: str

@@ -1,12 +1,11 @@
 """What a scope comes down to: all that decides which resources it gets."""
 
-from dataclasses import dataclass
+import msgspec
 
 from gateway.domain.candidate import Level
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedContext:
+class AppliedContext(msgspec.Struct, frozen=True):
     """A context that applies, whatever agent, node or prompt brought it."""
 
     level: Level
@@ -14,8 +13,7 @@ class AppliedContext:
     mandatory: bool  # the caller cannot switch it off
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveScope:
+class EffectiveScope(msgspec.Struct, frozen=True):
     """Known ids and nothing that a caller wrote: scopes for which it is the same share all that is made of it."""
 
     contexts: tuple[AppliedContext, ...]  # from broad to narrow

@@ -1,7 +1,6 @@
 """One client request and its reply."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from time import perf_counter
 from typing import Any, Protocol
@@ -52,8 +51,7 @@ class TurnReply(msgspec.Struct):
     seconds: float = 0.0  # until the head of the reply was there
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRun:
+class ToolRun(msgspec.Struct, frozen=True):
     """That the gateway ran one of its tools, and what came of it."""
 
     name: str

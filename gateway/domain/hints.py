@@ -1,13 +1,14 @@
 """What a request would like to see, as far as collectors and ranking can tell."""
 
-from dataclasses import dataclass, replace
 from math import inf
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.node_tree import NodeTree
 
 
-@dataclass(frozen=True, slots=True)
-class ContextHints:
+class ContextHints(msgspec.Struct, frozen=True):
     """Wishes about nodes and other found items; none of them brings in what the caller may not read."""
 
     prioritize_types: tuple[str, ...] = ()

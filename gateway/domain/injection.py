@@ -1,18 +1,18 @@
 """The exact text placed, and the tools registered."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from msgspec import Raw
+from msgspec.structs import force_setattr
 
 from gateway.domain.agent import Placement
 from gateway.domain.selection import PlacedResource, Selection
 from gateway.domain.session import StickyPick
 
 
-@dataclass(frozen=True, slots=True)
-class ClientTools:
+class ClientTools(msgspec.Struct, frozen=True):
     """The client's own tools and how it wants them chosen."""
 
     tools: tuple[Raw, ...] = ()
@@ -20,8 +20,7 @@ class ClientTools:
     choice: Raw | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClientTool:
+class ClientTool(msgspec.Struct, frozen=True):
     """One tool of a client, as far as it can be compared."""
 
     raw: Raw
@@ -29,35 +28,32 @@ class ClientTool:
     text: str
 
 
-@dataclass(slots=True)
-class PlacementTarget:
+class PlacementTarget(msgspec.Struct):
     """Where a body goes, and which adaptations the upstream needs."""
 
     model: str
     placement: Placement = Placement.SYSTEM
     marks_cache: bool = False  # supports Anthropic's cache marker
     developer: bool = True  # supports the developer role
-    defaults: Mapping[str, Any] = field(default_factory=dict)  # of the fields that a request may leave out
+    defaults: Mapping[str, Any] = msgspec.field(default_factory=dict)  # of the fields that a request may leave out
 
 
-@dataclass(frozen=True, slots=True)
-class OwnTools:
+class OwnTools(msgspec.Struct, frozen=True):
     """Our two tools under the names that are free, and those of servers and endpoints."""
 
     get: str
     list: str
     schemas: tuple[Raw, ...]  # of all that are registered, as chat completions have them
-    called: Mapping[str, PlacedResource] = field(default_factory=dict)  # those of servers, by the names models use
+    called: Mapping[str, PlacedResource] = {}  # those of servers, by the names models use
     fetches: bool = True  # our two are registered
-    names: frozenset[str] = field(init=False)
+    names: frozenset[str] = frozenset()  # derived from the others
 
     def __post_init__(self) -> None:
         own = (self.get, self.list) if self.fetches else ()
-        object.__setattr__(self, "names", frozenset((*own, *self.called)))
+        force_setattr(self, "names", frozenset((*own, *self.called)))
 
 
-@dataclass(frozen=True, slots=True)
-class AnchoredBlock:
+class AnchoredBlock(msgspec.Struct, frozen=True):
     """A volatile block of an earlier request that stays with the user message that it was placed with."""
 
     message: int  # the user messages of the conversation are numbered from 0
@@ -65,8 +61,7 @@ class AnchoredBlock:
     encoded: bytes  # as the inside of a JSON string
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedTexts:
+class PlacedTexts(msgspec.Struct, frozen=True):
     """What is placed around the client's own text, as the inside of JSON strings."""
 
     instructions: bytes = b""
@@ -78,8 +73,7 @@ class PlacedTexts:
         return bool(self.instructions or self.stable or self.volatile or self.anchored)
 
 
-@dataclass(frozen=True, slots=True)
-class Injection:
+class Injection(msgspec.Struct, frozen=True):
     """What one request gets; the same object serves every request of the same scope."""
 
     selection: Selection

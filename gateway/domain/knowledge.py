@@ -1,8 +1,9 @@
 """The knowledge graph: entities, the relationships between them, and axioms that hold for types of entities."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 ENTITIES, RELATIONSHIPS, AXIOMS = "entities", "relationships", "axioms"
 KNOWLEDGE_KINDS = (ENTITIES, RELATIONSHIPS, AXIOMS)
@@ -11,31 +12,28 @@ PropertyScalar: TypeAlias = str | int | float | bool | None
 PropertyValue: TypeAlias = PropertyScalar | list[PropertyScalar]
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(msgspec.Struct, frozen=True):
     """A thing that has a name: a product, an endpoint, a term, a person."""
 
     id: str
     type: str
     name: str
     aliases: tuple[str, ...] = ()
-    properties: Mapping[str, PropertyValue] = field(default_factory=dict)  # the most important first
+    properties: Mapping[str, PropertyValue] = msgspec.field(default_factory=dict)  # the most important first
     readers: tuple[str, ...] = ()  # empty: everyone
 
 
-@dataclass(frozen=True, slots=True)
-class Relationship:
+class Relationship(msgspec.Struct, frozen=True):
     """How one entity relates to another; seen only by those who may read both."""
 
     id: str
     type: str
     source: str  # the id of an entity
     target: str
-    properties: Mapping[str, PropertyValue] = field(default_factory=dict)
+    properties: Mapping[str, PropertyValue] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Axiom:
+class Axiom(msgspec.Struct, frozen=True):
     """A rule that holds for every entity of some types."""
 
     id: str
@@ -47,14 +45,13 @@ class Axiom:
 KnowledgeItem: TypeAlias = Entity | Relationship | Axiom
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KnowledgeSet:
+class KnowledgeSet(msgspec.Struct, frozen=True, eq=False):
     """Items by kind and id, and where those from files stand."""
 
-    entities: Mapping[str, Entity] = field(default_factory=dict)
-    relationships: Mapping[str, Relationship] = field(default_factory=dict)
-    axioms: Mapping[str, Axiom] = field(default_factory=dict)
-    places: Mapping[tuple[str, str], str] = field(default_factory=dict)  # kind and id → "graph.yaml:12"
+    entities: Mapping[str, Entity] = msgspec.field(default_factory=dict)
+    relationships: Mapping[str, Relationship] = msgspec.field(default_factory=dict)
+    axioms: Mapping[str, Axiom] = msgspec.field(default_factory=dict)
+    places: Mapping[tuple[str, str], str] = msgspec.field(default_factory=dict)  # kind and id → "graph.yaml:12"
 
     def __bool__(self) -> bool:
         return bool(self.entities or self.axioms)

@@ -1,10 +1,9 @@
 """A node of the content tree."""
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """One item of the content tree (page, chapter, task …). Its text, properties and links are its `NodeContent`."""
 
     id: str  # as given, else its path

@@ -1,8 +1,9 @@
 """The content tree: who is above, below and beside whom, without any text."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
+
+import msgspec
 
 from gateway.domain.content_names import ContentNames
 from gateway.domain.node import Node
@@ -11,16 +12,15 @@ from gateway.domain.principal import may_read
 NO_PATHS: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class NodeTree:
+class NodeTree(msgspec.Struct, frozen=True, dict=True):
     """All nodes of a workspace, immutable. Whatever changes a node's place, names, contexts or readers makes another.
 
     Every answer takes time in proportion to its size, never to that of the tree.
     """
 
-    nodes: Mapping[str, Node] = field(default_factory=dict)  # by path, in the order of definition
-    ids: Mapping[str, str] = field(default_factory=dict)  # id → path
-    below: Mapping[str | None, tuple[str, ...]] | None = field(default=None, repr=False)  # children, if they are known
+    nodes: Mapping[str, Node] = msgspec.field(default_factory=dict)  # by path, in the order of definition
+    ids: Mapping[str, str] = msgspec.field(default_factory=dict)  # id → path
+    below: Mapping[str | None, tuple[str, ...]] | None = None  # children, if they are known
 
     @cached_property
     def children(self) -> Mapping[str | None, tuple[str, ...]]:

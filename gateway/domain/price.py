@@ -1,12 +1,11 @@
 """What tokens cost."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+import msgspec
 
 MILLION = 1_000_000
 
 
-class TokenCount(NamedTuple):
+class TokenCount(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The tokens of a call, as its upstream reports them."""
 
     prompt: int = 0  # cached ones included
@@ -14,8 +13,7 @@ class TokenCount(NamedTuple):
     completion: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPrice:
+class ModelPrice(msgspec.Struct, frozen=True):
     """US dollars per million tokens."""
 
     input: float

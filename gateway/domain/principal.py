@@ -1,8 +1,9 @@
 """Who is asking."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from gateway.domain.name_pattern import matches_pattern
 
@@ -27,8 +28,7 @@ class Role(StrEnum):
 _ORDER = tuple(Role)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyLimits:
+class KeyLimits(msgspec.Struct, frozen=True):
     """What a key may use up per minute; None: as much as it likes."""
 
     requests: int | None = None
@@ -38,8 +38,7 @@ class KeyLimits:
 UNLIMITED = KeyLimits()
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(msgspec.Struct, frozen=True):
     """The caller as its key describes it; the workspace comes from nowhere else."""
 
     name: str

@@ -1,9 +1,10 @@
 """Recipes: what a task needs to know, layer by layer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 from gateway.domain.agent import Budget
 
@@ -37,8 +38,7 @@ class Detail(StrEnum):
     SUMMARY = "summary"  # a line: its title, and a few properties
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFilter:
+class NodeFilter(msgspec.Struct, frozen=True):
     """Which nodes are meant."""
 
     types: tuple[str, ...] = ()  # empty: all
@@ -59,8 +59,7 @@ def _list_texts(value: Any) -> list[str]:
     return [] if value is None else [str(value)]
 
 
-@dataclass(frozen=True, slots=True)
-class RecipeLayer:
+class RecipeLayer(msgspec.Struct, frozen=True):
     """One layer of what a task needs; those that come first are served first."""
 
     take: LayerSource
@@ -74,8 +73,7 @@ class RecipeLayer:
     required: bool = False  # a context without it is not valid
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(msgspec.Struct, frozen=True):
     """Everything that there is around a task, at moderate detail or as a list of names."""
 
     detail: Detail = Detail.FULL
@@ -86,8 +84,7 @@ class World:
     limit: int = 200  # nodes
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(msgspec.Struct, frozen=True):
     """A task, and what it needs."""
 
     alias: str
@@ -100,4 +97,4 @@ class Recipe:
     layers: tuple[RecipeLayer, ...] = ()
     world: World | None = None
     collectors: tuple[str, ...] = ()  # of content that are asked too
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = msgspec.field(default_factory=Budget)

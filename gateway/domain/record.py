@@ -1,7 +1,8 @@
 """A record: one stored object in one of its versions."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from gateway.domain.content import NodeLink
 
@@ -14,8 +15,7 @@ class RecordKey(NamedTuple):
     alias: str  # unique within workspace and kind; it never changes
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """One version of a stored object. Versions count from 1 and go on after a deletion."""
 
     key: RecordKey
@@ -34,8 +34,7 @@ class Record:
         return len(self.body or b"") if self.whole_bytes is None else self.whole_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class RecordWrite:
+class RecordWrite(msgspec.Struct, frozen=True):
     """One change that is wanted."""
 
     key: RecordKey
@@ -55,8 +54,7 @@ class RecordIndex(NamedTuple):
     links: tuple[NodeLink, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(msgspec.Struct, frozen=True):
     """Who changes something, and as what it is to be remembered."""
 
     by: str
@@ -64,8 +62,7 @@ class Author:
     key: str | None = None  # the id of the author's key; None: it has none
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditEntry(msgspec.Struct, frozen=True):
     """One line of the audit: who did what, when."""
 
     number: int  # grows with time within a store
@@ -85,8 +82,7 @@ class FeedPosition(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecordBatch:
+class RecordBatch(msgspec.Struct, frozen=True):
     """Records as they stood at a point of the history."""
 
     position: FeedPosition

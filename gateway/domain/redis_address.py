@@ -1,15 +1,15 @@
 """Where a Redis server is, and how to log in to it."""
 
-from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+import msgspec
 
 SCHEMES = frozenset({"redis", "rediss", "unix"})
 PORT = 6379
 FORM = "redis://[:password@]host[:port][/database], rediss:// for TLS, or unix:///path/of.sock[?db=number]"
 
 
-@dataclass(frozen=True, slots=True)
-class RedisAddress:
+class RedisAddress(msgspec.Struct, frozen=True):
     """One server and one of its databases; neither `str` nor `repr` tells a credential."""
 
     scheme: str
@@ -17,8 +17,11 @@ class RedisAddress:
     port: int
     path: str  # of the socket file
     database: int
-    username: str | None = field(default=None, repr=False)
-    password: str | None = field(default=None, repr=False)
+    username: str | None = None
+    password: str | None = None
+
+    def __repr__(self) -> str:
+        return f"RedisAddress({self})"
 
     def __str__(self) -> str:
         if self.scheme == "unix":

@@ -1,8 +1,10 @@
 """A resource: one typed entry of a context."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+import msgspec
+from msgspec.structs import astuple
 
 
 class Mode(StrEnum):
@@ -22,8 +24,7 @@ class ResourceKind(StrEnum):
     TOOL = "tool"
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True):
     """One typed entry of a context, validated and rendered once, when the snapshot is built."""
 
     id: str  # "context-alias/resource-id"
@@ -45,4 +46,10 @@ class Resource:
     text: str | None  # rendered; None while its material (a link) has never been fetched
     valid_from: float | None = None  # seconds since 1970; None: ever since
     valid_until: float | None = None  # from this moment on it is gone; None: for good
-    version: int = field(default=1, compare=False)  # of its context; 1 in policy files
+    version: int = 1  # of its context; 1 in policy files. Resources that differ in nothing else are equal.
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Resource) and astuple(self)[:-1] == astuple(other)[:-1]
+
+    def __hash__(self) -> int:
+        return hash(astuple(self)[:-1])

@@ -1,7 +1,8 @@
 """Retrievers: resources whose text is looked up for each question, at a search endpoint or by a plugin."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.domain.resource import Resource
 
@@ -10,16 +11,14 @@ MAX_PASSAGES = 20  # that one lookup may bring
 MAX_CHARACTERS = 20_000  # of one passage
 
 
-@dataclass(frozen=True, slots=True)
-class SearchTarget:
+class SearchTarget(msgspec.Struct, frozen=True):
     """What is asked: a kind of retriever and its checked options as JSON, so that equal ones are the same."""
 
     kind: str  # "http", or the name of a plugin
     options: str = "{}"
 
 
-@dataclass(frozen=True, slots=True)
-class Retriever:
+class Retriever(msgspec.Struct, frozen=True):
     """The data of a resource that is looked up."""
 
     target: SearchTarget
@@ -30,8 +29,7 @@ class Retriever:
     cache_seconds: float = 300.0  # that its outcome is kept
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPassage:
+class FoundPassage(msgspec.Struct, frozen=True):
     """What a search found, in the words of whoever was asked."""
 
     text: str
@@ -40,8 +38,7 @@ class FoundPassage:
     score: float | None = None  # on any scale; None: it is not told
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(msgspec.Struct, frozen=True):
     """The outcome of asking one retriever."""
 
     passages: Sequence[FoundPassage] = ()  # best first
@@ -49,8 +46,7 @@ class Lookup:
     late: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeRetrievers:
+class ScopeRetrievers(msgspec.Struct, frozen=True):
     """The retrievers of a scope that a request may look up by itself."""
 
     always: tuple[Resource, ...] = ()  # for every question

@@ -1,8 +1,9 @@
 """What a request is about."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from gateway.domain.agent import (
     UNTUNED_SELECTION,
@@ -22,16 +23,14 @@ from gateway.domain.session import Session
 REQUEST_TYPES = ("assist", "chat", "search", "automate")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestItem:
+class RequestItem(msgspec.Struct, frozen=True):
     """Text that the caller provides for this one request."""
 
     name: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ContextRequest:
+class ContextRequest(msgspec.Struct, frozen=True):
     """What headers and the `context` object ask for, before any alias is looked up."""
 
     session: str | None = None
@@ -52,19 +51,18 @@ class ContextRequest:
     pin: tuple[str, ...] = ()  # to add to the session
     unpin: tuple[str, ...] = ()  # to remove from it
     selection: SelectionSettings = UNTUNED_SELECTION
-    refs: dict[str, Any] = field(default_factory=dict)
-    vars: dict[str, str] = field(default_factory=dict)
+    refs: dict[str, Any] = msgspec.field(default_factory=dict)
+    vars: dict[str, str] = msgspec.field(default_factory=dict)
     hints: ContextHints = NO_HINTS
     items: tuple[RequestItem, ...] = ()
-    said_in: dict[str, str] = field(default_factory=dict)  # field → header or body path, for errors
+    said_in: dict[str, str] = msgspec.field(default_factory=dict)  # field → header or body path, for errors
 
     def where(self, name: str) -> str:
         """The header or body path that gave `name`, for an error's `param`."""
         return self.said_in.get(name, f"context.{name}")
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """What a request is about, every alias looked up in one snapshot."""
 
     request: ContextRequest
@@ -79,7 +77,7 @@ class Scope:
     session: Session | None = None
     tools: frozenset[str] | None = None  # patterns of the tools that the key may use; None: any
     recipe: Recipe | None = None  # of the task that the request names
-    refs: Mapping[str, tuple[Node, ...]] = field(default_factory=dict)  # inputs of the task by role
+    refs: Mapping[str, tuple[Node, ...]] = msgspec.field(default_factory=dict)  # inputs of the task by role
 
     @property
     def selection(self) -> SelectionSettings:

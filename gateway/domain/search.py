@@ -1,25 +1,22 @@
 """What semantic search is given and what it finds."""
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """What a request asks: its last user text, and the user's earlier ones, newest first."""
 
     text: str
     earlier: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """What semantic search looks for: a question split into sentences; none if there is nothing to look for."""
 
     sentences: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(msgspec.Struct, frozen=True):
     """A resource that is worth injecting."""
 
     resource: str  # its id
@@ -29,8 +26,7 @@ class Pick:
     needs: float = 0.0  # worth its place where more than this share of the budget is left
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(msgspec.Struct, frozen=True):
     """The outcome of one search; without picks, `reason` says why nothing could be searched."""
 
     picks: tuple[Pick, ...] = ()
@@ -40,8 +36,7 @@ class SearchResult:
     scores: tuple[tuple[str, float], ...] = ()  # of what was looked at and not picked, best first
 
 
-@dataclass(frozen=True, slots=True)
-class NodeQuery:
+class NodeQuery(msgspec.Struct, frozen=True):
     """What is searched for among nodes: texts, of which one has to match, and types that do by themselves."""
 
     texts: tuple[str, ...]
@@ -53,8 +48,7 @@ class NodeQuery:
     seconds: float = 0.1  # that it waits for the vectors of the question
 
 
-@dataclass(slots=True)
-class NodeMatch:
+class NodeMatch(msgspec.Struct):
     """A node that a search found."""
 
     id: str
@@ -63,8 +57,7 @@ class NodeMatch:
     by_meaning: bool = False  # more than by its words
 
 
-@dataclass(frozen=True, slots=True)
-class NodeMatches:
+class NodeMatches(msgspec.Struct, frozen=True):
     """What a search found among nodes, best first."""
 
     matches: tuple[NodeMatch, ...] = ()

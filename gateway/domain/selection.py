@@ -1,8 +1,10 @@
 """What is injected, offered or dropped, each with its reason."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from itertools import chain
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.candidate import Assignment, Candidate
 from gateway.domain.collector import Category, CollectorReport, FoundItem
@@ -12,8 +14,7 @@ from gateway.domain.session import StickyPick
 NOT_IN_SCOPE = frozenset({"language", "excluded", "overridden"})  # reasons to leave out what no budget would bring back
 
 
-@dataclass(slots=True)
-class PlacedResource:
+class PlacedResource(msgspec.Struct):
     """A resource whose text goes into the request."""
 
     candidate: Candidate
@@ -24,16 +25,14 @@ class PlacedResource:
     summarized: bool = False  # truncated, by a model that wrote a summary of it
 
 
-@dataclass(slots=True)
-class Omission:
+class Omission(msgspec.Struct):
     """A resource whose text is not placed, and why: offered through the tools or dropped."""
 
     candidate: Candidate
     reason: str | None = None  # over_budget, below_threshold, language, excluded, overridden, late, no_tools
 
 
-@dataclass(slots=True)
-class Notice:
+class Notice(msgspec.Struct):
     """Something a person should know about a selection that was made all the same."""
 
     code: str
@@ -41,8 +40,7 @@ class Notice:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueView:
+class CatalogueView(msgspec.Struct, frozen=True):
     """How many entries of the catalogue the model sees, and how many of them with their descriptions."""
 
     listed: int
@@ -50,16 +48,14 @@ class CatalogueView:
     told: bool = True  # False: not even that there are any
 
 
-@dataclass(slots=True)
-class CategoryCost:
+class CategoryCost(msgspec.Struct):
     """Tokens besides those of placed resources: schemas, catalogue, markers, items."""
 
     category: Category
     tokens: int
 
 
-@dataclass(slots=True)
-class SectionNote:
+class SectionNote(msgspec.Struct):
     """What a section says in which nothing is placed."""
 
     category: Category
@@ -69,8 +65,7 @@ class SectionNote:
 NO_VIEW = CatalogueView(0, 0, told=False)
 
 
-@dataclass(slots=True)
-class Selection:
+class Selection(msgspec.Struct):
     """The outcome for one request."""
 
     stable: tuple[PlacedResource, ...] = ()  # the same from turn to turn
@@ -126,8 +121,7 @@ class Selection:
         return frozenset(resource.id for resource in every if not isinstance(resource.data, FoundItem))
 
 
-@dataclass(frozen=True, slots=True)
-class StickySelection:
+class StickySelection(msgspec.Struct, frozen=True):
     """A selection with the picks of earlier requests that stay, and the picks that the session remembers."""
 
     selection: Selection

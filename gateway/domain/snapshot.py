@@ -1,9 +1,11 @@
 """The immutable form of all policies that a request works with."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.content import Backlink, NodeContent
@@ -16,8 +18,7 @@ from gateway.domain.resource import Mode, Resource
 from gateway.domain.tool import CallableTool
 
 
-@dataclass(frozen=True, slots=True)
-class ContextTraits:
+class ContextTraits(msgspec.Struct, frozen=True):
     """What the filters of a scope can tell apart in a context."""
 
     readers: frozenset[str]  # every identity that a reader list of its resources names
@@ -26,8 +27,7 @@ class ContextTraits:
     types: frozenset[str] = frozenset()  # of its resources
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One workspace's policies, compiled. Requests hold one reference from start to end."""
 
     hash: str  # hex of the canonical policy hash
@@ -39,16 +39,22 @@ class Snapshot:
     resources: dict[str, Resource]  # by id
     tree: NodeTree = EMPTY_TREE  # of content
     # What nodes of policy files say, by id; what stored ones say is looked up.
-    contents: Mapping[str, NodeContent] = field(default_factory=dict, compare=False, repr=False)
-    recipes: dict[str, Recipe] = field(default_factory=dict)
+    contents: Mapping[str, NodeContent] = msgspec.field(default_factory=dict)
+    recipes: dict[str, Recipe] = msgspec.field(default_factory=dict)
     default: str | None = None  # alias of the global default context
     mandatory: tuple[str, ...] = ()  # aliases of the contexts that always apply
     readers: frozenset[str] = frozenset()  # every identity that a reader list names
     valid_until: float | None = None  # when something begins or ends to be valid; None: never
     tree_generation: int = 0  # the generation that brought its tree
-    # What was made of it for callers, by workspace; lives and dies with it, but for `follow`.
-    partitions: dict[str, CachePartition] = field(init=False, default_factory=dict, compare=False, repr=False)
-    _traits: dict[str, ContextTraits] = field(init=False, default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def partitions(self) -> dict[str, CachePartition]:
+        """What was made of it for callers, by workspace; lives and dies with it, but for `follow`."""
+        return {}
+
+    @cached_property
+    def _traits(self) -> dict[str, ContextTraits]:
+        return {}
 
     def follow(self, former: "Snapshot | None", generation: int) -> "Snapshot":
         """This snapshot as the next `generation`, after a former one.

@@ -2,11 +2,12 @@
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from operator import add
 from typing import NamedTuple
+
+import msgspec
 
 from gateway.domain.receipt import Receipt
 
@@ -26,8 +27,7 @@ class Span(IntEnum):
         return 0 if self is Span.EVER else int(at) - int(at) % self
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(msgspec.Struct, frozen=True, dict=True):
     """A kind of row: the names of its counters, and how many keys a bucket may have."""
 
     name: str
@@ -87,8 +87,7 @@ class Bucket(NamedTuple):
     start: int  # seconds since 1970
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(msgspec.Struct):
     """What is added to one row."""
 
     counters: list[int]
@@ -111,8 +110,7 @@ def add_tally(series: str, into: Tally, other: Tally) -> None:
     into.established = into.established or other.established
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPrefix:
+class KeyPrefix(msgspec.Struct, frozen=True):
     """The keys that begin with a text."""
 
     text: str
@@ -136,8 +134,7 @@ class StatisticsRow(NamedTuple):
     sketches: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class UncountedBatch:
+class UncountedBatch(msgspec.Struct, frozen=True):
     """Finished receipts that are not part of the figures yet, oldest first, and how a store knows them.
 
     Of those that were added up when they were written there are sheets instead (`gateway/analytics/sheets.py`).
@@ -152,9 +149,8 @@ class UncountedBatch:
         return bool(self.marks or self.sheet_marks)
 
 
-@dataclass(frozen=True, slots=True)
-class StatisticsLimits:
+class StatisticsLimits(msgspec.Struct, frozen=True):
     """What is kept of the figures of each workspace."""
 
-    oldest: Mapping[int, float] = field(default_factory=dict)  # by span: buckets that began before go
+    oldest: Mapping[int, float] = msgspec.field(default_factory=dict)  # by span: buckets that began before go
     max_rows: int = 250_000  # of a workspace; its oldest buckets go first

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 NAMES = ("input", "content", "context")
 VARIABLE = re.compile(r"vars\.[A-Za-z_][A-Za-z0-9_-]*")
@@ -11,15 +12,13 @@ TOKEN = re.compile(r"\{\{|\}\}|\{([^{}\n]*)\}|[{}]")
 BRACES = {"{{": "{", "}}": "}"}
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(msgspec.Struct, frozen=True):
     """Text that stands as it is."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Placeholder:
+class Placeholder(msgspec.Struct, frozen=True):
     """A place that `fill` puts a value in: "input", "content", "context" or "vars.NAME"."""
 
     name: str

@@ -1,6 +1,6 @@
 """Tools that the gateway runs on behalf of a model: those of MCP servers, and HTTP endpoints."""
 
-from dataclasses import dataclass
+import msgspec
 
 from gateway.domain.agent import ToolPermission
 
@@ -9,8 +9,7 @@ CHARACTERS = 20_000  # of a result that the model gets
 DEFINITION_HEAD = '{"type":"function","function":{"name":"'  # of every definition; the name follows
 
 
-@dataclass(frozen=True, slots=True)
-class ToolServerAddress:
+class ToolServerAddress(msgspec.Struct, frozen=True):
     """Which MCP server: one of the configuration by its name, or one of a policy by its URL."""
 
     name: str = ""
@@ -18,8 +17,7 @@ class ToolServerAddress:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ServerTool:
+class ServerTool(msgspec.Struct, frozen=True):
     """A tool as its server describes it."""
 
     name: str
@@ -27,8 +25,7 @@ class ServerTool:
     schema: str  # JSON Schema of the arguments
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEndpoint:
+class ToolEndpoint(msgspec.Struct, frozen=True):
     """Where an HTTP tool is called."""
 
     method: str
@@ -36,8 +33,7 @@ class ToolEndpoint:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CallBounds:
+class CallBounds(msgspec.Struct, frozen=True):
     """What one call may take."""
 
     seconds: float = SECONDS
@@ -45,8 +41,7 @@ class CallBounds:
     permission: ToolPermission | None = None  # None: as the agent and the session have it
 
 
-@dataclass(frozen=True, slots=True)
-class CallableTool:
+class CallableTool(msgspec.Struct, frozen=True):
     """The data of a resource that stands for one tool."""
 
     function: str  # the name that a model calls it by, unless that is taken
@@ -57,8 +52,7 @@ class CallableTool:
     brings: tuple[str, ...] = ()  # ids of the tools that come along
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOutcome:
+class ToolOutcome(msgspec.Struct, frozen=True):
     """What a call came to."""
 
     text: str

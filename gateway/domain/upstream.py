@@ -1,7 +1,6 @@
 """The interface of every upstream: a request in a dialect that it speaks in, a reply in the same dialect out."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -12,8 +11,7 @@ from gateway.domain.dialect import DialectName
 CHAT_ONLY: frozenset[DialectName] = frozenset({"chat"})
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(msgspec.Struct, frozen=True):
     """What an upstream can do; the gateway adapts to what it cannot."""
 
     tools: bool = True

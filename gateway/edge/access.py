@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Self
 
+import msgspec
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -90,8 +90,7 @@ def is_loopback(name: bytes) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """A request's head with who sent it; requests with the same head share it as long as their key is valid."""
 
     head: RequestHead
@@ -135,15 +134,14 @@ class OpenStreams:
                 task.cancel()
 
 
-@dataclass(frozen=True, slots=True)
-class AccessControl:
+class AccessControl(msgspec.Struct, frozen=True):
     """Admits requests by the host they name and the key they carry."""
 
     hosts: HostCheck
     auth: Authenticator
-    passed_up: Mapping[bytes, str] = field(default_factory=lambda: PASSED_UP)  # headers that go upstream
+    passed_up: Mapping[bytes, str] = msgspec.field(default_factory=lambda: PASSED_UP)  # headers that go upstream
     sign_ins: SignIns | None = None  # None: nobody can sign in
-    streams: OpenStreams = field(default_factory=OpenStreams)
+    streams: OpenStreams = msgspec.field(default_factory=OpenStreams)
 
     @classmethod
     def from_settings(cls, settings: Settings, auth: Authenticator, store: EphemeralStore) -> Self:

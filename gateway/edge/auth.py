@@ -3,9 +3,10 @@
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from hashlib import sha256
 from math import inf
+
+import msgspec
 
 from gateway.control.key_shape import KIND, make_configured_principal, make_stored_principal, parse_key_record
 from gateway.control.keys import KEY_PREFIX
@@ -27,8 +28,7 @@ NO_KEYS = (
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Freshness:
+class Freshness(msgspec.Struct, frozen=True):
     """How long stored keys stay valid without contact to the store."""
 
     seconds: float = inf
@@ -45,8 +45,7 @@ class Freshness:
         return self.contact() == -inf
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledKey:
+class CompiledKey(msgspec.Struct, frozen=True):
     """A stored key as it is looked up: by the digest of its secret."""
 
     record: Record

@@ -1,7 +1,6 @@
 """Which requests are the background work of a chat interface (titles, tags), and go without context."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Self
 
 import msgspec
@@ -17,8 +16,7 @@ INJECT = b"x-context-inject"
 OFF = (INJECT, b"off")
 
 
-@dataclass(frozen=True, slots=True)
-class BackgroundRules:
+class BackgroundRules(msgspec.Struct, frozen=True):
     """Plain comparisons, linear in what is sent; the first rule that matches is enough."""
 
     rules: Sequence[BackgroundRuleSettings]
@@ -45,8 +43,7 @@ class BackgroundRules:
         return any(matches_text(rule, text) for rule in by_text)
 
 
-@dataclass(frozen=True, slots=True)
-class BodyRules:
+class BodyRules(msgspec.Struct, frozen=True):
     """What the bodies of an endpoint are, and what holds for them."""
 
     dialect: Dialect

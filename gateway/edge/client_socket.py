@@ -5,9 +5,9 @@ import socket
 import struct
 from asyncio import TimerHandle
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 from uvicorn.protocols.http.flow_control import FlowControl
 
 LOOK_SECONDS = 0.25  # between two looks whether a client has left while nothing is read from it
@@ -16,8 +16,7 @@ INFO_BYTES = 128  # of linux/tcp.h, `tcp_info`: its first byte is the state,
 ACKNOWLEDGED = struct.Struct("@Q")  # its last eight are the bytes that the peer has acknowledged
 
 
-@dataclass(frozen=True, slots=True)
-class TcpState:
+class TcpState(msgspec.Struct, frozen=True):
     """A connection as the kernel sees it."""
 
     established: bool  # False: the client has closed it, even if there are bytes that nobody has read

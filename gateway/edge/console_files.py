@@ -8,10 +8,11 @@ modules that it will need; modules import each other by relative paths.
 import gzip
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Self
+
+import msgspec
 
 from gateway.edge.console_modules import find_page_module, list_modules
 
@@ -51,8 +52,7 @@ def is_console_path(path: str) -> bool:
 FileStates = tuple[tuple[str, int, int], ...]  # path, time of the last change, size
 
 
-@dataclass(frozen=True, slots=True)
-class ConsoleFile:
+class ConsoleFile(msgspec.Struct, frozen=True):
     """A file as it is sent."""
 
     content_type: str
@@ -67,14 +67,13 @@ class ConsoleFile:
         return cls(CONTENT_TYPES[suffix], body, packed, sha256(body).hexdigest()[:32])
 
 
-@dataclass(frozen=True, slots=True)
-class ConsoleVersion:
+class ConsoleVersion(msgspec.Struct, frozen=True):
     """The files at one time, and those of them that were read."""
 
     states: FileStates
     digest: str
     paths: dict[str, Path]
-    read: dict[str, ConsoleFile] = field(default_factory=dict)
+    read: dict[str, ConsoleFile] = msgspec.field(default_factory=dict)
 
     def read_bytes(self, name: str) -> bytes | None:
         """A file as it is on disk; None: there is none."""

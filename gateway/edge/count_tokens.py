@@ -4,7 +4,6 @@
 """
 
 import time
-from dataclasses import dataclass, field
 
 import msgspec
 from msgspec import Raw
@@ -38,15 +37,14 @@ MISSING = (404, 405, 501)  # what an upstream without such an endpoint says
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-@dataclass(frozen=True, slots=True)
-class CountedRequests:
+class CountedRequests(msgspec.Struct, frozen=True):
     """How the requests of a dialect are counted."""
 
     dialect: Dialect
     upstream_path: str
     placed: frozenset[str]  # what the gateway may add to a request
     optional: bool = False  # upstreams of the dialect may lack the endpoint
-    answer: dict[str, str] = field(default_factory=dict)  # what an answer says besides the number
+    answer: dict[str, str] = msgspec.field(default_factory=dict)  # what an answer says besides the number
     max_bytes: int = 0  # of a body
     turns: LoopTurns | None = None  # for large ones
 

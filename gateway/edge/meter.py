@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -22,8 +21,7 @@ ReadPiece = Callable[[], Awaitable[bytes]]
 _BRACE = re.compile(rb"[{}]")
 
 
-@dataclass(slots=True)
-class Meter:
+class Meter(msgspec.Struct):
     """Watches one exchange of a key whose tokens are limited."""
 
     exchange: Exchange

@@ -7,9 +7,9 @@ import asyncio
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 
-@dataclass(frozen=True, slots=True)
-class MetricInfo:
+class MetricInfo(msgspec.Struct, frozen=True):
     """A metric as Prometheus shows it."""
 
     name: str

@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
@@ -28,8 +28,7 @@ AGENT = "agent:"
 Card = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class CachedModels:
+class CachedModels(msgspec.Struct, frozen=True):
     """The models of the upstreams, and until when they are cached."""
 
     cards: tuple[Card, ...] = ()

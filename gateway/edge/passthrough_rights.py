@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 from gateway.conversation.object_guard import ObjectGuard
 from gateway.domain.principal import Principal
@@ -36,8 +37,7 @@ class PathPatterns:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ConfiguredPath:
+class ConfiguredPath(msgspec.Struct, frozen=True):
     """A path that the operator lists, with or without `/v1`."""
 
     patterns: PathPatterns

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
+import msgspec
 from httptools import HttpParserInvalidURLError, parse_url
+from msgspec.structs import replace
 
 from gateway.errors import InvalidRequest
 
@@ -56,8 +57,7 @@ def _resolve(path: bytes) -> bytes:
     return b"/" + b"/".join(kept)
 
 
-@dataclass(frozen=True, slots=True)
-class DirectTarget:
+class DirectTarget(msgspec.Struct, frozen=True):
     """What a request target says: the path of a direct endpoint, and more."""
 
     path: str

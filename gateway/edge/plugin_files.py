@@ -5,8 +5,9 @@ and kept: a plug-in that changes needs a restart anyway.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Self
+
+import msgspec
 
 from gateway.edge.console_files import PREFIX, VERSION_MARK, ConsoleFile, compute_version
 from gateway.resources.console_assets import ConsoleAssets
@@ -15,8 +16,7 @@ from gateway.resources.registry import ResourceRegistry
 FOLDER: Final = "plugins/"  # below /console/
 
 
-@dataclass(frozen=True, slots=True)
-class AssetAddresses:
+class AssetAddresses(msgspec.Struct, frozen=True):
     """Where browsers find what a type brings along; None: it has none."""
 
     editor: str | None = None
@@ -26,8 +26,7 @@ class AssetAddresses:
 NO_ADDRESSES: Final = AssetAddresses()
 
 
-@dataclass(frozen=True, slots=True)
-class TypeFiles:
+class TypeFiles(msgspec.Struct, frozen=True):
     """The files of one type, as they are sent."""
 
     version: str

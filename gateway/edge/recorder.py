@@ -6,9 +6,9 @@ in it is counted and its log lines are encoded in one pass.
 
 import asyncio
 import time
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from gateway.domain.exchange import NOTHING_FORWARDED, Exchange
@@ -24,8 +24,7 @@ MAX_TOOLS = 20  # names in a line
 UNLOGGED = ("health", "metrics")  # asked every few seconds by machines
 
 
-@dataclass(slots=True)
-class RequestOutcome:
+class RequestOutcome(msgspec.Struct):
     """A request that is no exchange, and how it ended: refused ones, models, pass-through, management."""
 
     route: str  # a name of ours, never a client's path

@@ -1,9 +1,9 @@
 """Reading a request: its headers, in one pass, and its body, within limits."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
 from starlette.types import Receive
 
 from gateway.domain.exchange import NOTHING_FORWARDED, ClientWriter, ForwardedHeaders
@@ -24,20 +24,19 @@ PASSED_UP: Mapping[bytes, str] = {
 UTF8 = (b"utf-8", b"utf8", b"us-ascii")
 
 
-@dataclass(slots=True)
-class RequestHead:
+class RequestHead(msgspec.Struct):
     """What the headers of a request say; requests with the same head share it."""
 
-    hosts: list[bytes] = field(default_factory=list)
-    origins: list[bytes] = field(default_factory=list)
-    gateway_keys: list[bytes] = field(default_factory=list)  # `x-context-key`, as often as it is there
+    hosts: list[bytes] = msgspec.field(default_factory=list)
+    origins: list[bytes] = msgspec.field(default_factory=list)
+    gateway_keys: list[bytes] = msgspec.field(default_factory=list)  # `x-context-key`, as often as it is there
     bearer: bytes | None = None  # of `Authorization`; of several the first
     api_key: bytes | None = None  # `api-key` or `x-api-key`, as other dialects send it; of several the first
     content_type: bytes = b""
     content_encoding: bytes | None = None
     content_length: bytes | None = None
-    context: list[tuple[bytes, bytes]] = field(default_factory=list)  # the other `x-context-*`
-    passed_up: list[tuple[str, str]] = field(default_factory=list)  # what may go upstream (CONTRACT §5.4)
+    context: list[tuple[bytes, bytes]] = msgspec.field(default_factory=list)  # the other `x-context-*`
+    passed_up: list[tuple[str, str]] = msgspec.field(default_factory=list)  # what may go upstream (CONTRACT §5.4)
     idempotency_key: str | None = None
     admitted: Any = None  # the Caller that access control found for it, and may confirm
     _forwarded: ForwardedHeaders = NOTHING_FORWARDED  # the last that were asked for

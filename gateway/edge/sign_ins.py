@@ -9,7 +9,6 @@ import secrets
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 from urllib.parse import unquote
@@ -49,8 +48,7 @@ class StoredSignIn(msgspec.Struct, frozen=True):
     expires: float  # seconds since 1970
 
 
-@dataclass(frozen=True, slots=True)
-class SignIn:
+class SignIn(msgspec.Struct, frozen=True):
     """A sign-in as its owner sees it."""
 
     token: str

@@ -1,8 +1,8 @@
 """Everything but chat as a starlette app: health, metrics, models, pass-through, management, console, MCP."""
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -31,8 +31,7 @@ PASSED_ON: dict[Any, Any] = {BrokenResponse: None, ClientDisconnected: None}  # 
 CONSOLE_PATHS = ("/console", "/console/{path:path}")
 
 
-@dataclass(frozen=True, slots=True)
-class SiteApps:
+class SiteApps(msgspec.Struct, frozen=True):
     """What answers below a path of its own; None: it is switched off."""
 
     passthrough: ASGIApp  # whatever no other path is
@@ -82,8 +81,7 @@ def build_site(
     return site
 
 
-@dataclass(frozen=True, slots=True)
-class FrontPage:
+class FrontPage(msgspec.Struct, frozen=True):
     """`/` leads browsers to the console; for everybody else it is a path like any other."""
 
     otherwise: ASGIApp

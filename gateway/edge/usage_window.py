@@ -6,14 +6,14 @@ long.
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 SLICE = 5.0
 SLICES = 12  # a minute
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True):
     """A request that waits for the store's word; it is told whether it fits."""
 
     limit: int
@@ -21,8 +21,7 @@ class Reservation:
     answer: asyncio.Future[bool]
 
 
-@dataclass(frozen=True, slots=True)
-class UsageSettlement:
+class UsageSettlement(msgspec.Struct, frozen=True):
     """What the store is told about one window."""
 
     window: "UsageWindow"

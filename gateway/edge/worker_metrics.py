@@ -6,10 +6,10 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 SAVE_SECONDS = 1.0  # between two saves of a worker
 REMEMBERED_WORKERS = 1000  # retired workers whose file somebody may still be reading
@@ -26,16 +26,13 @@ Samples = dict[str, list[tuple[Labels, float]]]  # metric → label values and n
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerMetrics:
+class WorkerMetrics(msgspec.Struct, frozen=True):
     """The numbers of one process, or the totals of several."""
 
-    counts: Samples = field(default_factory=dict)
-    buckets: dict[str, list[int]] = field(
-        default_factory=dict
-    )  # route → answers per bound of BUCKET_SECONDS and beyond
-    seconds: dict[str, float] = field(default_factory=dict)  # route → time spent
-    gauges: Samples = field(default_factory=dict)
+    counts: Samples = msgspec.field(default_factory=dict)
+    buckets: dict[str, list[int]] = {}  # route → answers per bound of BUCKET_SECONDS and beyond
+    seconds: dict[str, float] = msgspec.field(default_factory=dict)  # route → time spent
+    gauges: Samples = msgspec.field(default_factory=dict)
 
 
 def encode_metrics(metrics: WorkerMetrics) -> bytes:
@@ -74,12 +71,11 @@ def _list_samples(samples: Samples) -> Iterator[tuple[str, Labels, float]]:
     return ((name, labels, value) for name, values in samples.items() for labels, value in values)
 
 
-@dataclass(frozen=True, slots=True)
-class RetiredWorkers:
+class RetiredWorkers(msgspec.Struct, frozen=True):
     """The counts of workers that have exited."""
 
-    workers: list[int] = field(default_factory=list)
-    metrics: WorkerMetrics = field(default_factory=WorkerMetrics)
+    workers: list[int] = msgspec.field(default_factory=list)
+    metrics: WorkerMetrics = msgspec.field(default_factory=WorkerMetrics)
 
 
 class WorkerMetricsFiles:

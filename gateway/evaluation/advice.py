@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 from gateway.evaluation.run import InjectedResource, Outcome, UnplacedResource
 
@@ -20,8 +21,7 @@ LOWEST_THRESHOLD = 0.2  # to suggest: a lower one would let in almost everything
 NOT_SHORTLISTED = "it did not make the shortlist: add example questions like this one"
 
 
-@dataclass(frozen=True, slots=True)
-class ThresholdEffects:
+class ThresholdEffects(msgspec.Struct, frozen=True):
     """What another threshold would do to all cases together."""
 
     unwanted: tuple[float, ...]  # scores of what is neither expected nor injected

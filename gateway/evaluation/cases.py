@@ -1,10 +1,10 @@
 """The file of cases: questions, and what semantic search should inject for each."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from gateway.domain.resource import Mode
@@ -61,8 +61,7 @@ class CaseFileShape(StrictShape):
     targets: Targets = Targets()
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """One question as a client would ask it, and the resources that it should get."""
 
     question: str
@@ -72,8 +71,7 @@ class Case:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CaseFile:
+class CaseFile(msgspec.Struct, frozen=True):
     """Cases that fit the policies, and the targets to reach with them."""
 
     document: YamlDocument

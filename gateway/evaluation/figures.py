@@ -1,14 +1,15 @@
 """How good a set of outcomes is, in four figures, and which targets it misses."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+
+import msgspec
+from msgspec.structs import asdict
 
 from gateway.evaluation.cases import Targets
 from gateway.evaluation.run import Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(msgspec.Struct, frozen=True):
     """Shares from 0 to 1; None where there was nothing to measure."""
 
     precision: float | None  # of what was injected where something is expected: how much was expected

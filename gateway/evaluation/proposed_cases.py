@@ -5,9 +5,9 @@ left it out. Only receipts with text (`receipts.text`) can be used, and picks on
 """
 
 from collections.abc import AsyncIterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
 from gateway.analytics.facts import FactReader, ReceiptFacts
@@ -22,11 +22,10 @@ HEADERS = ("agent", "content")  # of the receipt; the others of a case stand in 
 SUMMARY_HEADERS = ("profile", "prompt", "user")
 
 
-@dataclass(slots=True)
-class CaseProposals:
+class CaseProposals(msgspec.Struct):
     """What was found, and why there is not more."""
 
-    cases: list[dict[str, Any]] = field(default_factory=list)
+    cases: list[dict[str, Any]] = msgspec.field(default_factory=list)
     receipts: int = 0
     without_text: int = 0
     without_evidence: int = 0

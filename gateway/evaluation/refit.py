@@ -1,8 +1,8 @@
 """Refits the calibration on cases, and tells from held-out cases whether that helps."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,8 +23,7 @@ FOLDS = 5
 LIKELY = 0.5  # the threshold at which before and after are compared
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelledCase:
+class LabelledCase(msgspec.Struct, frozen=True, eq=False):
     """The resources that a case shortlists, each with its features and whether it is expected."""
 
     case: Case
@@ -33,8 +32,7 @@ class LabelledCase:
     right: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class RefitResult:
+class RefitResult(msgspec.Struct, frozen=True):
     """A new calibration, and what it and the old one do to cases that they were not fitted on."""
 
     calibration: Calibration

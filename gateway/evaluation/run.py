@@ -1,9 +1,9 @@
 """Runs cases through the pipeline of a request; nothing is sent upstream."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from urllib.parse import quote
 
+import msgspec
 import orjson
 
 from gateway.domain.exchange import Exchange
@@ -19,8 +19,7 @@ SEARCHED = ("semantic", "expansion")  # what of an injection depends on the ques
 OPERATOR = Principal("operator", rights=frozenset({ACT_AS_USER, "admin"}))
 
 
-@dataclass(frozen=True, slots=True)
-class InjectedResource:
+class InjectedResource(msgspec.Struct, frozen=True):
     """A resource that semantic search injected, or an expected one that is placed anyway."""
 
     resource: str
@@ -28,21 +27,19 @@ class InjectedResource:
     via: str
 
 
-@dataclass(frozen=True, slots=True)
-class UnplacedResource:
+class UnplacedResource(msgspec.Struct, frozen=True):
     """A resource that could have been injected and was not, with what is known about why."""
 
     score: float | None
     reason: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What the gateway did with a case."""
 
     case: Case
     injected: tuple[InjectedResource, ...] = ()
-    unplaced: dict[str, UnplacedResource] = field(default_factory=dict)  # by resource
+    unplaced: dict[str, UnplacedResource] = msgspec.field(default_factory=dict)  # by resource
 
     @property
     def hits(self) -> int:
@@ -64,8 +61,7 @@ class Outcome:
         return max(scores, key=scores.__getitem__, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class CaseRunner:
+class CaseRunner(msgspec.Struct, frozen=True):
     """Runs cases."""
 
     pipeline: Pipeline

@@ -7,7 +7,8 @@ some markup. On ordinary pages this one gives the same tags and the same text.
 import html
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 RAW_TAGS = frozenset({"script", "style"})  # what they hold is no markup
 
@@ -27,15 +28,13 @@ _LONG_NUMBER = re.compile(r"&#0*+([0-9]*+);?")
 MAX_DIGITS = 7  # of the number of a character
 
 
-@dataclass(frozen=True, slots=True)
-class HtmlText:
+class HtmlText(msgspec.Struct, frozen=True):
     """Text between tags, its character references replaced."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class HtmlStartTag:
+class HtmlStartTag(msgspec.Struct, frozen=True):
     """The beginning of an element, or all of it."""
 
     name: str
@@ -43,8 +42,7 @@ class HtmlStartTag:
     closed: bool = False  # `<br/>`
 
 
-@dataclass(frozen=True, slots=True)
-class HtmlEndTag:
+class HtmlEndTag(msgspec.Struct, frozen=True):
     """The end of an element."""
 
     name: str

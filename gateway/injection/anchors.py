@@ -1,7 +1,8 @@
 """Blocks that stay with the user message that they were placed with, so that earlier messages never change."""
 
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from gateway.domain.collector import Category
 from gateway.domain.injection import AnchoredBlock, Injection

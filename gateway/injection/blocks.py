@@ -3,10 +3,12 @@
 import hashlib
 import hmac
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.collector import Category, FoundItem
 from gateway.domain.injection import Injection, OwnTools, PlacedTexts
@@ -41,8 +43,7 @@ def compute_block_tag(secret: bytes, workspace: str) -> str:
     return hmac.new(secret, workspace.encode(), hashlib.sha256).hexdigest()[:8]
 
 
-@dataclass(frozen=True, slots=True)
-class StableBlock:
+class StableBlock(msgspec.Struct, frozen=True):
     """What is the same for every question of a scope: always resources, catalogue, tools."""
 
     text: str

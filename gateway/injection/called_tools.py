@@ -1,9 +1,9 @@
 """Tools of servers and endpoints in an injection: their definitions, their names, and which of them there are now."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from gateway.domain.collector import Category
 from gateway.domain.injection import ClientTools, Injection, OwnTools

@@ -1,9 +1,9 @@
 """A client's own long list of tools, narrowed to what is relevant: which must stay, and which are left out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.chat import ChatRequest
 from gateway.domain.dialect import RequestDialect
@@ -32,8 +32,7 @@ def find_required(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NarrowedTools:
+class NarrowedTools(msgspec.Struct, frozen=True):
     """What is sent of a client's tools, with their bytes and in their order, and the names of the others."""
 
     client: ClientTools

@@ -1,10 +1,10 @@
 """The schemas of the two tools, and the names that are free for them."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTools, Injection, OwnTools

@@ -1,9 +1,11 @@
 """How much of the graph a request gets: the agent's configuration, within what the tier of its key allows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 MAX_ENTITIES, MAX_TOKENS = 100, 50_000  # that a configuration may ask for
 MAX_DEPTH = 5
@@ -27,8 +29,7 @@ class KnowledgeFormat(StrEnum):
     JSON = "json"
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeConfig:
+class KnowledgeConfig(msgspec.Struct, frozen=True):
     """What a fragment may contain."""
 
     max_tokens: int = 4000

@@ -4,9 +4,9 @@ Nothing that a caller may not read has any influence on what it finds, nor on th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,8 +36,7 @@ FUNCTION_WORDS = frozenset(extract_terms(f"{ENGLISH} {GERMAN}"))
 ViewKey = tuple[frozenset[int], frozenset[int]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class VisibleEntities:
+class VisibleEntities(msgspec.Struct, frozen=True, eq=False):
     """The entities that one caller may read and wants to see."""
 
     rows: Rows
@@ -45,8 +44,7 @@ class VisibleEntities:
     places: Rows  # by label: the place of its entity in `rows`, -1 if that is hidden
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EntityIndex:
+class EntityIndex(msgspec.Struct, frozen=True, eq=False):
     """Entities by row, the postings of their texts, and those of their names and aliases (labels)."""
 
     entities: tuple[Entity, ...]
@@ -57,7 +55,7 @@ class EntityIndex:
     type_codes: NDArray[np.int32]  # by row
     readers: tuple[tuple[str, ...], ...]  # every reader list
     reader_codes: NDArray[np.int32]  # by row
-    _views: LruCache[ViewKey, VisibleEntities] = field(default_factory=lambda: LruCache(KEPT_VIEWS))
+    _views: LruCache[ViewKey, VisibleEntities] = msgspec.field(default_factory=lambda: LruCache(KEPT_VIEWS))
 
     @classmethod
     def build(cls, entities: Sequence[Entity]) -> Self:

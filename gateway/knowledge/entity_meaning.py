@@ -1,7 +1,6 @@
 """How near entities are to a question by their vectors, and what of an entity gets one."""
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from gateway.domain.knowledge import Entity
@@ -13,8 +12,7 @@ from gateway.semantic.index.vector_index import Floats, Rows
 EMBEDDED_CHARACTERS = 1500  # of one entity
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EntityMeaning:
+class EntityMeaning(msgspec.Struct, frozen=True, eq=False):
     """A question as vectors, and those of the entities."""
 
     queries: Floats

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from gateway.domain.knowledge import Entity
 from gateway.fair_queue import FairThreads
@@ -38,16 +39,15 @@ class MeantEntities(NamedTuple):
     failure: str | None = None
 
 
-@dataclass(slots=True, eq=False)
-class WorkspaceVectors:
+class WorkspaceVectors(msgspec.Struct, eq=False):
     """The entities of one workspace that have vectors, or get some."""
 
     source: DocumentSource
     numbers: DocumentNumbers
-    entities: dict[str, Entity] = field(default_factory=dict)
+    entities: dict[str, Entity] = msgspec.field(default_factory=dict)
     index: EntityIndex | None = None  # of these entities
     rows: Numbers | None = None  # by row of the index
-    following: asyncio.Lock = field(default_factory=asyncio.Lock)
+    following: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
 
 class EntityVectors:

@@ -3,11 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
 
+import msgspec
 import orjson
 
 from gateway.domain.collector import FoundItem, FoundPart
@@ -24,16 +24,18 @@ _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 LONGEST_WORD = max(map(len, _WORDS))
 
 
-@dataclass(slots=True)
-class KnowledgeFragment:
+class KnowledgeFragment(msgspec.Struct, eq=False, dict=True):
     """What was selected, the best entities first. It can be cut to its best entities, and stays whole sentences."""
 
     entities: tuple[ScoredEntity, ...]
     relationships: tuple[Relationship, ...]  # by the rank of their ends
     axioms: tuple[Axiom, ...]
     config: KnowledgeConfig
-    # By id and label: how entities are written in YAML, once for all lengths of the fragment.
-    _written: dict[tuple[str, str], str] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @cached_property
+    def _written(self) -> dict[tuple[str, str], str]:
+        """By id and label: how entities are written in YAML, once for all lengths of the fragment."""
+        return {}
 
     def to_item(self, count: int | None = None) -> FoundItem:
         """The item of the best `count` entities, or of all."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import merge
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from gateway.domain.knowledge import Axiom, Entity, KnowledgeSet, Relationship
 from gateway.domain.principal import may_read
@@ -21,12 +22,11 @@ MOST_AXIOMS = 100
 Pairs = dict[tuple[str, str], list[str]]  # ids of entities, from and to → ids of their relationships
 
 
-@dataclass(frozen=True, eq=False)
-class KnowledgeGraph:
+class KnowledgeGraph(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Everything that one workspace knows: the items of the files and its own."""
 
     items: KnowledgeSet
-    pairs: Pairs = field(default_factory=dict)
+    pairs: Pairs = msgspec.field(default_factory=dict)
     index: EntityIndex | None = None  # None: there are no entities
 
     def __bool__(self) -> bool:

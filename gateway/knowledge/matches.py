@@ -1,7 +1,8 @@
 """What a search for entities is given and what it finds."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from gateway.domain.knowledge import Entity
 
@@ -17,16 +18,14 @@ class TypeFilter(NamedTuple):
         return kind not in self.exclude and (self.include is None or kind in self.include)
 
 
-@dataclass(slots=True)
-class ScoredEntity:
+class ScoredEntity(msgspec.Struct):
     """An entity that a search found, and how relevant it is."""
 
     entity: Entity
     score: float  # 0..1
 
 
-@dataclass(frozen=True, slots=True)
-class EntityMatches:
+class EntityMatches(msgspec.Struct, frozen=True):
     """What a search found, best first."""
 
     found: tuple[ScoredEntity, ...] = ()

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 from weakref import WeakValueDictionary
+
+import msgspec
 
 from gateway.domain.knowledge import KNOWLEDGE_KINDS, NO_KNOWLEDGE, KnowledgeSet
 from gateway.domain.record import Author, FeedPosition, Record, RecordWrite
@@ -38,11 +39,10 @@ class KnownGraph(NamedTuple):
     complete: bool  # False: only the files are known so far, the store has not answered
 
 
-@dataclass(slots=True)
-class PendingRecords:
+class PendingRecords(msgspec.Struct):
     """Records of a workspace that were read and are not in its graph yet, the oldest first."""
 
-    records: list[Record] = field(default_factory=list)
+    records: list[Record] = msgspec.field(default_factory=list)
     complete: bool = False  # they replace all that was known
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from gateway.domain.knowledge import Entity
 from gateway.domain.principal import may_read
@@ -22,8 +23,7 @@ MOST_NAMED = 100  # entities that a request may name
 QUICK_ENTITIES, QUICK_DEPTH = 30, 2  # of a fragment that is made on the event loop
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeQuery:
+class KnowledgeQuery(msgspec.Struct, frozen=True):
     """What is asked, by whom."""
 
     sentences: tuple[str, ...]
@@ -33,8 +33,7 @@ class KnowledgeQuery:
     prioritize_types: frozenset[str] = frozenset()  # in lower case
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievedKnowledge:
+class RetrievedKnowledge(msgspec.Struct, frozen=True):
     """The fragment for a question; None: no entity is relevant."""
 
     fragment: KnowledgeFragment | None

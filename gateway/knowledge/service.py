@@ -1,7 +1,8 @@
 """The knowledge graph as requests use it."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from gateway.domain.principal import Principal
 from gateway.fair_queue import FairThreads
@@ -23,8 +24,7 @@ class KnowledgeAnswer(NamedTuple):
     failure: str | None = None  # why meanings did not count although they should
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeService:
+class KnowledgeService(msgspec.Struct, frozen=True):
     """Looks things up in the graph of a workspace, off the event loop."""
 
     repository: KnowledgeRepository

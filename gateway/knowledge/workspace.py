@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
 import orjson
 from pydantic import ValidationError
 
@@ -36,13 +36,14 @@ class StoredItem(NamedTuple):
     size: int  # bytes of its body
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceKnowledge:
+class WorkspaceKnowledge(msgspec.Struct, frozen=True):
     """One workspace; it is replaced, never changed."""
 
-    stored: Mapping[ItemKey, StoredItem] = field(default_factory=dict)
+    stored: Mapping[ItemKey, StoredItem] = msgspec.field(default_factory=dict)
     graph: KnowledgeGraph = EMPTY_GRAPH
-    counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(KNOWLEDGE_KINDS, 0))  # of stored items
+    counts: Mapping[str, int] = msgspec.field(
+        default_factory=lambda: dict.fromkeys(KNOWLEDGE_KINDS, 0)
+    )  # of stored items
     bytes: int = 0  # of all that is stored
     files: KnowledgeSet = NO_KNOWLEDGE  # that the graph was made with
 

@@ -9,7 +9,6 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
 
@@ -52,8 +51,7 @@ NOBODY: Mapping[str, Collection[str]] = MappingProxyType({})
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class LinkTimings:
+class LinkTimings(msgspec.Struct, frozen=True):
     """Intervals of the refresh loop, in seconds."""
 
     poll: float = 1.0  # between two looks at what other replicas have fetched

@@ -4,12 +4,12 @@ import asyncio
 import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 from types import MappingProxyType
 from urllib.parse import urljoin
 
 import aiohttp
+import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
@@ -36,8 +36,7 @@ HEADERS = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PageReply:
+class PageReply(msgspec.Struct, frozen=True):
     """A reply before its text is extracted."""
 
     status: int

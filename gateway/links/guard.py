@@ -8,9 +8,10 @@ import re
 import socket
 import unicodedata
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from gateway.links.addresses import Address, Network, is_public, unmap_ipv4
 
@@ -36,16 +37,14 @@ class LinkRefused(LinkError):
     """A URL that must not be fetched."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdmittedLink:
+class AdmittedLink(msgspec.Struct, frozen=True):
     """A URL that may be fetched, but only at these addresses."""
 
     url: "URL"
     addresses: tuple[Address, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AllowList:
+class AllowList(msgspec.Struct, frozen=True):
     """What an operator allows in spite of the rules."""
 
     names: frozenset[str]

@@ -1,6 +1,6 @@
 """A page as it came from its server, and why one did not come."""
 
-from dataclasses import dataclass
+import msgspec
 
 from gateway.links.guard import LinkError
 
@@ -9,8 +9,7 @@ class FetchError(LinkError):
     """A server that could not be reached, or whose reply cannot be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedPage:
+class FetchedPage(msgspec.Struct, frozen=True):
     """The reply of a server; `text` is None for 304, when the present copy is still good."""
 
     status: int

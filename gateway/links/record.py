@@ -1,7 +1,9 @@
 """What is known about a linked page, and when it is fetched next."""
 
 import hashlib
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.links.page import FetchedPage, FetchError
 
@@ -9,8 +11,7 @@ FIRST_RETRY_SECONDS = 60.0  # doubles with every failure, up to the link's own i
 REPLICA_SPREAD_SECONDS = 2.0  # over which the replicas notice that a link is due
 
 
-@dataclass(frozen=True, slots=True)
-class LinkCopy:
+class LinkCopy(msgspec.Struct, frozen=True):
     """The last good copy of a page."""
 
     text: str
@@ -20,8 +21,7 @@ class LinkCopy:
     failures: int
 
 
-@dataclass(frozen=True, slots=True)
-class LinkStatus:
+class LinkStatus(msgspec.Struct, frozen=True):
     """The state of a link, for people. Times are seconds since 1970."""
 
     url: str
@@ -34,16 +34,14 @@ class LinkStatus:
     due_at: float | None  # when it is fetched next; None: it is not tracked
 
 
-@dataclass(frozen=True, slots=True)
-class LinkSchedule:
+class LinkSchedule(msgspec.Struct, frozen=True):
     """What is constant about a link's times on one replica, computed once."""
 
     factor: float  # of its interval
     fraction: float  # 0 to 1: how late this replica is among all
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRecord:
+class LinkRecord(msgspec.Struct, frozen=True):
     """What is stored about a link between attempts and restarts."""
 
     text: str | None = None

@@ -1,9 +1,9 @@
 """Compiles profiles, agents, prompts and recipes one by one; their references are checked when a set is assembled."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
 from pydantic import BaseModel
 
 from gateway.domain.agent import (
@@ -36,12 +36,11 @@ from gateway.validation import format_suggestion
 Model = TypeVar("Model", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentCompiler:
+class AgentCompiler(msgspec.Struct, frozen=True):
     """Compiles entries into domain objects; faults are collected, not raised."""
 
     collectors: Mapping[str, type[BaseModel]] | None = None  # their options by name; None: they are not checked
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Fault] = msgspec.field(default_factory=list)
 
     def compile_profile(self, entry: PolicyEntry) -> Profile | None:
         shape = self._validate(ProfileShape, entry, find_alias_fault(entry.alias, reserved=False))

@@ -2,8 +2,10 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.agent import Agent, Profile, Prompt
 from gateway.domain.context import Context
@@ -19,8 +21,7 @@ from gateway.validation import MOST_SUGGESTIONS, format_suggestion
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySet:
+class PolicySet(msgspec.Struct, frozen=True):
     """All compiled policies of one workspace."""
 
     compiled: CompiledEntries

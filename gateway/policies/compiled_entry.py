@@ -2,10 +2,11 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from typing import Any
 
+import msgspec
 import orjson
+from msgspec.structs import FieldInfo, asdict, fields, replace
 from pydantic import BaseModel
 
 from gateway.domain.agent import Agent, Profile, Prompt
@@ -32,8 +33,7 @@ LATER_FIELDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledEntry:
+class CompiledEntry(msgspec.Struct, frozen=True):
     """The result of compiling an entry; `result` is None if it has too many faults to be used."""
 
     entry: PolicyEntry
@@ -139,7 +139,7 @@ def _to_hashed_form(context: Context, unhashed: Collection[str]) -> dict[str, An
 
 def _omit_later_fields(value: Any) -> Any:
     """What is hashed: without fields that a release before this one does not know, as far as they are not used."""
-    if not is_dataclass(value):
+    if not isinstance(value, msgspec.Struct):
         return value
     said = ((field, getattr(value, field.name)) for field in fields(value))
     return {
@@ -149,8 +149,8 @@ def _omit_later_fields(value: Any) -> Any:
     }
 
 
-def _get_default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+def _get_default(field: FieldInfo) -> Any:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def compute_digest(value: Any) -> bytes:
@@ -161,4 +161,6 @@ def compute_digest(value: Any) -> bytes:
 def _to_plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
+    if isinstance(value, msgspec.Struct):
+        return asdict(value)
     raise TypeError(f"{type(value).__name__} has no canonical form")

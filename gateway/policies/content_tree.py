@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
+
+import msgspec
 
 from gateway.domain.content import NodeContent, NodeLink
 from gateway.domain.node import Node
@@ -20,8 +21,7 @@ MISSING = "there is no such node"
 TOO_DEEP = f"would put the node more than {MAX_DEPTH} levels deep"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedNode:
+class CheckedNode(msgspec.Struct, frozen=True):
     """A stored node that was validated on its own."""
 
     entry: PolicyEntry
@@ -34,8 +34,7 @@ class CheckedNode:
         return self.node.path
 
 
-@dataclass(frozen=True, slots=True)
-class TreeFacts:
+class TreeFacts(msgspec.Struct, frozen=True):
     """What is worked out over all nodes of a tree."""
 
     digest: int  # the sum of those of its nodes
@@ -44,18 +43,17 @@ class TreeFacts:
     referring: Mapping[str, PolicyEntry]  # entries that may name contexts, by path
 
 
-@dataclass(frozen=True)
-class ContentTree:
+class ContentTree(msgspec.Struct, frozen=True, dict=True):
     """A content tree; faults are collected, not raised."""
 
-    nodes: dict[str, Node] = field(default_factory=dict)  # by path
-    ids: dict[str, str] = field(default_factory=dict)  # id → path
-    entries: dict[str, PolicyEntry] = field(default_factory=dict)  # by path
-    contents: dict[str, NodeContent] = field(default_factory=dict)  # what nodes of files say, by id
-    faults: list[Fault] = field(default_factory=list)
+    nodes: dict[str, Node] = msgspec.field(default_factory=dict)  # by path
+    ids: dict[str, str] = msgspec.field(default_factory=dict)  # id → path
+    entries: dict[str, PolicyEntry] = msgspec.field(default_factory=dict)  # by path
+    contents: dict[str, NodeContent] = msgspec.field(default_factory=dict)  # what nodes of files say, by id
+    faults: list[Fault] = msgspec.field(default_factory=list)
     base: "ContentTree | None" = None  # the files' tree, to which stored nodes were added, …
-    stored: Mapping[str, PolicyEntry] = field(default_factory=dict)  # … these, by id
-    checked: Mapping[str, CheckedNode] = field(default_factory=dict)  # stored nodes by id
+    stored: Mapping[str, PolicyEntry] = msgspec.field(default_factory=dict)  # … these, by id
+    checked: Mapping[str, CheckedNode] = msgspec.field(default_factory=dict)  # stored nodes by id
     adopted: frozenset[str] = frozenset()  # ids of stored nodes that take over from the files'
 
     given: "TreeFacts | None" = None  # worked out by somebody who made it from another tree

@@ -1,11 +1,11 @@
 """Compiles contexts: each resource is validated by its type, given its material and rendered once."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from pydantic import BaseModel
 
 from gateway.domain.context import Context
@@ -30,8 +30,7 @@ from gateway.validation import format_suggestion
 UNEXPECTED = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError)
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySource:
+class PolicySource(msgspec.Struct, frozen=True):
     """What policies are compiled from: the directory, the resource types and the texts that resources refer to."""
 
     directory: Path
@@ -53,8 +52,7 @@ class ForeignText(NamedTuple):
     text: str | None  # None: there is none yet
 
 
-@dataclass(frozen=True, slots=True)
-class TextFinder:
+class TextFinder(msgspec.Struct, frozen=True):
     """Finds the texts of uploads and pages."""
 
     source: PolicySource
@@ -68,17 +66,16 @@ class TextFinder:
         return self.source.materials.link(material.url)
 
 
-@dataclass(frozen=True, slots=True)
-class ContextCompiler:
+class ContextCompiler(msgspec.Struct, frozen=True):
     """Compiles one entry of `contexts`; faults are collected, not raised."""
 
     source: PolicySource
     documents: Mapping[str, str]  # SHA-256 → text of an uploaded document
-    faults: list[Fault] = field(default_factory=list)
-    links: dict[str, LinkMaterial] = field(default_factory=dict)  # by resource id
-    servers: dict[str, ToolServerAddress] = field(default_factory=dict)  # by resource id
-    texts: list[ForeignText] = field(default_factory=list)  # of documents and links
-    file_users: set[str] = field(default_factory=set)  # ids of resources whose text lies in a file
+    faults: list[Fault] = msgspec.field(default_factory=list)
+    links: dict[str, LinkMaterial] = msgspec.field(default_factory=dict)  # by resource id
+    servers: dict[str, ToolServerAddress] = msgspec.field(default_factory=dict)  # by resource id
+    texts: list[ForeignText] = msgspec.field(default_factory=list)  # of documents and links
+    file_users: set[str] = msgspec.field(default_factory=set)  # ids of resources whose text lies in a file
 
     @property
     def reads_files(self) -> bool:

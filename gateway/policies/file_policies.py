@@ -1,8 +1,9 @@
 """Compiles a directory of policy files, or lists everything that is wrong with it."""
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from gateway.domain.knowledge import NO_KNOWLEDGE, KnowledgeSet
 from gateway.domain.snapshot import Snapshot
@@ -18,8 +19,7 @@ from gateway.policies.shapes import DocumentShape
 from gateway.resources.registry import ResourceRegistry
 
 
-@dataclass(frozen=True, slots=True)
-class FilePolicies:
+class FilePolicies(msgspec.Struct, frozen=True):
     """The policy files, compiled but not yet assembled into a snapshot."""
 
     sections: Sections

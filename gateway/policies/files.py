@@ -3,10 +3,11 @@
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from gateway.domain.record import Record
@@ -21,8 +22,7 @@ KNOWLEDGE = "knowledge"  # a section of several kinds, which is no part of a sna
 Model = TypeVar("Model", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
-class EntryLocation:
+class EntryLocation(msgspec.Struct, frozen=True):
     """A place in a policy file."""
 
     document: YamlDocument
@@ -42,8 +42,7 @@ class EntryLocation:
         return f"{self.document.short_name}:{self.document.line(self.keys)}"
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyEntry:
+class PolicyEntry(msgspec.Struct, frozen=True):
     """One named object of a policy file or of the store, not yet validated."""
 
     alias: str

@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.material import LinkMaterial
 from gateway.domain.record import Record
@@ -36,8 +38,7 @@ class ServerUse(NamedTuple):
     resource: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceBuild:
+class WorkspaceBuild(msgspec.Struct, frozen=True):
     """What a build came to: a workspace, or None if nothing is stored; with an error, it cannot be served."""
 
     workspace: Workspace | None = None
@@ -45,19 +46,18 @@ class WorkspaceBuild:
     warning: str | None = None  # what in it has no effect
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyGeneration:
+class PolicyGeneration(msgspec.Struct, frozen=True):
     """Everything that is served at one moment; it is replaced as a whole."""
 
     number: int = 0
     files: FilePolicies | None = None  # None: nothing has been loaded yet
     base: Snapshot = EMPTY_SNAPSHOT  # for workspaces that have stored nothing
-    stored: StoredPolicies = field(default_factory=StoredPolicies)
-    workspaces: Mapping[str, Workspace] = field(default_factory=dict)
-    errors: Mapping[str, str] = field(default_factory=dict)  # workspace → why its latest policies are not used
-    faulty: Mapping[str, Workspace] = field(default_factory=dict)  # what those with an error have stored
+    stored: StoredPolicies = msgspec.field(default_factory=StoredPolicies)
+    workspaces: Mapping[str, Workspace] = msgspec.field(default_factory=dict)
+    errors: Mapping[str, str] = msgspec.field(default_factory=dict)  # workspace → why its latest policies are not used
+    faulty: Mapping[str, Workspace] = msgspec.field(default_factory=dict)  # what those with an error have stored
     unbuilt: frozenset[str] = frozenset()  # have stored policies, but were never built: they are not served yet
-    warnings: Mapping[str, str] = field(default_factory=dict)  # workspace → what in its policies has no effect
+    warnings: Mapping[str, str] = msgspec.field(default_factory=dict)  # workspace → what in its policies has no effect
 
     @property
     def loaded_files(self) -> FilePolicies:

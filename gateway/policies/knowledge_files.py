@@ -1,8 +1,9 @@
 """The section `knowledge` of policy files: what all workspaces know."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from gateway.domain.knowledge import (
     ENTITIES,

@@ -1,10 +1,10 @@
 """Stored nodes: what everybody loads of them, and what is looked up."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from gateway.domain.content import LINK, NodeContent, NodeLink
 from gateway.domain.record import Record, RecordIndex, RecordWrite

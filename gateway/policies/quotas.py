@@ -1,9 +1,9 @@
 """What one workspace may store, and the check before every write."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from gateway.domain.record import RecordWrite
@@ -15,8 +15,7 @@ DRAFTS = "drafts"
 DRAFT_PREFIX = "draft:"
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaUse:
+class QuotaUse(msgspec.Struct, frozen=True):
     """A quota of a workspace and how much of it is used."""
 
     name: str

@@ -6,8 +6,9 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from gateway.domain.knowledge import KnowledgeSet
 from gateway.domain.principal import DEFAULT_WORKSPACE
@@ -59,8 +60,7 @@ class PolicyRepository:
         clock: Callable[[], float] = time.time,
         full_collection_swaps: int = FULL_COLLECTION_SWAPS,
     ) -> None:
-        self._reader = FilePolicyReader(source)
-        self._builder = GenerationBuilder(source, clock)
+        self._reader, self._builder = FilePolicyReader(source), GenerationBuilder(source, clock)
         self._store, self._quotas, self._clock = store, Quotas(quotas), clock
         self._freezer = GarbageFreezer(full_collection_swaps)
         self._now = PolicyGeneration()
@@ -263,10 +263,7 @@ class PolicyRepository:
         self._quotas.check_document(workspace, size, self._now.stored)
 
     def trial(self, workspace: str, changes: Changes) -> Snapshot:
-        """The snapshot that changes would give; raises Faults, QuotaExceeded for too many links.
-
-        Takes milliseconds of CPU: not on the event loop.
-        """
+        """The snapshot that changes would give; raises Faults, QuotaExceeded for too many links. Takes milliseconds."""
         current = self._now
         changed = self._builder.build_workspace(current, workspace, changes)
         self._quotas.check_links(workspace, self._now.count_links(workspace), changed.link_count)

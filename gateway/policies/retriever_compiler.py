@@ -1,6 +1,6 @@
 """Compiles resources that are looked up: which modes make sense, and whether what they name is there."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.policies.shapes import ResourceShape

@@ -1,7 +1,8 @@
 """Compiles resources that stand for tools: an HTTP endpoint is one, an MCP server has one for each of its tools."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gateway.domain.agent import ToolPermission
 from gateway.domain.name_pattern import matches_pattern

@@ -1,7 +1,8 @@
 """All objects of a workspace with what its nodes say, for whoever exports or compares them."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gateway.policies.files import SECTIONS, PolicyEntry
 from gateway.policies.node_records import CONTENT, read_said

@@ -1,10 +1,11 @@
 """What workspaces have stored, compiled on top of the policy files."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import msgspec
 import orjson
+from msgspec.structs import replace
 
 from gateway.domain.node_tree import NodeTree
 from gateway.domain.record import Record, RecordKey
@@ -88,14 +89,13 @@ class NodeUpdate:
         return dict(sorted(self._nodes.items(), key=lambda pair: pair[1].record.id if pair[1].record else ""))
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPolicies:
+class StoredPolicies(msgspec.Struct, frozen=True):
     """The current records of all workspaces, each parsed once."""
 
-    by_kind: Mapping[str, Mapping[RecordKey, Record]] = field(default_factory=dict)
-    parsed: Mapping[str, Mapping[RecordKey, PolicyEntry]] = field(default_factory=dict)  # by workspace; policies only
-    totals: Mapping[str, Mapping[str, KindTotal]] = field(default_factory=dict)  # by workspace and kind
-    nodes: Mapping[str, StoredNodes] = field(default_factory=dict)  # by workspace
+    by_kind: Mapping[str, Mapping[RecordKey, Record]] = msgspec.field(default_factory=dict)
+    parsed: Mapping[str, Mapping[RecordKey, PolicyEntry]] = {}  # by workspace; policies only
+    totals: Mapping[str, Mapping[str, KindTotal]] = msgspec.field(default_factory=dict)  # by workspace and kind
+    nodes: Mapping[str, StoredNodes] = msgspec.field(default_factory=dict)  # by workspace
 
     def records(self) -> Iterator[Record]:
         """Every record of every kind."""
@@ -181,8 +181,7 @@ class StoredPolicies:
         return sections
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(msgspec.Struct, frozen=True):
     """One workspace: its own compiled entries, and its snapshot once they have been assembled with the files'."""
 
     contexts: Mapping[str, CompiledEntry]  # its own, without those of files

@@ -1,11 +1,11 @@
 """How much of each prompt a provider's prompt cache can reuse, by placement, with and without sticky picks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
 from gateway.domain.agent import Placement, SelectionSettings
 from gateway.domain.exchange import Exchange, HeaderBytes
@@ -23,8 +23,7 @@ from gateway.sessions.sessions import Sessions
 SESSION = (b"x-context-session", b"cache-report")
 
 
-@dataclass(frozen=True, slots=True)
-class CacheVariant:
+class CacheVariant(msgspec.Struct, frozen=True):
     """One way to place what search picks."""
 
     placement: Placement
@@ -34,8 +33,7 @@ class CacheVariant:
 VARIANTS = tuple(CacheVariant(placement, sticky) for placement in Placement for sticky in (False, True))
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationReplay:
+class ConversationReplay(msgspec.Struct, frozen=True):
     """Builds the requests of a conversation one after the other, as a session would; nothing is sent or stored."""
 
     pipeline: Pipeline

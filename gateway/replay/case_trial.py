@@ -4,9 +4,9 @@ Nothing is sent to a model. Both sides are built with the rights of the caller.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
 from gateway.control.evaluation_cases import SavedCase
@@ -23,19 +23,17 @@ from gateway.replay.request_diff import compare_requests, make_pair
 from gateway.replay.resolved_request import RequestResolver, RequestSource, ResolvedRequest
 
 
-@dataclass(frozen=True, slots=True)
-class TriedCase:
+class TriedCase(msgspec.Struct, frozen=True):
     """A case, and what became of it: two outcomes and their differences, or why it could not be built."""
 
     case: SavedCase
     before: Outcome | None = None
     after: Outcome | None = None
-    differences: dict[str, Any] = field(default_factory=dict)
+    differences: dict[str, Any] = msgspec.field(default_factory=dict)
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CaseTrial:
+class CaseTrial(msgspec.Struct, frozen=True):
     """Tries cases for one caller; the policies that are not served are built once for all of them."""
 
     replayer: Replayer

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from gateway.control.objects import Objects
 from gateway.domain.record import Record, RecordKey
@@ -22,12 +23,11 @@ MAX_OBJECTS = 1_000  # that differ from the current policies
 ObjectKey = tuple[str, str]  # kind, alias
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyChoice:
+class PolicyChoice(msgspec.Struct, frozen=True):
     """Which policies: the current ones, unless something else is said. Versions go over a time, drafts over both."""
 
     as_of: float | None = None  # seconds since 1970
-    versions: Mapping[str, int] = field(default_factory=dict)  # by kind/alias
+    versions: Mapping[str, int] = msgspec.field(default_factory=dict)  # by kind/alias
     drafts: bool | Sequence[str] = False  # all of them, or these, as kind/alias
 
     @property

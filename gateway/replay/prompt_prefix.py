@@ -1,9 +1,9 @@
 """How much of a prompt begins like the one before: what a provider's prompt cache can reuse."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 TEXT_PARTS = ("text", "input_text", "output_text")
@@ -11,8 +11,7 @@ TEXT_PARTS = ("text", "input_text", "output_text")
 TokenCount = Callable[[str], int]
 
 
-@dataclass(frozen=True, slots=True)
-class PromptUse:
+class PromptUse(msgspec.Struct, frozen=True):
     """The tokens of one prompt and of its predecessor, and how many they have in common at the beginning."""
 
     tokens: int

@@ -1,7 +1,6 @@
 """From a receipt back to the request: its scope, its session as it was, and its text or one that the caller sends."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -30,8 +29,7 @@ ChatBody = dict[str, Any]
 ReceiptFields = Mapping[str, Any]  # as `describe_receipt` returns them
 
 
-@dataclass(frozen=True, slots=True)
-class GivenRequest:
+class GivenRequest(msgspec.Struct, frozen=True):
     """What a caller sends: a chat request or a part of one, a question, and what it is about."""
 
     context: Mapping[str, Any] | None = None

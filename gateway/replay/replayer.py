@@ -1,8 +1,8 @@
 """Builds requests and receipts again under any policies of a workspace, and compares the results."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
 from gateway.domain.principal import Principal
@@ -20,25 +20,23 @@ from gateway.stores.protocols import ReceiptStore
 BOUNDS = QueueBounds(places=4, each=2, waiting=32)  # policies that are built beside those that serve
 
 
-@dataclass(frozen=True, slots=True)
-class RequestChoice:
+class RequestChoice(msgspec.Struct, frozen=True):
     """A request: that of a receipt or a hypothetical one, and the policies to build it with."""
 
-    given: GivenRequest = field(default_factory=GivenRequest)
+    given: GivenRequest = msgspec.field(default_factory=GivenRequest)
     receipt: str | None = None
-    policies: PolicyChoice = field(default_factory=PolicyChoice)
+    policies: PolicyChoice = msgspec.field(default_factory=PolicyChoice)
     as_of_receipt: bool = False  # with the policies of the receipt's time
 
 
-@dataclass(frozen=True, slots=True)
-class Replayer:
+class Replayer(msgspec.Struct, frozen=True):
     """Resolves requests for one caller at a time; nothing is sent to a model, stored or served."""
 
     resolver: RequestResolver
     overlays: OverlayBuilder
     receipts: ReceiptStore
     threads: FairThreads
-    queue: FairQueue = field(default_factory=lambda: FairQueue(BOUNDS))
+    queue: FairQueue = msgspec.field(default_factory=lambda: FairQueue(BOUNDS))
 
     async def resolve(self, caller: Principal, choice: RequestChoice) -> ResolvedRequest:
         """The request as it would be sent."""

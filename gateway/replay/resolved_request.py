@@ -1,8 +1,10 @@
 """A request that was built and not sent, with what it was built from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.conversation.dialect import Dialect
 from gateway.conversation.dialects.chat.dialect import CHAT
@@ -19,8 +21,7 @@ from gateway.semantic.snapshot_search import SnapshotSearcher
 from gateway.sessions.sessions import Sessions
 
 
-@dataclass(frozen=True, slots=True)
-class RequestSource:
+class RequestSource(msgspec.Struct, frozen=True):
     """A request to build: who sends it, what it says, and the session's state if that is not the stored one."""
 
     principal: Principal
@@ -32,8 +33,7 @@ class RequestSource:
     dialect: Dialect = CHAT
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedRequest:
+class ResolvedRequest(msgspec.Struct, frozen=True):
     """A request as it would be sent."""
 
     exchange: Exchange
@@ -64,8 +64,7 @@ class ResolvedRequest:
             raise Forbidden("The request of this receipt was about something that your key may not read.")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestResolver:
+class RequestResolver(msgspec.Struct, frozen=True):
     """Builds requests in any snapshot of a workspace; nothing is sent, stored or shared with requests."""
 
     pipeline: Pipeline

@@ -2,8 +2,10 @@
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.control.object_bodies import strip_shown_fields
 from gateway.domain.agent import SelectionSettings
@@ -35,8 +37,7 @@ LOADING: Final = "Semantic search is being prepared. Try again in a moment."
 SWITCHED_OFF: Final = "Semantic search is switched off."
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceText:
+class ResourceText(msgspec.Struct, frozen=True):
     """What a model would read of a resource."""
 
     text: str  # its beginning, if it is long
@@ -44,8 +45,7 @@ class ResourceText:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredResource:
+class ScoredResource(msgspec.Struct, frozen=True):
     """A resource beside the tried one."""
 
     id: str
@@ -53,8 +53,7 @@ class ScoredResource:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceFinding:
+class ResourceFinding(msgspec.Struct, frozen=True):
     """What a question comes to."""
 
     question: str
@@ -65,8 +64,7 @@ class ResourceFinding:
     others: tuple[ScoredResource, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceTrials:
+class ResourceTrials(msgspec.Struct, frozen=True):
     """Tries resources among those of a context; nothing is stored."""
 
     policies: PolicyRepository
@@ -74,7 +72,7 @@ class ResourceTrials:
     find_searcher: Callable[[], SemanticService | None]
     count: Callable[[str], int]
     configured: SelectionSettings
-    queue: FairQueue = field(default_factory=lambda: FairQueue(BOUNDS))
+    queue: FairQueue = msgspec.field(default_factory=lambda: FairQueue(BOUNDS))
 
     async def show(self, workspace: str, resource: Any) -> ResourceText:
         """The text of a resource; raises InvalidObject with every fault of it."""

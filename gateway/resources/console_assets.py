@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 # Only what a page loads: no documents that a browser would show by themselves.
 SUFFIXES: Final = (".css", ".js", ".json", ".png", ".svg", ".webp", ".woff2")
@@ -12,8 +13,7 @@ FILE_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za
 ALIAS: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class ConsoleAssets:
+class ConsoleAssets(msgspec.Struct, frozen=True):
     """Files that the gateway serves to browsers for a type; nothing else of its package is served."""
 
     folder: Path  # such as Path(__file__).parent / "console"

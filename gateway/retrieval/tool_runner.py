@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Annotated, Any, Protocol, TypeVar
@@ -76,8 +75,7 @@ class ToolCallError(Exception):
     """Why a call failed, in words for the model, so that it can call again."""
 
 
-@dataclass
-class ToolRunner:
+class ToolRunner(msgspec.Struct):
     """Runs calls over the resources of one selection; for it no others exist, whatever id is asked for."""
 
     selection: Selection

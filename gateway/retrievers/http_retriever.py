@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar, Self
 
+import msgspec
 import orjson
 
 from gateway.domain.retriever import FoundPassage
@@ -18,8 +18,7 @@ FETCH = "gateway.retrievers.fetch"
 MAX_BYTES = 1024 * 1024  # of an answer, which is parsed on the event loop
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
+class SearchRequest(msgspec.Struct, frozen=True):
     """One request to an endpoint."""
 
     method: str
@@ -29,8 +28,7 @@ class SearchRequest:
     headers: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRetriever:
+class HttpRetriever(msgspec.Struct, frozen=True):
     """Asks one endpoint."""
 
     name: ClassVar = HTTP

@@ -1,10 +1,10 @@
 """The known kinds of retrievers. The built-in one and plugins share one entry-point group."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Protocol, Self
 
+import msgspec
 from pydantic import BaseModel
 
 from gateway.domain.retriever import FoundPassage
@@ -19,13 +19,12 @@ BUILT_IN: Mapping[str, str] = {"retriever-http": "gateway.retrievers.http_retrie
 DECLARED = ("name", "options", "open", "search")
 
 
-@dataclass(frozen=True, slots=True)
-class RetrieverParts:
+class RetrieverParts(msgspec.Struct, frozen=True):
     """What a retriever may use."""
 
     workspace: str  # whose questions it is asked
-    guard: LinkGuard = field(default_factory=LinkGuard)  # admits addresses that a policy names
-    endpoints: Mapping[str, RetrieverSettings] = field(default_factory=dict)  # of the configuration
+    guard: LinkGuard = msgspec.field(default_factory=LinkGuard)  # admits addresses that a policy names
+    endpoints: Mapping[str, RetrieverSettings] = msgspec.field(default_factory=dict)  # of the configuration
 
 
 class RetrieverPlugin(Protocol):

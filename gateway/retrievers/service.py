@@ -6,10 +6,10 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import NamedTuple
 
+import msgspec
 from pydantic import ValidationError
 
 from gateway.circuit_breaker import CircuitBreaker
@@ -50,8 +50,7 @@ class KeptLookup(NamedTuple):
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class LookupKey:
+class LookupKey(msgspec.Struct, frozen=True):
     """What tells outcomes apart; a hash stands for the question, since keys outlive requests."""
 
     workspace: str

@@ -1,8 +1,9 @@
 """The recipe of a request's task, and whether the request has what it needs."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gateway.domain.node import Node
 from gateway.domain.recipe import ContentNeed, Recipe

@@ -1,8 +1,9 @@
 """From ContextRequest to Scope: every alias is looked up in one snapshot, among what the caller may see."""
 
-from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from gateway.domain.agent import Agent, Profile
 from gateway.domain.candidate import Assignment, Level

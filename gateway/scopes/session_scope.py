@@ -1,6 +1,6 @@
 """What a session adds to a request: its content and settings, where the request says nothing itself."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gateway.domain.principal import Principal
 from gateway.domain.scope import ContextRequest, RequestItem

@@ -1,8 +1,9 @@
 """Who may spend what of a budget: a share is reserved for each category, and what one leaves over flows on."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from gateway.domain.collector import Category
 from gateway.domain.scope import Scope
@@ -19,8 +20,7 @@ VOLATILE_ORDER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetShares:
+class BudgetShares(msgspec.Struct, frozen=True):
     """Tokens that are reserved by category, of a budget of `whole` tokens; a request's own budget scales them."""
 
     tokens: tuple[tuple[Category, int], ...] = ()
@@ -30,13 +30,12 @@ class BudgetShares:
 NO_SHARES = BudgetShares()  # nothing is reserved: each takes what those before it leave
 
 
-@dataclass(frozen=True, slots=True)
-class ShareSettings:
+class ShareSettings(msgspec.Struct, frozen=True):
     """The configured shares, of `whole` tokens, and what request types have instead."""
 
     whole: int = 1
-    shares: Mapping[str, int] = field(default_factory=dict)
-    types: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # of a request: assist, chat …
+    shares: Mapping[str, int] = msgspec.field(default_factory=dict)
+    types: Mapping[str, Mapping[str, int]] = msgspec.field(default_factory=dict)  # of a request: assist, chat …
 
     def resolve(self, scope: Scope) -> BudgetShares:
         """The shares of a scope: those of the agent, its profile, the request's type and the configuration.
@@ -67,8 +66,7 @@ class Need(NamedTuple):
 MeasureNeed = Callable[[int], Need]  # a room → what is needed of it
 
 
-@dataclass(frozen=True, slots=True)
-class Allotment:
+class Allotment(msgspec.Struct, frozen=True):
     """A budget divided among the categories that a scope has.
 
     Rooms are exact fractions of the budget: rounded shares would make a larger budget smaller for somebody. Carries are

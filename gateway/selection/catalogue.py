@@ -1,7 +1,8 @@
 """The catalogue shrinks to its room: descriptions go first, then entries, then all but one line."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.domain.collector import Category
 from gateway.domain.longest import find_longest
@@ -11,8 +12,7 @@ from gateway.selection.pricing import BlockPrices
 CATALOGUE_CAP = 50
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueFit:
+class CatalogueFit(msgspec.Struct, frozen=True):
     """What of the catalogue is shown, and for how many tokens."""
 
     view: CatalogueView

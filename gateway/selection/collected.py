@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.collector import NO_FINDINGS, Category, CollectorOutcome, CollectorReport, FoundItem
@@ -22,8 +24,7 @@ RETRIEVERS = "retrievers"  # the collector that asks them
 NOTHING_RELEVANT = "_No relevant content found._"
 
 
-@dataclass(slots=True)
-class CollectedFills:
+class CollectedFills(msgspec.Struct):
     """What the volatile categories got."""
 
     placed: tuple[PlacedResource, ...] = ()
@@ -124,8 +125,7 @@ def list_unanswered(
             yield Omission(candidate, "below_threshold")
 
 
-@dataclass(frozen=True, slots=True)
-class VolatileCategory:
+class VolatileCategory(msgspec.Struct, frozen=True):
     """What a category has to place: picks of the search before and after what collectors found."""
 
     category: Category

@@ -1,8 +1,9 @@
 """How texts that do not fit are shortened for one selection."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from gateway.domain.summary import SUMMARIZE, SummaryOrder, SummaryTable, choose_size
 from gateway.selection.truncate import Count, truncate
@@ -15,8 +16,7 @@ class CutText(NamedTuple):
     summarized: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Cutter:
+class Cutter(msgspec.Struct, frozen=True):
     """Cuts texts as their resources say, for a question where there is one.
 
     A summary that is not there yet is noted as missing, and the best sentences take its place.
@@ -24,8 +24,8 @@ class Cutter:
 
     question: str = ""
     table: SummaryTable | None = None  # None: no model is configured that could summarize
-    loaded: Mapping[SummaryOrder, str] = field(default_factory=dict)
-    missing: list[SummaryOrder] = field(default_factory=list)
+    loaded: Mapping[SummaryOrder, str] = msgspec.field(default_factory=dict)
+    missing: list[SummaryOrder] = msgspec.field(default_factory=list)
 
     def cut(self, text: str, limit: int, count: Count, how: str) -> CutText:
         if how == SUMMARIZE and self.table is not None:

@@ -1,14 +1,16 @@
 """One category takes what fits: a strict prefix by rank."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.collector import Category, FoundItem
 from gateway.domain.selection import Notice, Omission, PlacedResource
 from gateway.selection.allotment import Need
 from gateway.selection.cutter import PLAIN_CUTTER, Cutter
-from gateway.selection.found import FoundResource
+from gateway.selection.found import make_found_resource
 from gateway.selection.pricing import Pricing
 from gateway.selection.truncate import LONG_TOKENS, LOOKED_AT
 
@@ -16,8 +18,7 @@ WORTH_CUTTING = 50  # tokens that must remain for a truncated text to be of use
 SURPLUS = 8  # tokens by which the beginning of a text may cost more than it does as a part of the whole
 
 
-@dataclass(slots=True)
-class CategoryFill:
+class CategoryFill(msgspec.Struct):
     """What one category got for its tokens."""
 
     placed: tuple[PlacedResource, ...]
@@ -133,7 +134,7 @@ def truncate_candidate(
         short = item.shrinkable.shrink(count, remaining, max(pricing.estimate(candidate), remaining + 1))
         if short is None:
             return None
-        smaller = replace(candidate, resource=FoundResource(short))
+        smaller = replace(candidate, resource=make_found_resource(short))
         return PlacedResource(smaller, short.text, count(short.text), truncated=True, category=category)
     if resource.id in pricing.known:
         counted[resource.text or ""] = pricing.price(candidate)

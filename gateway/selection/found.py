@@ -4,41 +4,30 @@ from gateway.domain.candidate import Candidate, Level
 from gateway.domain.collector import FoundItem
 from gateway.domain.resource import Mode, Resource, ResourceKind
 
-_set = object.__setattr__  # as the constructor of every frozen dataclass does
 
-
-class FoundResource(Resource):
-    """The resource of a found item: it is in no policy, and no other request sees it.
-
-    Most of it is the same for all, so that making one takes a sixth of the time; a request makes dozens.
-    """
-
-    __slots__ = ()
-
-    context = ""
-    mode = Mode.SEMANTIC
-    kind = ResourceKind.REFERENCE
-    description = ""
-    languages = ()
-    conflict_key = None
-    priority = 100
-    mandatory = False
-    readers = ()
-    examples = ()
-    valid_from = None
-    valid_until = None
-    version = 1
-
-    def __init__(self, item: FoundItem) -> None:
-        _set(self, "id", item.id)
-        _set(self, "type", item.type)
-        _set(self, "name", item.title)
-        _set(self, "required", item.required)
-        _set(self, "truncate", item.truncate)
-        _set(self, "data", item)
-        _set(self, "text", item.text)
+def make_found_resource(item: FoundItem) -> Resource:
+    """The resource of a found item: it is in no policy, and no other request sees it."""
+    return Resource(
+        item.id,
+        "",
+        item.type,
+        item.title,
+        Mode.SEMANTIC,
+        ResourceKind.REFERENCE,
+        description="",
+        languages=(),
+        conflict_key=None,
+        priority=100,
+        required=item.required,
+        mandatory=False,
+        readers=(),
+        examples=(),
+        truncate=item.truncate,
+        data=item,
+        text=item.text,
+    )
 
 
 def make_found_candidate(item: FoundItem, collector: str) -> Candidate:
     """A candidate of one request."""
-    return Candidate(FoundResource(item), Level.CONTENT, "", item.via or collector, item.why, score=item.score)
+    return Candidate(make_found_resource(item), Level.CONTENT, "", item.via or collector, item.why, score=item.score)

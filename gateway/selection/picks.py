@@ -1,7 +1,9 @@
 """What a search found among the resources of a scope, placed within its room or omitted with a reason and a score."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.collector import Category
@@ -27,15 +29,14 @@ def is_matched(candidate: Candidate, *, fetchable: bool) -> bool:
     return (mode is Mode.SEMANTIC or (mode is Mode.ON_DEMAND and not fetchable)) and not candidate.named
 
 
-@dataclass(frozen=True, slots=True)
-class RankedPicks:
+class RankedPicks(msgspec.Struct, frozen=True):
     """The picks that compete for the budget, and what is known about the other searchable resources."""
 
     sure: tuple[Candidate, ...] = ()  # placed before anything else of their category
     likely: tuple[Candidate, ...] = ()  # placed after it, since how many of them come in depends on the room
     searchable: frozenset[str] = frozenset()
-    reasons: Mapping[str, str | None] = field(default_factory=dict)
-    scores: Mapping[str, float] = field(default_factory=dict)
+    reasons: Mapping[str, str | None] = msgspec.field(default_factory=dict)
+    scores: Mapping[str, float] = msgspec.field(default_factory=dict)
     found: SearchResult = NOTHING_FOUND
 
     @property

@@ -1,8 +1,9 @@
 """What everything in a block costs; other rooms know how it is written."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.collector import Category
@@ -21,8 +22,7 @@ class LinePrice(NamedTuple):
     description: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class BlockPrices:
+class BlockPrices(msgspec.Struct, frozen=True):
     """The tokens of all that stands around entries."""
 
     marker: int = 0  # before resources
@@ -46,14 +46,13 @@ class BlockPrices:
 FREE = BlockPrices()
 
 
-@dataclass(frozen=True, slots=True)
-class Pricing:
+class Pricing(msgspec.Struct, frozen=True):
     """What entries cost; whole resources are counted once for all selections of a scope."""
 
     cost: EntryCost
     prices: BlockPrices = FREE
-    known: dict[str, int] = field(default_factory=dict)  # tokens by resource id
-    starts: dict[tuple[str, int], int] = field(default_factory=dict)  # of texts that were counted up to some character
+    known: dict[str, int] = msgspec.field(default_factory=dict)  # tokens by resource id
+    starts: dict[tuple[str, int], int] = {}  # of texts that were counted up to some character
 
     def price(self, candidate: Candidate) -> int:
         resource = candidate.resource

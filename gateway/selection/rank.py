@@ -1,8 +1,10 @@
 """The order of what collectors found: a composite of relevance, nearness, recency, type and affinity."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
+
+import msgspec
 
 from gateway.domain.agent import DEFAULT_WEIGHTS, RankingWeights
 from gateway.domain.candidate import Candidate
@@ -24,19 +26,18 @@ class RankedItems(NamedTuple):
     excluded: Sequence[Omission]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranker:
+class Ranker(msgspec.Struct, frozen=True, dict=True):
     """Ranks the items of one request."""
 
     weights: RankingWeights = DEFAULT_WEIGHTS
     hints: ContextHints = NO_HINTS
     question: str = ""
     now: float = 0.0
-    _matches: dict[str, float] = field(default_factory=dict, init=False)  # type → how well it matches the question
 
-    def __post_init__(self) -> None:
-        self._matches.update(find_meant_types(self.question))
-        self._matches.update(dict.fromkeys(self.hints.prioritize_types, 1.0))
+    @cached_property
+    def _matches(self) -> dict[str, float]:
+        """By type: how well it matches the question."""
+        return {**find_meant_types(self.question), **dict.fromkeys(self.hints.prioritize_types, 1.0)}
 
     def rank(self, candidates: Sequence[Candidate]) -> RankedItems:
         """Layers of a recipe in their order; else the focus, then what the request names, then by score."""

@@ -1,8 +1,9 @@
 """Candidates become a Selection: what is placed, what is offered, what is dropped."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from gateway.domain.candidate import Assignment, Candidate
 from gateway.domain.collector import Category
@@ -21,8 +22,7 @@ from gateway.selection.tool_rules import add_brought, is_tool, list_waiting
 NO_CATEGORIES: frozenset[Category] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionTerms:
+class SelectionTerms(msgspec.Struct, frozen=True):
     """The conditions of a selection."""
 
     budget: int
@@ -33,8 +33,7 @@ class SelectionTerms:
     nodes: bool = False  # the tools reach nodes, too
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True):
     """Everything that is proposed for one scope."""
 
     candidates: tuple[Candidate, ...]  # by priority
@@ -105,8 +104,7 @@ class Offer(NamedTuple):
     dropped: Sequence[Omission]
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeFills:
+class ScopeFills(msgspec.Struct, frozen=True):
     """What a scope places and offers whatever is asked, and what is left for collectors."""
 
     stable: CategoryFill

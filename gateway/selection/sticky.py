@@ -1,8 +1,10 @@
 """Picks that stay in a session while they are relevant enough, so that less of a prompt changes between requests."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from hashlib import blake2b
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.collector import Category, FoundItem
@@ -17,8 +19,7 @@ KEEP_SCORE = 0.05  # the probability from which it counts as relevant, however l
 STALE_SHARE = 0.5  # of the room for picks that those may take that are no longer relevant
 
 
-@dataclass(frozen=True, slots=True)
-class PickRoom:
+class PickRoom(msgspec.Struct, frozen=True):
     """The tokens that picks may cost, and how many of them the new ones leave."""
 
     total: int

@@ -1,7 +1,8 @@
 """Tools among the candidates: which they are, and which of them bring others."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gateway.domain.candidate import Candidate
 from gateway.domain.resource import ResourceKind

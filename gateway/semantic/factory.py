@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.errors import StoreError
@@ -78,8 +79,7 @@ async def open_lookup(store: str, index: str) -> NearestLookup | None:
     return RedisIndex(await RedisConnection.open(redis_address(store)), always=index == "redis")
 
 
-@dataclass(frozen=True, slots=True)
-class SemanticFactory:
+class SemanticFactory(msgspec.Struct, frozen=True):
     """What the service is made of, and how long it waits."""
 
     open_embedder: Callable[[SemanticSettings], Embedder] = open_embedder

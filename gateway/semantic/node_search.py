@@ -9,10 +9,11 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from gateway.domain.content import ContentReader
 from gateway.domain.node import Node
@@ -36,8 +37,7 @@ RETRY_SECONDS = 5.0  # after a failure of the store
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class WorkspaceIndex:
+class WorkspaceIndex(msgspec.Struct, eq=False):
     """The index of one workspace, and how far it is."""
 
     changed: set[str]  # ids of nodes whose text is another one by now

@@ -1,8 +1,9 @@
 """What other rooms use of semantic search."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.search import Query, SearchResult
@@ -30,8 +31,7 @@ class SemanticSearcher(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceSearcher:
+class WorkspaceSearcher(msgspec.Struct, frozen=True):
     """A searcher as one workspace's tools use it."""
 
     searcher: SemanticSearcher

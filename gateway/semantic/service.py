@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.lru import HitCounter

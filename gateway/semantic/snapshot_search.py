@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.resource import Resource
@@ -28,8 +29,7 @@ CHUNK = 8
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotSearcher:
+class SnapshotSearcher(msgspec.Struct, frozen=True):
     """A SemanticSearcher for one snapshot; what differs from the served one gets an index for the search."""
 
     service: SemanticService

@@ -3,7 +3,8 @@
 import heapq
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.errors import StoreFull
 from gateway.stores.codec import encode_text, parse_counter
@@ -11,8 +12,7 @@ from gateway.stores.codec import encode_text, parse_counter
 ENTRY_OVERHEAD = 256  # bytes that an entry costs besides its key and value, roughly
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryEntry:
+class MemoryEntry(msgspec.Struct, frozen=True):
     """A value and when it expires (None: never)."""
 
     value: bytes

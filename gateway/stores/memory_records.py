@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from secrets import token_hex
 from uuid import uuid4
+
+from msgspec.structs import replace
 
 from gateway.domain.content import Backlink, NodeLink
 from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite

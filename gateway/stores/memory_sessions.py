@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.domain.session import SessionKey
 from gateway.errors import StoreFull
@@ -11,8 +12,7 @@ from gateway.stores.protocols import SessionOwner, SessionPage, StoredSession
 MAX_SESSIONS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class KeptSession:
+class KeptSession(msgspec.Struct, frozen=True):
     """A session and when it expires."""
 
     stored: StoredSession

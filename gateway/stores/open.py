@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from gateway.domain.redis_address import SCHEMES, redis_address
 from gateway.errors import StoreError
@@ -38,8 +39,7 @@ class ServerConnection(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Stores:
+class Stores(msgspec.Struct, frozen=True):
     """What one URL stands for: all stores are in the same file or on the same server."""
 
     ephemeral: EphemeralStore
@@ -47,7 +47,7 @@ class Stores:
     sessions: SessionStore
     content: ContentStore
     connection: ServerConnection | None = None  # None: there is no server
-    knowledge: KnowledgeRecords = field(default_factory=KnowledgeRecords)
+    knowledge: KnowledgeRecords = msgspec.field(default_factory=KnowledgeRecords)
 
     @property
     def breaker_open(self) -> bool:

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
+import msgspec
 from redis.asyncio import BlockingConnectionPool, Connection, Redis, SSLConnection, UnixDomainSocketConnection
 from redis.exceptions import AuthenticationError, OutOfMemoryError, RedisError
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -30,8 +30,7 @@ Result = TypeVar("Result")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class RedisTimeouts:
+class RedisTimeouts(msgspec.Struct, frozen=True):
     """How long calls to a server may take, in seconds, and how often a silent one is probed."""
 
     call: float = 0.1  # for a connection and the answer, while a chat waits

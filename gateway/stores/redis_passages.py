@@ -5,9 +5,10 @@ A query contains only our own numbers and hashes: nothing that a person wrote ca
 
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
+
+import msgspec
 
 from gateway.stores.redis_connection import KEY_PREFIX, RedisConnection
 from gateway.stores.redis_scripts import LEASE
@@ -22,8 +23,7 @@ SCAN_COUNT = 1000  # keys per step of a scan
 Hashes = Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class PassageDocument:
+class PassageDocument(msgspec.Struct, frozen=True):
     """A passage as the server stores it; everything but the vector is hashed."""
 
     id: str
@@ -33,8 +33,7 @@ class PassageDocument:
     words: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PassageFilter:
+class PassageFilter(msgspec.Struct, frozen=True):
     """What may be found: whole contexts and single resources."""
 
     contexts: Hashes
@@ -46,8 +45,7 @@ class PassageFilter:
         return "(" + "|".join(f"(@{field}:{{{'|'.join(some)}}})" for field, some in tags.items() if some) + ")"
 
 
-@dataclass(frozen=True, slots=True)
-class PassageQuery:
+class PassageQuery(msgspec.Struct, frozen=True):
     """The nearest `count` of what is allowed (None: all) for each vector, and those that match the words best."""
 
     vectors: Sequence[bytes]

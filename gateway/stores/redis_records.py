@@ -8,11 +8,12 @@ one of the `volatile-` policies.
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from math import inf
 from secrets import token_hex
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
 from gateway.errors import StoreError, VersionConflict

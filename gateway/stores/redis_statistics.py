@@ -6,10 +6,11 @@ nothing if somebody else has added meanwhile.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from typing import Any, Self
+
+import msgspec
 
 from gateway.domain.redis_address import RedisAddress
 from gateway.domain.statistics import (
@@ -39,8 +40,7 @@ ATTEMPTS = 5
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class BucketUpdate:
+class BucketUpdate(msgspec.Struct, frozen=True):
     """The new values of some rows of a bucket."""
 
     bucket: Bucket

@@ -3,11 +3,12 @@
 import asyncio
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
+
+import msgspec
 
 from gateway.domain.receipt import STARTED, Receipt, SharedDetails
 from gateway.domain.statistics import (
@@ -31,7 +32,7 @@ from gateway.stores.sqlite_connection import (
     transaction,
 )
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
-from gateway.stores.sqlite_receipt_batches import read_shared
+from gateway.stores.sqlite_receipt_batches import read_shared, write_out_lists
 from gateway.stores.statistics import BucketState, StoredRow, add_up, choose_surplus, list_keys, split_sketches
 
 CACHE_KB = 2000
@@ -171,16 +172,14 @@ class UpdateOutcome(Enum):
     COUNTED = 3  # somebody else has counted the same receipts
 
 
-@dataclass(frozen=True, slots=True)
-class KnownStates:
+class KnownStates(msgspec.Struct, frozen=True):
     """The rows in question as they were read, and the number that changes with every update."""
 
     version: int
     states: Mapping[Bucket, BucketState]
 
 
-@dataclass(frozen=True, slots=True)
-class RowUpdate:
+class RowUpdate(msgspec.Struct, frozen=True):
     """New values of rows, and by how much buckets grow."""
 
     version: int
@@ -210,6 +209,7 @@ def _enable(connection: sqlite3.Connection) -> None:
             connection.execute(f"DROP TRIGGER IF EXISTS {name}")
             connection.execute(statement)
         if connection.execute("SELECT 1 FROM statistic_buckets LIMIT 1").fetchone() is None:
+            write_out_lists(connection)
             connection.execute(QUEUE_ALL)
             connection.execute("DELETE FROM uncounted_sheets")  # of receipts that wait now themselves
 

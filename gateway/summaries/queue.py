@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.domain.summary import SummaryOrder
 
@@ -11,8 +12,7 @@ MOST = 256  # of all
 LONGEST_DELAY = 3600.0  # seconds between two attempts
 
 
-@dataclass(slots=True)
-class QueuedSummary:
+class QueuedSummary(msgspec.Struct):
     """A summary that is to be made."""
 
     key: str

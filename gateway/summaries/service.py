@@ -8,7 +8,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -42,8 +41,7 @@ class StoredSummary(msgspec.Struct, frozen=True):
     stored_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryTimings:
+class SummaryTimings(msgspec.Struct, frozen=True):
     """Intervals of the job, in seconds."""
 
     poll: float = 2.0  # between two looks at what another replica is making
@@ -53,8 +51,7 @@ class SummaryTimings:
 DEFAULT_TIMINGS = SummaryTimings()
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceSummaries:
+class WorkspaceSummaries(msgspec.Struct, frozen=True):
     """What is in memory for one workspace."""
 
     workspace: str

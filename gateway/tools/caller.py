@@ -1,7 +1,6 @@
 """Runs calls of tools: permission, arguments, a fair share of the places, time, and the size of results."""
 
 import asyncio
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -22,12 +21,11 @@ NEEDS_APPROVAL = (
 NOT_ALLOWED = "this tool may not be used here; it was not run. Do not call it again."
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCaller:
+class ToolCaller(msgspec.Struct, frozen=True):
     """Calls tools on behalf of workspaces."""
 
     servers: ToolServers
-    queue: FairQueue = field(default_factory=lambda: FairQueue(BOUNDS))
+    queue: FairQueue = msgspec.field(default_factory=lambda: FairQueue(BOUNDS))
 
     async def call(self, workspace: str, tool: CallableTool, arguments: str, permission: ToolPermission) -> ToolOutcome:
         """What a call came to; whatever goes wrong is a result that the model can read."""

@@ -4,8 +4,9 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from gateway.domain.tool import ToolOutcome
 from gateway.tools.listing import ToolListing
@@ -23,8 +24,7 @@ class McpFailure(Exception):
         self.answered = answered  # the server itself said so: it is there
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionTimings:
+class ConnectionTimings(msgspec.Struct, frozen=True):
     """Seconds between looks at a server."""
 
     connect: float = 10.0  # that a server may take to answer at first

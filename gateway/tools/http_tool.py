@@ -1,11 +1,11 @@
 """Calls of HTTP tools: one request to an endpoint that the guard admits; redirects are not followed."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
+import msgspec
 import orjson
 
 from gateway.domain.tool import ToolEndpoint, ToolOutcome
@@ -24,8 +24,7 @@ class BadArguments(ValueError):
     """Arguments that an endpoint cannot be called with, in words for the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(msgspec.Struct, frozen=True):
     """One request to an endpoint."""
 
     method: str

@@ -1,7 +1,6 @@
 """The list of a server's tools: bounded, checked, and kept as text, from which policies make resources."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,8 +19,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(tuple[ServerTool, ...]).decode
 
 
-@dataclass(frozen=True, slots=True)
-class ToolListing:
+class ToolListing(msgspec.Struct, frozen=True):
     """The tools of a server, and how many of those that it named cannot be used."""
 
     tools: tuple[ServerTool, ...] = ()

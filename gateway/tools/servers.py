@@ -5,10 +5,12 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.principal import DEFAULT_WORKSPACE
 from gateway.domain.tool import ToolOutcome, ToolServerAddress
@@ -27,8 +29,7 @@ NO_SERVERS: Mapping[str, ToolServerSettings] = MappingProxyType({})
 Uses = Mapping[ToolServerAddress, Collection[str]]  # workspaces whose policies name a server; "": the files
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionKey:
+class ConnectionKey(msgspec.Struct, frozen=True):
     """Whose connection to which server."""
 
     workspace: str
@@ -38,8 +39,7 @@ class ConnectionKey:
 ServerState = Literal["up", "down", "connecting"]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerStatus:
+class ServerStatus(msgspec.Struct, frozen=True):
     """How a server fares."""
 
     address: ToolServerAddress

@@ -39,8 +39,9 @@ ACCOUNT_NAME: Final = re.compile(rb"\b(?:sk|org|proj)[-_][A-Za-z0-9_-]{8,}")  # 
 class RequestHeadWriter:
     """Writes the heads of requests to one endpoint with one account, without any header that nobody asked for."""
 
-    def __init__(self, endpoint: Endpoint, settings: UpstreamSettings) -> None:
+    def __init__(self, endpoint: Endpoint, settings: UpstreamSettings, default: tuple[str, str] | None = None) -> None:
         self._endpoint = endpoint
+        self._default = default  # a header that is sent where the client sends none of this name
         self._fixed = build_fixed_headers(endpoint, settings)
         # A client's organization and project belong to its own key.
         self._excluded = OWN_HEADERS | self._fixed.keys() | (frozenset() if settings.pass_bearer else ACCOUNT_HEADERS)
@@ -62,6 +63,8 @@ class RequestHeadWriter:
 
     def _write_forwarded(self, headers: tuple[tuple[str, str], ...], has_body: bool) -> bytes:
         """The client's headers; most clients send the same ones with every request."""
+        if self._default is not None and all(name != self._default[0] for name, _ in headers):
+            headers = (*headers, self._default)
         lines = [f"{name}: {value}\r\n" for name, value in headers if name.lower() not in self._excluded]
         has_type = "content-type" in self._fixed or any(line[:13].lower() == "content-type:" for line in lines)
         if has_body and not has_type:
@@ -113,11 +116,16 @@ class OpenAIUpstream:
         self.passes_bearer = settings.pass_bearer
         self._shows_account = settings.account_headers
         endpoint = parse_endpoint(settings.base_url or "")
-        self._heads = RequestHeadWriter(endpoint, settings)
+        self._heads = RequestHeadWriter(endpoint, settings, self.get_default_header(settings))
         self._pool = ConnectionPool(Dialer(endpoint, settings.timeouts.connect), limits.header_bytes)
         self._first_byte, self._idle = Deadlines(settings.timeouts.first_byte), Deadlines(settings.timeouts.idle)
         self._linger = Deadlines(LINGER_SECONDS)
         self._connect_seconds, self._reply_limit = settings.timeouts.connect, limits.reply_bytes
+
+    @staticmethod
+    def get_default_header(settings: UpstreamSettings) -> tuple[str, str] | None:
+        """A header that every request has, whether or not the client sends it."""
+        return None
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
         """Once more if a kept connection turns out dead before any byte of a reply came."""

@@ -5,7 +5,6 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Final
@@ -34,8 +33,7 @@ DELAY_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 Outcome = UpstreamReply | errors.UpstreamError
 
 
-@dataclass(frozen=True, slots=True)
-class RetryClock:
+class RetryClock(msgspec.Struct, frozen=True):
     """Time and chance as retries need them, injected so that tests control both."""
 
     monotonic: Callable[[], float] = time.monotonic
@@ -47,8 +45,7 @@ class RetryClock:
 DEMO_MODELS: Final = "demo*"  # what a demo upstream answers to: it must not pass for a real model
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRoute:
+class ModelRoute(msgspec.Struct, frozen=True):
     """A pattern of model names and the upstreams that serve them, best first."""
 
     pattern: str

@@ -95,7 +95,7 @@ def compute_mean(draws: Sequence[Figures]) -> Figures:
     """Figure by figure; a draw without one counts for nothing."""
     known = {
         name: [value for draw in draws if (value := getattr(draw, name)) is not None]
-        for name in Figures.__dataclass_fields__
+        for name in Figures.__struct_fields__
     }
     return Figures(**{name: statistics.fmean(values) if values else None for name, values in known.items()})
 

@@ -13,11 +13,11 @@ import resource
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
 import uvloop
+from msgspec.structs import replace
 
 from gateway.app import Gateway
 from gateway.domain.content import NodeContent, NodeLink

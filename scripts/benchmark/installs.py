@@ -38,8 +38,8 @@ def unpack_nginx(directory: Path) -> str:
     if not program.is_file():
         require_tools("apt-get", "dpkg-deb")
         directory.mkdir(parents=True, exist_ok=True)
-        run_tool(["apt-get", "download", "nginx-light"], directory)
-        (package,) = directory.glob("nginx-light*.deb")
+        run_tool(["apt-get", "download", "nginx"], directory)
+        (package,) = directory.glob("nginx_*.deb")
         run_tool(["dpkg-deb", "-x", str(package), str(directory / "root")])
         program.chmod(0o755)
     return str(program)

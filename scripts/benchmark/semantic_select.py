@@ -196,7 +196,7 @@ def build_view(passages: list[Passage]) -> IndexView:
 
 
 def compute_vector_mb(index: VectorIndex) -> float:
-    arrays = [getattr(index, name) for name in index.__dataclass_fields__]  # type: ignore[attr-defined]
+    arrays = [getattr(index, name) for name in index.__struct_fields__]  # type: ignore[attr-defined]
     return float(sum(array.nbytes for array in arrays) / 2**20)
 
 

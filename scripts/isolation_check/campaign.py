@@ -5,12 +5,13 @@ import random
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 import yaml
+from msgspec.structs import replace
 
 from gateway.app import Gateway
 from gateway.domain.exchange import Exchange

@@ -8,11 +8,11 @@ import random
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache, partial
 from statistics import median
 
 import numpy as np
+from msgspec.structs import replace
 
 from gateway.domain.search import NodeQuery
 from gateway.domain.snapshot import EMPTY_SNAPSHOT

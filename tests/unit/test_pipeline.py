@@ -1,12 +1,13 @@
 """The walk of one request, with upstreams that are never called."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from gateway.builder.context_builder import ContextBuilder
 from gateway.collectors.contexts import build_merge

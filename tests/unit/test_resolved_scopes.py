@@ -3,11 +3,11 @@
 import gc
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from gateway import errors
 from gateway.builder.context_builder import ContextBuilder

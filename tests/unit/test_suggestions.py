@@ -1,9 +1,9 @@
 """Hints for misspelt names, within bounds."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict
 
 from gateway.domain.node import Node

@@ -6,7 +6,7 @@ stand in an answer.
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from gateway.app import Gateway

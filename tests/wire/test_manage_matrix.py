@@ -1,14 +1,16 @@
 """Every route × every caller × whose objects: nothing is open that the oracle here does not open."""
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from http.client import HTTPConnection
 from typing import Any, get_args
 
 import pytest
+from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from gateway.domain.principal import Principal, Role
@@ -130,8 +132,8 @@ class Matrix:
         for name in list_filters(route):
             for of_them, of_nobody in zip(list_names(THEM), list_names(NONE), strict=True):
                 query = f"{sample.query}&{name}=" if sample.query else f"{name}="
-                answer, _ = self._sent(replace(sample, query=query + of_them), "admin", OURS, OURS)
-                unknown, _ = self._sent(replace(sample, query=query + of_nobody), "admin", OURS, OURS)
+                answer, _ = self._sent(dataclasses.replace(sample, query=query + of_them), "admin", OURS, OURS)
+                unknown, _ = self._sent(dataclasses.replace(sample, query=query + of_nobody), "admin", OURS, OURS)
                 if told(answer, THEM) != told(unknown, NONE):
                     yield f"{sample.label}?{name}={of_them} is answered unlike an unknown one: {answer.raw!r}"
 
@@ -298,12 +300,14 @@ def test_no_route_takes_a_field_or_a_parameter_that_it_does_not_know(
 ) -> None:
     queried = {(route.method, route.path) for route in routes if route.query is not None}
     strange = [
-        replace(sample, query=f"{sample.query}&strange=1" if sample.query else "strange=1")
+        dataclasses.replace(sample, query=f"{sample.query}&strange=1" if sample.query else "strange=1")
         for sample in SAMPLES
         if sample.route in queried
     ]
     strange += [
-        replace(sample, body={**sample.body, "strange": 1}) for sample in SAMPLES if isinstance(sample.body, dict)
+        dataclasses.replace(sample, body={**sample.body, "strange": 1})
+        for sample in SAMPLES
+        if isinstance(sample.body, dict)
     ]
     taken = []
     for sample in strange:
@@ -318,7 +322,7 @@ def test_a_filter_that_looks_into_another_workspace_is_noticed(stage: Stage, rou
     samples = {sample.route: sample for sample in SAMPLES}
     for path in ("/receipts", "/knowledge/relationships", "/contexts", "/evaluation-cases"):
         (route,) = [one for one in routes if (one.method, one.path) == ("GET", path)]
-        leaking = replace(route, handler=as_others(route.handler, THEM.workspace))
+        leaking = dataclasses.replace(route, handler=as_others(route.handler, THEM.workspace))
         noticed = with_route(stage, leaking).filter_deviations(route, samples)
         assert any(noticed), f"{path} lists what another workspace has and nobody notices"
 
@@ -327,7 +331,7 @@ def test_a_route_that_asks_for_a_lower_role_is_noticed(stage: Stage, routes: tup
     samples = {sample.route: sample for sample in SAMPLES}
     for route in routes:
         if route.role is not Role.CHAT:
-            lower = replace(route, role=list(Role)[list(Role).index(route.role) - 1])
+            lower = dataclasses.replace(route, role=list(Role)[list(Role).index(route.role) - 1])
             noticed = with_route(stage, lower).deviations(samples[route.method, route.path], [lower.role])
             assert any(noticed), f"{route.operation_id} may be used by {lower.role.value} and nobody notices"
 
@@ -339,7 +343,7 @@ def test_a_handler_that_looks_into_another_workspace_is_noticed(
     samples = {sample.route: sample for sample in SAMPLES}
     for route in routes:
         if route.path not in SHARED:
-            leaking = replace(route, handler=as_others(route.handler, other.workspace))
+            leaking = dataclasses.replace(route, handler=as_others(route.handler, other.workspace))
             noticed = with_route(stage, leaking).deviations(samples[route.method, route.path])
             assert any(noticed), f"{route.operation_id} serves another workspace and nobody notices"
 

@@ -6,7 +6,6 @@
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any
 from zlib import crc32
 
@@ -15,11 +14,13 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from msgspec.structs import fields
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
 from schemathesis.generation.feedback import FeedbackSources
 from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.python._constants.orchestrator import make_constants_value_source
+from schemathesis.python._constants.pool import ConstantsPool
 from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 
 from gateway.edge.manage.app import get_api_routes
@@ -28,7 +29,7 @@ from gateway.edge.manage.openapi import build_openapi
 from gateway.resources.registry import load_registry
 from gateway.settings import Settings
 from tests.support.gateway import Thread
-from tests.support.schemathesis_cases import may_be_refused, steer
+from tests.support.schemathesis_cases import BY_OPERATION, may_be_refused, steer
 from tests.support.upstream import Upstream
 from tests.support.workspaces import OURS, Stage, running_stage
 
@@ -58,8 +59,9 @@ def as_bytes(context: schemathesis.SerializationContext, value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
 
 
-def described() -> schemathesis.BaseSchema:
-    """The document as the route table gives it; pytest wants to know all operations before a gateway runs."""
+@pytest.fixture(scope="module")
+def schema() -> schemathesis.BaseSchema:
+    """The document as the route table gives it."""
     none: Any = None
     data = {"upstreams": {"demo": {"kind": "demo"}}, "routes": []}
     parts = ManagementParts(
@@ -73,9 +75,8 @@ def described() -> schemathesis.BaseSchema:
     return schemathesis.openapi.from_dict(build_openapi(routes), config=config)
 
 
-schema = described()
-# `schema.parametrize()` makes up all cases as soon as pytest looks for tests, in every worker.
-LABELS = [f"{method.upper()} {path}" for path, methods in schema.raw_schema["paths"].items() for method in methods]
+# Those of the samples: to make the document takes more than a second, and every worker looks for tests.
+LABELS = [f"{method} {path}" for method, path in BY_OPERATION]
 
 
 class Caller:
@@ -106,9 +107,20 @@ def caller(thread: Thread, scripted: Upstream, tmp_path_factory: pytest.TempPath
         caller.session.close()
 
 
-def test_the_gateway_serves_this_document(caller: Caller) -> None:
+@pytest.fixture(scope="module")
+def constants(schema: schemathesis.BaseSchema) -> ConstantsPool | None:
+    """What schemathesis finds in the code; the same for all operations."""
+    return make_constants_value_source(schema)
+
+
+def test_the_gateway_serves_this_document(caller: Caller, schema: schemathesis.BaseSchema) -> None:
     served = caller.session.get(f"{caller.base_url}/openapi.json", headers=AUTHORIZED)
     assert served.json() == schema.raw_schema
+
+
+def test_every_operation_of_the_document_is_tried(schema: schemathesis.BaseSchema) -> None:
+    paths = schema.raw_schema["paths"].items()
+    assert sorted(LABELS) == sorted(f"{method.upper()} {path}" for path, methods in paths for method in methods)
 
 
 def test_no_operation_ignores_a_parameter_that_it_does_not_know(caller: Caller) -> None:
@@ -122,31 +134,40 @@ def test_no_operation_ignores_a_parameter_that_it_does_not_know(caller: Caller) 
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_every_answer_is_one_that_is_promised(label: str, caller: Caller) -> None:
+def test_every_answer_is_one_that_is_promised(
+    label: str, caller: Caller, schema: schemathesis.BaseSchema, constants: ConstantsPool | None
+) -> None:
     probed = False
 
     @run(EXAMPLES or 3)
     def check(case: schemathesis.Case[Any]) -> None:
         nonlocal probed
-        assert case.meta is not None
-        if not EXAMPLES and case.meta.phase.name.value == "coverage" and crc32(repr(case).encode()) % SOME:
-            return
         steer(case, often=0.85)
         # Whoever has no key is refused before the request is read: once for every operation, if there is little time.
         caller.send(case, probe_keys=bool(EXAMPLES) or not probed)
         probed = True
 
     method, path = label.split(" ")
-    build_operation_test(
+    built: Any = build_operation_test(
         config=schema.config,
         operation=schema[path][method],
         test_func=check,
         given_kwargs={},
-        feedback=FeedbackSources(constants_value_source=make_constants_value_source(schema)),
-    )()
+        feedback=FeedbackSources(constants_value_source=constants),
+    )
+    # Left out here: for every example that runs, hypothesis seeds all sources of chance, even if nothing is sent.
+    examples = built.hypothesis_explicit_examples
+    built.hypothesis_explicit_examples = [one for one in examples if is_tried(one.kwargs["case"])]
+    built()
 
 
-def test_every_operation_is_really_reached(caller: Caller) -> None:
+def is_tried(case: schemathesis.Case[Any]) -> bool:
+    """Whether there is time for it; what chance or an example in the document brings always is."""
+    assert case.meta is not None
+    return bool(EXAMPLES) or case.meta.phase.name.value != "coverage" or crc32(repr(case).encode()) % SOME == 0
+
+
+def test_every_operation_is_really_reached(caller: Caller, schema: schemathesis.BaseSchema) -> None:
     """A run that sees refusals only proves nothing: of good requests at least a third has to succeed everywhere."""
     shares = {}
     for result in schema.get_all_operations():
@@ -173,7 +194,9 @@ def seen(caller: Caller, operation: schemathesis.APIOperation[Any, Any, Any, Any
     return statuses
 
 
-def test_an_answer_that_the_document_does_not_promise_is_noticed(caller: Caller) -> None:
+def test_an_answer_that_the_document_does_not_promise_is_noticed(
+    caller: Caller, schema: schemathesis.BaseSchema
+) -> None:
     """The checks really look: the same answers against a document that promises something else."""
     raw = orjson.loads(orjson.dumps(schema.raw_schema))
     raw["components"]["schemas"]["ContextView"]["properties"]["version"] = {"type": "string"}

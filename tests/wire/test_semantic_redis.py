@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.semantic.index.redis_index import RedisIndex
 from tests.support.gateway import Client, Thread, running_gateway

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from gateway.builder.scope_context import make_scope_key
 from gateway.conversation.hidden_turns import ConversationOwner

@@ -247,7 +247,7 @@ def nobody_in_particular(patch: pytest.MonkeyPatch, *names: str) -> Any:
     encode = ConversationOwner.encode
 
     def blurred(owner: ConversationOwner) -> bytes:
-        parts = {name: "" if name in names else getattr(owner, name) for name in owner.__slots__}
+        parts = {name: "" if name in names else getattr(owner, name) for name in owner.__struct_fields__}
         return encode(ConversationOwner(**parts))
 
     with patch.context() as inner:

@@ -5,12 +5,12 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from gateway.domain.record import Author, RecordKey, RecordWrite
 from tests.support.gateway import Client, Thread, follow_store, running_gateway

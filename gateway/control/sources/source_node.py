@@ -3,10 +3,10 @@
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Protocol
 
+import msgspec
 from pydantic import ValidationError
 
 from gateway.control.object_bodies import make_node_body
@@ -19,8 +19,7 @@ LONGEST_KEY = 64
 _OTHER = re.compile(r"[^a-z0-9_.]+")
 
 
-@dataclass(frozen=True, slots=True)
-class SourceNode:
+class SourceNode(msgspec.Struct, frozen=True):
     """A node that is to be stored, in the form of its record."""
 
     id: str

@@ -1,10 +1,10 @@
 """`/adopt`, `/release` and `/adopted`: stored objects that take over from those of policy files."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from gateway.control.adoption import Adoption, AdoptionStep
@@ -69,8 +69,7 @@ class AdoptedList(BaseModel):
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptionRoutes:
+class AdoptionRoutes(msgspec.Struct, frozen=True):
     """Adoption in the caller's own workspace."""
 
     adoption: Adoption

@@ -6,10 +6,10 @@ that an escaped slash stays inside its segment; `ApiRoute` decodes the path para
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from urllib.parse import quote, unquote_to_bytes
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -64,8 +64,7 @@ def order_routes(routes: Sequence[ApiRoute]) -> list[Route]:
     return ordered
 
 
-@dataclass(frozen=True, slots=True)
-class OtherMethods:
+class OtherMethods(msgspec.Struct, frozen=True):
     """Answers the methods that a path has no operation for: OPTIONS, and all others with 405."""
 
     allow: str

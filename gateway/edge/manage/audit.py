@@ -1,10 +1,10 @@
 """`/audit`: who changed what, and when."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import orjson
 from pydantic import BaseModel, Field
 
@@ -45,8 +45,7 @@ class AuditPage(Page[AuditView]):
     """A page of the audit log, newest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRoutes:
+class AuditRoutes(msgspec.Struct, frozen=True):
     """The audit log of the caller's own workspace."""
 
     log: AuditLog

@@ -1,9 +1,9 @@
 """`/export` and `/import`: all objects of a workspace as one bundle in the form of a policy file."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
 import orjson
 from pydantic import BaseModel, Field
 
@@ -64,8 +64,7 @@ class ImportResult(BaseModel):
     snapshot: str | None = Field(description="The first 12 hex digits of the policies' hash; null for a dry run.")
 
 
-@dataclass(frozen=True, slots=True)
-class BundleRoutes:
+class BundleRoutes(msgspec.Struct, frozen=True):
     """Export and import of the caller's own workspace."""
 
     policies: PolicyRepository

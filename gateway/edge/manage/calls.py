@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeAlias, TypeVar
 
+import msgspec
 import orjson
 from pydantic import BaseModel
 from starlette.responses import Response
@@ -26,8 +26,7 @@ B = TypeVar("B")  # the route's body model, bytes for a MediaContent body, None 
 JsonBody: TypeAlias = BaseModel | Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ApiCall(Generic[Q, B]):
+class ApiCall(msgspec.Struct, Generic[Q, B], frozen=True):
     """One request to a route: the caller's role is sufficient, query and body are validated."""
 
     principal: Principal

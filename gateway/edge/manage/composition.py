@@ -1,9 +1,9 @@
 """Builds the management API from the parts of a gateway."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from starlette.applications import Starlette
 
 from gateway.analytics.reports import Reports
@@ -76,8 +76,7 @@ from gateway.stores.protocols import EphemeralStore, ReceiptStore, RecordStore
 from gateway.stores.statistics import StatisticsStore
 
 
-@dataclass(frozen=True, slots=True)
-class ManagementParts:
+class ManagementParts(msgspec.Struct, frozen=True):
     """What the management API works on."""
 
     settings: Settings

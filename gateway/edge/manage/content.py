@@ -1,11 +1,11 @@
 """`/content`: the nodes of the content tree, by id or by path."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 from pydantic import Field
 
 from gateway.control.content import Content
@@ -72,8 +72,7 @@ class DeleteNodeQuery(QueryParameters):
     recursive: bool = Field(False, description="Delete the nodes below it, too.")
 
 
-@dataclass(frozen=True, slots=True)
-class ContentRoutes:
+class ContentRoutes(msgspec.Struct, frozen=True):
     """The nodes of the content tree. A node from a policy file is read-only."""
 
     content: Content

@@ -1,9 +1,9 @@
 """`/content/children`: the children of a node page by page, for trees that are opened level by level."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 from pydantic import BaseModel, Field
 
 from gateway.domain.node import Node
@@ -43,8 +43,7 @@ class ChildPage(Page[ChildView]):
     """A page of children, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContentChildrenRoutes:
+class ContentChildrenRoutes(msgspec.Struct, frozen=True):
     """The tree as it is served, one level at a time: each call looks at one node's children only."""
 
     policies: PolicyRepository

@@ -1,9 +1,9 @@
 """`/contexts`: bundles of resources, and which of them is the global default."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 from pydantic import Field
 
 from gateway.control.contexts import KIND, Contexts
@@ -47,8 +47,7 @@ class NewContext(ContextBody):
 CONTEXT_MODELS = ObjectModels(ContextView, ContextPage, ContextBody, NewContext)
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalContextRoutes:
+class GlobalContextRoutes(msgspec.Struct, frozen=True):
     """The global default: the context that applies when nothing else does."""
 
     contexts: Contexts

@@ -1,11 +1,11 @@
 """`/documents`: uploaded files, for resources of the type `document`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 from urllib.parse import quote
 
+import msgspec
 from pydantic import AwareDatetime, BaseModel, Field
 
 from gateway.control.documents import UNKNOWN_TYPE, DocumentInfo, Documents, Upload
@@ -46,8 +46,7 @@ class DocumentPage(Page[DocumentView]):
     """A page of the list of documents."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentRoutes:
+class DocumentRoutes(msgspec.Struct, frozen=True):
     """The documents of a workspace."""
 
     documents: Documents

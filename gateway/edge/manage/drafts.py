@@ -1,11 +1,11 @@
 """`/{kind}/{object}/draft` and `/publish`: changes that wait to be published; and `/drafts`, the list of all."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
+import msgspec
 from pydantic import BaseModel
 
 from gateway.control.drafts import Drafts
@@ -33,8 +33,7 @@ class DraftPage(Page[DraftView]):
     """A page of the drafts of a workspace."""
 
 
-@dataclass(frozen=True, slots=True)
-class DraftListRoutes:
+class DraftListRoutes(msgspec.Struct, frozen=True):
     """All drafts, also of objects that do not exist yet."""
 
     drafts: Drafts
@@ -55,8 +54,7 @@ class DraftListRoutes:
         return ApiReply(paginate(self.drafts.list_all(call.workspace), call.query, _render_draft))
 
 
-@dataclass(frozen=True, slots=True)
-class DraftRoutes:
+class DraftRoutes(msgspec.Struct, frozen=True):
     """The drafts of one kind of object."""
 
     kind: str

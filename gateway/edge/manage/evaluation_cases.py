@@ -1,11 +1,11 @@
 """`/evaluation-cases`: saved questions with what they should get, and runs of them with other policies."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
 
+import msgspec
 from pydantic import BaseModel, Field
 
 from gateway.control.evaluation_cases import EvaluationCases, SavedCase
@@ -143,8 +143,7 @@ class CaseRunResult(BaseModel):
     items: list[CaseResultView]
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationCaseRoutes:
+class EvaluationCaseRoutes(msgspec.Struct, frozen=True):
     """The saved cases of a workspace."""
 
     cases: EvaluationCases

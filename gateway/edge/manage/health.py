@@ -1,9 +1,9 @@
 """`/health`: the state of what the gateway depends on, for people who look after it."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
 from pydantic import BaseModel, Field
 
 from gateway.circuit_breaker import BreakerState, CircuitBreaker
@@ -61,8 +61,7 @@ class HealthView(BaseModel):
     upstreams: list[UpstreamHealth]
 
 
-@dataclass(frozen=True, slots=True)
-class HealthRoutes:
+class HealthRoutes(msgspec.Struct, frozen=True):
     """The same as `/readyz` shows to admins, and the upstreams."""
 
     describe: Callable[[], Mapping[str, Any]]

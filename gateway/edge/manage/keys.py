@@ -1,10 +1,10 @@
 """`/keys`: the keys of the caller's workspace. A key is shown once, when it is created; its hash never."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+import msgspec
 from pydantic import AwareDatetime, BaseModel, Field
 
 from gateway.control.key_shape import KeyInfo, KeySpec, Label, LimitsShape
@@ -64,8 +64,7 @@ class KeyPage(Page[KeyView]):
     """A page of the list of keys."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRoutes:
+class KeyRoutes(msgspec.Struct, frozen=True):
     """The keys of a workspace."""
 
     keys: Keys

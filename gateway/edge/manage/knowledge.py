@@ -1,11 +1,11 @@
 """`/knowledge`: entities, relationships and axioms of the knowledge graph."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.control.knowledge import ITEM_NAMES, KnowledgeFilter, KnowledgeInfo, KnowledgeManager
@@ -136,8 +136,7 @@ class NewAxiom(AxiomBody):
     id: KnowledgeId
 
 
-@dataclass(frozen=True, slots=True)
-class ItemModels:
+class ItemModels(msgspec.Struct, frozen=True):
     """The models of a kind of item."""
 
     view: type[BaseModel]
@@ -156,8 +155,7 @@ MODELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeRoutes:
+class KnowledgeRoutes(msgspec.Struct, frozen=True):
     """The items of one kind below `/knowledge`."""
 
     kind: str

@@ -1,10 +1,10 @@
 """`/links`: the state of a workspace's external links, and fetching one now."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from pydantic import AwareDatetime, BaseModel, Field
 
 from gateway.control.links import LinkInfo, Links
@@ -47,8 +47,7 @@ class ExternalLinkPage(Page[ExternalLinkView]):
     """A page of the list of external links."""
 
 
-@dataclass(frozen=True, slots=True)
-class LinkRoutes:
+class LinkRoutes(msgspec.Struct, frozen=True):
     """The external links of a workspace."""
 
     links: Links

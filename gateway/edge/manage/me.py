@@ -1,10 +1,10 @@
 """`/me`: who the caller is and what it may do. `/sign-in`: exchange a key for a cookie, for browsers."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+import msgspec
 from pydantic import AwareDatetime, BaseModel, Field
 
 from gateway.control.key_shape import KeyInfo, LimitsShape, to_datetime
@@ -56,8 +56,7 @@ class MeView(BaseModel):
     budget: int = Field(description="The default budget in tokens.")
 
 
-@dataclass(frozen=True, slots=True)
-class MeRoutes:
+class MeRoutes(msgspec.Struct, frozen=True):
     """The caller itself."""
 
     settings: Settings

@@ -1,10 +1,10 @@
 """`/profiles`, `/agents`, `/prompts`, `/recipes`, and what they share with `/contexts`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 from pydantic import Field
 
 from gateway.control.object_bodies import kind_name
@@ -133,8 +133,7 @@ class BriefQuery(ListQuery):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRoutes:
+class ObjectRoutes(msgspec.Struct, frozen=True):
     """The objects of one kind below `/{kind}`; each is found by alias or id."""
 
     kind: str

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from gateway.domain.principal import Role
+from gateway.domain.session import LONGEST_ID
 from gateway.edge.manage.calls import JSON, PREFIX, ApiCall, ApiReply
 from gateway.edge.manage.problems import PROBLEM_JSON, Problem
 from gateway.edge.manage.routes import ApiRoute, BodyContent, MediaContent
@@ -29,6 +30,7 @@ from gateway.errors import (
 VERSION = "1"  # of the API, as in its path
 REFERENCE = "#/components/schemas/{model}"
 PATH_PARAMETER = {"type": "string", "minLength": 1, "maxLength": 512}
+LONGEST_NAMES = {"session": {"maxLength": LONGEST_ID}}  # of path parameters; others are only looked up
 ETAG = {"type": "string"}
 
 ModelAndMode = tuple[type[BaseModel], JsonSchemaMode]
@@ -148,7 +150,10 @@ def _list_responses(route: ApiRoute) -> list[tuple[int, BodyContent]]:
 
 
 def _build_path_parameters(route: ApiRoute) -> list[dict[str, Any]]:
-    return [{"name": name, "in": "path", "required": True, "schema": PATH_PARAMETER} for name in route.param_convertors]
+    return [
+        {"name": name, "in": "path", "required": True, "schema": PATH_PARAMETER | LONGEST_NAMES.get(name, {})}
+        for name in route.param_convertors
+    ]
 
 
 def _build_query_parameters(route: ApiRoute) -> list[dict[str, Any]]:

@@ -1,8 +1,9 @@
 """`/quotas`: what a workspace may store, and how much of it is used."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 
+import msgspec
+from msgspec.structs import asdict
 from pydantic import BaseModel, Field
 
 from gateway.conversation.stored_responses import StoredResponses
@@ -29,8 +30,7 @@ class QuotaList(BaseModel):
     items: list[QuotaView]
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaRoutes:
+class QuotaRoutes(msgspec.Struct, frozen=True):
     """The quotas of the caller's own workspace."""
 
     policies: PolicyRepository

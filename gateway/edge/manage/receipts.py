@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -114,8 +114,7 @@ class LineStream(Response):
             await send({"type": "http.response.body", "body": b""})
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptRoutes:
+class ReceiptRoutes(msgspec.Struct, frozen=True):
     """The receipts of the caller's own workspace."""
 
     store: ReceiptStore

@@ -1,11 +1,11 @@
 """`POST /receipts/{receipt}/replay` and `POST /diff`: requests built again, and what differs between two of them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.domain.principal import Principal, Role
@@ -148,8 +148,7 @@ class DiffResult(BaseModel):
     messages: str = Field(description="A unified diff of the messages.")
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayRoutes:
+class ReplayRoutes(msgspec.Struct, frozen=True):
     """Replays and comparisons, with the rights of the caller."""
 
     replayer: Replayer

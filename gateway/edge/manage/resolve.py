@@ -1,10 +1,11 @@
 """`POST /resolve`: a dry run that shows the exact outgoing request and why each part of it is there."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
+import msgspec
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from gateway.domain.principal import Principal, Role
@@ -214,8 +215,7 @@ class ResolveResult(BaseModel):
     degraded: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ResolveRoutes:
+class ResolveRoutes(msgspec.Struct, frozen=True):
     """The dry run, with the rights of the caller."""
 
     replayer: Replayer

@@ -1,10 +1,11 @@
 """`/contexts/{context}/preview` and `/find`: a resource that is not saved, as models would read and find it."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any
 
+import msgspec
+from msgspec.structs import asdict
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from gateway.domain.principal import Role
@@ -65,8 +66,7 @@ class FindResult(BaseModel):
     items: list[FindingView]
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceTrialRoutes:
+class ResourceTrialRoutes(msgspec.Struct, frozen=True):
     """Trials of resources; nothing is stored. The context need not exist yet."""
 
     trials: ResourceTrials
@@ -97,4 +97,4 @@ class ResourceTrialRoutes:
     async def find(self, call: ApiCall[None, FindBody]) -> ApiReply:
         context, sent = call.path["context"], call.body
         found = await self.trials.find(call.workspace, context, sent.resource, sent.questions)
-        return ApiReply(FindResult(items=[FindingView(**asdict(one)) for one in found]))
+        return ApiReply(FindResult(items=[FindingView(**msgspec.to_builtins(one)) for one in found]))

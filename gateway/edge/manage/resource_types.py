@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
 from pydantic import BaseModel, Field
 
 from gateway.domain.principal import Role
@@ -38,8 +38,7 @@ class ResourceTypePage(Page[ResourceTypeView]):
     """A page of the list of resource types."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceTypeRoutes:
+class ResourceTypeRoutes(msgspec.Struct, frozen=True):
     """The resource types. They come from code and plugins, so they are read-only."""
 
     types: ResourceRegistry

@@ -1,10 +1,10 @@
 """`/contexts/{context}/resources`: the resources of a context. Every change is a new version of the context."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.control.contexts import Contexts, copy_resources
@@ -71,8 +71,7 @@ class ResourceOrder(BaseModel):
         return {"order": value} if isinstance(value, list) else value
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRoutes:
+class ResourceRoutes(msgspec.Struct, frozen=True):
     """The resources of contexts. Their tags are those of the context."""
 
     objects: Objects

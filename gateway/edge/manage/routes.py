@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote
 
+import msgspec
 import orjson
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -43,8 +44,7 @@ Model = TypeVar("Model", bound=BaseModel)
 Handler: TypeAlias = Callable[[ApiCall[Any, Any]], Awaitable[Response]]
 
 
-@dataclass(frozen=True, slots=True)
-class MediaContent:
+class MediaContent(msgspec.Struct, frozen=True):
     """A body that is not JSON: its media types, and for requests its maximum size (None: limits.body_bytes)."""
 
     types: tuple[str, ...]

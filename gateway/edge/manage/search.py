@@ -1,9 +1,10 @@
 """`/search`: finds objects by the words in them."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import Literal
 
+import msgspec
+from msgspec.structs import asdict
 from pydantic import BaseModel, Field
 
 from gateway.control.search import KINDS, PageSlice, search
@@ -42,8 +43,7 @@ class HitPage(Page[HitView]):
     """A page of what was found, best first."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRoutes:
+class SearchRoutes(msgspec.Struct, frozen=True):
     """The search of an editor in the policies in use."""
 
     policies: PolicyRepository

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 from pydantic import Field
 
 from gateway.analytics.reports import (
@@ -100,8 +100,7 @@ class ResourceStatsQuery(ContextStatsQuery):
     sort: SortName = Field("injected", description="The highest first.")
 
 
-@dataclass(frozen=True, slots=True)
-class StatsRoutes:
+class StatsRoutes(msgspec.Struct, frozen=True):
     """The figures of the caller's own workspace. They name no user, no session and no text."""
 
     reports: Reports

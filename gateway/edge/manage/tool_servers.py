@@ -1,9 +1,9 @@
 """`/tool-servers`: the state of the MCP servers that a workspace's policies name, and the tools that they have."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
 import orjson
 from pydantic import BaseModel, Field
 
@@ -40,8 +40,7 @@ class ToolServerPage(Page[ToolServerView]):
     """A page of the list of MCP servers."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolServerRoutes:
+class ToolServerRoutes(msgspec.Struct, frozen=True):
     """The MCP servers of a workspace."""
 
     servers: ToolServerViews

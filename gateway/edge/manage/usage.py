@@ -1,9 +1,10 @@
 """`/contexts/{context}/usage`: who uses a context or one of its resources."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import Literal
 
+import msgspec
+from msgspec.structs import asdict
 from pydantic import BaseModel, Field
 
 from gateway.control.contexts import KIND, Contexts
@@ -59,8 +60,7 @@ class UseSummaryQuery(QueryParameters):
         return [alias for alias in self.contexts.split(",") if alias][:MOST_CONTEXTS]
 
 
-@dataclass(frozen=True, slots=True)
-class UsageRoutes:
+class UsageRoutes(msgspec.Struct, frozen=True):
     """Who is affected by a change. A resource is used wherever its context is."""
 
     policies: PolicyRepository
@@ -100,7 +100,11 @@ class UsageRoutes:
     async def summarize(self, call: ApiCall[UseSummaryQuery, None]) -> ApiReply:
         snapshot, aliases = self.policies.get_snapshot(call.workspace), call.query.list_aliases()
         found = await self.threads.run(call.workspace, summarize_uses, aliases, snapshot, MOST_SHOWN)
-        return ApiReply(UseSummaries.model_validate({"items": [asdict(one) for one in found]}))
+        return ApiReply(
+            UseSummaries.model_validate(
+                {"items": [asdict(one) | {"first": [asdict(use) for use in one.first]} for one in found]}
+            )
+        )
 
     def _get_context_alias(self, call: ApiCall[Paging, None]) -> str:
         name, resource = call.path["context"], call.path.get("resource")

@@ -1,11 +1,11 @@
 """`/{kind}/{object}/versions` and `/rollback`: former versions of objects and nodes, and how to get them back."""
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.control.object_bodies import kind_name
@@ -72,8 +72,7 @@ class RollbackBody(BaseModel):
     version: int = Field(ge=1, le=HIGHEST, strict=True)
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRoutes:
+class VersionRoutes(msgspec.Struct, frozen=True):
     """The versions of one kind of object. A deleted object is still found here by its alias."""
 
     kind: str

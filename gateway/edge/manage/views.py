@@ -1,9 +1,9 @@
 """How policy objects look in replies, and what their models have in common."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import msgspec
 from pydantic import BaseModel, Field
 
 from gateway.control.object_bodies import format_in_full
@@ -41,8 +41,7 @@ class IgnoredMetadata(BaseModel):
     draft: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectModels:
+class ObjectModels(msgspec.Struct, frozen=True):
     """The models of a kind of object: in replies, in lists, in a body that replaces one or creates one."""
 
     view: type[BaseModel]

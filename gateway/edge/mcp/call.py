@@ -1,15 +1,15 @@
 """One request of an MCP client: who asks in which scope, and the account of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from gateway.domain.exchange import Exchange
 from gateway.edge.recorder import RequestOutcome
 
 
-@dataclass(slots=True)
-class McpCall:
+class McpCall(msgspec.Struct):
     """What the handlers of one request work with."""
 
     exchange: Exchange

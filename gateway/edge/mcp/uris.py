@@ -1,15 +1,15 @@
 """URIs of resources: `context://CONTEXT/RESOURCE`, with `?query=` and `?offset=` as `get_context_resource` has them."""
 
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, quote, unquote
+
+import msgspec
 
 SCHEME = "context://"
 TEMPLATE = "context://{context}/{resource}{?query,offset}"
 LONGEST = 8_192  # characters of a URI
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceAddress:
+class ResourceAddress(msgspec.Struct, frozen=True):
     """What a URI asks for."""
 
     id: str

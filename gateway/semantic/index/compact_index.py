@@ -4,10 +4,10 @@ As in the other indexes, rows that a caller may not see are left out before anyt
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,8 +43,7 @@ class VectorBlock(NamedTuple):
     scales: Floats  # by row: what a byte of 1 stands for
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CompactIndex:
+class CompactIndex(msgspec.Struct, frozen=True, eq=False):
     """A VectorIndex that grows: 0.58 KB a row with 384 dimensions. Only the newest of a line is appended to."""
 
     width: int

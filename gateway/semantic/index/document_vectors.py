@@ -1,10 +1,11 @@
 """Which documents (nodes or entities) have which vectors, and which of them are near to a question."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from gateway.semantic.index.compact_index import CompactIndex, Flags
@@ -36,8 +37,7 @@ class DocumentCosine(NamedTuple):
     whole: bool  # whether it is known that all of its passages were compared
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DocumentVectors:
+class DocumentVectors(msgspec.Struct, frozen=True, eq=False):
     """Vectors of documents, which are known by numbers. Replaced rather than changed: a search is never disturbed.
 
     Only `numbers` and `keys` are shared with successors, and they only grow. Nothing here knows who may read what: a
@@ -48,7 +48,7 @@ class DocumentVectors:
     owners: Numbers  # by row: the number of its document, or GONE
     lasts: Flags  # by row: whether it is the last passage of its document
     numbers: DocumentNumbers
-    keys: bytearray = field(default_factory=bytearray)  # by row: what its vector is stored under
+    keys: bytearray = msgspec.field(default_factory=bytearray)  # by row: what its vector is stored under
 
     @classmethod
     def build(cls, width: int, numbers: DocumentNumbers) -> Self:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Self
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.resource import Resource
 from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
@@ -12,8 +14,7 @@ from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 SEPARATOR = "\0"  # occurs in no workspace name and in no id
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceResources:
+class WorkspaceResources(msgspec.Struct, frozen=True):
     """What one workspace stores besides the resources of the files."""
 
     snapshot: Snapshot
@@ -31,8 +32,7 @@ class WorkspaceResources:
         return cls(snapshot, keys, {keys[one.id]: replace(one, id=keys[one.id]) for one in stored})
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedResources:
+class IndexedResources(msgspec.Struct, frozen=True):
     """The resources of all workspaces under keys that no two of them share, unless they share the resource."""
 
     generation: int  # counts what was submitted

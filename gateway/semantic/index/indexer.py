@@ -4,10 +4,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from gateway.domain.resource import Resource
 from gateway.errors import StoreError
@@ -29,8 +30,7 @@ PUBLISH_GROWTH, PUBLISH_PASSAGES = 1.25, 200
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class IndexerOptions:
+class IndexerOptions(msgspec.Struct, frozen=True):
     """How long the indexer waits, and up to how many rows its vectors are compared exactly."""
 
     retry_seconds: float = 30.0  # after the embedder failed
@@ -41,8 +41,7 @@ class IndexerOptions:
 DEFAULT_INDEXER_OPTIONS = IndexerOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class IndexProgress:
+class IndexProgress(msgspec.Struct, frozen=True):
     """How far a build is, in passages; `embedded` of `missing` are done, the others had a vector already."""
 
     total: int = 0
@@ -55,8 +54,7 @@ class IndexProgress:
         return self.embedded == self.missing
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class IndexRequest:
+class IndexRequest(msgspec.Struct, frozen=True, eq=False):
     """What to index."""
 
     generation: int

@@ -5,11 +5,11 @@ import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -71,8 +71,7 @@ def _split_into_pairs(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WordPairs:
+class WordPairs(msgspec.Struct, frozen=True, eq=False):
     """Which documents have which pair of neighbours: where "card payment" stands, more is said than by both words.
 
     Each entry is 32 bits of the pair's hash and 32 of the document's number, ascending. A hash depends on the two
@@ -133,8 +132,7 @@ def _hash_word(word: str) -> int:
     return 0 if word[:1] >= _UNSPACED_FROM else zlib.crc32(word.encode("utf-8", "surrogatepass"))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LexicalMatch:
+class LexicalMatch(msgspec.Struct, frozen=True, eq=False):
     """How well documents match one query, document by document."""
 
     score: Floats  # BM25 of words and of pairs of neighbours, from 0
@@ -142,8 +140,7 @@ class LexicalMatch:
     ceiling: float  # about what a document made of nothing but the query's terms, in any order, would score
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LexicalIndex:
+class LexicalIndex(msgspec.Struct, frozen=True, eq=False):
     """Postings of a collection: for each term the documents it is in, and how often."""
 
     vocabulary: dict[str, int]
@@ -192,8 +189,7 @@ class LexicalIndex:
         return LexicalView(self, places, damping, bool((places == np.arange(len(places))).all()))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LexicalView:
+class LexicalView(msgspec.Struct, frozen=True, eq=False):
     """A collection as one caller may see it: how rare a term is depends on nothing that is hidden."""
 
     index: LexicalIndex

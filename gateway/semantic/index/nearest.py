@@ -5,9 +5,9 @@ from nothing else.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from gateway.semantic.index.passage_index import PassageIndex
@@ -19,8 +19,7 @@ BY_WORDS = 100  # resources per sentence that are compared because of their word
 SAMPLE = 500  # resources that tell how near the others are: their mean is known to a twentieth of their spread
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NearestPassages:
+class NearestPassages(msgspec.Struct, frozen=True, eq=False):
     """What was looked up for the sentences of a question."""
 
     places: Rows  # among the visible rows, ascending

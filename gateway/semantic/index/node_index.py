@@ -1,10 +1,10 @@
 """The nodes of one workspace by their words and vectors, and what changes when the tree or a text does."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from gateway.domain.content import NO_CONTENT, NodeContent
@@ -44,8 +44,7 @@ FUNCTION_WORDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FoundNodes:
+class FoundNodes(msgspec.Struct, frozen=True):
     """Matches, best first, and among how many nodes."""
 
     matches: Sequence[NodeMatch]
@@ -60,8 +59,7 @@ class NodeChanges(NamedTuple):
     gone: list[str]  # ids
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MeantQuestion:
+class MeantQuestion(msgspec.Struct, frozen=True, eq=False):
     """A question as vectors, and the vectors that it is compared with."""
 
     queries: Floats
@@ -75,15 +73,16 @@ class VisibleVectors(NamedTuple):
     rows: Flags
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupedWords:
+class GroupedWords(msgspec.Struct, frozen=True, eq=False):
     """Words and the groups that their numbers stand for: replaced together, so that a search sees both or neither."""
 
-    groups: ReaderGroups = field(default_factory=lambda: ReaderGroups(((),), {}, frozenset()))
-    words: WordIndex = field(default_factory=WordIndex)
-    numbers: Numbers = field(default_factory=lambda: np.empty(0, np.int32))  # by row of the words: as vectors know it
-    views: LruCache[frozenset[str], WordView] = field(default_factory=lambda: LruCache(MOST_VIEWS))
-    visible: LruCache[frozenset[str], VisibleVectors] = field(default_factory=lambda: LruCache(MOST_VIEWS))
+    groups: ReaderGroups = msgspec.field(default_factory=lambda: ReaderGroups(((),), {}, frozenset()))
+    words: WordIndex = msgspec.field(default_factory=WordIndex)
+    numbers: Numbers = msgspec.field(
+        default_factory=lambda: np.empty(0, np.int32)
+    )  # by row of the words: as vectors know it
+    views: LruCache[frozenset[str], WordView] = msgspec.field(default_factory=lambda: LruCache(MOST_VIEWS))
+    visible: LruCache[frozenset[str], VisibleVectors] = msgspec.field(default_factory=lambda: LruCache(MOST_VIEWS))
 
     def find_view(self, readers: frozenset[str]) -> WordView | None:
         """The words as somebody sees them, if that is known already."""
@@ -109,14 +108,13 @@ class GroupedWords:
         return kept.rows
 
 
-@dataclass(slots=True)
-class NodeIndex:
+class NodeIndex(msgspec.Struct):
     """The index of one workspace, and what it was made of."""
 
-    numbers: DocumentNumbers = field(default_factory=DocumentNumbers)
+    numbers: DocumentNumbers = msgspec.field(default_factory=DocumentNumbers)
     tree: NodeTree = EMPTY_TREE
-    contents: Mapping[str, NodeContent] = field(default_factory=dict)  # of policies
-    grouped: GroupedWords = field(default_factory=GroupedWords)
+    contents: Mapping[str, NodeContent] = msgspec.field(default_factory=dict)  # of policies
+    grouped: GroupedWords = msgspec.field(default_factory=GroupedWords)
 
     def follow(self, snapshot: Snapshot, changed: Collection[str]) -> NodeChanges:
         """Forget what is gone and who may no longer read what; the nodes that have to be indexed, or indexed anew."""

@@ -1,10 +1,10 @@
 """What can be searched at one moment: passages with their vectors and the model that made them, and their words."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,8 +18,7 @@ MAX_GROWTH = 2  # times that a vocabulary may grow by words that may be gone bef
 Vector = NDArray[np.float16]  # rounded where it is made, so that a restart finds exactly what was found before
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PassageIndex:
+class PassageIndex(msgspec.Struct, frozen=True, eq=False):
     """Passages and their vectors, row by row; queries are embedded with the embedder that comes along."""
 
     generation: int
@@ -83,8 +82,7 @@ def _build_matrix(
     return matrix, ready
 
 
-@dataclass(frozen=True, eq=False)
-class IndexWords:
+class IndexWords(msgspec.Struct, frozen=True, eq=False):
     """The words of an index: each resource is one document, made of its passages and examples."""
 
     index: PassageIndex

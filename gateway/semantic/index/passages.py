@@ -3,8 +3,9 @@
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple, Self
+
+import msgspec
 
 from gateway.domain.resource import Mode, Resource, ResourceKind
 
@@ -16,8 +17,7 @@ _PARAGRAPH = re.compile(r"\n\s*\n")
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*|\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(msgspec.Struct, frozen=True):
     """An indexed piece of a resource, or one of its example questions."""
 
     resource: str  # the resource's key in the index

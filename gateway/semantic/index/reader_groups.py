@@ -1,7 +1,8 @@
 """Nodes by who may read them: most nodes of a tree share their readers with thousands of others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.domain.node_tree import NodeTree
 from gateway.domain.principal import ANY_GROUP, may_read
@@ -9,8 +10,7 @@ from gateway.domain.principal import ANY_GROUP, may_read
 ReaderChain = tuple[tuple[str, ...], ...]  # reader lists from the root down, without empty ones
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderGroups:
+class ReaderGroups(msgspec.Struct, frozen=True):
     """A number for each chain of reader lists that stands above nodes."""
 
     chains: tuple[ReaderChain, ...]

@@ -9,9 +9,9 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
+import msgspec
 import numpy as np
 
 from gateway.errors import StoreError
@@ -29,29 +29,26 @@ WORDS = 16  # of a question that are looked up
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class LookupOptions:
+class LookupOptions(msgspec.Struct, frozen=True):
     """How long lookups wait."""
 
     answer_seconds: float = 0.08  # what a question waits for the server; the rest of its time is enough to look here
     poll_seconds: float = 1.0  # between two looks at whether there is a newer index
     retry_seconds: float = 5.0  # after the server could not be used
-    writer: WriterOptions = field(default_factory=WriterOptions)
+    writer: WriterOptions = msgspec.field(default_factory=WriterOptions)
 
 
 DEFAULT_LOOKUP_OPTIONS = LookupOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFilter:
+class PartitionFilter(msgspec.Struct, frozen=True):
     """A partition of the layout, by number, and what of it may be found (None: all)."""
 
     number: int
     allowed: PassageFilter | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LookupPlan:
+class LookupPlan(msgspec.Struct, frozen=True, eq=False):
     """How the visible rows of one scope are looked up."""
 
     there: tuple[PartitionFilter, ...]

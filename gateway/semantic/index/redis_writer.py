@@ -9,9 +9,9 @@ import hashlib
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Self
 
+import msgspec
 import numpy as np
 
 from gateway.errors import StoreError
@@ -30,8 +30,7 @@ DAY, UNUSED_SECONDS = 86_400.0, 30 * 86_400.0
 IsWanted = Callable[[], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class WriterOptions:
+class WriterOptions(msgspec.Struct, frozen=True):
     """How patiently and in what portions an index is written."""
 
     wait_seconds: float = 1.0  # while another replica writes
@@ -39,8 +38,7 @@ class WriterOptions:
     batch: int = 8  # documents at once: each takes the server a millisecond or more, in which it does nothing else
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class IndexPartition:
+class IndexPartition(msgspec.Struct, frozen=True, eq=False):
     """What of an index belongs to the files ("") or to one workspace."""
 
     workspace: str
@@ -53,8 +51,7 @@ class IndexPartition:
         return hash_text(f"{kind}\n{self.workspace}", 24)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RedisLayout:
+class RedisLayout(msgspec.Struct, frozen=True, eq=False):
     """An index in partitions, and the tags of its resources."""
 
     index: PassageIndex

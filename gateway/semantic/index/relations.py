@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,8 +23,7 @@ DIGITS = 5
 Numbers = NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Relations:
+class Relations(msgspec.Struct, frozen=True, eq=False):
     """For each resource, by its number, the nearest others, nearest first."""
 
     index: PassageIndex

@@ -4,9 +4,9 @@ Rows that the caller may not see are left out before anything is ranked, and not
 others store never changes a score.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,8 +61,7 @@ def build_index(vectors: NDArray[np.float16], exact_limit: int = EXACT_LIMIT) ->
     return CodedIndex(vectors, np.concatenate(blocks, axis=1))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExactIndex:
+class ExactIndex(msgspec.Struct, frozen=True, eq=False):
     """Compares every allowed row; 1.5 KB a row."""
 
     vectors: Floats
@@ -86,8 +85,7 @@ class ExactIndex:
         return self.vectors[_slice_if_adjacent(rows)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CodedIndex:
+class CodedIndex(msgspec.Struct, frozen=True, eq=False):
     """Compares codes first, then the vectors of the nearest codes; 0.9 KB a row with 384 dimensions."""
 
     vectors: NDArray[np.float16]

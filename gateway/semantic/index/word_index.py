@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from gateway.semantic.index.word_postings import FoundPostings, Rows, WordSegment, join_segments, merge_small
@@ -16,8 +17,7 @@ MOST_GONE = 0.25  # share of rows without a document above which rows are number
 MOST_SPARE = 4  # searches at once for which memory is kept
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedDocument:
+class IndexedDocument(msgspec.Struct, frozen=True):
     """What is known of a document: its words, and a number for who may read it."""
 
     words: Sequence[str]
@@ -45,18 +45,19 @@ class SearchMemory:
             self._spare.append(sums)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WordIndex:
+class WordIndex(msgspec.Struct, frozen=True, eq=False):
     """Immutable but for its vocabulary, which only grows: whoever searches is not disturbed by whoever revises."""
 
-    vocabulary: dict[str, int] = field(default_factory=dict)
+    vocabulary: dict[str, int] = msgspec.field(default_factory=dict)
     segments: tuple[WordSegment, ...] = ()
     ids: tuple[str, ...] = ()  # by row
-    places: Mapping[str, int] = field(default_factory=dict)  # id → row
-    lengths: Floats = field(default_factory=lambda: np.empty(0, np.float32))  # by row, in words
-    groups: Rows = field(default_factory=lambda: np.empty(0, np.int32))  # by row; -1: it has no document any more
-    changed: NDArray[np.float64] = field(default_factory=lambda: np.empty(0, np.float64))  # by row
-    memory: SearchMemory = field(default_factory=SearchMemory)
+    places: Mapping[str, int] = msgspec.field(default_factory=dict)  # id → row
+    lengths: Floats = msgspec.field(default_factory=lambda: np.empty(0, np.float32))  # by row, in words
+    groups: Rows = msgspec.field(
+        default_factory=lambda: np.empty(0, np.int32)
+    )  # by row; -1: it has no document any more
+    changed: NDArray[np.float64] = msgspec.field(default_factory=lambda: np.empty(0, np.float64))  # by row
+    memory: SearchMemory = msgspec.field(default_factory=SearchMemory)
 
     def __len__(self) -> int:
         return len(self.places)

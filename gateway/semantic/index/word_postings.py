@@ -1,9 +1,9 @@
 """The postings of words, by segments that are joined as they grow."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,8 +11,7 @@ Rows = NDArray[np.int32]
 Counts = NDArray[np.uint8]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WordSegment:
+class WordSegment(msgspec.Struct, frozen=True, eq=False):
     """The postings of some rows."""
 
     terms: Rows  # ascending, each once

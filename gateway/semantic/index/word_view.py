@@ -1,9 +1,9 @@
 """What some readers find by words: the best documents, without reading postings that cannot change which these are."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,8 +46,7 @@ class RatedRows(NamedTuple):
 NOTHING_RATED = RatedRows(np.empty(0, np.intp), np.empty(0, np.float32))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WordView:
+class WordView(msgspec.Struct, frozen=True, eq=False):
     """An index as some readers see it: nothing that is hidden from them makes a difference to what they find."""
 
     index: WordIndex
@@ -55,7 +54,7 @@ class WordView:
     count: int  # of visible documents
     damping: Floats  # by row: what slows the growth of a word's count, more in long documents
     is_whole: bool = False  # every row is visible
-    frequent: dict[str, int] = field(default_factory=dict)  # in how many visible documents words are that many have
+    frequent: dict[str, int] = {}  # in how many visible documents words are that many have
 
     @classmethod
     def open(cls, index: WordIndex, groups: Collection[int]) -> Self:

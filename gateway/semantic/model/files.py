@@ -4,7 +4,6 @@ import hashlib
 import importlib.util
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,8 +15,7 @@ MODEL, TOKENIZER, MANIFEST = "model.onnx", "tokenizer.json", "manifest.json"
 MAX_TOKENS = 256  # what all-MiniLM-L6-v2 was trained with; more tokens make its vectors worse
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFiles:
+class ModelFiles(msgspec.Struct, frozen=True):
     """A model on disk; its id is part of the key of every vector made with it."""
 
     model: Path

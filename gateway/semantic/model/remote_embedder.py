@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import aiohttp
 import msgspec
@@ -19,13 +18,15 @@ CONNECTIONS = 8
 MAX_REPLY = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingEndpoint:
+class EmbeddingEndpoint(msgspec.Struct, frozen=True):
     """Where and what to ask; its id contains no secret."""
 
     base_url: str
     model: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"EmbeddingEndpoint({self.base_url!r}, {self.model!r})"  # headers hold keys
 
     @property
     def id(self) -> str:

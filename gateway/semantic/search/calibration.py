@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,8 +22,7 @@ _CLIP = 30.0  # beyond it exp overflows in float32 and nothing changes any more
 Doubles = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Calibration:
+class Calibration(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A logistic regression over features, bends ("dense>0.35") and products ("dense*foreign") of features."""
 
     features: tuple[str, ...]
@@ -74,8 +73,7 @@ class Calibration:
         return [parse_term(term, self.features) for term in self.terms]
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureTerm:
+class FeatureTerm(msgspec.Struct, frozen=True):
     """One input of the regression: a feature, what it exceeds a knot by, or its product with another."""
 
     feature: int

@@ -1,7 +1,9 @@
 """What competes with what, by which rule, and which of the ranked resources are picked."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.resource import ResourceKind
@@ -17,8 +19,7 @@ SHOWN = 80  # characters of a sentence in a reason
 NeighbourFinder = Callable[[Sequence[Pick]], list[Pick]]
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionRule:
+class SelectionRule(msgspec.Struct, frozen=True):
     """Thresholds on the calibrated probability, and how many may come in below the upper one."""
 
     include_score: float = 0.7  # in, whatever their number
@@ -47,8 +48,7 @@ def build_rule(kind: str, settings: SelectionSettings) -> SelectionRule:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SearchDomain:
+class SearchDomain(msgspec.Struct, frozen=True):
     """Resources that compete with each other, and by which rule."""
 
     resources: tuple[str, ...]  # by the keys of the index
@@ -69,8 +69,7 @@ def split_by_kind(resources: Sequence[str], tools: frozenset[str]) -> dict[Resou
     return {kind: names for kind, names in domains.items() if names}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DomainQuery:
+class DomainQuery(msgspec.Struct, frozen=True, eq=False):
     """One domain to search: the query's sentences with their vectors, and the view that answers them."""
 
     sentences: Sequence[str]
@@ -97,8 +96,7 @@ def select_picks(
     return SearchResult(tuple(picks), scores=tuple(sorted(others, key=lambda pair: -pair[1])))
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """A resource to inject, by its place among the visible ones."""
 
     resource: int

@@ -4,8 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.memory_budget import MemoryBudget

@@ -3,10 +3,11 @@
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Self
 
+import msgspec
 import numpy as np
+from msgspec.structs import asdict
 
 from gateway.domain.agent import Expansion
 from gateway.domain.search import Pick
@@ -16,8 +17,7 @@ from gateway.semantic.model.embedder import SearchTimeout
 from gateway.semantic.search.view import IndexView
 
 
-@dataclass(frozen=True, slots=True)
-class ExpansionRule:
+class ExpansionRule(msgspec.Struct, frozen=True):
     """How far picks lead, and until when there is time for it."""
 
     depth: int = 0  # further passes with the found passages as queries
@@ -37,8 +37,7 @@ class ExpansionRule:
             raise SearchTimeout("The expansion took too long.")
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(msgspec.Struct, frozen=True):
     """A resource that is near to a picked one, both by their places among the visible ones."""
 
     column: int
@@ -90,8 +89,7 @@ def find_neighbours(
     return sorted(best.values(), key=lambda one: (-one.cosine, one.column))[: rule.top_n]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Neighbourhood:
+class Neighbourhood(msgspec.Struct, frozen=True, eq=False):
     """The visible resources near to one, nearest first, and the cosine above which none is missing."""
 
     columns: Rows

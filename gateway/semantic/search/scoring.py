@@ -1,9 +1,9 @@
 """From cosines and words to a ranking: hybrid score, features, calibrated probability. Pure functions."""
 
 import re
-from dataclasses import dataclass
 from typing import Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,8 +53,7 @@ FEATURES = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True, eq=False):
     """What is known of each sentence (row) and each visible resource (column)."""
 
     dense: Floats  # best cosine over the resource's passages and examples
@@ -68,8 +67,7 @@ class Evidence:
     examples: NDArray[np.bool_]  # by resource
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ranking:
+class Ranking(msgspec.Struct, frozen=True, eq=False):
     """The visible resources of one question, best first."""
 
     resources: Rows
@@ -102,16 +100,14 @@ def compute_focus(vectors: Floats, owners: Rows) -> Floats:
     return transform
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CentreCosines:
+class CentreCosines(msgspec.Struct, frozen=True, eq=False):
     """Cosines of sentences (down) to the centres of resources (across)."""
 
     central: Floats
     focused: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExampleCentres:
+class ExampleCentres(msgspec.Struct, frozen=True, eq=False):
     """The centres of the resources that have examples."""
 
     examples: NDArray[np.bool_]  # by resource

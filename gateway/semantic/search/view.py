@@ -3,11 +3,11 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from typing import Self
 
+import msgspec
 import numpy as np
 
 from gateway.domain.memory_budget import ENTRY_BYTES, KEPT_SHARE, CachePartition, MemoryBudget
@@ -25,8 +25,7 @@ CARRIED = 32  # workspaces that find their view ready when a newer index serves:
 NAME_BYTES = 200  # of a resource's id, once in the view, once in the key, and in a dictionary for expansions
 
 
-@dataclass(frozen=True, eq=False)
-class IndexView:
+class IndexView(msgspec.Struct, frozen=True, eq=False, dict=True, weakref=True):
     """The visible resources as columns, their passages and examples as rows grouped by column."""
 
     index: PassageIndex

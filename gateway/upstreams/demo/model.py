@@ -1,7 +1,6 @@
 """What the demo model answers: a pure function from a chat request to text and tool calls (CONTRACT §8)."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,32 +20,28 @@ STOP_WORDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DemoToolCall:
+class DemoToolCall(msgspec.Struct, frozen=True):
     """A call that the model makes."""
 
     name: str
     arguments: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class DemoAnswer:
+class DemoAnswer(msgspec.Struct, frozen=True):
     """What the model says in one turn: text or calls."""
 
     text: str = ""
     calls: tuple[DemoToolCall, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DemoToolResult:
+class DemoToolResult(msgspec.Struct, frozen=True):
     """What a tool answered."""
 
     tool: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class DemoSituation:
+class DemoSituation(msgspec.Struct, frozen=True):
     """A request as the model understands it."""
 
     question: str

@@ -1,7 +1,6 @@
 """What the demo model reads: a chat request, validated as a provider would, and the blocks in it (CONTRACT §3.1)."""
 
 import re
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -87,29 +86,26 @@ class DemoRequest(msgspec.Struct, frozen=True):
     response_format: DemoFormat | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ContextLine:
+class ContextLine(msgspec.Struct, frozen=True):
     """One line of injected text and the name of the resource that it belongs to."""
 
     source: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueEntry:
+class CatalogueEntry(msgspec.Struct, frozen=True):
     """One line of the catalogue: something that can be fetched."""
 
     name: str
     id: str
 
 
-@dataclass(slots=True)
-class ParsedBlocks:
+class ParsedBlocks(msgspec.Struct):
     """What a text holds: injected lines, the catalogue, and everything outside the blocks."""
 
-    lines: list[ContextLine] = field(default_factory=list)
-    catalogue: list[CatalogueEntry] = field(default_factory=list)
-    rest: list[str] = field(default_factory=list)
+    lines: list[ContextLine] = msgspec.field(default_factory=list)
+    catalogue: list[CatalogueEntry] = msgspec.field(default_factory=list)
+    rest: list[str] = msgspec.field(default_factory=list)
 
 
 def read_blocks(text: str) -> ParsedBlocks:

@@ -1,7 +1,8 @@
 """A value that fits a JSON schema, with the demo model's answer in its first free text."""
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 MAX_DEPTH = 16  # levels of a schema that are followed; OpenAI allows 10
 MAX_VALUES = 1000  # of one document
@@ -16,8 +17,7 @@ FORMATS = {
 }
 
 
-@dataclass(slots=True)
-class SchemaWriter:
+class SchemaWriter(msgspec.Struct):
     """Writes one document; the answer is used for the first string that may hold any text."""
 
     root: dict[str, Any]

@@ -1,6 +1,5 @@
 """Which fields of a chat request reach litellm. A body can never choose an address, a key or litellm's own options."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -76,8 +75,7 @@ class ChatFields(msgspec.Struct, frozen=True):
 FORWARDED: Final = frozenset(ChatFields.__struct_fields__)
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedFields:
+class SelectedFields(msgspec.Struct, frozen=True):
     """The fields of a request that are forwarded, and the names of those that are not."""
 
     forwarded: dict[str, Any]

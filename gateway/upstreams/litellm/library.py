@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from gateway.domain.price import MILLION, ModelPrice
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamTimeout, UpstreamTruncated, UpstreamUnreachable
@@ -25,8 +26,7 @@ STATUS_BY_CLASS: Final = (
 MAX_MESSAGE_CHARACTERS: Final = 2_000  # characters of a provider's message that are passed on
 
 
-@dataclass(frozen=True, slots=True)
-class LitellmLibrary:
+class LitellmLibrary(msgspec.Struct, frozen=True):
     """litellm with the modules whose classes its exceptions use."""
 
     litellm: Any

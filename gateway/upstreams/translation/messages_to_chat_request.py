@@ -1,8 +1,8 @@
 """A request to Anthropic's Messages as a chat request."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from msgspec import Raw
 
 from gateway.errors import InvalidRequest, ThreadUnsupported
@@ -25,8 +25,7 @@ ERROR_PREFIX: Final = "Error: "
 Part = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ChatAbilities:
+class ChatAbilities(msgspec.Struct, frozen=True):
     """What the chat upstream can take."""
 
     stream_usage: bool = True

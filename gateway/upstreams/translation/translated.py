@@ -5,7 +5,6 @@ import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
@@ -46,8 +45,7 @@ CUSTOM_TOOL: Final = re.compile(r"^(tools\[\d+\])\.custom$")
 MESSAGES_REQUEST_ID: Final = "request-id"
 
 
-@dataclass(frozen=True, slots=True)
-class CallTranslation:
+class CallTranslation(msgspec.Struct, frozen=True):
     """One call: what goes upstream, and how its reply comes back."""
 
     body: bytes

@@ -1,18 +1,18 @@
 """What the translations of requests cannot carry, and what they leave out because it changes no answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class RequestPath:
+
+class RequestPath(msgspec.Struct, frozen=True):
     """From which dialect to which, and the fields that have no place there, by their path (`tools[].custom`)."""
 
     source: str
     target: str
     refused: Mapping[str, str]  # what the target lacks; a field that nobody knows is refused as well
-    ignored: Mapping[str, str] = field(default_factory=dict)  # why leaving it out changes no answer
+    ignored: Mapping[str, str] = msgspec.field(default_factory=dict)  # why leaving it out changes no answer
 
 
 NO_SUCH_OPTION: Final = "there is no such option"

@@ -1,10 +1,11 @@
 """What collectors find is placed for one request; what callers share never holds any of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.builder.context_builder import ContextBuilder
 from gateway.collectors.registry import CollectorRegistry, NoOptions

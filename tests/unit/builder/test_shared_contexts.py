@@ -1,13 +1,15 @@
 """What scopes share never changes what one of them gets: cached injections equal those that are built alone."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from gateway.builder import context_builder, scope_context
 from gateway.builder.context_builder import ContextBuilder
@@ -135,18 +137,18 @@ class Ask:
     def vary(self, draw: Random, snapshot: Snapshot) -> "Ask":
         """The same in all respects but one, as far as scopes are concerned."""
         other = Ask.draw(draw, snapshot)
-        names = [*ContextRequest.__dataclass_fields__][:-1]
+        names = [*ContextRequest.__struct_fields__][:-1]
         match draw.randrange(10):
             case 0:
-                return replace(self, who=other.who)
+                return dataclasses.replace(self, who=other.who)
             case 1:
-                return replace(self, tools=other.tools)
+                return dataclasses.replace(self, tools=other.tools)
             case 2:
-                return replace(self, model=other.model)
+                return dataclasses.replace(self, model=other.model)
             case 3:
-                return replace(self, question=other.question)
+                return dataclasses.replace(self, question=other.question)
         changed = draw.choice([name for name in names if getattr(self.said, name) != getattr(other.said, name)])
-        return replace(self, said=replace(self.said, **{changed: getattr(other.said, changed)}))
+        return dataclasses.replace(self, said=replace(self.said, **{changed: getattr(other.said, changed)}))
 
 
 class Campaign:
@@ -252,7 +254,7 @@ async def test_every_part_of_the_key_is_needed(
 async def test_every_part_of_an_effective_scope_is_needed(
     campaigns: list[Campaign], part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = [name for name in EffectiveScope.__dataclass_fields__ if name != part]
+    names = [name for name in EffectiveScope.__struct_fields__ if name != part]
     monkeypatch.setattr(EffectiveScope, "__hash__", lambda self: hash(tuple(getattr(self, name) for name in names)))
     monkeypatch.setattr(
         EffectiveScope, "__eq__", lambda self, other: all(getattr(self, one) == getattr(other, one) for one in names)

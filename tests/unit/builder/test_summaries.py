@@ -1,7 +1,8 @@
 """Summaries in what a builder caches: used as soon as they are there, and never missed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gateway.builder.context_builder import ContextBuilder
 from gateway.domain.memory_budget import MemoryBudget

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 from gateway.domain.principal import Principal
 from gateway.domain.snapshot import Snapshot
@@ -151,7 +152,7 @@ async def test_a_scope_that_ignores_the_generation_of_the_tree_would_be_noticed(
 
     def follow_without_tree(self: Snapshot, former: Snapshot | None, generation: int) -> Snapshot:
         following = follow(self, former, generation)
-        object.__setattr__(following, "tree_generation", 0)
+        force_setattr(following, "tree_generation", 0)
         return following
 
     monkeypatch.setattr(Snapshot, "follow", follow_without_tree)

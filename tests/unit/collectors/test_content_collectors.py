@@ -1,9 +1,9 @@
 """What surrounds a node, what it is connected with, what the user did: with the scores and limits that are promised."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.collectors.activity import ActivityCollector
 from gateway.collectors.focus import FocusCollector

@@ -1,10 +1,10 @@
 """Resources of the contexts that apply: filtered, each once, clashes settled."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.collectors.contexts import CollectedCandidates, build_merge, collect_contexts, matches_language
 from gateway.collectors.effective import match_languages, reduce_scope

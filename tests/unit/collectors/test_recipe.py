@@ -1,10 +1,10 @@
 """Layers of recipes: what they take, where they stop, and what they leave to those who may read it."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.collectors import branch
 from gateway.collectors.recipe import RecipeCollector, cut_tail

@@ -2,12 +2,13 @@
 
 import asyncio
 import tomllib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pytest
+from msgspec.structs import replace
 from pydantic import Field
 
 from gateway.collector_settings import CollectorSection

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from gateway.collectors.retrievers import RetrieverCollector, choose_question
 from gateway.domain.agent import SelectionSettings

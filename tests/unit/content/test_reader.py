@@ -1,9 +1,10 @@
 """What nodes say is looked up by id; links lead to ids, backlinks come back, views are remembered."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import orjson
+from msgspec.structs import replace
 
 from gateway.content.activity import MAX_WAITING, ActivityLog
 from gateway.content.reader import WorkspaceContent

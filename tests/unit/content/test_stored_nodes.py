@@ -1,12 +1,12 @@
 """What stored nodes say lives in the store: editing it changes neither the tree nor what was remembered."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from gateway.content.indexing import index_nodes

@@ -1,12 +1,12 @@
 """What one key may give to another: the rules as a table, and that no sequence of grants gets around them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.control.keys import limit_as_number, list_excesses, require_grantable
 from gateway.domain.principal import ANONYMOUS, KeyLimits, Principal, Role

@@ -1,11 +1,11 @@
 """Keys as a service: made, listed, changed and revoked by somebody who may."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from hashlib import sha256
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from gateway.control import key_names
 from gateway.control import keys as keys_module

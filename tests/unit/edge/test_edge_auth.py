@@ -1,11 +1,12 @@
 """Principals by key."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from math import inf
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.control.key_shape import KeyShape
 from gateway.domain.principal import ANONYMOUS, UNLIMITED, KeyLimits, Role

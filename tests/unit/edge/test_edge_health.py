@@ -1,10 +1,11 @@
 """What supervisors are told."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot

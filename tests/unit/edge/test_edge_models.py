@@ -1,11 +1,12 @@
 """The list of models."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from gateway.domain.agent import Agent

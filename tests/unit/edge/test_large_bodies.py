@@ -1,11 +1,11 @@
 """A large body takes milliseconds at each step of its walk; the requests of others come in between."""
 
 import asyncio
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.domain.chat import PAUSE_BYTES

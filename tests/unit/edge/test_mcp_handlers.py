@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
+from msgspec.structs import replace
 
 from gateway.app import Gateway
 from gateway.domain.agent import SelectionSettings

@@ -1,10 +1,9 @@
 """The three formats, properties, names that are the same, and shrinking."""
 
-from dataclasses import replace
-
 import orjson
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from gateway.domain.knowledge import Axiom, Entity, PropertyValue, Relationship
 from gateway.knowledge.config import DEFAULT_CONFIG, KnowledgeFormat

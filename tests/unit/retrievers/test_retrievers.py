@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pytest
 import yaml
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict
 
 from gateway.control.sizes import list_mode_advice

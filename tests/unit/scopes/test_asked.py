@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from gateway.domain.agent import SelectionSettings, Thresholds
 from gateway.domain.scope import ContextRequest, RequestItem

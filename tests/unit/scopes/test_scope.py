@@ -1,9 +1,9 @@
 """Asked becomes Scope: who asks, as whom, about what."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.scope import ContextRequest, Scope

@@ -1,6 +1,7 @@
 """CONTRACT §6 over all categories: never over budget, deterministic, monotone, nothing vanishes without a reason."""
 
-from dataclasses import dataclass, replace
+import dataclasses
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -9,6 +10,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.builder.prices import make_pricing
 from gateway.domain.candidate import Candidate, Level
@@ -272,6 +274,6 @@ def test_a_reserved_share_is_there_however_much_always_text_there_is() -> None:
     item = FoundItem("n", "node", "page", "Page", "word " * 1400, 1.0, "focus", distance=0, truncate="keep_start")
     outcome = CollectorOutcome("focus", Category.FOCUS, Findings((item,)))
     shares = BudgetShares(((Category.ALWAYS, 1600), (Category.FOCUS, 1500)), 4000)
-    selection = replace(case, candidates=long, outcomes=[outcome], shares=shares, offers=False).select(4000)
+    selection = dataclasses.replace(case, candidates=long, outcomes=[outcome], shares=shares, offers=False).select(4000)
     assert selection.tokens["focus"] > 1400
     assert selection.tokens["always"] > 2000, "what nobody reserved is there for everyone"

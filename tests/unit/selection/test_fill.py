@@ -1,10 +1,11 @@
 """A text that can be shrunk is counted as far as it matters, and what is placed of it is the same."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.domain.collector import Category, FoundItem
 from gateway.domain.longest import find_longest_within

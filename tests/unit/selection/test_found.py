@@ -1,15 +1,15 @@
 """What collectors find competes like resources do."""
 
-from dataclasses import fields
+from msgspec.structs import fields
 
 from gateway.domain.collector import FoundItem
 from gateway.domain.resource import Mode, Resource, ResourceKind
-from gateway.selection.found import FoundResource
+from gateway.selection.found import make_found_resource
 
 
 def test_the_resource_of_a_found_item_has_every_field_of_a_resource() -> None:
     item = FoundItem("n1", "node", "page", "A page", "What it says.", 0.5, "a reason", truncate="none", required=True)
-    found = FoundResource(item)
+    found = make_found_resource(item)
     plain = Resource(
         id="n1",
         context="",

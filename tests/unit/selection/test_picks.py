@@ -1,12 +1,13 @@
 """What semantic search adds to a selection, and what it never touches."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.domain.candidate import Candidate, Level
 from gateway.domain.collector import Category, CollectorOutcome, Findings

@@ -1,11 +1,11 @@
 """What is placed, offered or dropped under one budget."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.domain.agent import Agent, Budget, Profile
 from gateway.domain.candidate import Candidate, Level

@@ -1,9 +1,9 @@
 """Which picks stay in a session, and in which order."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.domain.candidate import Candidate, Level
 from gateway.domain.resource import Mode, Resource, ResourceKind

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.collectors.node_search import NodeCollector
 from gateway.domain.knowledge import Entity

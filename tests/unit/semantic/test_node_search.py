@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.collectors.node_search import NodeCollector
 from gateway.domain.collector import Findings

@@ -1,6 +1,6 @@
 """What people and requests change in a session."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gateway.domain.resource import Mode
 from gateway.domain.session import MAX_STICKY, Session, StickyPick

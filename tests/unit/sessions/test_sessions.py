@@ -1,9 +1,9 @@
 """Sessions that are read, changed by several at once, kept alive, and lost."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.domain.agent import ModelDefaults, Placement, SelectionSettings, Thresholds
 from gateway.domain.session import MAX_ITEMS, Session, SessionKey, SessionSettings

@@ -3,11 +3,11 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from gateway.domain.resource import Mode, Resource, ResourceKind

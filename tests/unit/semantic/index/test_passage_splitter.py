@@ -1,8 +1,7 @@
 """An edit costs what has changed: the passages of everybody else's resources are neither split nor hashed again."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gateway.domain.resource import Mode, Resource
 from gateway.semantic.index import passages

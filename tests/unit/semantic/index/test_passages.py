@@ -1,10 +1,9 @@
 """Cutting resources into passages."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.semantic.index.passages import Passage, compose_text, split_resources, split_text

@@ -5,9 +5,9 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.domain.agent import SelectionSettings
 from gateway.domain.redis_address import redis_address

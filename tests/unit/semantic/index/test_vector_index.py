@@ -69,7 +69,8 @@ def test_the_nearest_of_the_allowed_rows_are_found(build: Build, keep: float) ->
     rows = np.flatnonzero(np.random.default_rng(2).random(len(vectors)) < keep)
     scores, found = index.search(queries, 10, None if keep == 1 else rows)
     hits = [len(set(line) & set(plain(vectors, query, rows, 10))) for line, query in zip(found, queries, strict=True)]
-    assert sum(hits) >= {ExactIndex: 200, CodedIndex: 198, CompactIndex: 194}[type(index)]
+    least: dict[type, int] = {ExactIndex: 200, CodedIndex: 198, CompactIndex: 194}
+    assert sum(hits) >= least[type(index)]
     assert set(found.ravel()) <= set(rows)
     assert (np.diff(scores) <= 0).all()
     assert np.allclose(scores, np.take_along_axis(index.compute_scores(queries, np.arange(6000)), found, 1), atol=1e-4)

@@ -1,12 +1,12 @@
 """Which of the ranked resources are injected."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.semantic.search.choice import PRESETS, SelectionRule, choose
 from gateway.semantic.search.scoring import Ranking

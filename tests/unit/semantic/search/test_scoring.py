@@ -1,9 +1,8 @@
 """From similarities to a ranking by calibrated probability."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from gateway.semantic.index.vector_index import take_best_per_owner
 from gateway.semantic.search.calibration import Calibration
