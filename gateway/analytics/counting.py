@@ -5,7 +5,8 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from gateway.analytics.facts import FactReader
 from gateway.analytics.sheets import SheetRows, TallySheet, read_sheets
@@ -32,16 +33,15 @@ log = logging.getLogger(__name__)
 Lookups = Mapping[str, HitCounter]  # by workspace, since the process began
 
 
-@dataclass
-class StatisticsCounter:
+class StatisticsCounter(msgspec.Struct):
     """Brings the figures up to date."""
 
     store: StatisticsStore
     settings: AnalyticsSettings
     find_price: FindPrice = lambda model: None
     get_lookups: Callable[[], Lookups] = dict
-    _reader: FactReader = field(default_factory=FactReader)
-    _told: dict[str, tuple[int, int]] = field(default_factory=dict)  # lookups that were added, by workspace
+    _reader: FactReader = msgspec.field(default_factory=FactReader)
+    _told: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)  # lookups that were added, by workspace
     _pruned: float = 0.0
 
     async def run(self, ephemeral: EphemeralStore) -> None:

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,8 +19,7 @@ Numbers = NDArray[np.int64]
 FEW_ROWS = 300
 
 
-@dataclass(frozen=True, slots=True)
-class UsageFigures:
+class UsageFigures(msgspec.Struct, frozen=True):
     """The counters of one row, or the sum of several."""
 
     series: Series

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from gateway.analytics.counting import QUERY_EMBEDDINGS
 from gateway.analytics.figures import (
@@ -43,8 +44,7 @@ BucketName = Literal["day", "hour"]
 SortName = Literal["injected", "fetched", "tokens", "cost", "missed", "over_budget", "truncated", "shown"]
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(msgspec.Struct, frozen=True):
     """Whole buckets of time."""
 
     span: Span
@@ -68,8 +68,7 @@ class Period:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeFilter:
+class ExchangeFilter(msgspec.Struct, frozen=True):
     """Which exchanges are wanted; None: any, "": those without."""
 
     agent: str | None = None
@@ -84,8 +83,7 @@ class ExchangeFilter:
 ANY_EXCHANGE = ExchangeFilter()
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceFilter:
+class ResourceFilter(msgspec.Struct, frozen=True):
     """Which resources are wanted."""
 
     context: str | None = None
@@ -98,8 +96,7 @@ class ResourceFilter:
         return "/" in name and (self.context is None or name.startswith(f"{self.context}/"))
 
 
-@dataclass(frozen=True, slots=True)
-class PageChoice:
+class PageChoice(msgspec.Struct, frozen=True):
     """Which part of a list is wanted, in which order, and whether sessions are counted, which takes longer."""
 
     sort: SortName = "injected"
@@ -111,16 +108,14 @@ class PageChoice:
         return dict(ranked[self.skip : self.skip + self.take])
 
 
-@dataclass(frozen=True, slots=True)
-class UsagePage:
+class UsagePage(msgspec.Struct, frozen=True):
     """Some resources, and how many there are."""
 
     items: list[dict[str, Any]]
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reports:
+class Reports(msgspec.Struct, frozen=True):
     """What can be asked about a workspace."""
 
     store: StatisticsStore

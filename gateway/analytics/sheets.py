@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Self, TypeVar
 
@@ -32,6 +31,7 @@ from gateway.analytics.tallies import (
 )
 from gateway.domain.price import ModelPrice
 from gateway.domain.receipt import Receipt, ReceiptFigures
+from gateway.domain.receipt_note import NotedReceipt, ReceiptNote, StorableReceipt
 from gateway.domain.statistics import (
     AGENT_RESOURCES,
     EXCHANGES,
@@ -46,6 +46,7 @@ from gateway.domain.statistics import (
 from gateway.ids import read_id_time
 from gateway.receipts.prices import count_tokens
 
+HOUR_MICROSECONDS = HOUR * 1_000_000
 SLICE = 32  # receipts that are added up before the loop goes on
 
 log = logging.getLogger(__name__)
@@ -53,12 +54,11 @@ log = logging.getLogger(__name__)
 Use = TypeVar("Use", NameUse, ExchangeUse)
 
 
-@dataclass(slots=True)
-class SheetRows:
+class SheetRows(msgspec.Struct):
     """What receipts add up to, before it is spread over hours, days, agents and all time."""
 
-    names: dict[NameUse, Tally] = field(default_factory=dict)
-    exchanges: dict[ExchangeUse, Tally] = field(default_factory=dict)
+    names: dict[NameUse, Tally] = msgspec.field(default_factory=dict)
+    exchanges: dict[ExchangeUse, Tally] = msgspec.field(default_factory=dict)
 
     def merge(self, other: Self) -> None:
         """Add what another sheet says; it is not used afterwards."""
@@ -110,15 +110,24 @@ class TallySpread:
             add_tally(bucket.series, known, tally)
 
 
-@dataclass(slots=True)
-class AlikeReceipts:
+class AlikeReceipts(msgspec.Struct):
     """Receipts that differ in their figures only: of the first one, the facts were read."""
 
     group: ReceiptGroup
     summary: SummaryFacts
     price: ModelPrice | None
 
-    def add(self, figures: ReceiptFigures, at: float) -> None:
+    def add_notes(self, notes: Sequence[ReceiptNote]) -> None:
+        """Count receipts of which only what differs was noted; without a price they are added up in a row."""
+        last = read_id_time(max([note.id for note in notes]))
+        if self.price is None and all(note.cost is None for note in notes):
+            self.group.add_unpriced(self.summary, notes)
+            self.group.last = max(self.group.last, last)
+            return
+        for note in notes:
+            self.add(note, last)
+
+    def add(self, figures: ReceiptFigures | ReceiptNote, at: float) -> None:
         tokens = limit_tokens(figures.tokens)
         dollars = price_token(self.price, self.summary.turn_count, tokens) if self.price is not None else 0.0
         self.group.add(self.summary, figures, tokens, dollars)
@@ -150,6 +159,16 @@ class TallySheet:
             facts = self._reader.read(receipt)
             alike = self._alike[key] = self._find_alike(facts, hour)
         alike.add(figures, at)
+
+    def add_noted(self, receipts: Sequence[NotedReceipt]) -> None:
+        """Count receipts that were only noted, all of one template and one hour together."""
+        alike: dict[tuple[int, int], list[NotedReceipt]] = {}
+        for receipt in receipts:
+            hour = int(receipt.note.id[:14], 16) // HOUR_MICROSECONDS
+            alike.setdefault((id(receipt.template), hour), []).append(receipt)
+        for (_, hour), found in alike.items():
+            facts = self._reader.read(found[0].render())
+            self._find_alike(facts, hour * HOUR).add_notes([one.note for one in found])
 
     def finish(self) -> SheetRows:
         """Everything that was counted."""
@@ -198,14 +217,16 @@ class SheetMaker:
     def __init__(self, find_price: FindPrice) -> None:
         self._find_price, self._reader = find_price, FactReader()
 
-    async def tally(self, receipts: Sequence[Receipt]) -> bytes | None:
+    async def tally(self, receipts: Sequence[StorableReceipt]) -> bytes | None:
         """The sheet of finished receipts; None: each of them has to be looked at later."""
         sheet = TallySheet(self._find_price, self._reader)
         try:
-            for start in range(0, len(receipts), SLICE):
+            sheet.add_noted([one for one in receipts if isinstance(one, NotedReceipt)])
+            others = [one for one in receipts if isinstance(one, Receipt)]
+            for start in range(0, len(others), SLICE):
                 if start:
                     await asyncio.sleep(0)
-                for receipt in receipts[start : start + SLICE]:
+                for receipt in others[start : start + SLICE]:
                     sheet.add(receipt)
             return encode_sheet(sheet.finish())
         except Exception:  # what cannot be counted is found one by one by whoever counts later

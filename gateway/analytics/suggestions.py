@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.analytics.figures import UsageFigures, make_empty
 from gateway.analytics.reports import Period, Reports
@@ -25,19 +27,17 @@ OFTEN = 0.3  # a share of injections
 IsStored = Callable[[str, str], bool]  # kind, alias → whether the management API can change it
 
 
-@dataclass(frozen=True, slots=True)
-class ProposedChange:
+class ProposedChange(msgspec.Struct, frozen=True):
     """A call of the management API: GET the path, merge the fields into the reply, and PUT it back; or DELETE it."""
 
     method: str
     path: str
-    merge: Mapping[str, Any] = field(default_factory=dict)
+    merge: Mapping[str, Any] = msgspec.field(default_factory=dict)
     asks: tuple[str, ...] = ()  # fields that only a person can fill in
     read_only: bool = False  # it is defined in a file: change it there
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(msgspec.Struct, frozen=True):
     """One suggestion about one resource."""
 
     code: str
@@ -47,8 +47,7 @@ class Suggestion:
     change: ProposedChange
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceEvidence:
+class ResourceEvidence(msgspec.Struct, frozen=True):
     """Everything that is known about one resource."""
 
     resource: Resource
@@ -59,8 +58,7 @@ class ResourceEvidence:
     tightest: "TightBudget | None" = None
 
 
-@dataclass(frozen=True, slots=True)
-class TightBudget:
+class TightBudget(msgspec.Struct, frozen=True):
     """The agent for which a resource was left out most often."""
 
     agent: Agent
@@ -68,8 +66,7 @@ class TightBudget:
     budget: int
 
 
-@dataclass(frozen=True, slots=True)
-class Advisor:
+class Advisor(msgspec.Struct, frozen=True):
     """Finds suggestions for one workspace."""
 
     reports: Reports
@@ -101,7 +98,7 @@ class Advisor:
             )
             suggestions += ((own["tokens"], one) for one in self._judge(evidence))
         suggestions.sort(key=lambda one: (-one[0], one[1].resource, one[1].code))
-        return [asdict(one) for _, one in suggestions]
+        return [msgspec.to_builtins(one) for _, one in suggestions]
 
     def _has_evidence(self, name: str, found: Mapping[str, UsageFigures]) -> bool:
         own, context = found.get(name), found.get(self.snapshot.resources[name].context)
@@ -134,7 +131,7 @@ class Advisor:
         kind, alias = found.change.path.split("/")[3:5]
         if self.is_stored(kind, alias):
             return found
-        change = ProposedChange(**{**asdict(found.change), "read_only": True})
+        change = replace(found.change, read_only=True)
         return Suggestion(found.code, found.resource, found.reason, found.figures, change)
 
 

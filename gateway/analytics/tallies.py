@@ -6,13 +6,15 @@ fewer of each than of receipts.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from gateway.analytics.facts import BY_HAND, ItemFacts, ReceiptFacts, SelectionFacts, SummaryFacts
 from gateway.domain.price import ModelPrice, TokenCount
 from gateway.domain.receipt import ReceiptFigures
+from gateway.domain.receipt_note import NULL, ReceiptNote
 from gateway.domain.statistics import EXCHANGES, RESOURCES, Series, Span, Tally
 
 NANO = 1_000_000_000  # costs are kept in billionths of a dollar
@@ -61,8 +63,7 @@ class GroupKey(NamedTuple):
     contexts: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class ReceiptGroup:
+class ReceiptGroup(msgspec.Struct):
     """The receipts of one batch that differ in their figures only, added up."""
 
     selection: SelectionFacts
@@ -83,9 +84,11 @@ class ReceiptGroup:
     shown_picks: int = 0
     dollars: float = 0.0  # that one injected token cost
     last: float = 0.0
-    sessions: set[bytes] = field(default_factory=set)
+    sessions: set[bytes] = msgspec.field(default_factory=set)
 
-    def add(self, summary: SummaryFacts, figures: ReceiptFigures, tokens: TokenCount, dollars: float) -> None:
+    def add(
+        self, summary: SummaryFacts, figures: ReceiptFigures | ReceiptNote, tokens: TokenCount, dollars: float
+    ) -> None:
         """Count a receipt; of the summary, what receipts that are alike have in common."""
         self.receipts += 1
         self.context_tokens += min(summary.context_tokens, MAX_TOKENS)
@@ -101,6 +104,19 @@ class ReceiptGroup:
             self.cost += round(min(max(cost, 0.0), MAX_DOLLARS) * NANO)
         self.milliseconds += round(min(figures.seconds or 0.0, MAX_SECONDS) * 1000)
         self.dollars += dollars
+
+    def add_unpriced(self, summary: SummaryFacts, notes: Sequence[ReceiptNote]) -> None:
+        """Count receipts without prices all at once; of the summary, what they have in common."""
+        count, tokens = len(notes), [limit_tokens(note.tokens) for note in notes]
+        self.receipts += count
+        self.context_tokens += count * min(summary.context_tokens, MAX_TOKENS)
+        self.turns += count * summary.turn_count
+        self.tools_run += count * summary.tools_run
+        self.with_usage += sum([note.usage != NULL for note in notes])
+        self.prompt += sum([one.prompt for one in tokens])
+        self.cached += sum([one.cached for one in tokens])
+        self.completion += sum([one.completion for one in tokens])
+        self.milliseconds += sum([round(min(note.seconds, MAX_SECONDS) * 1000) for note in notes])
 
     def add_evidence(self, facts: ReceiptFacts) -> None:
         """Count what the model fetched, and what of it the answer shows."""

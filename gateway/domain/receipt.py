@@ -1,11 +1,11 @@
 """The stored account of one exchange."""
 
 import re
-from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import NamedTuple, Self
 
 import msgspec
+from msgspec.structs import astuple, force_setattr, replace
 
 from gateway.domain.exchange import ExchangeStatus
 from gateway.domain.price import TokenCount
@@ -21,17 +21,16 @@ _ID = re.compile(ID_PATTERN)
 _BY_SELECTIVITY = ("session", "content", "status", "resource", "agent")
 
 
-@dataclass(frozen=True, slots=True)
-class SharedDetails:
+class SharedDetails(msgspec.Struct, frozen=True):
     """What many receipts have in common; a store may keep it once for all of them."""
 
     body: bytes  # a JSON object: details
     summary: bytes = b""  # a JSON object, or nothing: the rest of the summary
-    key: bytes = field(init=False)  # the same for equal ones only
+    key: bytes = b""  # derived from the others; the same for equal ones only
 
     def __post_init__(self) -> None:
         whole = self.summary + b"\0" + self.body if self.summary else self.body
-        object.__setattr__(self, "key", blake2b(whole, digest_size=16).digest())
+        force_setattr(self, "key", blake2b(whole, digest_size=16).digest())
 
     def complete_summary(self, own: bytes) -> bytes:
         """The summary of a receipt, of which this is the rest."""
@@ -48,8 +47,7 @@ class ReceiptFigures(msgspec.Struct, frozen=True, gc=False):
     used: bool  # whether the upstream reported its usage
 
 
-@dataclass(slots=True)
-class Receipt:
+class Receipt(msgspec.Struct):
     """A receipt as it is stored; its id is that of the exchange, and ids sort by time."""
 
     id: str
@@ -62,7 +60,11 @@ class Receipt:
     summary: bytes = b"{}"  # a JSON object: what lists show
     details: bytes = b"{}"  # a JSON object: everything else
     shared: SharedDetails | None = None  # what others say as well, details first; most stores merge it
-    figures: ReceiptFigures | None = field(default=None, compare=False)  # None: they are read from the JSON
+    figures: ReceiptFigures | None = None  # None: they are read from the JSON
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same; `figures` say it once more."""
+        return isinstance(other, Receipt) and astuple(self)[:-1] == astuple(other)[:-1]
 
     def merge_shared(self) -> Self:
         """The same receipt with all that it says in objects of its own."""
@@ -79,8 +81,7 @@ class Receipt:
         return self.details if self.shared is None else join_objects(self.shared.body, self.details)
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptFilter:
+class ReceiptFilter(msgspec.Struct, frozen=True):
     """Which receipts of a workspace are wanted; None: any."""
 
     session: str | None = None

@@ -1,8 +1,6 @@
 """What a receipt is made of: the exchange that waits for it, and the documents that are stored."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 
@@ -12,13 +10,12 @@ from gateway.domain.price import TokenCount
 from gateway.domain.receipt import SharedDetails
 
 
-@dataclass(slots=True)
-class ExchangeText:
+class ExchangeText(msgspec.Struct):
     """The text of a conversation, kept only if it is configured."""
 
     request: bytes
     bearer: str | None = None  # the client's own, to be redacted
-    pieces: list[bytes] = field(default_factory=list)  # of the reply
+    pieces: list[bytes] = msgspec.field(default_factory=list)  # of the reply
     size: int = 0  # of all pieces
     full: bool = False  # no more pieces are kept
     request_cut: bool = False
@@ -27,8 +24,7 @@ class ExchangeText:
     sampled: bool = False  # the overlap of answer and resources is measured
 
 
-@dataclass(slots=True)
-class PendingReceipt:
+class PendingReceipt(msgspec.Struct, eq=False):
     """An exchange whose receipt has to be written."""
 
     exchange: Exchange
@@ -38,13 +34,14 @@ class PendingReceipt:
     http_status: int | None = None
     seconds: float | None = None
     finished: bool = False
+    stored: bool = False  # as started, or soon will be
 
     def count_text(self) -> int:
         """Bytes of text that it holds."""
         return len(self.text.request) + self.text.size if self.text is not None else 0
 
 
-class UsageAccount(NamedTuple):
+class UsageAccount(msgspec.Struct, frozen=True, gc=False):
     """What upstreams report about one turn or all of them, and what that costs."""
 
     usage: bytes  # JSON, encoded once: it is told of the turn and of the exchange
@@ -53,8 +50,7 @@ class UsageAccount(NamedTuple):
     tokens: TokenCount | None  # of what is stored; None: nothing was reported
 
 
-@dataclass(slots=True)
-class InjectionDescription:
+class InjectionDescription(msgspec.Struct):
     """What a receipt says about an injection, encoded once."""
 
     injection: Injection  # as long as it is kept, no other has its identity

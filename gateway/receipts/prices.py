@@ -1,14 +1,14 @@
 """What the tokens of an exchange cost."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from gateway.domain.price import ModelPrice, TokenCount
 
 
-@dataclass(frozen=True, slots=True)
-class PriceTable:
+class PriceTable(msgspec.Struct, frozen=True):
     """Prices by model; a name that ends in `*` stands for all that begin so, and the longest that fits wins."""
 
     prices: Mapping[str, ModelPrice]
@@ -18,6 +18,8 @@ class PriceTable:
         exact = self.prices.get(model)
         if exact is not None:
             return exact
+        if not self.prices:
+            return self.find_known(model)
         prefixes = [name for name in self.prices if name.endswith("*") and model.startswith(name[:-1])]
         return self.prices[max(prefixes, key=len)] if prefixes else self.find_known(model)
 
@@ -29,7 +31,11 @@ def count_tokens(usage: Mapping[str, Any] | None) -> TokenCount:
     """The tokens of a usage object in the words of any provider; what it does not say counts as 0."""
     if not usage:
         return NO_TOKENS
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
     details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    is_plain = details is None and "cache_read_input_tokens" not in usage
+    if is_plain and type(prompt) is int and type(completion) is int and prompt > 0 and completion > 0:
+        return TokenCount(prompt, 0, completion)
     cached = read_count(details, "cached_tokens") if details else 0
     if not cached and "cache_read_input_tokens" in usage:
         cached = read_count(usage, "cache_read_input_tokens")

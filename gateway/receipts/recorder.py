@@ -4,15 +4,18 @@ import asyncio
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any
 
+import msgspec
+
 from gateway.domain.exchange import Exchange, Reply, watch_stream
 from gateway.domain.receipt import Receipt
+from gateway.domain.receipt_note import NotedReceipt, StorableReceipt
 from gateway.errors import StoreError
 from gateway.receipts.documents import ExchangeText, PendingReceipt
 from gateway.receipts.rendering import LONGEST_SECRET, ReceiptRenderer
@@ -24,6 +27,7 @@ from gateway.stores.protocols import ReceiptStore
 GATHER_SECONDS = 0.025  # that a batch gathers receipts: larger ones cost less
 YOUNG_SECONDS = 0.015  # an exchange that has begun since then waits for the next batch: it may be over by then
 BATCH, BATCH_BYTES = 200, 4_000_000  # receipts, and bytes of them, that are written at once
+NOTE_BYTES = 500  # of a receipt that is only noted, about
 SLICE = 32  # receipts that are rendered before the loop goes on
 LEASE_SECONDS = 15.0  # after which the receipts of a process that is gone are swept
 FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tried again
@@ -41,11 +45,10 @@ MAX_HELD = 64 * 1024 * 1024  # bytes of replies and text that wait for the store
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class RenderedReceipt:
+class RenderedReceipt(msgspec.Struct, eq=False):
     """A receipt that waits for the store."""
 
-    receipt: Receipt
+    receipt: StorableReceipt
     finished: bool
     held: int = 0  # bytes of text that it holds
 
@@ -65,6 +68,7 @@ class ReceiptRecorder:
         share = round(sample * SAMPLE_RANGE)
         self._sampled = f"{share:04x}" if share < SAMPLE_RANGE else "g"  # after the end of ids that are sampled
         self._keeps_text = settings.text or share > 0
+        self._places_in_all, self._is_strict = settings.queue, settings.durability == "strict"
         self._sampled_second, self._samples = 0, dict[str, list[int]]()  # taken in that second, by workspace
         self._boot = secrets.token_hex(8)
         self._open: dict[str, PendingReceipt] = {}  # by id of the exchange, until it is rendered as finished
@@ -74,7 +78,7 @@ class ReceiptRecorder:
         self._places: dict[str, int] = {}  # that workspaces hold
         self._held = 0  # bytes of replies and text
         self._commits: dict[str, asyncio.Future[None]] = {}  # what strict requests wait for
-        self._wake = asyncio.Event()
+        self._wake, self._awake = asyncio.Event(), False  # to ask the event itself would take two calls
         self._flushing = asyncio.Lock()
         self._renewed = float("-inf")
         self.lost = 0  # exchanges without a receipt
@@ -93,8 +97,9 @@ class ReceiptRecorder:
         if self._keeps_text and (self._settings.text or exchange.id[-4:] < self._sampled):
             self._keep_request(pending, request)
         self._queue[exchange.id] = pending
-        self._wake.set()
-        return self._await_commit(exchange) if self._settings.durability == "strict" else None
+        if not self._awake:
+            self._wake_up()
+        return self._await_commit(exchange) if self._is_strict else None
 
     def watch(self, exchange: Exchange, reply: Reply) -> Reply:
         """The reply, with whatever of it the receipt needs kept."""
@@ -118,7 +123,8 @@ class ReceiptRecorder:
             return
         pending.http_status, pending.seconds, pending.finished = http_status, seconds, True
         self._queue[exchange.id] = pending
-        self._wake.set()
+        if not self._awake:
+            self._wake_up()
 
     async def run(self) -> None:
         """Write what is queued, until cancelled; a store that fails is tried again."""
@@ -127,7 +133,7 @@ class ReceiptRecorder:
             with suppress(TimeoutError):  # the lease is renewed without any receipts too
                 async with asyncio.timeout(LEASE_SECONDS / 3):
                     await self._wake.wait()
-            if self._settings.durability != "strict":
+            if not self._is_strict:
                 await asyncio.sleep(GATHER_SECONDS)
             try:
                 await self._flush()
@@ -165,13 +171,17 @@ class ReceiptRecorder:
             self._held += len(body)
 
     def _take_place(self, exchange: Exchange) -> PendingReceipt | None:
-        workspace, free = exchange.principal.workspace, self._settings.queue - self.waiting
+        workspace, free = exchange.principal.workspace, self._places_in_all - len(self._open) - self._unwritten
         held = self._places.get(workspace, 0)
         if free <= 0 or held >= QUEUE_SHARE * free:
             return None
         self._places[workspace] = held + 1
         pending = self._open[exchange.id] = PendingReceipt(exchange, perf_counter())
         return pending
+
+    def _wake_up(self) -> None:
+        self._awake = True
+        self._wake.set()
 
     async def _await_commit(self, exchange: Exchange) -> None:
         """Wait until the started receipt is stored; the chat goes on without it if the store fails."""
@@ -188,8 +198,9 @@ class ReceiptRecorder:
         """Write what is queued now; raises StoreError, and what was not written stays queued."""
         async with self._flushing:
             self._wake.clear()
+            self._awake = False
             # Rendered even while the store fails: a receipt is smaller than the exchange it describes.
-            await self._render_queue(everything or self._settings.durability == "strict")
+            await self._render_queue(everything or self._is_strict)
             try:
                 await self._renew()
                 while self._rendered:
@@ -197,7 +208,7 @@ class ReceiptRecorder:
             except StoreError as error:
                 self._settle_commits(list(self._commits), error)
                 if self._rendered:
-                    self._wake.set()
+                    self._wake_up()
                 raise
 
     async def _render_queue(self, everything: bool) -> None:
@@ -205,17 +216,33 @@ class ReceiptRecorder:
         young = perf_counter() - YOUNG_SECONDS
         due = [one for one in self._queue.values() if one.finished or one.since <= young or everything]
         if len(due) < len(self._queue):
-            self._wake.set()
-        quick = [one for one in due if self._renderer.is_quick(one)]
-        if len(quick) < len(due):
-            chosen = {id(one) for one in quick}
-            await self._render_slowly([one for one in due if id(one) not in chosen])
-        for start in range(0, len(quick), SLICE):
+            self._wake_up()
+        slow: list[PendingReceipt] = []
+        for start in range(0, len(due), SLICE):
             if start:
                 await asyncio.sleep(0)
-            for pending in quick[start : start + SLICE]:
-                del self._queue[pending.exchange.id]
-                self._keep_rendered(pending, self._render(pending, pending.finished), pending.finished)
+            for pending in due[start : start + SLICE]:
+                if not self._render_quickly(pending):
+                    slow.append(pending)
+        if slow:
+            await self._render_slowly(slow)
+
+    def _render_quickly(self, pending: PendingReceipt) -> bool:
+        """Note or render a receipt; False: that would take too long here."""
+        finished = pending.finished
+        noted = self._note(pending) if finished else None
+        if noted is not None:
+            id = noted.note.id
+            del self._queue[id], self._open[id]
+            self._rendered[id] = RenderedReceipt(noted, True)
+            self._unwritten += 1
+            self._held -= len(pending.body)
+            return True
+        if not self._renderer.is_quick(pending):
+            return False
+        del self._queue[pending.exchange.id]
+        self._keep_rendered(pending, self._render(pending, finished), finished)
+        return True
 
     async def _render_slowly(self, batch: Sequence[PendingReceipt]) -> None:
         """Render in a thread what has text, a large reply, or an injection that is not known yet."""
@@ -233,15 +260,23 @@ class ReceiptRecorder:
 
     def _keep_rendered(self, pending: PendingReceipt, receipt: Receipt | None, finished: bool) -> None:
         id = pending.exchange.id
+        pending.stored = True
         held = pending.count_text() if finished and pending.text is not None else 0
         if receipt is not None:
             self._rendered[id] = RenderedReceipt(receipt, finished, held)
             self._unwritten += finished
         elif finished:
-            self._free_place(pending.exchange.principal.workspace)
+            self._free_places(pending.exchange.principal.workspace, 1)
         if finished:
             del self._open[id]
             self._held -= len(pending.body) + (held if receipt is None else 0)
+
+    def _note(self, pending: PendingReceipt) -> NotedReceipt | None:
+        try:
+            return self._renderer.note(pending)
+        except Exception:  # it is rendered instead
+            log.exception("a receipt cannot be noted")
+            return None
 
     def _render(self, pending: PendingReceipt, finished: bool) -> Receipt | None:
         try:
@@ -260,16 +295,19 @@ class ReceiptRecorder:
     async def _write_batch(self) -> None:
         batch = choose_batch(self._rendered.values())
         await self._store.write([one.receipt for one in batch], self._boot)
-        for one in batch:
-            del self._rendered[one.receipt.id]
-            if one.finished:
-                self._unwritten -= 1
-                self._free_place(one.receipt.workspace)
-            self._held -= one.held
-        self._settle_commits([one.receipt.id for one in batch], None)
+        ids = [one.receipt.id for one in batch]
+        for id in ids:
+            del self._rendered[id]
+        finished = [one.receipt.workspace for one in batch if one.finished]
+        self._unwritten -= len(finished)
+        for workspace, count in Counter(finished).items():
+            self._free_places(workspace, count)
+        self._held -= sum([one.held for one in batch])
+        if self._commits:
+            self._settle_commits(ids, None)
 
-    def _free_place(self, workspace: str) -> None:
-        self._places[workspace] -= 1
+    def _free_places(self, workspace: str, count: int) -> None:
+        self._places[workspace] -= count
         if not self._places[workspace]:
             del self._places[workspace]
 
@@ -318,7 +356,8 @@ def choose_batch(rendered: Iterable[RenderedReceipt]) -> list[RenderedReceipt]:
     batch: list[RenderedReceipt] = []
     size = 0
     for one in rendered:
-        size += len(one.receipt.summary) + len(one.receipt.details)
+        receipt = one.receipt
+        size += NOTE_BYTES if isinstance(receipt, NotedReceipt) else len(receipt.summary) + len(receipt.details)
         if batch and (len(batch) == BATCH or size > BATCH_BYTES):
             break
         batch.append(one)

@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 
 from gateway.domain.agent import Placement
-from gateway.domain.exchange import Exchange, ExchangeStatus, ToolRun
+from gateway.domain.exchange import STAGES, Exchange, ExchangeStatus, ToolRun
 from gateway.domain.injection import Injection
 from gateway.domain.lru import LruCache
 from gateway.domain.receipt import STARTED, Receipt, ReceiptFigures, SharedDetails, join_objects
+from gateway.domain.receipt_note import NOTHING, NULL, NotedReceipt, NoteTemplate, ReceiptNote
 from gateway.receipts.documents import ExchangeText, InjectionDescription, PendingReceipt, UsageAccount
 from gateway.receipts.items import (
     describe_collectors,
@@ -28,15 +29,13 @@ from gateway.receipts.prices import NO_TOKENS, PriceTable, count_tokens, read_co
 from gateway.receipts.reported import read_answer, read_usage
 from gateway.receipts.scopes import ScopeDescriber
 from gateway.receipts.templates import (
-    NOTHING,
-    NULL,
     ReceiptTemplate,
     add_fields,
     encode_json,
     list_constants,
     make_key,
     render_details,
-    render_summary,
+    render_own_summary,
 )
 
 KEPT_INJECTIONS = 256  # whose description is not written again for each request of the same scope
@@ -47,6 +46,7 @@ MAX_ARGUMENTS = 8 * 1024  # characters of one tool call's arguments
 MAX_TOOLS = 100  # runs of tools that are described
 MAX_USAGE = 2000  # bytes of what an upstream reports; of more than that, only the usual counts
 LONGEST_SECRET = 4096  # characters; none is longer
+MAX_NOTED = 2**53  # tokens; larger numbers are told as the upstream wrote them
 QUICK_BYTES = 64 * 1024  # of a reply, which is looked through for its usage
 
 NO_USAGE = UsageAccount(NULL, 0, None, None)
@@ -70,6 +70,38 @@ class ReceiptRenderer:
             return False
         injection = pending.exchange.injection
         return injection is None or self._descriptions.get(id(injection)) is not None
+
+    def note(self, pending: PendingReceipt) -> NotedReceipt | None:
+        """What differs of an exchange that is over; None: its receipt has to be rendered.
+
+        Most are like others of their template and were answered by one call. Nothing of them may be stored yet.
+        """
+        exchange = pending.exchange
+        replies = exchange.replies
+        if pending.stored or pending.text is not None or exchange.status is not ExchangeStatus.OK:
+            return None
+        if len(replies) != 1 or exchange.tool_runs or exchange.omitted_tools or exchange.expansions:
+            return None
+        template = self._templates.get(make_key(exchange))
+        if template is None or template.shared is None or len(exchange.times) != len(STAGES):
+            return None
+        if len(pending.body) > QUICK_BYTES or replies[0].upstream != exchange.upstream or not pending.http_status:
+            return None
+        noted = template.noted
+        if noted is None:
+            noted = template.noted = self._make_note_template(exchange, template, template.shared)
+        account, reply = self._account(exchange.model, find_usage(pending)), replies[0]
+        tokens = account.tokens or NO_TOKENS
+        seconds = pending.seconds or 0.0
+        timed = (reply.status, reply.seconds, exchange.began, exchange.times)
+        note = ReceiptNote(exchange.id, seconds, pending.http_status, account.usage, tokens, account.cost, *timed)
+        is_whole = account.cached == tokens.cached and tokens.prompt <= MAX_NOTED and tokens.completion <= MAX_NOTED
+        return NotedReceipt(noted, note) if is_whole else None
+
+    def _make_note_template(self, exchange: Exchange, template: ReceiptTemplate, shared: SharedDetails) -> NoteTemplate:
+        placed, scope = template.described.placed if template.described is not None else (), template.scope
+        names = (exchange.principal.workspace, exchange.agent, scope.content, placed)
+        return NoteTemplate(*names, shared, scope.details, encode_json(exchange.upstream))
 
     def render(self, pending: PendingReceipt, finished: bool) -> Receipt:
         """The receipt of an exchange that goes on, or of one that is over."""
@@ -95,7 +127,7 @@ class ReceiptRenderer:
             exchange.agent,
             scope.content,
             resources,
-            render_summary(pending, account),
+            render_own_summary(pending, account),
             details,
             template.shared,
         )

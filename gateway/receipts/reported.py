@@ -65,10 +65,18 @@ Reported = TypeVar("Reported")
 
 _usage = msgspec.json.Decoder(ReportedUsage)
 _text = msgspec.json.Decoder(ReportedText)
+_decode_usage = _usage.decode
 
 
 def read_usage(reply: bytes) -> dict[str, Any] | None:
     """The usage that a reply or the events of a stream report last."""
+    if reply[:1] == b"{":
+        try:
+            usage = _decode_usage(reply).usage
+        except BROKEN:
+            return None
+        if usage:
+            return usage
     found: dict[str, Any] = {}
     for document in _read_documents(reply, _usage, USAGE):
         usage = document.usage

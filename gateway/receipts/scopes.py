@@ -1,10 +1,10 @@
 """What a receipt says about the scope of its exchange: all that is needed to build the request again, but no text."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.agent import UNTUNED_SELECTION, Placement
 from gateway.domain.exchange import Exchange
@@ -19,8 +19,7 @@ MAX_NAME = 512  # characters of a name that the caller chose
 KEPT_SCOPES, KEPT_BYTES = 256, 4_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeDescription:
+class ScopeDescription(msgspec.Struct, frozen=True):
     """What a receipt says about the scope of its exchange."""
 
     owners: tuple[Scope | None, Injection | None, Principal]  # no others have their identities while this is kept

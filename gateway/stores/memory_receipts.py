@@ -3,9 +3,11 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gateway.domain.receipt import STARTED, SWEPT, Receipt, ReceiptFilter, ReceiptPage
+from gateway.domain.receipt_note import StorableReceipt, write_out
 from gateway.ids import read_id_time
 from gateway.stores.protocols import PRUNE_LIMIT, ReceiptScan
 
@@ -23,8 +25,8 @@ class MemoryReceiptStore:
         self._boots: dict[str, float] = {}  # boot id → when its lease ends
         self.uncounted: dict[str, Receipt] | None = None  # finished ones that wait to be counted; None: nobody counts
 
-    async def write(self, receipts: Sequence[Receipt], boot: str) -> None:
-        for receipt in (one.merge_shared() for one in receipts):
+    async def write(self, receipts: Sequence[StorableReceipt], boot: str) -> None:
+        for receipt in (one.merge_shared() for one in write_out(receipts)):
             if receipt.id in self._receipts and receipt.id not in self._owners:
                 continue
             self._note_end(self._receipts.get(receipt.id), receipt)

@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from gateway.domain.receipt import Receipt, ReceiptFilter, ReceiptPage
+from gateway.domain.receipt_note import StorableReceipt
 from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
 from gateway.domain.session import SessionKey
 
@@ -68,8 +70,7 @@ class EphemeralStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
+class AuditFilter(msgspec.Struct, frozen=True):
     """Which entries of a workspace's audit are wanted; None: any."""
 
     kind: str | None = None
@@ -188,11 +189,11 @@ class ReceiptStore(Protocol):
     A receipt belongs to the process that started it until that process finishes it. A boot id names the process.
     """
 
-    async def write(self, receipts: Sequence[Receipt], boot: str) -> None:
+    async def write(self, receipts: Sequence[StorableReceipt], boot: str) -> None:
         """Store all or none. One with the status `started` belongs to `boot`, any other is finished.
 
         A finished receipt never changes again; one that was only swept is replaced by what its process says. Writing
-        the same receipts twice is harmless.
+        the same receipts twice is harmless; those that were only noted, after a write that failed or all at once.
         """
         ...
 
@@ -233,8 +234,7 @@ class ReceiptStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSession:
+class StoredSession(msgspec.Struct, frozen=True):
     """A session's body with what the store knows about it."""
 
     key: SessionKey
@@ -243,8 +243,7 @@ class StoredSession:
     updated: float
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOwner:
+class SessionOwner(msgspec.Struct, frozen=True):
     """Whose sessions are wanted; None: anybody's in the workspace."""
 
     workspace: str

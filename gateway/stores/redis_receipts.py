@@ -21,6 +21,7 @@ from gateway.domain.receipt import (
     ReceiptPage,
     is_receipt_id,
 )
+from gateway.domain.receipt_note import StorableReceipt, write_out
 from gateway.domain.redis_address import RedisAddress
 from gateway.ids import encode_id_time
 from gateway.stores.codec import decode_text, encode_text
@@ -67,10 +68,10 @@ class RedisReceiptStore:
         """A store that works as soon as its server does."""
         return cls(await RedisConnection.open(address, timeouts))
 
-    async def write(self, receipts: Sequence[Receipt], boot: str) -> None:
+    async def write(self, receipts: Sequence[StorableReceipt], boot: str) -> None:
         async def work() -> None:
             async with self._client.pipeline(transaction=True) as steps:
-                for receipt in receipts:
+                for receipt in write_out(receipts):
                     keys, arguments = _make_write(receipt, boot)
                     await self._write(keys=keys, args=arguments, client=steps)
                 await steps.execute()

@@ -136,6 +136,19 @@ RECEIPT_MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE receipts ADD COLUMN counted INTEGER",  # 1: a sheet was stored with it
         "ALTER TABLE receipt_details ADD COLUMN summary BLOB",  # the rest of the summary; null: there is none
     ),
+    (
+        # Lists of noted receipts: see sqlite_receipt_notes.py. `first` and `last` are ids.
+        """CREATE TABLE receipt_notes (
+            number INTEGER PRIMARY KEY, workspace BLOB NOT NULL, first BLOB NOT NULL, last BLOB NOT NULL, agent BLOB,
+            content BLOB, resources BLOB NOT NULL, shared BLOB NOT NULL, receipts INTEGER NOT NULL,
+            body BLOB NOT NULL)""",
+        "CREATE UNIQUE INDEX receipt_notes_workspace ON receipt_notes (workspace, last)",
+        "CREATE INDEX receipt_notes_agent ON receipt_notes (workspace, agent, last) WHERE agent IS NOT NULL",
+        "CREATE INDEX receipt_notes_content ON receipt_notes (workspace, content, last) WHERE content IS NOT NULL",
+        """CREATE TABLE receipt_note_resources (
+            workspace BLOB NOT NULL, resource BLOB NOT NULL, last BLOB NOT NULL,
+            PRIMARY KEY (workspace, resource, last)) WITHOUT ROWID""",
+    ),
 )
 
 

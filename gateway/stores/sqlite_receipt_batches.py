@@ -2,15 +2,26 @@
 
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+
+import msgspec
 
 from gateway.domain.receipt import STARTED, Receipt, SharedDetails
+from gateway.domain.receipt_note import NotedReceipt, StorableReceipt
 from gateway.ids import read_id_time
 from gateway.stores.codec import encode_text
 from gateway.stores.sqlite_connection import insert_rows, transaction
+from gateway.stores.sqlite_receipt_notes import (
+    EncodedNotes,
+    encode_lists,
+    find_noted,
+    open_list,
+    put_lists,
+    remove_lists,
+    select_oldest,
+)
 
 ROW_WIDTH = 12
+WRITTEN_OUT = 1000  # receipts of lists that are written out at once
 WRITTEN = "workspace, id, status, session, agent, content, resources, boot, summary, details, shared, counted"
 # A receipt that its own process has finished never changes again; whose it is does not change before that.
 UPSERT = f"""INSERT INTO receipts ({WRITTEN}) VALUES {{}}
@@ -24,23 +35,19 @@ PUT_SHARED = """INSERT INTO receipt_details (key, used, body, summary) VALUES (?
 SELECT_SHARED = "SELECT body, summary FROM receipt_details WHERE key = ?"
 PUT_SHEET = "INSERT INTO uncounted_sheets (body) VALUES (?)"
 
-TallyReceipts = Callable[[Sequence[Receipt]], Awaitable[bytes | None]]  # what finished receipts add to the figures
+# What finished receipts add to the figures.
+TallyReceipts = Callable[[Sequence[StorableReceipt]], Awaitable[bytes | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptBatch:
+class ReceiptBatch(msgspec.Struct, frozen=True):
     """Receipts as they are written; of tables, the values of all rows follow each other."""
 
-    size: int
+    size: int  # rows of `receipts`
     rows: Sequence[object]  # of `receipts`
     used: Sequence[object]  # of `receipt_resources`
     shared: Sequence[tuple[object, ...]]  # of `receipt_details`
+    notes: Sequence[EncodedNotes]
     sheet: bytes | None  # what the receipts add to the figures; None: each of them waits to be counted
-
-    def drop_sheet(self) -> Self:
-        rows = list(self.rows)
-        rows[ROW_WIDTH - 1 :: ROW_WIDTH] = [None] * self.size
-        return replace(self, rows=rows, sheet=None)
 
 
 def write_batch(batch: ReceiptBatch, connection: sqlite3.Connection) -> bool:
@@ -50,6 +57,7 @@ def write_batch(batch: ReceiptBatch, connection: sqlite3.Connection) -> bool:
             connection.executemany(PUT_SHARED, batch.shared)
             changed = insert_rows(connection, UPSERT, batch.rows, ROW_WIDTH)
             insert_rows(connection, PUT_RESOURCES, batch.used, 3)
+            put_lists(connection, batch.notes)
             if batch.sheet is not None:
                 if changed < batch.size:
                     raise sqlite3.IntegrityError("some receipts were finished before")
@@ -61,13 +69,35 @@ def write_batch(batch: ReceiptBatch, connection: sqlite3.Connection) -> bool:
     return True
 
 
+def write_out_lists(connection: sqlite3.Connection) -> None:
+    """Make single receipts, which can wait to be counted, of all that stand in lists."""
+    while lists := select_oldest(connection, WRITTEN_OUT):
+        shared = {key: read_shared(connection, key) for key in {row.shared for row in lists}}
+        found = [one.open(shared[row.shared]).render() for row in lists for one in open_list(row)]
+        batch = encode_batch(found, [], "", None)
+        insert_rows(connection, UPSERT, batch.rows, ROW_WIDTH)
+        insert_rows(connection, PUT_RESOURCES, batch.used, 3)
+        remove_lists(connection, lists)
+
+
 def read_shared(connection: sqlite3.Connection, key: bytes | None) -> SharedDetails | None:
     """What a receipt has in common with others, by its column `shared`."""
     row = connection.execute(SELECT_SHARED, (key,)).fetchone() if key is not None else None
     return SharedDetails(row[0], row[1] or b"") if row is not None else None
 
 
-def encode_batch(receipts: Sequence[Receipt], boot: str, sheet: bytes | None) -> ReceiptBatch:
+def find_stored(receipts: Sequence[NotedReceipt], connection: sqlite3.Connection) -> set[str]:
+    """The ids of those that are stored in a list."""
+    return {
+        one.id
+        for one in receipts
+        if find_noted(connection, encode_text(one.workspace), bytes.fromhex(one.id)) is not None
+    }
+
+
+def encode_batch(
+    receipts: Sequence[Receipt], noted: Sequence[NotedReceipt], boot: str, sheet: bytes | None
+) -> ReceiptBatch:
     rows: list[object] = []
     used: list[object] = []
     shared: dict[bytes, SharedDetails] = {}
@@ -78,9 +108,11 @@ def encode_batch(receipts: Sequence[Receipt], boot: str, sheet: bytes | None) ->
             used += workspace, encode_text(name), id
         if receipt.shared is not None:
             shared[receipt.shared.key] = receipt.shared
-    second = int(max((read_id_time(receipt.id) for receipt in receipts), default=0))
+    shared |= {template.shared.key: template.shared for template in {one.template for one in noted}}
+    newest = max([*(one.id for one in receipts), *(one.id for one in noted)], default=None)
+    second = int(read_id_time(newest)) if newest is not None else 0
     details = [(one.key, second, one.body, one.summary or None) for one in shared.values()]
-    return ReceiptBatch(len(receipts), rows, used, details, sheet)
+    return ReceiptBatch(len(receipts), rows, used, details, encode_lists(noted), sheet)
 
 
 def _encode(workspace: bytes, id: bytes, receipt: Receipt, boot: str, counted: bool) -> tuple[object, ...]:

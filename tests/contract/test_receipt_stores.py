@@ -5,23 +5,28 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from gateway.analytics.sheets import SheetMaker, read_sheets
+from gateway.domain.price import TokenCount
 from gateway.domain.receipt import RECEIPT_STATUSES, STARTED, Receipt, ReceiptFilter, SharedDetails
+from gateway.domain.receipt_note import NotedReceipt, NoteTemplate, ReceiptNote
 from gateway.domain.redis_address import redis_address
 from gateway.errors import CorruptStore, StoreError
 from gateway.ids import encode_id_time, read_id_time
-from gateway.stores import memory_receipts, protocols, redis_receipts, sqlite_receipts
+from gateway.stores import memory_receipts, protocols, redis_receipts, sqlite_receipt_pruning
 from gateway.stores.memory_receipts import MemoryReceiptStore
 from gateway.stores.protocols import ReceiptStore
 from gateway.stores.redis_connection import RedisTimeouts
 from gateway.stores.redis_receipts import RedisReceiptStore
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
 from gateway.stores.sqlite_receipts import SqliteReceiptStore
+from gateway.stores.sqlite_statistics import SqliteStatisticsStore
 from tests.support.redis_server import RedisServer, running_redis
 
 ANY = ReceiptFilter()
@@ -57,7 +62,7 @@ def server() -> Iterator[RedisServer]:
         yield server
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture(params=["memory", "sqlite", "sqlite that counts", "redis"])
 async def engine(request: pytest.FixtureRequest, tmp_path: Path, server: RedisServer) -> AsyncIterator[Engine]:
     async with AsyncExitStack() as stack:
         shared = MemoryReceiptStore()
@@ -70,6 +75,12 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path, server: RedisSe
             stack.push_async_callback(store.close)
             return store
 
+        async def counting() -> ReceiptStore:
+            store = await SqliteReceiptStore.open(tmp_path / "receipts.db")
+            stack.push_async_callback(store.close)
+            store.tally = SheetMaker(lambda model: None).tally  # noted receipts are stored in lists then
+            return store
+
         async def redis() -> ReceiptStore:
             store = await RedisReceiptStore.open(redis_address(server.url), RedisTimeouts(background=10))
             stack.push_async_callback(store.close)
@@ -77,7 +88,9 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path, server: RedisSe
 
         if request.param == "redis":
             server.client().flushall()
-        yield Engine({"memory": memory, "sqlite": sqlite, "redis": redis}[request.param])
+        yield Engine(
+            {"memory": memory, "sqlite": sqlite, "sqlite that counts": counting, "redis": redis}[request.param]
+        )
 
 
 @pytest.fixture
@@ -358,7 +371,7 @@ async def test_a_deleted_receipt_is_in_no_list(store: ReceiptStore) -> None:
 
 
 async def test_old_receipts_are_pruned_in_bounded_steps(store: ReceiptStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (memory_receipts, sqlite_receipts, redis_receipts):
+    for module in (memory_receipts, sqlite_receipt_pruning, redis_receipts):
         monkeypatch.setattr(module, "PRUNE_LIMIT", 2)
     await store.write([make(number, resources=("x/y",)) for number in range(1, 6)], "boot")
     before = read_id_time(make(4).id)
@@ -454,3 +467,171 @@ async def test_a_damaged_page_is_found_on_opening(tmp_path: Path) -> None:
     with pytest.raises(CorruptStore, match="damaged"):
         await SqliteReceiptStore.open(file)
     assert file.read_bytes() == damaged
+
+
+COMMON = SharedDetails(b'{"selection":{}}', b'{"model":"m"}')
+EDITOR = NoteTemplate("default", "editor", "site/page", ("a/b", "c/d"), COMMON, b"{}", b'"up"')
+WRITER = NoteTemplate("default", "writer", None, (), COMMON, b'{"budget":5}', b'"up"')
+
+
+def note(number: float, template: NoteTemplate = EDITOR) -> NotedReceipt:
+    """A receipt of which only what differs is noted; its number has three decimals."""
+    id = f"{encode_id_time(BEGIN + number)}{round(number * 1000):012x}"
+    times = [1.001, 1.002, 1.003, 1.004]
+    usage, tokens = b'{"prompt_tokens":3,"completion_tokens":1}', TokenCount(3, 0, 1)
+    return NotedReceipt(template, ReceiptNote(id, 0.25, 200, usage, tokens, None, 200, 0.125, 1.0, times))
+
+
+async def list_ids(store: ReceiptStore, criteria: ReceiptFilter = ANY, take: int = 100) -> list[str]:
+    """The ids of all pages, in their order."""
+    found: list[str] = []
+    after = None
+    while True:
+        page = await store.list_page("default", criteria, after, take)
+        found += [one.id for one in page.receipts]
+        after = page.next
+        if after is None:
+            return found
+
+
+async def test_a_noted_receipt_comes_back_written_out(store: ReceiptStore) -> None:
+    await store.write([note(1.001), note(1.002), note(1.003, WRITER)], "boot")
+    for one in (note(1.002), note(1.003, WRITER)):
+        assert await store.find("default", one.id) == one.render().merge_shared()
+    found = await store.find("default", note(1.003).id)
+    assert found is not None
+    assert found.summary == (
+        b'{"at":"2023-11-14T22:13:21.003Z","seconds":0.25,"http_status":200,'
+        b'"usage":{"prompt_tokens":3,"completion_tokens":1},"cached_tokens":0,"cost":null,"model":"m"}'
+    )
+    assert found.details == (
+        b'{"selection":{},"scope":{"budget":5},"turns":[{"upstream":"up","status":200,"first_byte_ms":125.000,'
+        b'"usage":{"prompt_tokens":3,"completion_tokens":1},"cached_tokens":0,"cost":null}],"tools":[],'
+        b'"timings":{"decode_ms":1.000,"scope_ms":1.000,"build_ms":1.000,"compose_ms":1.000,"first_byte_ms":125.000,'
+        b'"total_ms":250.000}}'
+    )
+    page = await store.list_page("default", ANY, None, 10, whole=True)
+    assert page.receipts == [one.render().merge_shared() for one in (note(1.003, WRITER), note(1.002), note(1.001))]
+    assert await store.find("other", note(1.001).id) is None
+    assert await store.find("default", note(1.0015).id) is None
+
+
+@pytest.mark.parametrize("take", [1, 2, 3, 7, 100])
+async def test_pages_and_filters_go_over_noted_and_other_receipts(store: ReceiptStore, take: int) -> None:
+    """Lists of several templates and batches, whose ids mingle with each other and with those of single receipts."""
+    notes = [note(number / 10, EDITOR if number % 3 else WRITER) for number in range(60)]
+    others = [
+        replace(note(number / 10 + 0.05).render(), agent="editor", resources=("a/b",), status=status)
+        for number, status in ((3, "ok"), (4, "error"), (17, "ok"), (33, STARTED), (59, "ok"))
+    ]
+    for batch in (notes[::2], others, notes[1::2]):
+        await store.write(batch, "boot")
+    rendered = sorted([*(one.render() for one in notes), *others], key=lambda one: one.id, reverse=True)
+    middle = read_id_time(note(2.5).id)
+    for criteria in (
+        ANY,
+        *(ReceiptFilter(agent=name) for name in ("editor", "writer", "nobody")),
+        *(ReceiptFilter(resource=name) for name in ("a/b", "c/d", "e/f")),
+        *(ReceiptFilter(status=name) for name in ("ok", "error", STARTED)),
+        ReceiptFilter(content="site/page"),
+        ReceiptFilter(session="s"),
+        ReceiptFilter(content="site/page", resource="c/d", agent="editor", status="ok"),
+        ReceiptFilter(begin=middle),
+        ReceiptFilter(end=middle, agent="writer"),
+        ReceiptFilter(begin=middle, end=middle + 1.05),
+    ):
+        wanted = [
+            one.id
+            for one in rendered
+            if criteria.matches(one)
+            and (criteria.begin is None or read_id_time(one.id) >= criteria.begin)
+            and (criteria.end is None or read_id_time(one.id) < criteria.end)
+        ]
+        assert await list_ids(store, criteria, take) == wanted, criteria
+
+
+async def test_a_noted_receipt_is_deleted_alone(store: ReceiptStore) -> None:
+    notes = [note(1 + number / 100) for number in range(4)]
+    await store.write(notes, "boot")
+    for gone, left in ((3, [2, 1, 0]), (0, [2, 1]), (2, [1]), (1, [])):
+        assert await store.delete("default", notes[gone].id)
+        assert not await store.delete("default", notes[gone].id)
+        for criteria in (ANY, ReceiptFilter(agent="editor"), ReceiptFilter(resource="c/d")):
+            assert await list_ids(store, criteria) == [notes[one].id for one in left]
+
+
+async def test_noted_receipts_are_pruned_by_age_and_size(store: ReceiptStore) -> None:
+    await store.write([note(1), note(1.1), make(2), note(500), note(500.1, WRITER)], "boot")
+    assert await store.prune(BEGIN, PLENTY) == 0
+    gone = 0
+    while count := await store.prune(read_id_time(note(400).id), PLENTY):
+        gone += count
+    assert gone == 3
+    assert await list_ids(store, ReceiptFilter(resource="a/b")) == [note(500).id]
+    while await store.prune(BEGIN, 0):
+        pass
+    assert await list_ids(store) == []
+
+
+async def test_noted_receipts_that_are_written_again_are_there_once(store: ReceiptStore) -> None:
+    notes = [note(1 + number / 100) for number in range(4)]
+    for _ in range(2):
+        await store.write(notes, "boot")
+    assert await list_ids(store) == [one.id for one in reversed(notes)]
+
+
+async def test_after_a_write_that_seemed_to_fail_nothing_is_stored_or_counted_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, notes = tmp_path / "receipts.db", [note(1 + number / 100) for number in range(4)]
+    store = await SqliteReceiptStore.open(file)
+    statistics = await SqliteStatisticsStore.open(file)
+    store.tally = SheetMaker(lambda model: None).tally
+    run = store._writer.run
+
+    async def run_too_long(*given: Any) -> Any:
+        await run(*given)
+        raise StoreError("It did not answer in time.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store._writer, "run", run_too_long)
+        with pytest.raises(StoreError):
+            await store.write(notes[:2], "boot")
+    await store.write(notes, "boot")
+    assert await list_ids(store) == [one.id for one in reversed(notes)]
+    waiting = await statistics.read_uncounted(10)
+    counted = read_sheets(waiting.sheets).exchanges.values()
+    assert (waiting.receipts, sum(tally.counters[0] for tally in counted)) == ([], 4)
+    await statistics.close()
+    await store.close()
+
+
+async def test_noted_receipts_wait_to_be_counted_when_figures_begin(tmp_path: Path) -> None:
+    store = await SqliteReceiptStore.open(tmp_path / "receipts.db")
+    store.tally = SheetMaker(lambda model: None).tally
+    await store.write([make(1), note(2), note(2.1, WRITER)], "boot")
+    statistics = await SqliteStatisticsStore.open(tmp_path / "receipts.db")
+    assert len((await statistics.read_uncounted(10)).receipts) == 3
+    assert await store.find("default", note(2).id) == note(2).render().merge_shared()
+    assert len(await list_ids(store)) == 3
+    await statistics.close()
+    await store.close()
+
+
+async def test_a_file_of_the_release_before_lists_gets_them(tmp_path: Path) -> None:
+    file = tmp_path / "receipts.db"
+    with closing(sqlite3.connect(file)) as connection:
+        migrate(connection, RECEIPT_MIGRATIONS[:4])
+        values = (b"default", bytes.fromhex(make(1).id), b"", b'{"at":1}', b"{}")
+        connection.execute(
+            "INSERT INTO receipts (workspace, id, status, resources, summary, details) VALUES (?, ?, 'ok', ?, ?, ?)",
+            values,
+        )
+        connection.commit()
+    store = await SqliteReceiptStore.open(file)
+    store.tally = SheetMaker(lambda model: None).tally
+    await store.write([note(0.5), note(1.4)], "boot")
+    assert await list_ids(store) == [note(1.4).id, make(1).id, note(0.5).id]
+    await store.close()
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT count(*), sum(receipts) FROM receipt_notes").fetchone() == (1, 2)

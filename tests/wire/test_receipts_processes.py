@@ -14,9 +14,11 @@ import orjson
 import pytest
 
 from gateway import cli
+from gateway.stores.sqlite_receipts import SqliteReceiptStore
 from tests.support.gateway_processes import QUESTION, GatewayProcess, configure, running_workers
 from tests.support.upstream import Gate, Upstream, say, wait_for
 
+FLUSHED_SECONDS = 0.3  # 50 ms are promised, where nothing else wants the machine
 SWEEP_SECONDS = 60.0  # lease and interval, on a busy machine
 
 Run = Callable[..., tuple[int, str]]
@@ -109,6 +111,25 @@ async def test_what_a_killed_worker_leaves_is_swept_and_its_sibling_s_is_not(
     finished = {one["id"] for one in await list_receipts(gateway, "?status=ok")}
     assert answered <= finished
     assert len(await list_receipts(gateway, "?status=aborted")) == sum(begun.values()) - len(answered)
+
+
+async def test_what_was_answered_is_readable_after_kill_9(tmp_path: Path) -> None:
+    config = configure(tmp_path)
+    with running_workers(config) as gateway:
+        for _ in range(3):
+            await asyncio.gather(*(ask(gateway, QUESTION) for _ in range(20)))
+        ids = await asyncio.gather(*(ask(gateway, QUESTION) for _ in range(40)))
+        await asyncio.sleep(FLUSHED_SECONDS)
+        for pid in gateway.workers:
+            os.kill(pid, signal.SIGKILL)
+        file = tmp_path / "data-receipts.db"
+        with closing(sqlite3.connect(file)) as connection:
+            (in_lists,) = connection.execute("SELECT sum(receipts) FROM receipt_notes").fetchone()
+        store = await SqliteReceiptStore.open(file)
+        found = [await store.find("default", id) for id in ids]
+        await store.close()
+    assert [one and one.status for one in found] == ["ok"] * len(ids)
+    assert in_lists > 0
 
 
 async def test_the_command_line_lists_shows_exports_and_deletes(

@@ -1,10 +1,10 @@
 """Counting goes on, whatever a single receipt is like."""
 
 import logging
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.analytics.counting import StatisticsCounter
 from gateway.analytics.reports import ExchangeFilter, Period, Reports

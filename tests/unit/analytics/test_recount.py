@@ -4,12 +4,13 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from gateway.analytics.counting import StatisticsCounter
 from gateway.analytics.reports import ExchangeFilter, PageChoice, Period, Reports, ResourceFilter

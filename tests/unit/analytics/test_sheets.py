@@ -4,10 +4,10 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.analytics.counting import StatisticsCounter
 from gateway.analytics.facts import FactReader
@@ -18,6 +18,7 @@ from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.price import ModelPrice
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.receipt import STARTED, Receipt, SharedDetails
+from gateway.domain.receipt_note import NotedReceipt
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.statistics import Span
@@ -177,10 +178,38 @@ def test_figures_in_memory_are_those_that_the_receipts_say(policies: Callable[[s
     assert add_up(rendered) == add_up([replace(one.merge_shared(), figures=None) for one in rendered])
 
 
-def add_up(receipts: Sequence[Receipt]) -> bytes:
-    sheet = TallySheet(PRICES.find, FactReader())
+@pytest.mark.parametrize("prices", [PRICES, PriceTable({})])
+def test_what_is_noted_says_and_counts_what_a_rendered_receipt_does(
+    policies: Callable[[str], Snapshot], prices: PriceTable
+) -> None:
+    snapshot = policies("contexts: {a: {resources: {b: {type: text, data: {content: B}}}}}")
+    asked, renderer = ContextRequest(), ReceiptRenderer(prices, str)
+    injection = asyncio.run(build(make_builder(MemoryBudget(10**6)), snapshot, asked, ANONYMOUS, None, "m", "?"))
+    scope = Scope(asked, None, None, None, None, True, frozenset(), False)
+    noted, rendered = [], []
+    for number in range(30):
+        exchange = Exchange(make_id(), ANONYMOUS, snapshot, scope=scope, model="m", turns=1, upstream="u")
+        exchange.note_injection(injection)
+        exchange.replies = [TurnReply("u", 200, 0.001 * number)]
+        exchange.times = [exchange.began + 0.001 * step for step in range(1, 5)]
+        if number % 3:
+            details = {"prompt_tokens_details": {"cached_tokens": 2 * number}} if number % 2 else {}
+            exchange.usage = {"prompt_tokens": 3 * number, "completion_tokens": number, **details}
+        pending = PendingReceipt(exchange, http_status=200, seconds=0.0012345678 * number, finished=True)
+        receipt, note = renderer.render(pending, finished=True), renderer.note(pending)
+        if note is not None:
+            assert note.render().merge_shared() == receipt.merge_shared()
+            noted.append(note)
+            rendered.append(receipt)
+    assert len(noted) > 20
+    assert add_up([], noted, prices) == add_up(rendered, [], prices)
+
+
+def add_up(receipts: Sequence[Receipt], noted: Sequence[NotedReceipt] = (), prices: PriceTable = PRICES) -> bytes:
+    sheet = TallySheet(prices.find, FactReader())
     for receipt in receipts:
         sheet.add(receipt)
+    sheet.add_noted(noted)
     rows = sheet.finish()
     rows.exchanges = dict(sorted(rows.exchanges.items()))
     rows.names = dict(sorted(rows.names.items()))

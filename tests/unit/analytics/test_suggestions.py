@@ -1,11 +1,11 @@
 """What the figures suggest: each rule at its threshold and just below it."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.analytics import suggestions
 from gateway.analytics.reports import Period, Reports

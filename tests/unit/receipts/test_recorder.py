@@ -5,11 +5,11 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from gateway.domain.exchange import Exchange, ExchangeStatus, Reply, ToolRun, TurnReply
 from gateway.domain.injection import Injection

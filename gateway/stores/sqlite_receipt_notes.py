@@ -1,0 +1,211 @@
+"""Lists of noted receipts in SQLite: those of a batch that have the same template are one row.
+
+A row is found by the newest id in it, for each filter by an index as single receipts are. It covers at most SPAN, so
+whoever looks for an id knows between which rows it can be.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
+
+import msgspec
+
+from gateway.domain.receipt import ReceiptFilter, SharedDetails
+from gateway.domain.receipt_note import OK, NotedReceipt, NoteTemplate, ReceiptNote
+from gateway.ids import encode_id_time, read_id_microseconds, read_id_time
+from gateway.stores.codec import decode_text, encode_text
+
+SPAN = 1_000_000  # microseconds between the first id of a list and the last
+SEPARATOR = "\n"  # between the ids of resources, which contain no control characters
+
+COLUMNS = "number, workspace, first, last, agent, content, resources, shared, receipts, body"
+PUT = f"INSERT INTO receipt_notes ({COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+PUT_RESOURCE = "INSERT INTO receipt_note_resources VALUES (?, ?, ?)"
+DELETE = "DELETE FROM receipt_notes WHERE number = ?"
+DELETE_RESOURCE = "DELETE FROM receipt_note_resources WHERE workspace = ? AND resource = ? AND last = ?"
+SELECT = f"SELECT {COLUMNS} FROM receipt_notes "
+BETWEEN = "last >= ? AND last < ? ORDER BY {}last DESC"
+SELECT_BY_COLUMN = SELECT + "INDEXED BY receipt_notes_{index} WHERE workspace = ?{condition} AND " + BETWEEN.format("")
+SELECT_BY_RESOURCE = f"""SELECT {", ".join("n." + name for name in COLUMNS.split(", "))}
+    FROM receipt_note_resources u CROSS JOIN receipt_notes n ON n.workspace = u.workspace AND n.last = u.last
+    WHERE u.workspace = ? AND u.resource = ? AND u.last >= ? AND u.last < ? ORDER BY u.last DESC"""
+SELECT_OLDEST = SELECT + "ORDER BY number LIMIT ?"
+SELECT_OLDEST_OF = SELECT + "INDEXED BY receipt_notes_workspace WHERE workspace = ? ORDER BY last LIMIT ?"
+
+
+class NoteRow(NamedTuple):
+    """A row of the table `receipt_notes`."""
+
+    number: int
+    workspace: bytes
+    first: bytes
+    last: bytes
+    agent: bytes | None
+    content: bytes | None
+    resources: bytes
+    shared: bytes
+    receipts: int
+    body: bytes
+
+
+class NoteList(msgspec.Struct, array_like=True):
+    """The body of a row."""
+
+    scope: bytes
+    upstream: bytes
+    notes: list[ReceiptNote]  # oldest first
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(NoteList).decode
+
+
+class EncodedNotes(NamedTuple):
+    """A list as it is written."""
+
+    row: Sequence[object]
+    resources: Sequence[Sequence[object]]
+
+
+class NotePosition(NamedTuple):
+    """A receipt in a list; they sort by id."""
+
+    id: bytes
+    at: int  # position in its list
+    row: NoteRow
+    content: NoteList
+
+    def open(self, shared: SharedDetails | None) -> NotedReceipt:
+        row, content = self.row, self.content
+        agent, node = (None if one is None else decode_text(one) for one in (row.agent, row.content))
+        resources = tuple(one for one in decode_text(row.resources).split(SEPARATOR) if one)
+        names = (decode_text(row.workspace), agent, node, resources)
+        template = NoteTemplate(*names, shared or SharedDetails(b"{}"), content.scope, content.upstream)
+        return NotedReceipt(template, content.notes[self.at])
+
+
+def encode_lists(receipts: Iterable[NotedReceipt]) -> list[EncodedNotes]:
+    """The receipts of each template, in lists that cover no more than SPAN."""
+    by_template: dict[int, list[NotedReceipt]] = {}
+    for one in receipts:
+        by_template.setdefault(id(one.template), []).append(one)
+    encoded = []
+    for alike in by_template.values():
+        template, notes = alike[0].template, sorted([one.note for one in alike], key=attrgetter("id"))
+        encoded += [encode_list(template, part) for part in split_by_span(notes)]
+    return encoded
+
+
+def encode_list(template: NoteTemplate, notes: Sequence[ReceiptNote]) -> EncodedNotes:
+    workspace, last = encode_text(template.workspace), bytes.fromhex(notes[-1].id)
+    agent, content = (None if one is None else encode_text(one) for one in (template.agent, template.content))
+    body = _encode((template.scope, template.upstream, notes))
+    names = (agent, content, encode_text(SEPARATOR.join(template.resources)), template.shared.key)
+    row = (workspace, bytes.fromhex(notes[0].id), last, *names, len(notes), body)
+    return EncodedNotes(row, [(workspace, encode_text(name), last) for name in template.resources])
+
+
+def split_by_span(notes: Sequence[ReceiptNote]) -> list[Sequence[ReceiptNote]]:
+    """Notes in their order, in parts that cover no more than SPAN."""
+    if read_id_microseconds(notes[-1].id) - read_id_microseconds(notes[0].id) < SPAN:
+        return [notes]
+    parts: list[list[ReceiptNote]] = []
+    end = 0
+    for note in notes:
+        at = read_id_microseconds(note.id)
+        if not parts or at >= end:
+            parts.append([])
+            end = at + SPAN
+        parts[-1].append(note)
+    return list(parts)
+
+
+def put_lists(connection: sqlite3.Connection, lists: Iterable[EncodedNotes]) -> None:
+    """Raises IntegrityError if one of them was stored before."""
+    for one in lists:
+        connection.execute(PUT, one.row)
+        connection.executemany(PUT_RESOURCE, one.resources)
+
+
+def walk_lists(
+    connection: sqlite3.Connection, workspace: bytes, criteria: ReceiptFilter, begin: bytes, end: bytes
+) -> Iterator[NotePosition]:
+    """The noted receipts from `begin` until before `end` that may match, newest first, by the narrowest filter."""
+    if criteria.session is not None or criteria.status not in (None, OK):
+        return
+    opened: list[NotePosition] = []  # oldest first
+    for row in _select(connection, workspace, criteria, begin, end):
+        while opened and opened[-1].id > row.last:
+            yield opened.pop()
+        if row.first < end:
+            opened = sorted([*opened, *(one for one in open_list(row) if begin <= one.id < end)], key=itemgetter(0))
+    yield from reversed(opened)
+
+
+def find_noted(connection: sqlite3.Connection, workspace: bytes, id: bytes) -> NotePosition | None:
+    rows = _select(connection, workspace, ReceiptFilter(), id, id)
+    return next((one for row in rows if row.first <= id for one in open_list(row) if one.id == id), None)
+
+
+def remove_noted(connection: sqlite3.Connection, found: NotePosition) -> None:
+    """Delete one receipt: its list is replaced by one without it."""
+    row, content = found.row, found.content
+    remove_lists(connection, [row])
+    left = [note for at, note in enumerate(content.notes) if at != found.at]
+    if left:
+        first, last = (bytes.fromhex(one.id) for one in (left[0], left[-1]))
+        body = _encode((content.scope, content.upstream, left))
+        values = (row.workspace, first, last, *row[4:8], len(left), body)
+        put_lists(connection, [EncodedNotes(values, [(row.workspace, one, last) for one in _split(row.resources)])])
+
+
+def remove_lists(connection: sqlite3.Connection, rows: Sequence[NoteRow]) -> None:
+    used = [(row.workspace, one, row.last) for row in rows for one in _split(row.resources)]
+    connection.executemany(DELETE_RESOURCE, used)
+    connection.executemany(DELETE, [(row.number,) for row in rows])
+
+
+def open_list(row: NoteRow) -> list[NotePosition]:
+    content = _decode(row.body)
+    return [NotePosition(bytes.fromhex(note.id), at, row, content) for at, note in enumerate(content.notes)]
+
+
+def select_oldest(connection: sqlite3.Connection, limit: int, workspace: bytes | None = None) -> list[NoteRow]:
+    """The oldest lists, of all or of one workspace, with no more receipts than that, but at least one list."""
+    query, values = (SELECT_OLDEST, (limit,)) if workspace is None else (SELECT_OLDEST_OF, (workspace, limit))
+    chosen: list[NoteRow] = []
+    count = 0
+    for row in map(NoteRow._make, connection.execute(query, values)):
+        count += row.receipts
+        if chosen and count > limit:
+            break
+        chosen.append(row)
+    return chosen
+
+
+def _select(
+    connection: sqlite3.Connection, workspace: bytes, criteria: ReceiptFilter, begin: bytes, end: bytes
+) -> Iterator[NoteRow]:
+    """Lists that may have receipts in this range, those with the newest ones first."""
+    name = next((one for one in ("content", "resource", "agent") if getattr(criteria, one) is not None), None)
+    named = [] if name is None else [encode_text(getattr(criteria, name))]
+    query = (
+        SELECT_BY_RESOURCE
+        if name == "resource"
+        else SELECT_BY_COLUMN.format(index=name or "workspace", condition="" if name is None else f" AND {name} = ?")
+    )
+    rows = connection.execute(query, (workspace, *named, begin, _add_span(end)))
+    return map(NoteRow._make, rows)
+
+
+def _add_span(id: bytes) -> bytes:
+    """An id that no list ends at or after which has receipts before this one."""
+    digits = id.hex()
+    if len(digits) < 14:
+        return b"\xff"  # of no time: there is no end
+    return bytes.fromhex(encode_id_time(read_id_time(digits) + 2 * SPAN / 1e6))
+
+
+def _split(resources: bytes) -> list[bytes]:
+    return [one for one in resources.split(SEPARATOR.encode()) if one]
