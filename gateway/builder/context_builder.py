@@ -3,11 +3,11 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Hashable
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.builder.prices import make_pricing
 from gateway.builder.scope_context import (
@@ -55,15 +55,13 @@ from gateway.selection.cutter import Cutter
 from gateway.selection.rank import Ranker
 from gateway.selection.select import SelectionTerms, choose_budget, fill_scope, propose
 from gateway.selection.sticky import digest_texts, keep_picks
-from gateway.selection.window import OUTPUT_FIELDS, WindowTable, fit_window
+from gateway.selection.window import WindowTable, fit_window
 from gateway.semantic.search.sentences import split_question
 from gateway.semantic.searcher import SemanticSearcher
 from gateway.tokens import TokenCount, TokenCounter
 
 ISOLATED_BYTES = 16 * 2**20  # that a builder for one preview may cache
 NO_QUERY = Query(())
-LIMITS = frozenset(OUTPUT_FIELDS)
-SMALL_REQUEST = 8_192  # bytes and tokens that fit into the smallest window
 
 Result = TypeVar("Result")
 MAX_KEYS = 4  # of a scope: a client may give its own tools any names
@@ -93,10 +91,6 @@ class ContextOrder(msgspec.Struct):
         return None if self.tools is None else self.tools.names
 
 
-def may_exceed_window(request: ChatRequest, budget: int) -> bool:
-    return len(request.raw) + budget > SMALL_REQUEST or not LIMITS.isdisjoint(request.fields)
-
-
 class Inquiry(NamedTuple):
     """What a request asks, and the key of what is the same for all who ask it."""
 
@@ -105,27 +99,26 @@ class Inquiry(NamedTuple):
     key: CacheKey
 
 
-@dataclass(frozen=True, slots=True)
-class ContextBuilder:
+class ContextBuilder(msgspec.Struct, frozen=True):
     """Builds injections off the event loop and caches them as long as their snapshot is used."""
 
     counter: TokenCounter
     merge: Merge
     secret: bytes
     default_budget: int
-    collectors: CollectorRegistry = field(default_factory=CollectorRegistry)
-    memory: MemoryBudget = field(default_factory=MemoryBudget)
-    threads: FairThreads = field(default_factory=lambda: FairThreads("builder"))
+    collectors: CollectorRegistry = msgspec.field(default_factory=CollectorRegistry)
+    memory: MemoryBudget = msgspec.field(default_factory=MemoryBudget)
+    threads: FairThreads = msgspec.field(default_factory=lambda: FairThreads("builder"))
     seconds: float = 0.2  # that a request waits for its collectors
     shares: ShareSettings = NOTHING_RESERVED
     ranking: RankingWeights = DEFAULT_WEIGHTS
-    windows: WindowTable = field(default_factory=WindowTable)
+    windows: WindowTable = msgspec.field(default_factory=WindowTable)
     clock: Callable[[], float] = time.time
     summaries: SummarySource | None = None  # None: no model is configured that could summarize
     queues_summaries: bool = True  # those that are missing are made in the background
-    lookups: HitCounter = field(default_factory=HitCounter)  # hits and misses of cached selections
-    _running: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict)  # what several callers may wait for
-    _counts: dict[str, TokenCount] = field(default_factory=dict)  # by the family of models, of which there are few
+    lookups: HitCounter = msgspec.field(default_factory=HitCounter)  # hits and misses of cached selections
+    _running: dict[Hashable, asyncio.Task[Any]] = {}  # what several callers may wait for
+    _counts: dict[str, TokenCount] = {}  # by the family of models, of which there are few
 
     def isolate(self, searcher: SemanticSearcher | None) -> "ContextBuilder":
         """The same builder with another searcher, sharing no cache: for snapshots that are not served."""
@@ -140,7 +133,7 @@ class ContextBuilder:
         own = order.keys.get(order.tool_names) or self._make_key(order)
         key, budget = own, own.budget
         request = order.request
-        if may_exceed_window(request, budget):
+        if self.windows.may_be_exceeded(order.model, request, order.scope, budget):
             key = await self._fit_window(order, request, own)
         known: KnownScope | None = partition.get(key.parts)
         if known is None or known.tree_generation != order.snapshot.tree_generation:
@@ -163,7 +156,9 @@ class ContextBuilder:
         exchange, scope, request = order.exchange, order.scope, order.request
         partition = exchange.snapshot.partitions.get(exchange.principal.workspace)
         key = order.keys.get(None if order.tools is None else order.tools.names)
-        if partition is None or key is None or scope.request.items or may_exceed_window(request, key.budget):
+        if partition is None or key is None or scope.request.items:
+            return None
+        if self.windows.may_be_exceeded(order.model, request, scope, key.budget):
             return None
         known: KnownScope | None = partition.get(key.parts)
         if known is None or known.tree_generation != exchange.snapshot.tree_generation or known.collectors.applied:

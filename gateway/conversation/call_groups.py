@@ -2,15 +2,15 @@
 
 from collections import defaultdict, deque
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
+
+import msgspec
 
 from gateway.conversation.hidden_turn import HiddenTurn
 from gateway.conversation.history import HistoryCall
 
 
-@dataclass(slots=True)
-class CallGroup:
+class CallGroup(msgspec.Struct):
     """Calls of the client that came in one turn, wherever they stand now."""
 
     turn: HiddenTurn  # as far as the caller can reach it

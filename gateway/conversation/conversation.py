@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -30,8 +29,7 @@ from gateway.domain.upstream import SendTurn, UpstreamReply, is_event_stream, is
 from gateway.errors import UpstreamError, UpstreamInvalid, UpstreamRateLimited, UpstreamTruncated
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationTimings:
+class ConversationTimings(msgspec.Struct, frozen=True):
     """Seconds that a conversation waits for something."""
 
     keepalive: float = 5.0  # without a byte for the client, after which a comment is sent

@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from gateway.domain.chat import ChatRequest
 from gateway.errors import InvalidJson, InvalidRequest
@@ -34,8 +35,7 @@ _NAMED = re.compile(
 ESCAPED = re.compile(rb"\\u00[567]")  # a letter or an underscore: what a name may be hidden with
 
 
-@dataclass(frozen=True, slots=True)
-class HeldObject:
+class HeldObject(msgspec.Struct, frozen=True):
     """An object that a request names, and where."""
 
     field: str  # "input[0].content[1].file_id"

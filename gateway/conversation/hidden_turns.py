@@ -1,7 +1,6 @@
 """The store of hidden turns: what the client never saw of an exchange, until it returns its own tools' results."""
 
 from collections.abc import Callable, Container, Mapping, MutableSet
-from dataclasses import dataclass, field
 from typing import Protocol, Self, TypeVar
 
 import msgspec
@@ -33,8 +32,7 @@ class ReachableResources(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class ConversationOwner:
+class ConversationOwner(msgspec.Struct):
     """Whose hidden turns: they are never visible across workspaces, keys, users or sessions."""
 
     workspace: str
@@ -60,13 +58,12 @@ class TurnPointer(msgspec.Struct, frozen=True, array_like=True):
 _decode_pointer = msgspec.json.Decoder(TurnPointer).decode
 
 
-@dataclass(frozen=True, slots=True)
-class HiddenTurns:
+class HiddenTurns(msgspec.Struct, frozen=True):
     """Keeps hidden turns for `ttl` seconds, in which a client has to return its tools' results."""
 
     store: EphemeralStore
     ttl: float = HIDDEN_TURN_SECONDS
-    threads: FairThreads = field(default_factory=lambda: FairThreads("history"))  # for large bodies
+    threads: FairThreads = msgspec.field(default_factory=lambda: FairThreads("history"))  # for large bodies
 
     async def keep(
         self,

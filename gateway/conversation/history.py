@@ -8,7 +8,6 @@ the texts of its messages and its calls, each with its result, in the order of t
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 import orjson
@@ -25,16 +24,14 @@ NULL = Raw(b"null")
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
-@dataclass(frozen=True, slots=True)
-class CallMark:
+class CallMark(msgspec.Struct, frozen=True):
     """What a call is recognized by."""
 
     id: str
     meaning: bytes  # a hash of the function and its arguments
 
 
-@dataclass(slots=True)
-class HistoryCall:
+class HistoryCall(msgspec.Struct):
     """One tool call in a history."""
 
     mark: CallMark
@@ -44,15 +41,14 @@ class HistoryCall:
     result: list[bytes] | None = None  # the content of its result
 
 
-@dataclass(slots=True)
-class HistoryMessage:
+class HistoryMessage(msgspec.Struct):
     """One message of a history."""
 
     raw: Raw
     role: str
     run: int  # number of user messages before it
     content: list[bytes]  # see `read_content`
-    calls: list[HistoryCall] = field(default_factory=list)
+    calls: list[HistoryCall] = msgspec.field(default_factory=list)
     answered: HistoryCall | None = None  # the call whose result it is
 
     @property
@@ -61,8 +57,7 @@ class HistoryMessage:
         return strip_spaces(join_texts(self.content)) if self.content else ""
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """A conversation as it was read."""
 
     messages: list[HistoryMessage]

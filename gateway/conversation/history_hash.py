@@ -2,8 +2,8 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 from msgspec import Raw
 
 from gateway.conversation.dialect import Dialect
@@ -89,8 +89,7 @@ class HistoryHash:
         self._lenient.update(data)
 
 
-@dataclass(frozen=True, slots=True)
-class TurnKeys:
+class TurnKeys(msgspec.Struct, frozen=True):
     """Under what a hidden turn is stored."""
 
     exact: str  # for a client that sends back what it got
@@ -114,8 +113,7 @@ def make_turn_keys(
     return TurnKeys(hashes.make_exact_key(calls), hashes.make_lenient_key(calls[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryKeys:
+class HistoryKeys(msgspec.Struct, frozen=True):
     """A history with the keys of what may be hidden in it, each by the number of the call that it begins with."""
 
     messages: list[HistoryMessage]

@@ -6,10 +6,11 @@ bodies and events are read and written is the business of the dialect.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from gateway.conversation.dialect import Dialect
 from gateway.conversation.hidden_turn import HiddenMessage, HiddenTurn, OwnResult
@@ -29,8 +30,7 @@ NOT_RUN = ToolResult(
 )
 
 
-@dataclass(slots=True)
-class LoopTerms:
+class LoopTerms(msgspec.Struct):
     """What an exchange asks of its turn loop, besides the bodies."""
 
     can: Capabilities
@@ -62,20 +62,17 @@ def plan_turns(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RunToolsStep:
+class RunToolsStep(msgspec.Struct, frozen=True):
     """Run these calls and pass their results to `resume`, in this order."""
 
     calls: tuple[FunctionCall, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NextTurnStep:
+class NextTurnStep(msgspec.Struct, frozen=True):
     """Send `build_request()` upstream."""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishStep:
+class FinishStep(msgspec.Struct, frozen=True):
     """Send `data` to the client and stop; `hidden` must be stored before that."""
 
     data: bytes
@@ -85,19 +82,19 @@ class FinishStep:
 Step = RunToolsStep | NextTurnStep | FinishStep
 
 
-@dataclass
 class TurnLoop:
     """What both loops share: the transcript, the turn count, usage, and the decision after each turn."""
 
-    plan: LoopPlan
-    turns: int = 0
-    usages: list[dict[str, Any]] = field(default_factory=list)
-    limited: bool = False  # the model went on calling our tools in the last turn
-    _added: list[bytes] = field(default_factory=list)  # to the conversation since the client's last message
-    _hidden: list[HiddenMessage] = field(default_factory=list)  # the same, as they are stored
-    _turn: Turn | None = None
-    _received: int = 0  # bytes of the upstream's replies
-    pending: list[bytes] = field(default_factory=list)  # results of our calls in the last turn
+    def __init__(self, plan: LoopPlan) -> None:
+        self.plan = plan
+        self.turns = 0
+        self.usages: list[dict[str, Any]] = []
+        self.limited = False  # the model went on calling our tools in the last turn
+        self.pending: list[bytes] = []  # results of our calls in the last turn
+        self._added: list[bytes] = []  # to the conversation since the client's last message
+        self._hidden: list[HiddenMessage] = []  # the same, as they are stored
+        self._turn: Turn | None = None
+        self._received = 0  # bytes of the upstream's replies
 
     def build_request(self) -> bytes:
         """The body of the next upstream call."""

@@ -1,8 +1,9 @@
 """Checking replies, and passing streams on to the client in complete events."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from gateway.conversation.dialect import RelayView
 from gateway.domain.exchange import ClientWriter, Exchange, ExchangeStatus
@@ -33,8 +34,7 @@ class EventFilter(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class StreamPassage:
+class StreamPassage(msgspec.Struct):
     """One upstream body on its way to the client.
 
     What arrives goes through the filter to the client's connection in the same call, however much it is; the task that

@@ -1,21 +1,17 @@
 """The turn loop for whole replies."""
 
-from dataclasses import dataclass, field
-
 from gateway.conversation.dialect import ReplyView
 from gateway.conversation.loop import NextTurnStep, Step, TurnLoop
-from gateway.conversation.turn import Turn
+from gateway.conversation.turn import LoopPlan, Turn
 from gateway.domain.tool_result import ToolResult
 
 
-@dataclass
 class ReplyLoop(TurnLoop):
     """One exchange answered with a single JSON document."""
 
-    _view: ReplyView = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._view = self.plan.dialect.open_reply(self.plan)
+    def __init__(self, plan: LoopPlan) -> None:
+        super().__init__(plan)
+        self._view: ReplyView = plan.dialect.open_reply(plan)
 
     def take(self, body: bytes) -> Step:
         """Take the whole reply of one upstream call; raises UpstreamInvalid if it is none or too long."""

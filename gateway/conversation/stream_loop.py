@@ -1,27 +1,24 @@
 """The turn loop for streams: what the client may see of each event, and when."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import chain, groupby
 
 from gateway import sse
 from gateway.conversation.dialect import StreamView
 from gateway.conversation.loop import FinishStep, NextTurnStep, Step, TurnLoop
-from gateway.conversation.turn import Turn
+from gateway.conversation.turn import LoopPlan, Turn
 from gateway.domain.tool_result import ToolResult
 from gateway.errors import GatewayError, UpstreamError, UpstreamInvalid
 
 
-@dataclass
 class StreamLoop(TurnLoop):
     """One exchange answered with a stream of events."""
 
-    _view: StreamView = field(init=False)
-    _events: sse.EventBuffer = field(default_factory=sse.EventBuffer)  # of the turn at hand
-    _fault: UpstreamError | None = None  # found behind events that the client sees first
-
-    def __post_init__(self) -> None:
-        self._view = self.plan.dialect.open_stream(self.plan)
+    def __init__(self, plan: LoopPlan) -> None:
+        super().__init__(plan)
+        self._view: StreamView = plan.dialect.open_stream(plan)
+        self._events = sse.EventBuffer()  # of the turn at hand
+        self._fault: UpstreamError | None = None  # found behind events that the client sees first
 
     def build_request(self) -> bytes:
         body = super().build_request()

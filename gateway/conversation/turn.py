@@ -1,7 +1,6 @@
 """One upstream round trip, and what the turn loop is told about an exchange; the same in all dialects."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,16 +22,14 @@ class FunctionCall(msgspec.Struct, frozen=True, array_like=True):
     arguments: str
 
 
-@dataclass(slots=True)
-class TurnCall:
+class TurnCall(msgspec.Struct):
     """A call of one turn, and whether it is for a tool of ours."""
 
     call: FunctionCall
     own: bool
 
 
-@dataclass(slots=True)
-class Turn:
+class Turn(msgspec.Struct):
     """One upstream round trip as far as the loop is concerned."""
 
     message: bytes  # what the model wrote, as it goes back upstream
@@ -52,8 +49,7 @@ class Turn:
         return [one.call for one in self.calls if not one.own]
 
 
-@dataclass(slots=True)
-class TurnStart:
+class TurnStart(msgspec.Struct):
     """What is known of a turn before its reply comes."""
 
     number: int  # from 1
@@ -65,16 +61,14 @@ class TurnStart:
 FIRST_TURN = TurnStart(0, False, frozenset())
 
 
-@dataclass(frozen=True, slots=True)
-class TurnLimits:
+class TurnLimits(msgspec.Struct, frozen=True):
     """How much one exchange may take."""
 
     turns: int = 5  # upstream calls
     reply_bytes: int = REPLY_BYTES  # of all turns: most of it has to be kept until we know what is hidden
 
 
-@dataclass(frozen=True, slots=True)
-class LoopPlan:
+class LoopPlan(msgspec.Struct, frozen=True):
     """What the turn loop needs to know of an exchange."""
 
     dialect: "Dialect"
@@ -86,7 +80,7 @@ class LoopPlan:
     tool_choice: Raw | None = None
     limits: TurnLimits = TurnLimits()
     forces_usage: bool = False  # we ask for one to know what the hidden turns cost
-    client_fields: Mapping[str, Raw] = field(default_factory=dict)  # of the request as the client sent it
+    client_fields: Mapping[str, Raw] = msgspec.field(default_factory=dict)  # of the request as the client sent it
     last_text_only: bool = False  # texts of several turns cannot be joined: the answer is JSON, or the agent says so
 
 

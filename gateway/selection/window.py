@@ -1,8 +1,9 @@
 """How much fits into a model's context window beside what the client sends and wants to get back."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+import msgspec
 
 from gateway.domain.chat import ChatRequest
 from gateway.domain.scope import Scope
@@ -28,17 +29,18 @@ WINDOWS: Mapping[str, int] = MappingProxyType(
         "mistral-large": 128_000,
     }
 )
+SMALL_REQUEST = 8_192  # bytes and tokens that fit into the smallest window
 STEP = 256  # tokens: budgets that differ by less share what is cached
 OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+LIMITS = frozenset(OUTPUT_FIELDS)
 REMEMBERED = 1024  # names of models
 
 
-@dataclass(frozen=True, slots=True)
-class WindowTable:
+class WindowTable(msgspec.Struct, frozen=True):
     """Windows by model; a name that ends in `*` stands for all that begin so, and the longest that fits wins."""
 
-    configured: Mapping[str, int] = field(default_factory=dict)
-    _known: dict[str, int | None] = field(default_factory=dict)
+    configured: Mapping[str, int] = msgspec.field(default_factory=dict)
+    _known: dict[str, int | None] = msgspec.field(default_factory=dict)
 
     def find(self, model: str) -> int | None:
         """The window of a model in tokens; None if it is not known."""
@@ -48,6 +50,14 @@ class WindowTable:
                 self._known.clear()
             self._known[name] = self._look_up(name)
         return self._known[name]
+
+    def may_be_exceeded(self, model: str, request: ChatRequest, scope: Scope, budget: int) -> bool:
+        """Whether tokens have to be counted to know that a budget fits; by their bytes most requests do."""
+        size = len(request.raw) + budget
+        if size <= SMALL_REQUEST and LIMITS.isdisjoint(request.fields):
+            return False
+        window = self.find(model)
+        return window is not None and size + read_output_limit(request, scope) > window
 
     def _look_up(self, name: str) -> int | None:
         if name in self.configured:

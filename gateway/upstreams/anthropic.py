@@ -3,10 +3,8 @@
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
-
 from gateway.domain.dialect import DialectName
-from gateway.domain.upstream import Capabilities, UpstreamReply, UpstreamRequest
+from gateway.domain.upstream import Capabilities
 from gateway.settings import LimitSettings, UpstreamSettings
 from gateway.upstreams.openai import OpenAIUpstream
 
@@ -31,12 +29,10 @@ class AnthropicUpstream(OpenAIUpstream):
             dialects=NATIVE,
             max_tokens=settings.max_tokens,
         )
-        self._version = (VERSION_HEADER, settings.version)
 
-    async def send(self, request: UpstreamRequest) -> UpstreamReply:
-        if all(name != VERSION_HEADER for name, _ in request.headers):
-            request = msgspec.structs.replace(request, headers=(*request.headers, self._version))
-        return await super().send(request)
+    @staticmethod
+    def get_default_header(settings: UpstreamSettings) -> tuple[str, str]:
+        return (VERSION_HEADER, settings.version)
 
     async def list_models(self, bearer: str | None = None) -> list[dict[str, Any]]:
         return [describe_model(card) for card in await super().list_models(bearer)]

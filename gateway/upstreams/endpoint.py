@@ -5,9 +5,10 @@ import socket
 import ssl
 from asyncio import Protocol
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import quote, urlsplit
+
+import msgspec
 
 ADDRESS_SECONDS: Final = 10  # how long the addresses of a name are used before it is looked up again
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -16,8 +17,7 @@ PATH_CHARACTERS: Final = "/%:@!$&'()*+,;=~"  # besides letters, digits and -._ (
 AnyProtocol = TypeVar("AnyProtocol", bound=Protocol)
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """A base URL, taken apart."""
 
     host: str

@@ -97,10 +97,10 @@ def run_dialects(given: argparse.Namespace) -> int:
     if not plan.cells:
         print(f"No line has {given.only!r} in its name.", file=sys.stderr)
         return 2
-    table = show_progress(dialects.run(plan))
+    table = show_progress(dialects.run(plan, given.before))
     if any(measured.failures for measured in table):
         return 1
-    figures = dialects.list_figures(table)
+    figures = dialects.list_figures(table) + (dialects.list_changes(table) if given.before else [])
     print(dialects.render_text(figures))
     return finish(figures, given)
 

@@ -18,7 +18,7 @@ from scripts.benchmark.dialect_payloads import PATHS, UNSTORED
 from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
 from scripts.benchmark.report import align_columns
 from scripts.benchmark.semantic_figures import Figure
-from scripts.benchmark.subjects import RequestRoute, Subject
+from scripts.benchmark.subjects import BEFORE, RequestRoute, Subject
 
 CHAT = "chat"
 OTHERS = ("responses", UNSTORED, "messages")
@@ -46,7 +46,7 @@ def speak(server: Subject, dialect: str) -> Subject:
         kind: replace(door, path=door.path.replace(PATHS[CHAT], path), model=model, dialect=dialect)
         for kind, door in server.doors.items()
     }
-    return replace(server, name=f"{server.name}: {dialect}" if server.name == BARE else dialect, doors=doors)
+    return replace(server, name=dialect if server.name == CHAT else f"{server.name}: {dialect}", doors=doors)
 
 
 @contextmanager
@@ -57,13 +57,18 @@ def run_bare_relay(upstream_port: int) -> Generator[list[Subject]]:
         yield [relay, *(speak(relay, dialect) for dialect in BARE_OTHERS)]
 
 
-def run(plan: MeasurementPlan) -> Generator[str, None, list[CellSamples]]:
-    """Yields progress, returns the samples."""
+def run(plan: MeasurementPlan, before: Path | None = None) -> Generator[str, None, list[CellSamples]]:
+    """Yields progress, returns the samples; the gateway of another checkout is asked the same in the same passes."""
     with tempfile.TemporaryDirectory(prefix="bench-") as temporary, ExitStack() as stack:
         upstream = stack.enter_context(subjects.run_upstream())
         settings = build_settings(upstream)
         gateway = stack.enter_context(subjects.run_gateway(upstream, Path(temporary), name=CHAT, settings=settings))
-        spoken = [gateway, *(speak(gateway, dialect) for dialect in OTHERS)]
+        gateways = [gateway]
+        if before is not None:
+            directory = Path(temporary) / BEFORE
+            old = subjects.run_gateway(upstream, directory, name=BEFORE, checkout=before.resolve(), settings=settings)
+            gateways.append(stack.enter_context(old))
+        spoken = [one for server in gateways for one in (server, *(speak(server, dialect) for dialect in OTHERS))]
         for subject in spoken:
             for kind in subject.doors:
                 subjects.probe(subject, kind)
@@ -74,6 +79,17 @@ def run(plan: MeasurementPlan) -> Generator[str, None, list[CellSamples]]:
 def build_plan(only: str, passes: int, scale: float, clients: int) -> MeasurementPlan:
     cells = (replace(cell, concurrency=clients) for cell in DIALECT_CELLS if only in cell.name)
     return MeasurementPlan(tuple(cells), passes, scale)
+
+
+def list_changes(table: Sequence[CellSamples]) -> list[Figure]:
+    """Each dialect beside itself in the gateway of the other checkout."""
+    figures = []
+    for measured in table:
+        for dialect in (CHAT, *OTHERS):
+            name = BEFORE if dialect == CHAT else f"{BEFORE}: {dialect}"
+            old, ratio = measured.median(name), statistics.median(measured.ratios(dialect, name))
+            figures.append(Figure(f"{dialect}: {measured.cell.name}", old * ratio, "µs", old, BEFORE))
+    return figures
 
 
 def list_figures(table: Sequence[CellSamples]) -> list[Figure]:

@@ -23,6 +23,7 @@ OPENING_BYTES = 20  # of an entry that tell its style: as many as the longest us
 SPEAKERS = ("system", "developer", "user", "assistant")
 SPOKEN = tuple(f'{{"role":{space}"{role}"'.encode() for role in SPEAKERS for space in ("", " "))  # how messages begin
 LONGEST_TEXT = 500  # characters of a tool's name and description that are compared
+KNOWN_SCHEMAS = 64  # sets of them that are kept as a dialect writes them
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 _fields = msgspec.json.Decoder(dict[str, Raw])
@@ -139,6 +140,25 @@ def read_tools(request: ChatRequest, read_names: Callable[[Raw], Iterable[str | 
     except msgspec.ValidationError as fault:
         raise InvalidRequest("`tools` must be an array of tool objects.", param="tools") from fault
     return ClientTools(tools, names, choice)
+
+
+class ToolWriter:
+    """Writes tools of ours as a dialect has them, each set of schemas once: most requests have the same object."""
+
+    def __init__(self, write: Callable[[bytes], Raw]) -> None:
+        self._write = write
+        self._known: dict[int, tuple[Sequence[Raw], tuple[Raw, ...]]] = {}  # by identity, which lasts while it is here
+
+    def write_all(self, schemas: Sequence[Raw]) -> tuple[Raw, ...]:
+        known = self._known.get(id(schemas))
+        if known is not None:
+            return known[1]
+        written = tuple([self._write(bytes(schema)) for schema in schemas])
+        if isinstance(schemas, tuple):
+            if len(self._known) >= KNOWN_SCHEMAS:
+                self._known.clear()
+            self._known[id(schemas)] = (schemas, written)
+        return written
 
 
 def describe_named(raw: Raw, name: str | None, description: str | None) -> ClientTool:

@@ -1,8 +1,8 @@
 """Tool calls of one assistant turn, put together from deltas or taken from a whole message."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
 from gateway.conversation.turn import FunctionCall, TurnCall
@@ -13,18 +13,17 @@ MAX_TURN_CALLS = 1000  # of one turn
 MAX_WITHHELD = 1000  # deltas of a call whose name is not certain; models name a call at once
 
 
-@dataclass(slots=True)
-class ToolCall:
+class ToolCall(msgspec.Struct):
     """One tool call as far as it is known; `own` is None until its name is certain."""
 
     _parts: dict[str, Any]  # without the fragments that wait to be joined
     own: bool | None = None
     position: int = 0  # among the calls of its turn
     shown_index: int = -1
-    withheld: list[dict[str, Any]] = field(default_factory=list)
-    _fragments: dict[str, list[str]] = field(default_factory=dict)  # of the function's texts
+    withheld: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    _fragments: dict[str, list[str]] = msgspec.field(default_factory=dict)  # of the function's texts
     _name_length: int = 0
-    _scan: JsonScan = field(default_factory=JsonScan)  # of the arguments
+    _scan: JsonScan = msgspec.field(default_factory=JsonScan)  # of the arguments
 
     @property
     def parts(self) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Putting hidden turns back into a history, in place of what the client saw of them."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -18,13 +17,12 @@ _encode = msgspec.json.Encoder().encode
 _decode: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-@dataclass(slots=True)
-class Segment:
+class Segment(msgspec.Struct):
     """Messages that belong together: the assistant's, and the results of its calls."""
 
     messages: list[Raw]
     text: str = ""  # of an assistant's message without calls
-    results: list[Raw] = field(default_factory=list)
+    results: list[Raw] = msgspec.field(default_factory=list)
 
 
 class ChatReplay:

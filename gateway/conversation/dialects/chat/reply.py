@@ -1,6 +1,5 @@
 """Whole chat completions: reading a turn, and one completion for the client."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,8 +20,7 @@ _decode_raws = msgspec.json.Decoder(list[Raw]).decode
 _decode = msgspec.json.decode
 
 
-@dataclass(frozen=True, slots=True)
-class ChatCompletion:
+class ChatCompletion(msgspec.Struct, frozen=True):
     """The reply of one turn, decoded as far as its first choice."""
 
     body: bytes

@@ -1,7 +1,6 @@
 """One turn of a stream: its chunks, read only as far as needed, and the message that they add up to."""
 
 import re
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -21,25 +20,24 @@ MAX_LESSONS = 8  # a stream whose events differ in more than their text is not l
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass
-class StreamTurn:
+class StreamTurn(msgspec.Struct):
     """What is known of the turn whose stream is being read."""
 
     tracker: CallTracker
-    unread: list[bytes] = field(default_factory=list)  # raw events, parsed only if the message is needed
+    unread: list[bytes] = msgspec.field(default_factory=list)  # raw events, parsed only if the message is needed
     unread_size: int = 0
-    message: dict[str, Any] = field(default_factory=dict)
-    head: dict[str, Any] = field(default_factory=dict)  # id, created and model, once the message was assembled
+    message: dict[str, Any] = msgspec.field(default_factory=dict)
+    head: dict[str, Any] = msgspec.field(default_factory=dict)  # id, created and model, once the message was assembled
     has_role: bool = False  # a delta of the message named the role
     has_text: bool = False
-    held: list[bytes] = field(default_factory=list)  # events withheld until we know that this turn is the last
+    held: list[bytes] = msgspec.field(default_factory=list)  # events withheld until we know that this turn is the last
     role_shown: bool = False  # whether the client knew the role before they were withheld
     finish_reason: str | None = None
     finish_event: dict[str, Any] | None = None  # a finish that waits for the hidden turns to be stored
     usage: dict[str, Any] | None = None
     usage_event: dict[str, Any] | None = None
     done: bool = False
-    rejoined: set[str] = field(default_factory=set)  # fields whose text continues that of an earlier turn
+    rejoined: set[str] = msgspec.field(default_factory=set)  # fields whose text continues that of an earlier turn
 
     def assemble(self) -> None:
         """Add the unread events to the message."""
@@ -122,8 +120,7 @@ class _PlainChunk(msgspec.Struct, gc=False):
 _decode_plain = msgspec.json.Decoder(list[_PlainChunk]).decode
 
 
-@dataclass(slots=True)
-class PlainEvents:
+class PlainEvents(msgspec.Struct):
     """Finds the plain events of one stream.
 
     Most of its chunks differ in nothing but their text. What surrounds the text is learned from one that was decoded;

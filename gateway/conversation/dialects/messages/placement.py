@@ -5,13 +5,20 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.dialects.cache_marker import choose_marker
-from gateway.conversation.dialects.chat.placement import decode_parts, encode_text_part, split_after, surround_content
+from gateway.conversation.dialects.cache_marker import NAME, SHORT, choose_marker
+from gateway.conversation.dialects.chat.placement import (
+    OPEN_PART,
+    decode_parts,
+    encode_text_part,
+    split_after,
+    surround_content,
+)
 from gateway.conversation.dialects.chat.user_text import read_text, replace_text
 from gateway.conversation.dialects.messages.request import (
     OPENING_BYTES,
     RESULT,
     SPOKEN,
+    are_spoken,
     find_last_spoken,
     read_head,
 )
@@ -19,6 +26,8 @@ from gateway.domain.agent import Placement
 from gateway.domain.chat import OutgoingBody
 from gateway.domain.injection import PlacedTexts, PlacementTarget
 from gateway.domain.json_text import BLANK_LINE, quote_json
+
+SEARCHED_BYTES = 64  # of the stable block, by which it is looked for
 
 _encode = msgspec.json.Encoder().encode
 _object = msgspec.json.Decoder(dict[str, Raw])
@@ -37,16 +46,40 @@ def place(outgoing: OutgoingBody, texts: PlacedTexts, target: PlacementTarget) -
     apart = bool(texts.volatile) and target.placement is not Placement.SYSTEM
     last = find_last_spoken(outgoing.messages) if apart else None
     blocks = (texts.stable,) if last is not None else (texts.stable, texts.volatile)
-    after = BLANK_LINE.join(piece for piece in blocks if piece)
+    after = BLANK_LINE.join(filter(None, blocks))
     if texts.instructions or after:
-        system = surround_content(outgoing.fields.get("system"), texts.instructions, after)
+        given = outgoing.fields.get("system")
         if target.marks_cache and texts.stable and (marker := find_marker(outgoing)) is not None:
-            system = mark_stable(system, texts.stable, marker)
+            system = write_marked(given, texts.instructions, blocks, marker)
+            if system is None:
+                system = mark_stable(surround_content(given, texts.instructions, after), texts.stable, marker)
+        else:
+            system = surround_content(given, texts.instructions, after)
         outgoing.fields["system"] = system
     messages = list(outgoing.messages)
     if last is not None:
         put_volatile(messages, last, texts.volatile, target.placement)
     outgoing.messages = place_anchored(messages, texts) if texts.anchored else messages
+
+
+def write_marked(given: Raw | None, before: bytes, blocks: Sequence[bytes], marker: bytes) -> Raw | None:
+    """What `mark_stable` makes of a system text around which `before` and the blocks were put, written at once.
+
+    None if that is not certain: where the text has parts, or may itself say what the stable block says.
+    """
+    raw = b"null" if given is None else bytes(given).strip()
+    if raw[:1] != b'"' and raw != b"null":
+        return None
+    own = b"" if raw == b"null" else raw[1:-1]
+    stable, *rest = filter(None, blocks)
+    leading = OPEN_PART + b"".join([piece + BLANK_LINE for piece in (before, own) if piece])
+    start = stable[:SEARCHED_BYTES]
+    if (leading + start[:-1]).find(start) >= 0:
+        return None
+    written = [b"[", leading, stable, b'","cache_control":', marker, b"}"]
+    if rest:
+        written += (b",", OPEN_PART, rest[0], b'"}')
+    return Raw(b"".join([*written, b"]"]))
 
 
 def mark_stable(system: Raw, stable: bytes, marker: bytes) -> Raw:
@@ -59,6 +92,8 @@ def mark_stable(system: Raw, stable: bytes, marker: bytes) -> Raw:
 def find_marker(outgoing: OutgoingBody) -> bytes | None:
     """The marker of the stable block, which stands behind the client's `system`."""
     fields = [value for value in outgoing.fields.values() if isinstance(value, Raw)]
+    if NAME not in b"".join(fields) and "cache_control" not in outgoing.fields and are_spoken(outgoing.messages):
+        return SHORT
     parted = [one for one in outgoing.messages if not bytes(memoryview(one)[:OPENING_BYTES]).startswith(SPOKEN)]
     return choose_marker(outgoing.fields, fields, parted)
 

@@ -1,7 +1,6 @@
 """Whole messages: reading a turn, and one message for the client."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -31,11 +30,19 @@ class ReadBlock(msgspec.Struct):
     input: Raw = Raw(b"{}")
 
 
+class _AnsweringMessage(msgspec.Struct):
+    """A message as far as the loop has to look at one without calls."""
+
+    content: list[ReadBlock]
+    stop_reason: Any = None
+    usage: dict[str, Any] | None = None
+
+
+_read_message = msgspec.json.Decoder(_AnsweringMessage).decode
 _decode_block = msgspec.json.Decoder(ReadBlock).decode
 
 
-@dataclass(slots=True)
-class ShownBlock:
+class ShownBlock(msgspec.Struct):
     """A block of a turn, and whether the client sees it."""
 
     raw: Raw
@@ -43,8 +50,7 @@ class ShownBlock:
     own: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MessageReply:
+class MessageReply(msgspec.Struct, frozen=True):
     """The reply of one turn."""
 
     body: bytes
@@ -58,9 +64,13 @@ class MessagesReplyView:
     def __init__(self, plan: LoopPlan) -> None:
         self._last_text_only = plan.last_text_only
         self._replies: list[MessageReply] = []  # of the turns so far
+        self._answer: bytes | None = None  # the first reply, if it calls nothing
 
     def take(self, body: bytes, start: TurnStart) -> Turn:
         """Read the reply of one turn."""
+        if not self._replies and (answer := read_answer(body)) is not None:
+            self._answer = body
+            return answer
         try:
             top = _decode_object(body)
             blocks = [ShownBlock(raw, _decode_block(raw)) for raw in _decode_raws(top["content"])]
@@ -77,6 +87,8 @@ class MessagesReplyView:
 
     def finish(self, turn: Turn, usage: dict[str, Any] | None) -> bytes:
         """The last message with the blocks of all turns, as the continuation of the first."""
+        if self._answer is not None:
+            return self._answer
         if len(self._replies) == 1 and not turn.own_calls:
             return self._replies[0].body
         first, last = self._replies[0].top, self._replies[-1].top
@@ -103,6 +115,22 @@ class MessagesReplyView:
                 else:
                     joined.append(block.raw)
         return joined
+
+
+def read_answer(body: bytes) -> Turn | None:
+    """The turn of a message that calls nothing, read in one pass; None for any other, and for what is no message."""
+    try:
+        body.isascii() or body.decode()
+        read = _read_message(body)
+    except UNREADABLE_REPLY:
+        return None
+    texts = []
+    for block in read.content:
+        if block.type == "text":
+            texts.append(block.text)
+        elif block.type == "tool_use":
+            return None
+    return Turn(b"", [], "".join(texts), read.stop_reason in CUT_SHORT_REASONS, read.usage)
 
 
 def read_turn(blocks: list[ShownBlock], top: dict[str, Any], own_names: frozenset[str]) -> Turn:

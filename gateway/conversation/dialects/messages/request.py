@@ -1,6 +1,7 @@
 """The bytes of a Messages body become a ChatRequest, or a clear 400."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from gateway.domain.dialect import RequestDialect
 from gateway.errors import InvalidRequest, ThreadUnsupported
 
 LOOKED_AT = {"output_config": dict, "output_format": dict, "tool_choice": dict}  # fields that later steps read
+JSON_FIELDS = frozenset({"output_config", "output_format"})
 OBJECT = b"{"
 TEXT, RESULT = "text", "tool_result"
 KNOWN_NAMES = (
@@ -67,8 +69,9 @@ def decode_messages(body: bytes, dialect: RequestDialect) -> ChatRequest:
     fields, messages = split.fields, split.entries
     style = read_style(messages)
     model, stream = decode_scalar(fields, "model", str), bool(decode_scalar(fields, "stream", bool))
-    for name, kind in LOOKED_AT.items():
-        decode_scalar(fields, name, kind)
+    if not LOOKED_AT.keys().isdisjoint(fields):
+        for name, kind in LOOKED_AT.items():
+            decode_scalar(fields, name, kind)
     return ChatRequest(dialect, body, fields, messages, model or None, stream, style)
 
 
@@ -83,12 +86,25 @@ def split_body(body: bytes) -> SplitBody:
         raise InvalidRequest("`messages` must be an array.", param="messages") from fault
 
 
+@lru_cache(maxsize=1024)
+def read_opening(opening: bytes) -> MessageStyle:
+    """The style of a message that begins like this, as far as that tells it."""
+    if opening.startswith(SPOKEN):
+        return MessageStyle.SPOKEN
+    return MessageStyle.UNUSUAL if opening.startswith(OBJECT) else MessageStyle.INVALID
+
+
+def are_spoken(messages: Sequence[Raw]) -> bool:
+    """Whether the contents of all messages are texts."""
+    return not any(map(read_opening, list_openings(messages, OPENING_BYTES)))
+
+
 def read_style(messages: Sequence[Raw]) -> MessageStyle:
     """Whether all messages are texts, or at least have roles; raises InvalidRequest if one is not an object."""
-    openings = list_openings(messages, OPENING_BYTES)
-    if all(opening.startswith(SPOKEN) for opening in openings):
-        return MessageStyle.SPOKEN
-    if not all(opening.startswith(OBJECT) for opening in openings):
+    style = max(map(read_opening, list_openings(messages, OPENING_BYTES)), default=MessageStyle.SPOKEN)
+    if style is MessageStyle.SPOKEN:
+        return style
+    if style is MessageStyle.INVALID:
         position = next(at for at, message in enumerate(messages) if memoryview(message)[:1] != OBJECT)
         raise InvalidRequest("Every message must be an object.", param=f"messages[{position}]")
     try:
@@ -152,6 +168,8 @@ def may_answer_calls(request: ChatRequest) -> bool:
 
 def wants_json(request: ChatRequest) -> bool:
     """Whether the answer has to be one JSON document."""
+    if JSON_FIELDS.isdisjoint(request.fields):
+        return False
     config = request.get("output_config")
     wanted = config.get("format") if isinstance(config, dict) else None
     wanted = wanted or request.get("output_format")  # its name while it was a beta, which clients still send

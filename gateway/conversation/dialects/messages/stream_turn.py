@@ -1,6 +1,5 @@
 """One turn of a stream: its blocks, put together only if the message is needed."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -37,8 +36,7 @@ _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode = msgspec.json.decode
 
 
-@dataclass(slots=True)
-class StreamBlock:
+class StreamBlock(msgspec.Struct):
     """A block of a stream: how it began, and its deltas as they came."""
 
     start: Raw
@@ -46,7 +44,7 @@ class StreamBlock:
     head: BlockHead
     told: int = 0  # its index in the upstream's stream
     index: int = -1  # that the client sees; -1: it has not begun there
-    deltas: list[Raw] = field(default_factory=list)
+    deltas: list[Raw] = msgspec.field(default_factory=list)
 
     @property
     def is_call(self) -> bool:
@@ -76,20 +74,19 @@ class StreamBlock:
         return block
 
 
-@dataclass
-class MessageTurn:
+class MessageTurn(msgspec.Struct):
     """What is known of the turn whose stream is being read."""
 
-    blocks: list[StreamBlock] = field(default_factory=list)
-    by_index: dict[int, StreamBlock] = field(default_factory=dict)
-    usage: dict[str, Any] = field(default_factory=dict)
+    blocks: list[StreamBlock] = msgspec.field(default_factory=list)
+    by_index: dict[int, StreamBlock] = msgspec.field(default_factory=dict)
+    usage: dict[str, Any] = msgspec.field(default_factory=dict)
     stop_reason: str | None = None
     finish: dict[str, Any] | None = None  # the event that says why the model stopped
     finish_event: bytes = b""  # the same as it came
     done: bool = False
     has_own_calls: bool = False
     spoken: bool = False  # the client saw text of this turn
-    held: list[tuple[StreamBlock, dict[str, Any]]] = field(default_factory=list)  # events that wait, with their blocks
+    held: list[tuple[StreamBlock, dict[str, Any]]] = []  # events that wait, with their blocks
 
     def begin_block(self, index: int, start: Raw, own_names: frozenset[str]) -> StreamBlock:
         if len(self.blocks) >= MAX_BLOCKS:

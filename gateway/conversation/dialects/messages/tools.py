@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.dialects.raw_body import UNREADABLE, describe_named, find_calls, read_tools
+from gateway.conversation.dialects.raw_body import UNREADABLE, ToolWriter, describe_named, find_calls, read_tools
 from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTool, ClientTools
 
@@ -90,11 +90,6 @@ def read_called(message: Raw) -> list[str | None]:
     return [block.name for block in content if block.type == "tool_use"] if isinstance(content, list) else []
 
 
-def write_tools(schemas: Sequence[Raw]) -> tuple[Raw, ...]:
-    """Tools of ours, given as chat completions have them."""
-    return tuple(write_tool(bytes(schema)) for schema in schemas)
-
-
 @lru_cache(CACHED_SCHEMAS)
 def write_tool(schema: bytes) -> Raw:
     function = _schema.decode(schema).function
@@ -102,3 +97,6 @@ def write_tool(schema: bytes) -> Raw:
     if function.description is not None:
         tool["description"] = function.description
     return Raw(_encode({**tool, "input_schema": function.parameters}))
+
+
+write_tools = ToolWriter(write_tool).write_all

@@ -22,7 +22,8 @@ MARKS = {name: f'"{name}":'.encode() for name in ECHOED}
 ABSENT = Raw()
 UNREADABLE_RESPONSE = (*UNREADABLE_ITEM, KeyError, TypeError)
 
-EchoingResponse = msgspec.defstruct("EchoingResponse", [(name, Raw, ABSENT) for name in ECHOED])
+ECHOING_FIELDS: list[tuple[str, Any, Any]] = [(name, Raw, ABSENT) for name in ECHOED]
+EchoingResponse = msgspec.defstruct("EchoingResponse", ECHOING_FIELDS)
 EchoingEvent = msgspec.defstruct("EchoingEvent", [("response", EchoingResponse)])
 
 _encode = msgspec.json.Encoder().encode
@@ -50,7 +51,14 @@ class EchoedFields:
     def restore_body(self, body: bytes) -> bytes:
         """A whole response with these fields; anything else as it is."""
         try:
-            replaced = self._replace(body, _read_response(body))
+            return self.restore_read(body, _read_response(body))
+        except UNREADABLE_RESPONSE:
+            return body
+
+    def restore_read(self, body: bytes, told: Any) -> bytes:
+        """The same for a response whose own fields are known."""
+        try:
+            replaced = self._replace(body, told)
             return _encode(self.restore(decode_object(body))) if replaced is None else replaced
         except UNREADABLE_RESPONSE:
             return body

@@ -1,7 +1,7 @@
 """Items, the entries of a conversation in responses: which are calls, which are results, what they say."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -24,7 +24,7 @@ ANSWERED_CALLS = {
     "mcp_approval_request": "mcp_approval_response",
 }
 RESULTS = frozenset(ANSWERED_CALLS.values())
-MESSAGE = "message"
+MESSAGE: Final = "message"
 
 
 class ItemHead(msgspec.Struct):

@@ -1,7 +1,6 @@
 """`store`: keeping a response before the client has seen its end, so that the client can come back to it."""
 
 from collections.abc import Callable, Iterator, MutableSet, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from operator import is_
@@ -87,8 +86,7 @@ def wants_keeping(asked: ChatRequest) -> bool:
     return not is_unstored(asked.fields)
 
 
-@dataclass(slots=True)
-class ResponseKeeper:
+class ResponseKeeper(msgspec.Struct):
     """Keeps the response of one exchange before the client has seen its end.
 
     It is queued in the same step in which the client gets its end, unless it has to wait for the store.

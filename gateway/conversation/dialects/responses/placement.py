@@ -23,11 +23,12 @@ def place(outgoing: OutgoingBody, texts: PlacedTexts, placement: Placement) -> N
     apart = texts.volatile and placement is not Placement.SYSTEM
     last_user = find_last_user_message(items) if apart else None
     blocks = (texts.stable,) if last_user is not None else (texts.stable, texts.volatile)
-    after = BLANK_LINE.join(piece for piece in blocks if piece)
+    after = BLANK_LINE.join(filter(None, blocks))
     # The block that stays with the last user message stands before what is gone in the next request.
     if last_user is not None and placement is not Placement.TURN:
         put_at_head(items, last_user, texts.volatile)
-    place_anchored(items, texts, placement)
+    if texts.anchored:
+        place_anchored(items, texts, placement)
     if last_user is not None and placement is Placement.TURN:
         position = last_user + len(items) - len(outgoing.messages)
         items.insert(position, write_developer_item(quote_json(texts.volatile)))
@@ -52,8 +53,6 @@ def put_in_instructions(outgoing: OutgoingBody, items: list[Raw], before: bytes,
 
 def place_anchored(items: list[Raw], texts: PlacedTexts, placement: Placement) -> None:
     """Each block where it was when its user message was the last one."""
-    if not texts.anchored:
-        return
     users = [position for position, item in enumerate(items) if is_from_user(item)]
     for one in sorted(texts.anchored, key=lambda block: -block.message):
         if placement is Placement.TURN:

@@ -61,6 +61,11 @@ def find_references(request: ChatRequest) -> dict[int, str]:
     return found
 
 
+def stands_alone(request: ChatRequest) -> bool:
+    """Whether a request names nothing that was kept, neither an item nor a response or a conversation."""
+    return request.style is MessageStyle.SPOKEN and request.previous is None and "conversation" not in request.fields
+
+
 async def resolve_references(
     stored: StoredResponses, owner: ConversationOwner, request: ChatRequest, upstreams: Sequence[Upstream]
 ) -> ChatRequest:

@@ -1,14 +1,14 @@
 """Whole responses: reading a turn, and one response for the client."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.dialects.responses.echoed import UNREADABLE_RESPONSE, EchoedFields
+from gateway.conversation.dialects.responses.echoed import ECHOING_FIELDS, UNREADABLE_RESPONSE, EchoedFields
 from gateway.conversation.dialects.responses.items import (
+    ANSWERED_CALLS,
     MESSAGE,
     ItemHead,
     decode_items,
@@ -23,12 +23,26 @@ FIRST_FIELDS = ("id", "created_at", "model")  # that the client sees of the firs
 MAX_OUTPUT_ITEMS = 10_000  # of one response
 NO_RESPONSE = "The upstream's reply is not a response."
 
+UNFINISHED = ("incomplete", "failed", "cancelled")
+
+AnsweringResponse = msgspec.defstruct(
+    "AnsweringResponse",
+    [
+        ("output", Raw),
+        ("status", Any, None),
+        ("id", Any, None),
+        ("usage", dict[str, Any] | None, None),
+        *ECHOING_FIELDS,
+    ],
+)  # as far as anybody has to look at a response without calls
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.decode
+_read_answer: Callable[[bytes], Any] = msgspec.json.Decoder(AnsweringResponse).decode
+_read_heads: Callable[[bytes], list[ItemHead]] = msgspec.json.Decoder(list[ItemHead]).decode
 
 
-@dataclass(frozen=True, slots=True)
-class OutputItem:
+class OutputItem(msgspec.Struct, frozen=True):
     """An item that a model wrote, and whether it is a call of ours."""
 
     raw: Raw
@@ -53,10 +67,32 @@ def make_turn(response: dict[str, Any], output: Sequence[OutputItem]) -> Turn:
         calls=calls,
         # Nobody asks what else was said, unless there are calls.
         text="".join(read_text(one.head.content) for one in output if one.head.type == MESSAGE) if calls else "",
-        cut_short=status in ("incomplete", "failed", "cancelled"),
+        cut_short=status in UNFINISHED,
         usage=read_usage(response),
         id=str(_decode(response["id"])) if has_value(response, "id") else "",
     )
+
+
+def read_answer(body: bytes) -> Any:
+    """A response that calls nothing, read in two passes; None for any other, and for what is no response."""
+    try:
+        body.isascii() or body.decode()
+        answer = _read_answer(body)
+        heads = _read_heads(answer.output)
+    except UNREADABLE_RESPONSE:
+        return None
+    if len(heads) > MAX_OUTPUT_ITEMS:
+        return None
+    for head in heads:
+        if head.type in ANSWERED_CALLS:
+            return None
+    return answer
+
+
+def make_answer_turn(answer: Any) -> Turn:
+    """What the loop has to know of a response without calls; nobody asks what it says."""
+    identity = "" if answer.id is None else str(answer.id)
+    return Turn(bytes(answer.output), [], "", answer.status in UNFINISHED, answer.usage, identity)
 
 
 def read_usage(response: dict[str, Any]) -> dict[str, Any] | None:
@@ -79,9 +115,13 @@ class ResponsesReplyView:
         self._last: dict[str, Any] = {}
         self._output: list[OutputItem] = []  # of the turn at hand
         self._shown: list[Raw] = []  # items of the turns before it
+        self._answer: Any = None  # the first response, if it calls nothing
 
     def take(self, body: bytes, start: TurnStart) -> Turn:
         """Read the response of one turn."""
+        if not self._first and (answer := read_answer(body)) is not None:
+            self._body, self._answer = body, answer
+            return make_answer_turn(answer)
         try:
             self._body, self._last = body, decode_object(body)
             self._first = self._first or self._last
@@ -95,6 +135,8 @@ class ResponsesReplyView:
 
     def finish(self, turn: Turn, usage: dict[str, Any] | None) -> bytes:
         """The last response as the continuation of the first, with what the client may see of all turns."""
+        if self._answer is not None:
+            return self._echoed.restore_read(self._body, self._answer)
         if self._first is self._last and not any(one.own for one in self._output):
             return self._echoed.restore_body(self._body)
         output = [*self._shown, *list_shown(self._output)]

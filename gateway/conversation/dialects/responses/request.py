@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw
@@ -29,15 +29,7 @@ from gateway.domain.dialect import RequestDialect
 from gateway.domain.search import Question
 from gateway.errors import InvalidRequest
 
-SCALARS = {
-    "previous_response_id": str,
-    "store": bool,
-    "background": bool,
-    "text": dict,
-    "max_output_tokens": int,
-    "model": str,
-    "stream": bool,
-}
+LOOKED_AT = {"previous_response_id": str, "store": bool, "background": bool, "text": dict, "max_output_tokens": int}
 REPLACES_INPUT = ("previous_response_id", "conversation", "prompt")  # one of them is enough without any input
 KNOWN_NAMES = (
     "model", "instructions", "stream", "store", "previous_response_id", "conversation", "prompt", "background",
@@ -56,7 +48,7 @@ ESCAPED = re.compile(rb"\\u00(?:5[fF]|6[1-9a-fA-F]|7[0-9aA])")  # a letter of su
 _encode = msgspec.json.Encoder().encode
 
 
-class SplitResponsesBody(NamedTuple):
+class SplitResponsesBody(msgspec.Struct):
     """A body as its items, one by one, and its other fields."""
 
     fields: dict[str, Raw]
@@ -72,9 +64,9 @@ class _StyledItem(msgspec.Struct, gc=False):
 class _PlainMessage(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     """A message and nothing else: without an id, it names no other item, whatever its fields say how often."""
 
-    role: str
+    role: Literal["system", "developer", "user", "assistant"]  # SPEAKERS
     content: Raw = NULL
-    type: str = MESSAGE
+    type: Literal["message"] = MESSAGE
 
 
 LARGE_BODIES = LargeBodySplitter("input", KNOWN_NAMES)
@@ -93,10 +85,13 @@ def decode_responses(body: bytes, dialect: RequestDialect) -> ChatRequest:
     else:
         style = MessageStyle.SPOKEN
     fields, items = split.fields, split.entries
-    told = {name: decode_scalar(fields, name, kind) for name, kind in SCALARS.items() if name in fields}
+    told: dict[str, Any] = {}
+    if not LOOKED_AT.keys().isdisjoint(fields):
+        told = {name: decode_scalar(fields, name, kind) for name, kind in LOOKED_AT.items() if name in fields}
+    model, stream = decode_scalar(fields, "model", str), bool(decode_scalar(fields, "stream", bool))
     if told.get("background"):
         raise InvalidRequest("Background responses are not supported; leave out `background`.", param="background")
-    model, stream, previous = told.get("model"), bool(told.get("stream")), told.get("previous_response_id")
+    previous = told.get("previous_response_id")
     return ChatRequest(dialect, body, fields, items, model or None, stream, style, previous or None)
 
 
@@ -145,9 +140,10 @@ def has_room(body: bytes, fields: Mapping[str, Raw], given: int) -> bool:
 def are_plain(items: Sequence[Raw]) -> bool:
     """Whether all items are messages without anything that could make them references."""
     try:
-        return all(one.type == MESSAGE and one.role in SPEAKERS for one in map(_read_plain, items))
+        list(map(_read_plain, items))
     except UNREADABLE_ITEM:
         return False
+    return True
 
 
 def read_style(items: Sequence[Raw]) -> MessageStyle:

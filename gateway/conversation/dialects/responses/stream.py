@@ -1,10 +1,10 @@
 """Streams of responses: what the client may see of each event, and under which numbers."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 from gateway import sse
@@ -38,8 +38,7 @@ FUNCTION, FUNCTION_EVENTS = "function_call", "response.function_call"
 Fields = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingEvent:
+class WaitingEvent(msgspec.Struct, frozen=True):
     """An event that cannot be shown yet."""
 
     order: int  # among all that wait

@@ -6,7 +6,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.dialects.raw_body import UNREADABLE, describe_named, find_calls, read_tools
+from gateway.conversation.dialects.raw_body import UNREADABLE, ToolWriter, describe_named, find_calls, read_tools
 from gateway.conversation.dialects.responses.items import read_item
 from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTool, ClientTools
@@ -53,11 +53,6 @@ def may_register(request: ChatRequest, client: ClientTools) -> bool:
     return bool(client.tools) or not request.has("prompt")
 
 
-def write_tools(schemas: Sequence[Raw]) -> tuple[Raw, ...]:
-    """Tools of ours, given as chat completions have them."""
-    return tuple(write_function(bytes(schema)) for schema in schemas)
-
-
 @lru_cache(REMEMBERED_TOOLS)
 def write_function(schema: bytes) -> Raw:
     """A function of chat completions as responses have it; strict is what they assume if it is left out."""
@@ -73,6 +68,9 @@ def write_function(schema: bytes) -> Raw:
             }
         )
     )
+
+
+write_tools = ToolWriter(write_function).write_all
 
 
 def describe_tool(raw: Raw) -> ClientTool:
