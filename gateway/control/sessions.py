@@ -1,11 +1,13 @@
 """Sessions as people manage them: whose they are, what is in them, what holds for them."""
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
+from gateway.control.authorship import Tags
 from gateway.domain.principal import Principal, Role
 from gateway.domain.resource import Resource
 from gateway.domain.session import LONGEST_ID, SessionKey, SessionRecord, SessionSettings
-from gateway.errors import Forbidden, InvalidRequest, NotFound, UserNotAllowed
+from gateway.errors import Forbidden, InvalidRequest, NotFound, PreconditionFailed, UserNotAllowed
 from gateway.policies.repository import PolicyRepository
 from gateway.scopes.session_scope import find_overlong_part
 from gateway.sessions.changes import add_items, drop_ids, remove_items
@@ -13,16 +15,33 @@ from gateway.sessions.sessions import SessionRecordPage, Sessions
 from gateway.stores.protocols import SessionOwner
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOwnerChoice:
+class SessionOwnerChoice(msgspec.Struct, frozen=True):
     """Whose sessions a caller asks for; None: its own."""
 
     principal: str | None = None
     user: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionItem:
+class SessionCondition(msgspec.Struct, frozen=True):
+    """Which state of a session a caller means to change; by default any, and none too."""
+
+    tags: Tags = None
+    only_new: bool = False  # there must not be such a session yet
+
+    def check(self, record: SessionRecord | None) -> None:
+        if record is None and self.tags is not None:
+            raise NotFound("There is no such session to change; omit If-Match to create it.")
+        if record is not None and self.only_new:
+            raise PreconditionFailed(f"The session {record.key.id!r} exists already.")
+        if record is not None and self.tags is not None and not self.tags & {record.tag, "*"}:
+            message = f"The session {record.key.id!r} has changed and is at version {record.version} now."
+            raise PreconditionFailed(f"{message} Read it again and retry.")
+
+
+ANY_STATE = SessionCondition()
+
+
+class SessionItem(msgspec.Struct, frozen=True):
     """One resource that a session adds, keeps or leaves out."""
 
     id: str
@@ -51,33 +70,47 @@ class SessionManager:
             raise NotFound(f"There is no session {key.id!r}.")
         return record
 
-    async def delete(self, key: SessionKey) -> None:
+    async def delete(self, key: SessionKey, condition: SessionCondition = ANY_STATE) -> None:
+        if condition.tags is not None:
+            condition.check(await self.get(key))
         if not await self._sessions.delete(key):
             raise NotFound(f"There is no session {key.id!r}.")
 
-    async def configure(self, key: SessionKey, settings: SessionSettings, content: str | None) -> SessionRecord:
+    async def configure(
+        self, key: SessionKey, settings: SessionSettings, content: str | None, condition: SessionCondition = ANY_STATE
+    ) -> SessionRecord:
         """Replace the settings and the current content; creates the session."""
-        return await self._sessions.change(key, lambda session: replace(session, settings=settings, content=content))
+        return await self._sessions.change(
+            key, lambda session: replace(session, settings=settings, content=content), condition.check
+        )
 
-    async def add_item(self, caller: Principal, key: SessionKey, identity: str) -> SessionRecord:
+    async def add_item(
+        self, caller: Principal, key: SessionKey, identity: str, condition: SessionCondition = ANY_STATE
+    ) -> SessionRecord:
         self._require_visible(caller, key, identity)
-        return await self._sessions.change(key, lambda session: add_items(session, [identity]))
+        return await self._sessions.change(key, lambda session: add_items(session, [identity]), condition.check)
 
-    async def remove_item(self, caller: Principal, key: SessionKey, identity: str) -> SessionRecord:
+    async def remove_item(
+        self, caller: Principal, key: SessionKey, identity: str, condition: SessionCondition = ANY_STATE
+    ) -> SessionRecord:
         """Take a resource out; what no longer exists can be removed too."""
         snapshot = self._policies.get_snapshot(caller.workspace)
         session = (await self.get(key)).session
         if identity not in session.added and identity not in session.retained:
             self._require_visible(caller, key, identity)
-        return await self._sessions.change(key, lambda session: remove_items(session, [identity], snapshot))
+        return await self._sessions.change(
+            key, lambda session: remove_items(session, [identity], snapshot), condition.check
+        )
 
-    async def restore_item(self, key: SessionKey, identity: str) -> SessionRecord:
+    async def restore_item(
+        self, key: SessionKey, identity: str, condition: SessionCondition = ANY_STATE
+    ) -> SessionRecord:
         """Forget that a resource was removed by hand."""
         record = await self.get(key)
         if identity not in record.session.removed:
             raise NotFound(f"{identity!r} was not removed from the session.")
         return await self._sessions.change(
-            key, lambda session: replace(session, removed=drop_ids(session.removed, [identity]))
+            key, lambda session: replace(session, removed=drop_ids(session.removed, [identity])), condition.check
         )
 
     def list_items(self, caller: Principal, record: SessionRecord) -> list[SessionItem]:

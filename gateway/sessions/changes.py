@@ -1,7 +1,9 @@
 """What requests and people change in a session; pure functions from one state to the next."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.resource import Mode
 from gateway.domain.session import MAX_STICKY, Session, StickyPick
@@ -10,8 +12,7 @@ from gateway.domain.snapshot import Snapshot
 MAX_RETAINED = 20  # of what the model fetched; the oldest goes first
 
 
-@dataclass(frozen=True, slots=True)
-class StickyChange:
+class StickyChange(msgspec.Struct, frozen=True):
     """What one request changes in the picks that stay; what others change at the same time stays too."""
 
     before: tuple[StickyPick, ...]  # as the request found them
@@ -25,8 +26,7 @@ class StickyChange:
         return session if sticky == session.sticky else replace(session, sticky=sticky)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionChange:
+class SessionChange(msgspec.Struct, frozen=True):
     """What one request changes."""
 
     pin: tuple[str, ...] = ()

@@ -4,7 +4,6 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable, MutableSet
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
@@ -27,6 +26,11 @@ DEFAULT_SECONDS: Final = 30 * DAY_SECONDS
 UNBOUNDED: Final = 2**63
 
 Apply = Callable[[Session], Session]
+Check = Callable[[SessionRecord | None], None]
+
+
+def accept_any(record: SessionRecord | None) -> None:
+    """Whatever state a session is in may be changed."""
 
 
 class _Body(msgspec.Struct):
@@ -48,8 +52,7 @@ class SessionRecordPage(NamedTuple):
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionUse:
+class SessionUse(msgspec.Struct, frozen=True):
     """The session of one request."""
 
     key: SessionKey
@@ -107,11 +110,15 @@ class Sessions:
         if ids:
             await self.save(use, lambda session: retain_items(session, ids), degraded)
 
-    async def change(self, key: SessionKey, apply: Apply) -> SessionRecord:
-        """Apply a change to the current state, as often as others get in between; creates the session."""
+    async def change(self, key: SessionKey, apply: Apply, check: Check = accept_any) -> SessionRecord:
+        """Apply a change to the current state, as often as others get in between; creates the session.
+
+        `check` sees the state that is changed, and raises if it is not the one that the caller means.
+        """
         for attempt in range(ATTEMPTS):
             stored = await self._store.get(key)
             known = decode_session(stored) if stored is not None else None
+            check(known)
             session = apply(known.session if known is not None else Session())
             check_size(session)
             if known is not None and session == known.session:

@@ -356,3 +356,33 @@ async def test_an_id_that_is_too_long_is_refused_everywhere(gateway: Client) -> 
         assert (await manage(gateway, method, f"/sessions/{'x' * 256}", body)).status in (200, 204, 404)
     asked = await gateway.chat(session="x" * 257)
     assert (asked.status, asked.error["param"]) == (400, "x-context-session")
+
+
+async def test_a_session_is_changed_only_by_those_who_know_its_state(gateway: Client) -> None:
+    made = await manage(gateway, "PUT", "/sessions/letter", {"settings": {"budget": 100}}, if_none_match="*")
+    tag = made.headers["etag"]
+    assert made.status == 200
+    assert (await manage(gateway, "GET", "/sessions/letter", if_none_match=tag)).status == 304
+
+    added = await manage(gateway, "POST", "/sessions/letter/items", {"id": "rules/rule-b"}, if_match=tag)
+    assert (added.status, added.headers["etag"] != tag) == (201, True)
+    refused = [
+        await manage(gateway, "PUT", "/sessions/letter", {"settings": {"budget": 5}}, if_match=tag),
+        await manage(gateway, "PUT", "/sessions/letter", {"settings": {"budget": 5}}, if_none_match="*"),
+        await manage(gateway, "POST", "/sessions/letter/items", {"id": "rules/rule-c"}, if_match=tag),
+        await manage(gateway, "DELETE", "/sessions/letter/items/rules/rule-b", if_match=tag),
+        await manage(gateway, "DELETE", "/sessions/letter", if_match=tag),
+    ]
+    assert [reply.status for reply in refused] == [412] * 5
+    kept = await manage(gateway, "GET", "/sessions/letter")
+    assert (kept.json["settings"]["budget"], kept.json["added"]) == (100, ["rules/rule-b"])
+    assert (await manage(gateway, "DELETE", "/sessions/letter", if_match=kept.headers["etag"])).status == 204
+
+
+async def test_a_state_that_is_gone_is_not_created_again(gateway: Client) -> None:
+    made = await manage(gateway, "PUT", "/sessions/letter", {})
+    await manage(gateway, "DELETE", "/sessions/letter")
+    tag = made.headers["etag"]
+    assert (await manage(gateway, "PUT", "/sessions/letter", {}, if_match=tag)).status == 404
+    assert (await manage(gateway, "POST", "/sessions/letter/items", {"id": "rules/rule-b"}, if_match=tag)).status == 404
+    assert (await manage(gateway, "GET", "/sessions/letter")).status == 404

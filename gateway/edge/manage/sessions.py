@@ -1,17 +1,17 @@
 """`/sessions`: what conversations add, remove and keep, and the settings that hold for them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
+import msgspec
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StrictBool
 
-from gateway.control.sessions import SessionItem, SessionManager, SessionOwnerChoice
+from gateway.control.sessions import SessionCondition, SessionItem, SessionManager, SessionOwnerChoice
 from gateway.domain.agent import ModelDefaults, Placement, SelectionSettings, ToolPermission
 from gateway.domain.principal import Role
 from gateway.domain.session import SessionKey, SessionRecord, SessionSettings
-from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty
+from gateway.edge.manage.calls import ApiCall, ApiReply, reply_created, reply_empty, reply_if_changed
 from gateway.edge.manage.paging import Page, Paging, QueryParameters, build_page
 from gateway.edge.manage.routes import ApiRoute
 from gateway.edge.manage.views import to_datetime
@@ -112,8 +112,7 @@ class SessionItemPage(Page[SessionItemView]):
     """The items of a session."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRoutes:
+class SessionRoutes(msgspec.Struct, frozen=True):
     """The sessions of a workspace; a chat key reaches its own."""
 
     manager: SessionManager
@@ -136,6 +135,7 @@ class SessionRoutes:
             query=OwnerQuery,
             responses={200: SessionView},
             errors=(NotFound,),
+            conditional=True,
         )
         yield route(
             method="PUT",
@@ -145,7 +145,8 @@ class SessionRoutes:
             query=OwnerQuery,
             body=SessionBody,
             responses={200: SessionView},
-            errors=(Conflict, QuotaExceeded),
+            errors=(NotFound, Conflict, QuotaExceeded),
+            conditional=True,
         )
         yield route(
             method="DELETE",
@@ -155,6 +156,7 @@ class SessionRoutes:
             query=OwnerQuery,
             responses={204: None},
             errors=(NotFound,),
+            conditional=True,
         )
         yield from self._list_item_routes()
 
@@ -176,6 +178,7 @@ class SessionRoutes:
             body=SessionItemBody,
             responses={201: SessionView},
             errors=(NotFound, Conflict, QuotaExceeded),
+            conditional=True,
         )
         yield route(
             method="DELETE",
@@ -184,6 +187,7 @@ class SessionRoutes:
             summary="Remove a resource from a session; what is always there stays away from now on",
             responses={200: SessionView},
             errors=(NotFound, Conflict),
+            conditional=True,
         )
         yield route(
             method="POST",
@@ -192,6 +196,7 @@ class SessionRoutes:
             summary="Forget that a resource was removed",
             responses={200: SessionView},
             errors=(NotFound, Conflict),
+            conditional=True,
         )
 
     async def list(self, call: ApiCall[SessionListQuery, None]) -> ApiReply:
@@ -199,14 +204,16 @@ class SessionRoutes:
         return ApiReply(build_page([build_view(record) for record in page.records], page.total))
 
     async def get(self, call: ApiCall[OwnerQuery, None]) -> ApiReply:
-        return ApiReply(build_view(await self.manager.get(self._make_key(call))))
+        record = await self.manager.get(self._make_key(call))
+        return reply_if_changed(call, build_view(record), record.tag)
 
     async def configure(self, call: ApiCall[OwnerQuery, SessionBody]) -> ApiReply:
         settings = parse_settings(call.body.settings)
-        return ApiReply(build_view(await self.manager.configure(self._make_key(call), settings, call.body.content)))
+        key, content, condition = self._make_key(call), call.body.content, make_condition(call)
+        return reply_changed(await self.manager.configure(key, settings, content, condition))
 
     async def delete(self, call: ApiCall[OwnerQuery, None]) -> ApiReply:
-        await self.manager.delete(self._make_key(call))
+        await self.manager.delete(self._make_key(call), make_condition(call))
         return reply_empty()
 
     async def list_items(self, call: ApiCall[OwnerQuery, None]) -> ApiReply:
@@ -215,18 +222,27 @@ class SessionRoutes:
         return ApiReply(build_page(items, len(items)))
 
     async def add_item(self, call: ApiCall[OwnerQuery, SessionItemBody]) -> ApiReply:
-        record = await self.manager.add_item(call.principal, self._make_key(call), call.body.id)
-        return reply_created(f"/sessions/{record.key.id}/items/{call.body.id}", build_view(record))
+        record = await self.manager.add_item(call.principal, self._make_key(call), call.body.id, make_condition(call))
+        return reply_created(f"/sessions/{record.key.id}/items/{call.body.id}", build_view(record), record.tag)
 
     async def remove_item(self, call: ApiCall[OwnerQuery, None]) -> ApiReply:
-        record = await self.manager.remove_item(call.principal, self._make_key(call), name_item(call))
-        return ApiReply(build_view(record))
+        key, condition = self._make_key(call), make_condition(call)
+        return reply_changed(await self.manager.remove_item(call.principal, key, name_item(call), condition))
 
     async def restore_item(self, call: ApiCall[OwnerQuery, None]) -> ApiReply:
-        return ApiReply(build_view(await self.manager.restore_item(self._make_key(call), name_item(call))))
+        key, condition = self._make_key(call), make_condition(call)
+        return reply_changed(await self.manager.restore_item(key, name_item(call), condition))
 
     def _make_key(self, call: ApiCall[OwnerQuery, Any]) -> SessionKey:
         return self.manager.make_key(call.principal, call.query.choice, call.path["session"])
+
+
+def make_condition(call: ApiCall[OwnerQuery, Any]) -> SessionCondition:
+    return SessionCondition(call.if_match, call.only_new)
+
+
+def reply_changed(record: SessionRecord) -> ApiReply:
+    return ApiReply(build_view(record), etag=record.tag)
 
 
 def name_item(call: ApiCall[Any, Any]) -> str:
