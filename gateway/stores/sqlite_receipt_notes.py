@@ -20,7 +20,7 @@ SPAN = 1_000_000  # microseconds between the first id of a list and the last
 SEPARATOR = "\n"  # between the ids of resources, which contain no control characters
 
 COLUMNS = "number, workspace, first, last, agent, content, resources, shared, receipts, body"
-PUT = f"INSERT INTO receipt_notes ({COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+PUT = f"INSERT INTO receipt_notes ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 PUT_RESOURCE = "INSERT INTO receipt_note_resources VALUES (?, ?, ?)"
 DELETE = "DELETE FROM receipt_notes WHERE number = ?"
 DELETE_RESOURCE = "DELETE FROM receipt_note_resources WHERE workspace = ? AND resource = ? AND last = ?"
@@ -102,7 +102,7 @@ def encode_list(template: NoteTemplate, notes: Sequence[ReceiptNote]) -> Encoded
     agent, content = (None if one is None else encode_text(one) for one in (template.agent, template.content))
     body = _encode((template.scope, template.upstream, notes))
     names = (agent, content, encode_text(SEPARATOR.join(template.resources)), template.shared.key)
-    row = (workspace, bytes.fromhex(notes[0].id), last, *names, len(notes), body)
+    row = (None, workspace, bytes.fromhex(notes[0].id), last, *names, len(notes), body)
     return EncodedNotes(row, [(workspace, encode_text(name), last) for name in template.resources])
 
 
@@ -149,14 +149,14 @@ def find_noted(connection: sqlite3.Connection, workspace: bytes, id: bytes) -> N
 
 
 def remove_noted(connection: sqlite3.Connection, found: NotePosition) -> None:
-    """Delete one receipt: its list is replaced by one without it."""
+    """Delete one receipt: its list is replaced by one without it, which keeps its number, by which lists are pruned."""
     row, content = found.row, found.content
     remove_lists(connection, [row])
     left = [note for at, note in enumerate(content.notes) if at != found.at]
     if left:
         first, last = (bytes.fromhex(one.id) for one in (left[0], left[-1]))
         body = _encode((content.scope, content.upstream, left))
-        values = (row.workspace, first, last, *row[4:8], len(left), body)
+        values = (row.number, row.workspace, first, last, *row[4:8], len(left), body)
         put_lists(connection, [EncodedNotes(values, [(row.workspace, one, last) for one in _split(row.resources)])])
 
 

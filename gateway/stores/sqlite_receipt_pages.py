@@ -62,11 +62,13 @@ class ReceiptReader:
 
     def read(self, row: StoredReceipt, whole: bool) -> Receipt:
         if isinstance(row, NotePosition):
-            merged = row.open(self._find_shared(row.row.shared)).render().merge_shared()
-            return merged if whole else replace(merged, details=b"")
-        receipt = _decode(row)
-        receipt.shared = self._find_shared(row.shared)
-        if whole:
+            shared = self._find_shared(row.row.shared)
+            receipt = row.open(shared).render()
+        else:
+            shared = self._find_shared(row.shared)
+            receipt = _decode(row)
+        receipt.shared = shared  # None if it is gone: the rest is told without it
+        if whole and isinstance(row, ReceiptRow):
             own = self._connection.execute(SELECT_DETAILS, (row.number,)).fetchone()
             receipt.details = own[0] if own is not None else b"{}"
         merged = receipt.merge_shared()

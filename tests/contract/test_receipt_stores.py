@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -571,6 +572,29 @@ async def test_noted_receipts_are_pruned_by_age_and_size(store: ReceiptStore) ->
     while await store.prune(BEGIN, 0):
         pass
     assert await list_ids(store) == []
+
+
+async def test_what_is_left_of_a_list_is_pruned_no_later_than_before(store: ReceiptStore) -> None:
+    await store.write([note(1), note(1.1)], "boot")
+    await store.write([note(500)], "boot")
+    assert await store.delete("default", note(1.1).id)
+    assert await store.prune(read_id_time(note(400).id), PLENTY) == 1
+    assert await list_ids(store) == [note(500).id]
+
+
+async def test_a_noted_receipt_without_what_it_shared_is_still_json(tmp_path: Path) -> None:
+    file = tmp_path / "receipts.db"
+    store = await SqliteReceiptStore.open(file)
+    store.tally = SheetMaker(lambda model: None).tally
+    await store.write([note(1)], "boot")
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("DELETE FROM receipt_details")
+        connection.commit()
+    found = await store.find("default", note(1).id)
+    assert found is not None
+    assert "selection" not in msgspec.json.decode(found.details)
+    assert "model" not in msgspec.json.decode(found.summary)
+    await store.close()
 
 
 async def test_noted_receipts_that_are_written_again_are_there_once(store: ReceiptStore) -> None:
