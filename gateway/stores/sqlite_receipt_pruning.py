@@ -26,15 +26,18 @@ COUNT_BY_WORKSPACE = """SELECT workspace, count(*) AS receipts FROM receipts IND
     GROUP BY workspace ORDER BY receipts DESC LIMIT ?"""
 MEASURE_SOME = """SELECT avg(length(summary) + length(details)) FROM (SELECT summary, details FROM receipts
     INDEXED BY receipts_workspace WHERE workspace = ? ORDER BY id LIMIT ?)"""
-MEASURE_NOTES = """SELECT workspace, sum(receipts), sum(length(body)) AS bytes FROM receipt_notes
-    GROUP BY workspace ORDER BY bytes DESC LIMIT ?"""
+# The indexes alone say how many there are: to read all rows would take seconds.
+COUNT_LISTS = """SELECT workspace, count(*) AS lists FROM receipt_notes INDEXED BY receipt_notes_workspace
+    GROUP BY workspace ORDER BY lists DESC LIMIT ?"""
+MEASURE_LISTS = """SELECT avg(receipts), avg(length(body)) FROM (SELECT receipts, body FROM receipt_notes
+    INDEXED BY receipt_notes_workspace WHERE workspace = ? ORDER BY last LIMIT ?)"""
 
 
 class WorkspaceShare(NamedTuple):
     """The receipts of a workspace: how many, and their bytes, about."""
 
     workspace: bytes
-    receipts: int
+    receipts: float
     size: float
 
     def count_for(self, excess: float) -> int:
@@ -89,10 +92,13 @@ def find_largest(connection: sqlite3.Connection, used: int) -> WorkspaceShare:
 
     `used` are the bytes of all: receipts take more than their texts, in indexes and in what is left of pages.
     """
-    shares = {row[0]: WorkspaceShare(*row) for row in connection.execute(MEASURE_NOTES, (MEASURED_WORKSPACES,))}
+    shares = dict[bytes, WorkspaceShare]()
+    for workspace, count in connection.execute(COUNT_LISTS, (MEASURED_WORKSPACES,)).fetchall():
+        receipts, size = connection.execute(MEASURE_LISTS, (workspace, MEASURED_RECEIPTS)).fetchone()
+        shares[workspace] = WorkspaceShare(workspace, count * receipts, count * size)
     for workspace, count in connection.execute(COUNT_BY_WORKSPACE, (MEASURED_WORKSPACES,)).fetchall():
         (size,) = connection.execute(MEASURE_SOME, (workspace, MEASURED_RECEIPTS)).fetchone()
-        _, noted, bytes_noted = shares.get(workspace, (workspace, 0, 0.0))
+        _, noted, bytes_noted = shares.get(workspace, (workspace, 0.0, 0.0))
         shares[workspace] = WorkspaceShare(workspace, noted + count, bytes_noted + count * size)
     scale = used / sum(one.size for one in shares.values())
     largest = max(shares.values(), key=lambda one: one.size)

@@ -574,6 +574,24 @@ async def test_noted_receipts_are_pruned_by_age_and_size(store: ReceiptStore) ->
     assert await list_ids(store) == []
 
 
+async def test_whose_receipts_take_the_most_is_found_without_reading_all_lists(tmp_path: Path) -> None:
+    store = await SqliteReceiptStore.open(tmp_path / "receipts.db")
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "receipts.db")) as connection:
+        for workspace, count in ((b"small", 1000), (b"large", 3000)):
+            ids = [number.to_bytes(13, "big") for number in range(count)]
+            rows = [(workspace, id, id, b"", b"", 2, b"x" * 1000) for id in ids]
+            columns = "workspace, first, last, resources, shared, receipts, body"
+            connection.executemany(f"INSERT INTO receipt_notes ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        asked: list[str] = []
+        connection.set_trace_callback(asked.append)
+        found = sqlite_receipt_pruning.find_largest(connection, used=8_000_000)
+        assert found == (b"large", 6000, 6_000_000)
+        connection.set_trace_callback(None)
+        plans = [str(row[3]) for query in asked for row in connection.execute(f"EXPLAIN QUERY PLAN {query}")]
+        assert [plan for plan in plans if plan.startswith("SCAN receipt") and "COVERING" not in plan] == []
+
+
 async def test_what_is_left_of_a_list_is_pruned_no_later_than_before(store: ReceiptStore) -> None:
     await store.write([note(1), note(1.1)], "boot")
     await store.write([note(500)], "boot")
