@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.domain.exchange import STAGES, ExchangeStatus
 from gateway.domain.price import TokenCount
-from gateway.domain.receipt import Receipt, SharedDetails
+from gateway.domain.receipt import STARTED, Receipt, SharedDetails
 
 SUMMARY = b'{"at":"%b.%03dZ","seconds":%b,"http_status":%b,"usage":%b,"cached_tokens":%d,"cost":%b}'
 TURN = b'{"upstream":%b,"status":%d,"first_byte_ms":%.3f,"usage":%b,"cached_tokens":%d,"cost":%b}'
@@ -75,12 +75,44 @@ class NotedReceipt(msgspec.Struct, frozen=True, eq=False, gc=False):
         return Receipt(note.id, *names, summary, details, template.shared)
 
 
-StorableReceipt = Receipt | NotedReceipt
+class StartNote(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What only one exchange says that waits for its upstream. Stored in this order."""
+
+    id: str
+    began: float
+    times: Sequence[float]  # when each of STAGES was done
+
+
+class NotedStart(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """The receipt of an exchange that goes on and has no answer yet; its status is `started`."""
+
+    template: NoteTemplate
+    note: StartNote
+
+    @property
+    def id(self) -> str:
+        return self.note.id
+
+    @property
+    def workspace(self) -> str:
+        return self.template.workspace
+
+    def render(self) -> Receipt:
+        """The same receipt, written out."""
+        template, note = self.template, self.note
+        names = (template.workspace, STARTED, None, template.agent, template.content, template.resources)
+        summary = render_summary(note.id, None, None, NULL, 0, None)
+        times = render_times(note.began, note.times)
+        details = DETAILS % (template.scope, b"", NOTHING, times, NULL, NULL)
+        return Receipt(note.id, *names, summary, details, template.shared)
+
+
+StorableReceipt = Receipt | NotedReceipt | NotedStart
 
 
 def write_out(receipts: Sequence[StorableReceipt]) -> list[Receipt]:
     """Receipts for whoever needs all of their JSON."""
-    return [one.render() if isinstance(one, NotedReceipt) else one for one in receipts]
+    return [one if isinstance(one, Receipt) else one.render() for one in receipts]
 
 
 def render_noted_summary(note: ReceiptNote) -> bytes:

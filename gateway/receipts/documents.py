@@ -34,7 +34,7 @@ class PendingReceipt(msgspec.Struct, eq=False):
     http_status: int | None = None
     seconds: float | None = None
     finished: bool = False
-    stored: bool = False  # as started, or soon will be
+    stored: bool = False  # as a single receipt that is started, or soon will be
 
     def count_text(self) -> int:
         """Bytes of text that it holds."""

@@ -15,7 +15,7 @@ import msgspec
 
 from gateway.domain.exchange import Exchange, Reply, watch_stream
 from gateway.domain.receipt import Receipt
-from gateway.domain.receipt_note import NotedReceipt, StorableReceipt
+from gateway.domain.receipt_note import NotedReceipt, NotedStart, StorableReceipt
 from gateway.errors import StoreError
 from gateway.receipts.documents import ExchangeText, PendingReceipt
 from gateway.receipts.rendering import LONGEST_SECRET, ReceiptRenderer
@@ -230,13 +230,15 @@ class ReceiptRecorder:
     def _render_quickly(self, pending: PendingReceipt) -> bool:
         """Note or render a receipt; False: that would take too long here."""
         finished = pending.finished
-        noted = self._note(pending) if finished else None
+        noted = self._note(pending)
         if noted is not None:
             id = noted.note.id
-            del self._queue[id], self._open[id]
-            self._rendered[id] = RenderedReceipt(noted, True)
-            self._unwritten += 1
-            self._held -= len(pending.body)
+            del self._queue[id]
+            self._rendered[id] = RenderedReceipt(noted, finished)
+            if finished:
+                del self._open[id]
+                self._unwritten += 1
+                self._held -= len(pending.body)
             return True
         if not self._renderer.is_quick(pending):
             return False
@@ -271,9 +273,9 @@ class ReceiptRecorder:
             del self._open[id]
             self._held -= len(pending.body) + (held if receipt is None else 0)
 
-    def _note(self, pending: PendingReceipt) -> NotedReceipt | None:
+    def _note(self, pending: PendingReceipt) -> NotedReceipt | NotedStart | None:
         try:
-            return self._renderer.note(pending)
+            return self._renderer.note(pending) if pending.finished else self._renderer.note_start(pending)
         except Exception:  # it is rendered instead
             log.exception("a receipt cannot be noted")
             return None
@@ -357,7 +359,7 @@ def choose_batch(rendered: Iterable[RenderedReceipt]) -> list[RenderedReceipt]:
     size = 0
     for one in rendered:
         receipt = one.receipt
-        size += NOTE_BYTES if isinstance(receipt, NotedReceipt) else len(receipt.summary) + len(receipt.details)
+        size += len(receipt.summary) + len(receipt.details) if isinstance(receipt, Receipt) else NOTE_BYTES
         if batch and (len(batch) == BATCH or size > BATCH_BYTES):
             break
         batch.append(one)

@@ -10,7 +10,7 @@ from gateway.domain.exchange import STAGES, Exchange, ExchangeStatus, ToolRun
 from gateway.domain.injection import Injection
 from gateway.domain.lru import LruCache
 from gateway.domain.receipt import STARTED, Receipt, ReceiptFigures, SharedDetails, join_objects
-from gateway.domain.receipt_note import NOTHING, NULL, NotedReceipt, NoteTemplate, ReceiptNote
+from gateway.domain.receipt_note import NOTHING, NULL, NotedReceipt, NotedStart, NoteTemplate, ReceiptNote, StartNote
 from gateway.receipts.documents import ExchangeText, InjectionDescription, PendingReceipt, UsageAccount
 from gateway.receipts.items import (
     describe_collectors,
@@ -74,7 +74,8 @@ class ReceiptRenderer:
     def note(self, pending: PendingReceipt) -> NotedReceipt | None:
         """What differs of an exchange that is over; None: its receipt has to be rendered.
 
-        Most are like others of their template and were answered by one call. Nothing of them may be stored yet.
+        Most are like others of their template and were answered by one call. Nothing of them may be stored yet but a
+        note that they have started.
         """
         exchange = pending.exchange
         replies = exchange.replies
@@ -82,21 +83,39 @@ class ReceiptRenderer:
             return None
         if len(replies) != 1 or exchange.tool_runs or exchange.omitted_tools or exchange.expansions:
             return None
-        template = self._templates.get(make_key(exchange))
-        if template is None or template.shared is None or len(exchange.times) != len(STAGES):
-            return None
         if len(pending.body) > QUICK_BYTES or replies[0].upstream != exchange.upstream or not pending.http_status:
             return None
-        noted = template.noted
-        if noted is None:
-            noted = template.noted = self._make_note_template(exchange, template, template.shared)
-        account, reply = self._account(exchange.model, find_usage(pending)), replies[0]
+        template = self._find_note_template(exchange)
+        if template is None:
+            return None
+        usage = exchange.usage
+        account, reply = self._account(exchange.model, find_usage(pending) if usage is None else usage), replies[0]
         tokens = account.tokens or NO_TOKENS
         seconds = pending.seconds or 0.0
         timed = (reply.status, reply.seconds, exchange.began, exchange.times)
         note = ReceiptNote(exchange.id, seconds, pending.http_status, account.usage, tokens, account.cost, *timed)
         is_whole = account.cached == tokens.cached and tokens.prompt <= MAX_NOTED and tokens.completion <= MAX_NOTED
-        return NotedReceipt(noted, note) if is_whole else None
+        return NotedReceipt(template, note) if is_whole else None
+
+    def note_start(self, pending: PendingReceipt) -> NotedStart | None:
+        """What differs of an exchange that waits for its upstream; None: its receipt has to be rendered."""
+        exchange = pending.exchange
+        if exchange.replies or pending.text is not None or exchange.usage is not None or exchange.usages:
+            return None
+        if exchange.tool_runs or exchange.omitted_tools or exchange.expansions:
+            return None
+        template = self._find_note_template(exchange)
+        return (
+            None if template is None else NotedStart(template, StartNote(exchange.id, exchange.began, exchange.times))
+        )
+
+    def _find_note_template(self, exchange: Exchange) -> NoteTemplate | None:
+        template = self._templates.get(make_key(exchange))
+        if template is None or template.shared is None or len(exchange.times) != len(STAGES):
+            return None
+        if template.noted is None:
+            template.noted = self._make_note_template(exchange, template, template.shared)
+        return template.noted
 
     def _make_note_template(self, exchange: Exchange, template: ReceiptTemplate, shared: SharedDetails) -> NoteTemplate:
         placed, scope = template.described.placed if template.described is not None else (), template.scope

@@ -148,6 +148,12 @@ RECEIPT_MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE receipt_note_resources (
             workspace BLOB NOT NULL, resource BLOB NOT NULL, last BLOB NOT NULL,
             PRIMARY KEY (workspace, resource, last)) WITHOUT ROWID""",
+        # Lists of exchanges that go on: see sqlite_receipt_starts.py. AUTOINCREMENT: a number never means another list.
+        """CREATE TABLE receipt_starts (
+            number INTEGER PRIMARY KEY AUTOINCREMENT, workspace BLOB NOT NULL, first BLOB NOT NULL, last BLOB NOT NULL,
+            boot TEXT NOT NULL, agent BLOB, content BLOB, resources BLOB NOT NULL, shared BLOB NOT NULL,
+            body BLOB NOT NULL)""",
+        "CREATE INDEX receipt_starts_workspace ON receipt_starts (workspace, last)",
     ),
 )
 

@@ -4,9 +4,10 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.domain.receipt import STARTED, Receipt, SharedDetails
-from gateway.domain.receipt_note import NotedReceipt, StorableReceipt
+from gateway.domain.receipt_note import NotedReceipt, NotedStart, StorableReceipt, write_out
 from gateway.ids import read_id_time
 from gateway.stores.codec import encode_text
 from gateway.stores.sqlite_connection import insert_rows, transaction
@@ -18,6 +19,16 @@ from gateway.stores.sqlite_receipt_notes import (
     put_lists,
     remove_lists,
     select_oldest,
+)
+from gateway.stores.sqlite_receipt_starts import (
+    NOTHING_ENDED,
+    EncodedStarts,
+    EndedStarts,
+    are_stored,
+    encode_starts,
+    put_starts,
+    remove_starts,
+    select_left,
 )
 
 ROW_WIDTH = 12
@@ -39,6 +50,19 @@ PUT_SHEET = "INSERT INTO uncounted_sheets (body) VALUES (?)"
 TallyReceipts = Callable[[Sequence[StorableReceipt]], Awaitable[bytes | None]]
 
 
+class SortedReceipts:
+    """Receipts, by how they are written."""
+
+    def __init__(self, receipts: Sequence[StorableReceipt]) -> None:
+        self.noted = [one for one in receipts if isinstance(one, NotedReceipt)]
+        self.starts = [one for one in receipts if isinstance(one, NotedStart)]
+        self.single = [one for one in receipts if isinstance(one, Receipt)]
+
+    @property
+    def finished(self) -> list[StorableReceipt]:
+        return [*(one for one in self.single if one.status != STARTED), *self.noted]
+
+
 class ReceiptBatch(msgspec.Struct, frozen=True):
     """Receipts as they are written; of tables, the values of all rows follow each other."""
 
@@ -47,11 +71,17 @@ class ReceiptBatch(msgspec.Struct, frozen=True):
     used: Sequence[object]  # of `receipt_resources`
     shared: Sequence[tuple[object, ...]]  # of `receipt_details`
     notes: Sequence[EncodedNotes]
+    starts: Sequence[EncodedStarts]
+    ended: EndedStarts
     sheet: bytes | None  # what the receipts add to the figures; None: each of them waits to be counted
 
 
-def write_batch(batch: ReceiptBatch, connection: sqlite3.Connection) -> bool:
-    """Write a batch; False: nothing was changed, since some of it was written before and would be counted twice."""
+def write_batch(batch: ReceiptBatch, connection: sqlite3.Connection) -> Sequence[int] | None:
+    """Write a batch; returns the numbers of the lists of started ones.
+
+    None: nothing was changed, since some of it was written before, or swept, and would be there or be counted twice.
+    """
+    ended = batch.ended
     try:
         with transaction(connection):
             connection.executemany(PUT_SHARED, batch.shared)
@@ -59,14 +89,15 @@ def write_batch(batch: ReceiptBatch, connection: sqlite3.Connection) -> bool:
             insert_rows(connection, PUT_RESOURCES, batch.used, 3)
             put_lists(connection, batch.notes)
             if batch.sheet is not None:
-                if changed < batch.size:
-                    raise sqlite3.IntegrityError("some receipts were finished before")
+                if changed < batch.size or (ended.concerned and not are_stored(connection, ended.concerned)):
+                    raise sqlite3.IntegrityError("some receipts were finished before, or swept")
                 connection.execute(PUT_SHEET, (batch.sheet,))
+            remove_starts(connection, ended.emptied)
+            return put_starts(connection, batch.starts)
     except sqlite3.IntegrityError:  # here, or by a trigger that saw a receipt that was swept
         if batch.sheet is None:
             raise
-        return False
-    return True
+        return None
 
 
 def write_out_lists(connection: sqlite3.Connection) -> None:
@@ -74,10 +105,22 @@ def write_out_lists(connection: sqlite3.Connection) -> None:
     while lists := select_oldest(connection, WRITTEN_OUT):
         shared = {key: read_shared(connection, key) for key in {row.shared for row in lists}}
         found = [one.open(shared[row.shared]).render() for row in lists for one in open_list(row)]
-        batch = encode_batch(found, [], "", None)
+        batch = encode_batch(SortedReceipts(found), "")
         insert_rows(connection, UPSERT, batch.rows, ROW_WIDTH)
         insert_rows(connection, PUT_RESOURCES, batch.used, 3)
         remove_lists(connection, lists)
+
+
+def write_out_left(connection: sqlite3.Connection, now: float) -> None:
+    """Make single receipts, which can be swept, of what processes that are gone have left in lists of started ones."""
+    while lists := select_left(connection, now, WRITTEN_OUT):
+        for row, receipts in lists:
+            shared = read_shared(connection, row.shared)
+            found = [replace(one, shared=shared) for one in receipts]
+            batch = encode_batch(SortedReceipts(found), row.boot)
+            insert_rows(connection, UPSERT, batch.rows, ROW_WIDTH)
+            insert_rows(connection, PUT_RESOURCES, batch.used, 3)
+        remove_starts(connection, [row.number for row, _ in lists])
 
 
 def read_shared(connection: sqlite3.Connection, key: bytes | None) -> SharedDetails | None:
@@ -95,24 +138,34 @@ def find_stored(receipts: Sequence[NotedReceipt], connection: sqlite3.Connection
     }
 
 
+def encode_written_out(receipts: Sequence[StorableReceipt], boot: str, ended: EndedStarts) -> ReceiptBatch:
+    """A batch whose finished receipts wait to be counted one by one; what is noted of them is written out for that."""
+    chosen = SortedReceipts(receipts)
+    chosen.single, chosen.noted = [*chosen.single, *write_out(chosen.noted)], []
+    return encode_batch(chosen, boot, None, ended)
+
+
 def encode_batch(
-    receipts: Sequence[Receipt], noted: Sequence[NotedReceipt], boot: str, sheet: bytes | None
+    receipts: SortedReceipts, boot: str, sheet: bytes | None = None, ended: EndedStarts = NOTHING_ENDED
 ) -> ReceiptBatch:
     rows: list[object] = []
     used: list[object] = []
     shared: dict[bytes, SharedDetails] = {}
-    for receipt in receipts:
+    noted, starts = receipts.noted, receipts.starts
+    for receipt in receipts.single:
         workspace, id = encode_text(receipt.workspace), bytes.fromhex(receipt.id)
         rows += _encode(workspace, id, receipt, boot, sheet is not None)
         for name in receipt.resources:
             used += workspace, encode_text(name), id
         if receipt.shared is not None:
             shared[receipt.shared.key] = receipt.shared
-    shared |= {template.shared.key: template.shared for template in {one.template for one in noted}}
-    newest = max([*(one.id for one in receipts), *(one.id for one in noted)], default=None)
-    second = int(read_id_time(newest)) if newest is not None else 0
+    templates = {one.template for one in noted} | {one.template for one in starts}
+    shared |= {template.shared.key: template.shared for template in templates}
+    ids = [*[one.id for one in receipts.single], *[one.note.id for one in noted], *[one.note.id for one in starts]]
+    second = int(read_id_time(max(ids))) if ids else 0
     details = [(one.key, second, one.body, one.summary or None) for one in shared.values()]
-    return ReceiptBatch(len(receipts), rows, used, details, encode_lists(noted), sheet)
+    lists = (encode_lists(noted), encode_starts(starts, boot))
+    return ReceiptBatch(len(receipts.single), rows, used, details, *lists, ended, sheet)
 
 
 def _encode(workspace: bytes, id: bytes, receipt: Receipt, boot: str, counted: bool) -> tuple[object, ...]:

@@ -6,7 +6,7 @@ whoever looks for an id knows between which rows it can be.
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -14,10 +14,16 @@ import msgspec
 from gateway.domain.receipt import ReceiptFilter, SharedDetails
 from gateway.domain.receipt_note import OK, NotedReceipt, NoteTemplate, ReceiptNote
 from gateway.ids import encode_id_time, read_id_microseconds, read_id_time
-from gateway.stores.codec import decode_text, encode_text
+from gateway.stores.codec import encode_text
+from gateway.stores.sqlite_receipt_lists import (
+    encode_template,
+    group_by_template,
+    read_template,
+    split_resources,
+    walk_positions,
+)
 
 SPAN = 1_000_000  # microseconds between the first id of a list and the last
-SEPARATOR = "\n"  # between the ids of resources, which contain no control characters
 
 COLUMNS = "number, workspace, first, last, agent, content, resources, shared, receipts, body"
 PUT = f"INSERT INTO receipt_notes ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -77,21 +83,13 @@ class NotePosition(NamedTuple):
     content: NoteList
 
     def open(self, shared: SharedDetails | None) -> NotedReceipt:
-        row, content = self.row, self.content
-        agent, node = (None if one is None else decode_text(one) for one in (row.agent, row.content))
-        resources = tuple(one for one in decode_text(row.resources).split(SEPARATOR) if one)
-        names = (decode_text(row.workspace), agent, node, resources)
-        template = NoteTemplate(*names, shared or SharedDetails(b"{}"), content.scope, content.upstream)
-        return NotedReceipt(template, content.notes[self.at])
+        return NotedReceipt(read_template(self.row, self.content, shared), self.content.notes[self.at])
 
 
 def encode_lists(receipts: Iterable[NotedReceipt]) -> list[EncodedNotes]:
     """The receipts of each template, in lists that cover no more than SPAN."""
-    by_template: dict[int, list[NotedReceipt]] = {}
-    for one in receipts:
-        by_template.setdefault(id(one.template), []).append(one)
     encoded = []
-    for alike in by_template.values():
+    for alike in group_by_template(receipts):
         template, notes = alike[0].template, sorted([one.note for one in alike], key=attrgetter("id"))
         encoded += [encode_list(template, part) for part in split_by_span(notes)]
     return encoded
@@ -99,10 +97,8 @@ def encode_lists(receipts: Iterable[NotedReceipt]) -> list[EncodedNotes]:
 
 def encode_list(template: NoteTemplate, notes: Sequence[ReceiptNote]) -> EncodedNotes:
     workspace, last = encode_text(template.workspace), bytes.fromhex(notes[-1].id)
-    agent, content = (None if one is None else encode_text(one) for one in (template.agent, template.content))
     body = _encode((template.scope, template.upstream, notes))
-    names = (agent, content, encode_text(SEPARATOR.join(template.resources)), template.shared.key)
-    row = (None, workspace, bytes.fromhex(notes[0].id), last, *names, len(notes), body)
+    row = (None, workspace, bytes.fromhex(notes[0].id), last, *encode_template(template), len(notes), body)
     return EncodedNotes(row, [(workspace, encode_text(name), last) for name in template.resources])
 
 
@@ -134,18 +130,21 @@ def walk_lists(
     """The noted receipts from `begin` until before `end` that may match, newest first, by the narrowest filter."""
     if criteria.session is not None or criteria.status not in (None, OK):
         return
-    opened: list[NotePosition] = []  # oldest first
-    for row in _select(connection, workspace, criteria, begin, end):
-        while opened and opened[-1].id > row.last:
-            yield opened.pop()
-        if row.first < end:
-            opened = sorted([*opened, *(one for one in open_list(row) if begin <= one.id < end)], key=itemgetter(0))
-    yield from reversed(opened)
+    rows = _select(connection, workspace, criteria, begin, end)
+    yield from walk_positions(
+        (row for row in rows if row.first < end),
+        lambda row: [one for one in open_list(row) if begin <= one.id < end],
+    )
+
+
+def select_around(connection: sqlite3.Connection, workspace: bytes, id: bytes) -> Iterator[NoteRow]:
+    """The lists that a receipt can stand in."""
+    return (row for row in _select(connection, workspace, ReceiptFilter(), id, id) if row.first <= id)
 
 
 def find_noted(connection: sqlite3.Connection, workspace: bytes, id: bytes) -> NotePosition | None:
-    rows = _select(connection, workspace, ReceiptFilter(), id, id)
-    return next((one for row in rows if row.first <= id for one in open_list(row) if one.id == id), None)
+    rows = select_around(connection, workspace, id)
+    return next((one for row in rows for one in open_list(row) if one.id == id), None)
 
 
 def remove_noted(connection: sqlite3.Connection, found: NotePosition) -> None:
@@ -157,11 +156,13 @@ def remove_noted(connection: sqlite3.Connection, found: NotePosition) -> None:
         first, last = (bytes.fromhex(one.id) for one in (left[0], left[-1]))
         body = _encode((content.scope, content.upstream, left))
         values = (row.number, row.workspace, first, last, *row[4:8], len(left), body)
-        put_lists(connection, [EncodedNotes(values, [(row.workspace, one, last) for one in _split(row.resources)])])
+        put_lists(
+            connection, [EncodedNotes(values, [(row.workspace, one, last) for one in split_resources(row.resources)])]
+        )
 
 
 def remove_lists(connection: sqlite3.Connection, rows: Sequence[NoteRow]) -> None:
-    used = [(row.workspace, one, row.last) for row in rows for one in _split(row.resources)]
+    used = [(row.workspace, one, row.last) for row in rows for one in split_resources(row.resources)]
     connection.executemany(DELETE_RESOURCE, used)
     connection.executemany(DELETE, [(row.number,) for row in rows])
 
@@ -205,7 +206,3 @@ def _add_span(id: bytes) -> bytes:
     if len(digits) < 14:
         return b"\xff"  # of no time: there is no end
     return bytes.fromhex(encode_id_time(read_id_time(digits) + 2 * SPAN / 1e6))
-
-
-def _split(resources: bytes) -> list[bytes]:
-    return [one for one in resources.split(SEPARATOR.encode()) if one]

@@ -2,7 +2,7 @@
 
 import heapq
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from gateway.stores.codec import decode_text, encode_text
 from gateway.stores.protocols import ReceiptScan
 from gateway.stores.sqlite_receipt_batches import read_shared
 from gateway.stores.sqlite_receipt_notes import NotePosition, find_noted, walk_lists
+from gateway.stores.sqlite_receipt_starts import StartPosition, find_start, walk_starts
 
 SEPARATOR = b"\n"  # between the ids of resources, which contain no control characters
 
@@ -50,7 +51,7 @@ class ReceiptRow(NamedTuple):
     shared: bytes | None
 
 
-StoredReceipt = ReceiptRow | NotePosition
+StoredReceipt = ReceiptRow | NotePosition | StartPosition
 
 
 class ReceiptReader:
@@ -61,7 +62,7 @@ class ReceiptReader:
         self._shared: dict[bytes, SharedDetails | None] = {}
 
     def read(self, row: StoredReceipt, whole: bool) -> Receipt:
-        if isinstance(row, NotePosition):
+        if not isinstance(row, ReceiptRow):
             shared = self._find_shared(row.row.shared)
             receipt = row.open(shared).render()
         else:
@@ -82,12 +83,19 @@ class ReceiptReader:
 
 def walk(
     connection: sqlite3.Connection, workspace: bytes, criteria: ReceiptFilter, after: str | None
-) -> Iterable[StoredReceipt]:
+) -> Iterator[StoredReceipt]:
     """The receipts in question, newest first, by the index of the narrowest filter."""
     begin, end = _limit(criteria, after)
     rows = _walk_rows(connection, workspace, criteria, begin, end)
     noted = walk_lists(connection, workspace, criteria, begin, end)
-    return heapq.merge(rows, noted, key=attrgetter("id"), reverse=True)
+    starts = walk_starts(connection, workspace, criteria, begin, end)
+    walks: list[Iterable[StoredReceipt]] = [noted, rows, starts]
+    former = b""
+    # Of the same id, what the first walk has comes first: an exchange that has ended may still stand among the started.
+    for row in heapq.merge(*walks, key=attrgetter("id"), reverse=True):
+        if row.id != former:
+            yield row
+        former = row.id
 
 
 def _walk_rows(
@@ -132,7 +140,9 @@ def select_one(connection: sqlite3.Connection, workspace: str, id: str) -> Store
     if key is None:
         return None
     row = connection.execute(SELECT_ONE, (key, space)).fetchone()
-    return find_noted(connection, space, key) if row is None else ReceiptRow(*row)
+    if row is not None:
+        return ReceiptRow(*row)
+    return find_noted(connection, space, key) or find_start(connection, space, key)
 
 
 def _encode_id(id: str) -> bytes | None:

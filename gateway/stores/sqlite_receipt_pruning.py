@@ -22,6 +22,7 @@ SELECT_FIRST = (
     "SELECT id FROM receipts ORDER BY number LIMIT 1",
     "SELECT last FROM receipt_notes ORDER BY number LIMIT 1",
 )
+SELECT_FIRST_START = "SELECT first FROM receipt_starts ORDER BY number LIMIT 1"
 COUNT_BY_WORKSPACE = """SELECT workspace, count(*) AS receipts FROM receipts INDEXED BY receipts_workspace
     GROUP BY workspace ORDER BY receipts DESC LIMIT ?"""
 MEASURE_SOME = """SELECT avg(length(summary) + length(details)) FROM (SELECT summary, details FROM receipts
@@ -107,8 +108,8 @@ def find_largest(connection: sqlite3.Connection, used: int) -> WorkspaceShare:
 
 def drop_shared(connection: sqlite3.Connection) -> None:
     """Delete shared details that no receipt has any more: receipts are deleted about as they came."""
-    first = find_oldest(connection)
-    oldest = read_id_time(first.hex()) if first is not None else math.inf
+    ids = [find_oldest(connection), *(row[0] for row in connection.execute(SELECT_FIRST_START))]
+    oldest = min([read_id_time(id.hex()) for id in ids if id is not None], default=math.inf)
     connection.execute(DROP_SHARED, (oldest - ORDER_SECONDS,))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from gateway.domain.receipt import STARTED, SWEPT, Receipt, ReceiptFilter, ReceiptPage
-from gateway.domain.receipt_note import NotedReceipt, StorableReceipt, write_out
+from gateway.domain.receipt_note import NotedReceipt, StorableReceipt
 from gateway.ids import encode_id_time
 from gateway.stores.codec import encode_text
 from gateway.stores.sqlite_connection import (
@@ -21,10 +21,20 @@ from gateway.stores.sqlite_connection import (
     transaction,
 )
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
-from gateway.stores.sqlite_receipt_batches import TallyReceipts, encode_batch, find_stored, write_batch
+from gateway.stores.sqlite_receipt_batches import (
+    ReceiptBatch,
+    SortedReceipts,
+    TallyReceipts,
+    encode_batch,
+    encode_written_out,
+    find_stored,
+    write_batch,
+    write_out_left,
+)
 from gateway.stores.sqlite_receipt_notes import NotePosition, remove_noted
 from gateway.stores.sqlite_receipt_pages import ReceiptReader, build_page, select_one, walk
 from gateway.stores.sqlite_receipt_pruning import prune, remove_rows
+from gateway.stores.sqlite_receipt_starts import EndedStarts, OpenStarts, StartPosition, remove_start
 
 CHECKED_PAGES = 16_384  # of 4 KB: to check a larger file would take longer than to start
 CACHE_KB = 4000  # batches write at the ends of the indexes: few pages are needed again
@@ -38,6 +48,7 @@ class SqliteReceiptStore:
 
     def __init__(self, writer: SqliteThread, reader: SqliteThread, *, clock: Callable[[], float] = time.time) -> None:
         self._writer, self._reader, self._clock = writer, reader, clock
+        self._open = OpenStarts()
         self._unsure = False  # whether the last batch may have been stored although that was not said
         self.tally: TallyReceipts | None = None  # set by whoever counts: else each receipt waits to be counted
 
@@ -55,25 +66,29 @@ class SqliteReceiptStore:
         return cls(writer, reader, clock=clock)
 
     async def write(self, receipts: Sequence[StorableReceipt], boot: str) -> None:
+        finished = [one.id for one in SortedReceipts(receipts).finished]
+        ended = self._open.find_ended(finished)
         if self._unsure:
             receipts = await self._drop_stored(receipts)
         self._unsure = True  # until it is known what became of this batch
-        if not await self._write_counted(receipts, boot):
-            whole = encode_batch(write_out(await self._drop_stored(receipts)), [], boot, None)
-            await self._writer.run(partial(write_batch, whole))
+        batch = await self._encode_counted(receipts, boot, ended)
+        numbers = await self._writer.run(partial(write_batch, batch)) if batch is not None else None
+        if batch is None or numbers is None:
+            batch = encode_written_out(await self._drop_stored(receipts), boot, ended)
+            numbers = await self._writer.run(partial(write_batch, batch))
         self._unsure = False
+        self._open.remove(finished)
+        for number, started in zip(numbers or (), batch.starts, strict=True):
+            self._open.add(number, started.ids)
 
-    async def _write_counted(self, receipts: Sequence[StorableReceipt], boot: str) -> bool:
-        """Write a batch with its sheet; False: nothing was written, since there is none or some were stored before."""
-        noted = [one for one in receipts if isinstance(one, NotedReceipt)]
-        others = [one for one in receipts if isinstance(one, Receipt)]
-        finished = [one for one in others if one.status != STARTED]
-        if self.tally is None or not (noted or finished):
-            return False
-        sheet = await self.tally([*finished, *noted])
-        if sheet is None:
-            return False
-        return await self._writer.run(partial(write_batch, encode_batch(others, noted, boot, sheet)))
+    async def _encode_counted(
+        self, receipts: Sequence[StorableReceipt], boot: str, ended: EndedStarts
+    ) -> ReceiptBatch | None:
+        """A batch with its sheet, or one that needs none; None: what is noted cannot be counted that way."""
+        chosen = SortedReceipts(receipts)
+        finished = chosen.finished
+        sheet = await self.tally(finished) if self.tally is not None and finished else None
+        return encode_batch(chosen, boot, sheet, ended) if sheet is not None or not chosen.noted else None
 
     async def _drop_stored(self, receipts: Sequence[StorableReceipt]) -> Sequence[StorableReceipt]:
         """Receipts without those that stand in a list: a write that seemed to fail may have taken effect."""
@@ -105,6 +120,8 @@ class SqliteReceiptStore:
                 found = select_one(connection, workspace, id)
                 if isinstance(found, NotePosition):
                     remove_noted(connection, found)
+                elif isinstance(found, StartPosition):
+                    remove_start(connection, found)
                 elif found is not None:
                     remove_rows(connection, [found])
             return found is not None
@@ -119,6 +136,7 @@ class SqliteReceiptStore:
         def work(connection: sqlite3.Connection) -> int:
             now = self._clock()
             with transaction(connection):
+                write_out_left(connection, now)
                 left = connection.execute(SWEEP, (now,)).rowcount
                 connection.execute("DELETE FROM boots WHERE expires <= ?", (now,))
             return left

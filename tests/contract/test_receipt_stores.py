@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from gateway.analytics.sheets import SheetMaker, read_sheets
 from gateway.domain.price import TokenCount
 from gateway.domain.receipt import RECEIPT_STATUSES, STARTED, Receipt, ReceiptFilter, SharedDetails
-from gateway.domain.receipt_note import NotedReceipt, NoteTemplate, ReceiptNote
+from gateway.domain.receipt_note import NotedReceipt, NotedStart, NoteTemplate, ReceiptNote, StartNote, StorableReceipt
 from gateway.domain.redis_address import redis_address
 from gateway.errors import CorruptStore, StoreError
 from gateway.ids import encode_id_time, read_id_time
@@ -483,6 +483,11 @@ def note(number: float, template: NoteTemplate = EDITOR) -> NotedReceipt:
     return NotedReceipt(template, ReceiptNote(id, 0.25, 200, usage, tokens, None, 200, 0.125, 1.0, times))
 
 
+def start(number: float, template: NoteTemplate = EDITOR) -> NotedStart:
+    """What is noted of the same exchange while it goes on."""
+    return NotedStart(template, StartNote(note(number).id, 1.0, [1.001, 1.002, 1.003, 1.004]))
+
+
 async def list_ids(store: ReceiptStore, criteria: ReceiptFilter = ANY, take: int = 100) -> list[str]:
     """The ids of all pages, in their order."""
     found: list[str] = []
@@ -677,3 +682,137 @@ async def test_a_file_of_the_release_before_lists_gets_them(tmp_path: Path) -> N
     await store.close()
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("SELECT count(*), sum(receipts) FROM receipt_notes").fetchone() == (1, 2)
+
+
+async def test_a_noted_start_comes_back_written_out(store: ReceiptStore) -> None:
+    await store.write([start(1.001), start(1.002), start(1.003, WRITER)], "boot")
+    for one in (start(1.001), start(1.003, WRITER)):
+        assert await store.find("default", one.id) == one.render().merge_shared()
+    found = await store.find("default", start(1.003).id)
+    assert found is not None
+    assert (found.status, found.agent) == (STARTED, "writer")
+    assert found.summary == (
+        b'{"at":"2023-11-14T22:13:21.003Z","seconds":null,"http_status":null,'
+        b'"usage":null,"cached_tokens":0,"cost":null,"model":"m"}'
+    )
+    assert found.details == (
+        b'{"selection":{},"scope":{"budget":5},"turns":[],"tools":[],"timings":{"decode_ms":1.000,"scope_ms":1.000,'
+        b'"build_ms":1.000,"compose_ms":1.000,"first_byte_ms":null,"total_ms":null}}'
+    )
+    assert await store.find("other", start(1.001).id) is None
+    assert await list_ids(store, ReceiptFilter(status=STARTED, resource="a/b")) == [start(1.002).id, start(1.001).id]
+
+
+@pytest.mark.parametrize("ends_as", ["noted", "single"])
+@pytest.mark.parametrize("counts", [True, False])
+async def test_a_noted_start_ends_once(store: ReceiptStore, ends_as: str, counts: bool) -> None:
+    if isinstance(store, SqliteReceiptStore) and counts:
+        store.tally = SheetMaker(lambda model: None).tally
+    numbers = [1 + number / 100 for number in range(6)]
+    await store.write([start(one) for one in numbers], "boot")
+    ended = [note(one) for one in numbers]
+    final: list[StorableReceipt] = [*ended] if ends_as == "noted" else [one.render() for one in ended]
+    await store.write(final[:2], "boot")
+    assert await list_ids(store) == [one.id for one in reversed(ended)]
+    assert await list_ids(store, ReceiptFilter(status=STARTED)) == [one.id for one in reversed(ended[2:])]
+    assert await list_ids(store, ReceiptFilter(status="ok", agent="editor")) == [ended[1].id, ended[0].id]
+    assert await list_ids(store, ReceiptFilter(resource="c/d"), take=1) == [one.id for one in reversed(ended)]
+    assert await store.find("default", ended[0].id) == ended[0].render().merge_shared()
+    await store.write(final[2:], "boot")
+    assert await list_ids(store, ReceiptFilter(status=STARTED)) == []
+    assert await list_ids(store, ReceiptFilter(status="ok")) == [one.id for one in reversed(ended)]
+
+
+async def test_noted_starts_of_a_process_that_is_gone_are_swept(store: ReceiptStore) -> None:
+    if isinstance(store, SqliteReceiptStore):
+        store.tally = SheetMaker(lambda model: None).tally
+    await store.renew("alive", 60)
+    await store.renew("gone", 60)
+    await store.write([start(1), start(1.1), start(1.2, WRITER)], "gone")
+    await store.write([start(1.3)], "alive")
+    await store.write([note(1.1)], "gone")
+    assert await store.sweep() == 0
+    await store.renew("gone", 0)
+    assert await store.sweep() == 2
+    assert await store.sweep() == 0
+    assert await list_ids(store) == [one.id for one in (start(1.3), start(1.2), note(1.1), start(1))]
+    assert await list_ids(store, ReceiptFilter(status="aborted")) == [start(1.2).id, start(1).id]
+    assert await list_ids(store, ReceiptFilter(status=STARTED)) == [start(1.3).id]
+    swept = await store.find("default", start(1).id)
+    assert swept == replace(start(1).render().merge_shared(), status="aborted")
+
+
+async def test_a_swept_start_is_replaced_by_what_its_process_says(store: ReceiptStore) -> None:
+    if isinstance(store, SqliteReceiptStore):
+        store.tally = SheetMaker(lambda model: None).tally
+    await store.renew("slow", 60)
+    await store.write([start(1), start(1.1)], "slow")
+    await store.renew("slow", 0)
+    assert await store.sweep() == 2
+    await store.renew("slow", 60)
+    await store.write([note(1), note(2)], "slow")
+    assert await list_ids(store, ReceiptFilter(status="ok")) == [note(2).id, note(1).id]
+    assert await list_ids(store) == [note(2).id, start(1.1).id, note(1).id]
+    assert await store.find("default", note(1).id) == note(1).render().merge_shared()
+
+
+async def test_a_noted_start_is_deleted_alone_and_comes_back_with_its_end(store: ReceiptStore) -> None:
+    if isinstance(store, SqliteReceiptStore):
+        store.tally = SheetMaker(lambda model: None).tally
+    await store.write([start(1), start(1.1), start(1.2)], "boot")
+    assert await store.delete("default", start(1.1).id)
+    assert not await store.delete("default", start(1.1).id)
+    assert await list_ids(store) == [start(1.2).id, start(1).id]
+    await store.write([note(1.1), note(1)], "boot")
+    assert await list_ids(store) == [start(1.2).id, note(1.1).id, note(1).id]
+    assert await list_ids(store, ReceiptFilter(status=STARTED)) == [start(1.2).id]
+
+
+async def test_lists_of_starts_go_with_the_last_that_ends(tmp_path: Path) -> None:
+    file = tmp_path / "receipts.db"
+    store = await SqliteReceiptStore.open(file)
+    store.tally = SheetMaker(lambda model: None).tally
+    for begin in (1, 2):
+        await store.write(
+            [start(begin + number / 100, WRITER if number % 2 else EDITOR) for number in range(6)], "boot"
+        )
+    with closing(sqlite3.connect(file)) as connection:
+
+        def count_lists() -> int:
+            (count,) = connection.execute("SELECT count(*) FROM receipt_starts").fetchone()
+            return int(count)
+
+        left = [count_lists()]
+        for numbers in ((1.00, 1.01, 2.00), (1.02, 1.03, 2.02), (1.04, 2.04), (1.05, 2.01, 2.03, 2.05)):
+            await store.write([note(one, WRITER if round(one * 100) % 2 else EDITOR) for one in numbers], "boot")
+            left.append(count_lists())
+    assert left == [4, 4, 4, 2, 0]
+    await store.close()
+
+
+async def test_starts_whose_end_seemed_not_to_be_stored_end_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, numbers = tmp_path / "receipts.db", [1 + number / 100 for number in range(4)]
+    store = await SqliteReceiptStore.open(file)
+    statistics = await SqliteStatisticsStore.open(file)
+    store.tally = SheetMaker(lambda model: None).tally
+    run = store._writer.run
+
+    async def run_too_long(*given: Any) -> Any:
+        await run(*given)
+        raise StoreError("It did not answer in time.")
+
+    for receipts in ([start(one) for one in numbers[:2]], [note(one) for one in numbers]):
+        with monkeypatch.context() as patched:
+            patched.setattr(store._writer, "run", run_too_long)
+            with pytest.raises(StoreError):
+                await store.write(receipts, "boot")
+        await store.write(receipts, "boot")
+    assert await list_ids(store) == [note(one).id for one in reversed(numbers)]
+    assert await list_ids(store, ReceiptFilter(status=STARTED)) == []
+    waiting = await statistics.read_uncounted(10)
+    counted = read_sheets(waiting.sheets).exchanges.values()
+    assert (waiting.receipts, sum(tally.counters[0] for tally in counted)) == ([], 4)
+    await statistics.close()
+    await store.close()

@@ -72,9 +72,10 @@ def make_gated(upstream: Upstream, count: int) -> list[Gate]:
 
 
 def count_unfinished(config: Path) -> dict[str, int]:
-    """How many unfinished receipts each worker has."""
+    """How many unfinished receipts each worker has, single ones and lists of one."""
+    started = "SELECT boot FROM receipts WHERE status = 'started' UNION ALL SELECT boot FROM receipt_starts"
     with closing(sqlite3.connect(config.parent / "data-receipts.db")) as connection:
-        rows = connection.execute("SELECT boot, count(*) FROM receipts WHERE status = 'started' GROUP BY boot")
+        rows = connection.execute(f"SELECT boot, count(*) FROM ({started}) GROUP BY boot")
         return dict(rows.fetchall())
 
 

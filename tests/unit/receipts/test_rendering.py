@@ -9,7 +9,9 @@ import orjson
 import pytest
 
 from gateway.domain.exchange import Exchange, TurnReply
+from gateway.domain.injection import Injection
 from gateway.domain.memory_budget import MemoryBudget
+from gateway.domain.price import ModelPrice
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
@@ -22,13 +24,23 @@ from gateway.receipts.templates import encode_json
 from tests.support.built_injections import build, make_builder
 
 RENDERER = ReceiptRenderer(PriceTable({}), lambda text: text)
+POLICIES = "contexts: {a: {resources: {b: {type: text, data: {content: B}}}}}"
 USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
 
 
 def make_pending(**request: Any) -> PendingReceipt:
     exchange = Exchange(make_id(), ANONYMOUS, EMPTY_SNAPSHOT)
-    exchange.scope = Scope(ContextRequest(**request), None, None, None, None, True, frozenset(), False)
+    exchange.scope = make_scope(**request)
     return PendingReceipt(exchange)
+
+
+def make_scope(**request: Any) -> Scope:
+    return Scope(ContextRequest(**request), None, None, None, None, True, frozenset(), False)
+
+
+def build_injection(snapshot: Snapshot) -> Injection:
+    building = build(make_builder(MemoryBudget(10**6)), snapshot, ContextRequest(), ANONYMOUS, None, "m", "?")
+    return asyncio.run(building)
 
 
 def test_names_of_the_caller_are_bounded_and_encodable() -> None:
@@ -48,17 +60,68 @@ def test_what_cannot_be_encoded_costs_a_receipt_none_of_its_figures() -> None:
 
 
 def test_a_scope_that_requests_share_is_described_for_each_caller(policies: Callable[[str], Snapshot]) -> None:
-    snapshot = policies("contexts: {a: {resources: {b: {type: text, data: {content: B}}}}}")
-    injection = asyncio.run(
-        build(make_builder(MemoryBudget(10**6)), snapshot, ContextRequest(), ANONYMOUS, None, "m", "?")
-    )
-    scope = Scope(ContextRequest(), None, None, None, None, True, frozenset(), False)
+    snapshot = policies(POLICIES)
+    injection, scope = build_injection(snapshot), make_scope()
     readers = []
     for name in ("ada", "ada", "bob"):
         exchange = Exchange(make_id(), Principal(name, key=name), snapshot, scope=scope, injection=injection)
         receipt = RENDERER.render(PendingReceipt(exchange), finished=True)
         readers.append((orjson.loads(receipt.details)["scope"]["readers"], orjson.loads(receipt.summary)["principal"]))
     assert readers == [(["key:ada"], "ada"), (["key:ada"], "ada"), (["key:bob"], "bob")]
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        USAGE,
+        {},
+        {"prompt_tokens": 0, "completion_tokens": 0},
+        {"input_tokens": 5, "output_tokens": 2, "cache_read_input_tokens": 3},
+        {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 4}, "completion_tokens": True},
+        {"prompt_tokens": -1, "completion_tokens": 1e300, "odd": ["\u2028", None]},
+        {"prompt_tokens": 2**60, "completion_tokens": 1},
+        {"prompt_tokens": 7, "completion_tokens": 1, "padding": "x" * 3000},
+    ],
+)
+@pytest.mark.parametrize("price", [None, ModelPrice(1.0, 0.3, 0.1)])
+def test_what_is_noted_says_the_same_as_what_is_rendered(
+    policies: Callable[[str], Snapshot], usage: dict[str, Any] | None, price: ModelPrice | None
+) -> None:
+    snapshot = policies(POLICIES)
+    injection, scope = build_injection(snapshot), make_scope()
+    renderer = ReceiptRenderer(PriceTable({} if price is None else {"m": price}), lambda text: text)
+    noted = []
+    for _ in range(3):  # the first two make the template
+        exchange = Exchange(make_id(), ANONYMOUS, snapshot, model="m", scope=scope, injection=injection)
+        exchange.times = [exchange.began + 0.001 * step for step in range(1, 5)]
+        pending = PendingReceipt(exchange)
+        begun, started = renderer.note_start(pending), renderer.render(pending, finished=False)
+        exchange.upstream, exchange.turns, exchange.usage = "up", 1, usage
+        exchange.replies = [TurnReply("up", 200, 0.0123)]
+        pending.http_status, pending.seconds, pending.finished = 200, 0.0345678, True
+        ended, finished = renderer.note(pending), renderer.render(pending, finished=True)
+        if begun is not None:
+            assert begun.render() == started
+        if ended is not None:
+            assert ended.render() == finished
+        noted.append((begun is not None, ended is not None))
+    is_large = usage is not None and usage.get("prompt_tokens", 0) > 2**53
+    assert noted == [(False, False), (False, False), (True, not is_large)]
+
+
+def test_an_exchange_that_is_being_answered_is_rendered_and_not_noted(policies: Callable[[str], Snapshot]) -> None:
+    snapshot = policies(POLICIES)
+    injection, scope = build_injection(snapshot), make_scope()
+    renderer = ReceiptRenderer(PriceTable({}), lambda text: text)
+    exchange = Exchange(make_id(), ANONYMOUS, snapshot, model="m", scope=scope, injection=injection)
+    exchange.times = [exchange.began] * 4
+    pending = PendingReceipt(exchange)
+    for _ in range(3):
+        renderer.render(pending, finished=False)
+    assert renderer.note_start(pending) is not None
+    exchange.replies = [TurnReply("up", 200, 0.1)]
+    assert renderer.note_start(pending) is None
 
 
 def test_a_receipt_says_when_it_began() -> None:
