@@ -71,10 +71,16 @@ class SessionManager:
         return record
 
     async def delete(self, key: SessionKey, condition: SessionCondition = ANY_STATE) -> None:
+        version = None
         if condition.tags is not None:
-            condition.check(await self.get(key))
-        if not await self._sessions.delete(key):
+            record = await self.get(key)
+            condition.check(record)
+            version = None if "*" in condition.tags else record.version
+        if await self._sessions.delete(key, version):
+            return
+        if version is None:
             raise NotFound(f"There is no session {key.id!r}.")
+        await self.delete(key, condition)  # somebody was quicker: what there is now is checked again
 
     async def configure(
         self, key: SessionKey, settings: SessionSettings, content: str | None, condition: SessionCondition = ANY_STATE

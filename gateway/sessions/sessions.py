@@ -141,9 +141,9 @@ class Sessions:
         """How many sessions a workspace has."""
         return await self._store.count(workspace)
 
-    async def delete(self, key: SessionKey) -> bool:
-        """End a session; False if there was none."""
-        return await self._store.delete(key)
+    async def delete(self, key: SessionKey, expected: int | None = None) -> bool:
+        """End a session; False if there was none, or none of the expected version (None: any)."""
+        return await self._store.delete(key, expected)
 
     async def list_records(self, owner: SessionOwner, skip: int, take: int) -> SessionRecordPage:
         """The owner's sessions, the last changed one first."""

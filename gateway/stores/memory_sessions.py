@@ -45,10 +45,12 @@ class MemorySessionStore:
         if stored is not None:
             self._kept[key] = KeptSession(stored, self._clock() + ttl)
 
-    async def delete(self, key: SessionKey) -> bool:
-        was_there = await self.get(key) is not None
-        self._kept.pop(key, None)
-        return was_there
+    async def delete(self, key: SessionKey, expected: int | None = None) -> bool:
+        current = await self.get(key)
+        if current is None or expected not in (None, current.version):
+            return False
+        del self._kept[key]
+        return True
 
     async def count(self, workspace: str) -> int:
         now = self._clock()

@@ -277,8 +277,8 @@ class SessionStore(Protocol):
         """Keep a session for `ttl` more seconds without changing it."""
         ...
 
-    async def delete(self, key: SessionKey) -> bool:
-        """Delete a session; False if there was none."""
+    async def delete(self, key: SessionKey, expected: int | None = None) -> bool:
+        """Delete a session; False if there was none, or if its version is not `expected` (None: any)."""
         ...
 
     async def count(self, workspace: str) -> int:

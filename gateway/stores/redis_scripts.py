@@ -39,6 +39,14 @@ for i = 3, #KEYS do redis.call('ZADD', KEYS[i], ARGV[3], ARGV[5]) end
 return 1
 """
 
+# KEYS: session, deadlines of its workspace, indexes. ARGV: expected version, entry of the indexes.
+DELETE_SESSION = """
+local current = redis.call('HGET', KEYS[1], 'version')
+if current and ARGV[1] ~= '' and current ~= ARGV[1] then return 0 end
+for i = 2, #KEYS do redis.call('ZREM', KEYS[i], ARGV[2]) end
+return redis.call('DEL', KEYS[1])
+"""
+
 # KEYS: session, deadlines of its workspace. ARGV: milliseconds to live, deadline, entry of the deadlines.
 RENEW_SESSION = """
 if redis.call('PEXPIRE', KEYS[1], ARGV[1]) == 1 then redis.call('ZADD', KEYS[2], ARGV[2], ARGV[3]) end

@@ -19,7 +19,7 @@ from gateway.stores.codec import decode_text, encode_text
 from gateway.stores.protocols import SessionOwner, SessionPage, StoredSession
 from gateway.stores.redis_connection import KEY_PREFIX, RedisConnection
 from gateway.stores.redis_ephemeral import to_milliseconds
-from gateway.stores.redis_scripts import PUT_SESSION, RENEW_SESSION
+from gateway.stores.redis_scripts import DELETE_SESSION, PUT_SESSION, RENEW_SESSION
 
 FORGOTTEN = 500  # expired sessions per count or list, so that no single request pays for a large backlog
 
@@ -32,6 +32,7 @@ class RedisSessionStore:
         self._client = connection.client
         self._put = connection.client.register_script(PUT_SESSION)
         self._renew = connection.client.register_script(RENEW_SESSION)
+        self._delete = connection.client.register_script(DELETE_SESSION)
 
     async def get(self, key: SessionKey) -> StoredSession | None:
         found = await self._connection.call(lambda: self._read([key]))
@@ -49,15 +50,10 @@ class RedisSessionStore:
         names = [name_session(key), name_deadlines(key.workspace)]
         await self._connection.call(lambda: self._renew(keys=names, args=arguments))
 
-    async def delete(self, key: SessionKey) -> bool:
-        async def work() -> bool:
-            async with self._client.pipeline(transaction=True) as steps:
-                steps.delete(name_session(key))
-                self._unlist(steps, [key])
-                deleted: list[Any] = await steps.execute()
-            return bool(deleted[0])
-
-        return await self._connection.call(work)
+    async def delete(self, key: SessionKey, expected: int | None = None) -> bool:
+        names = [name_session(key), name_deadlines(key.workspace), *name_indexes(key)]
+        arguments: list[Any] = ["" if expected is None else expected, encode_member(key)]
+        return bool(await self._connection.call(lambda: self._delete(keys=names, args=arguments)))
 
     async def count(self, workspace: str) -> int:
         async def work() -> int:

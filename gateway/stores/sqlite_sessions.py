@@ -16,7 +16,7 @@ PUT = f"""INSERT INTO sessions ({COLUMNS}, expires) VALUES (?, ?, ?, ?, ?, ?, ?,
     ON CONFLICT (workspace, principal, user, id) DO UPDATE SET version = excluded.version, body = excluded.body,
     updated = excluded.updated, expires = excluded.expires"""
 RENEW = f"UPDATE sessions SET expires = ? WHERE {ONE} AND expires > ?"
-DELETE = f"DELETE FROM sessions WHERE {ONE} RETURNING expires"
+DELETE = f"DELETE FROM sessions WHERE {ONE} AND version = coalesce(?, version) RETURNING expires"
 OWNED = "workspace = ?1 AND (?2 IS NULL OR principal = ?2) AND (?3 IS NULL OR user = ?3) AND expires > ?4"
 COUNT = f"SELECT count(*) FROM sessions WHERE {OWNED}"
 LIST = f"""SELECT {COLUMNS} FROM sessions WHERE {OWNED}
@@ -62,12 +62,12 @@ class SqliteSessionStore:
 
         await self._threads.writer.run(work)
 
-    async def delete(self, key: SessionKey) -> bool:
+    async def delete(self, key: SessionKey, expected: int | None = None) -> bool:
         name, now = encode_session_key(key), self._clock()
 
         def work(connection: sqlite3.Connection) -> bool:
             with transaction(connection):
-                deleted = connection.execute(DELETE, name).fetchall()
+                deleted = connection.execute(DELETE, (*name, expected)).fetchall()
             return any(expires > now for (expires,) in deleted)
 
         return await self._threads.writer.run(work)

@@ -126,6 +126,15 @@ async def test_deleting_says_whether_there_was_one(store: SessionStore) -> None:
     assert (await store.list_sessions(WHOLE, 0, 10)).total == 0
 
 
+async def test_only_the_expected_version_is_deleted(store: SessionStore) -> None:
+    await store.put(KEY, b"1", 0, 60)
+    await store.put(KEY, b"2", 1, 60)
+    assert await store.delete(KEY, 1) is False
+    assert (await store.list_sessions(WHOLE, 0, 10)).total == 1
+    assert [await store.delete(KEY, 2), await store.delete(KEY, 2)] == [True, False]
+    assert (await store.list_sessions(WHOLE, 0, 10)).total == 0
+
+
 async def test_lists_are_by_owner_and_the_last_changed_comes_first(store: SessionStore) -> None:
     keys = [
         SessionKey("acme", "key-1", "", "a"),

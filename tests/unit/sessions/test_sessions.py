@@ -5,9 +5,10 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from gateway.control.sessions import SessionCondition, SessionManager
 from gateway.domain.agent import ModelDefaults, Placement, SelectionSettings, Thresholds
 from gateway.domain.session import MAX_ITEMS, Session, SessionKey, SessionSettings
-from gateway.errors import Conflict, InvalidRequest, StoreError
+from gateway.errors import Conflict, InvalidRequest, PreconditionFailed, StoreError
 from gateway.sessions.changes import add_items
 from gateway.sessions.late_changes import LateChanges
 from gateway.sessions.sessions import ATTEMPTS, Sessions, SessionUse
@@ -34,6 +35,13 @@ class HookedStore(MemorySessionStore):
         if self.intruders:
             await super().put(key, self.intruders.pop(), expected, ttl)
         return await super().put(key, body, expected, ttl)
+
+    async def delete(self, key: SessionKey, expected: int | None = None) -> bool:
+        if self.intruders:
+            kept = await super().get(key)
+            assert kept is not None
+            await super().put(key, self.intruders.pop(), kept.version, 60)
+        return await super().delete(key, expected)
 
 
 async def test_a_session_is_read_with_all_that_was_stored() -> None:
@@ -226,3 +234,20 @@ async def test_a_store_that_does_not_answer_a_read_costs_the_session_and_not_the
     assert (await Sessions(Silent()).open(KEY, degraded)).is_lost
     assert asyncio.get_running_loop().time() - began < 1
     assert degraded == {"session"}
+
+
+async def test_a_session_that_is_changed_while_it_is_deleted_is_only_deleted_without_a_condition() -> None:
+    store = HookedStore()
+    sessions = Sessions(store)
+    manager = SessionManager(sessions, policies=None)  # type: ignore[arg-type]
+    record = await sessions.change(KEY, lambda session: add_items(session, ["a/b"]))
+    body = (await store.get(KEY)).body  # type: ignore[union-attr]
+    store.intruders = [body]
+    with pytest.raises(PreconditionFailed, match="version 2"):
+        await manager.delete(KEY, SessionCondition(frozenset({record.tag})))
+    for condition in (SessionCondition(frozenset({"*"})), SessionCondition()):
+        assert await sessions.find(KEY) is not None
+        store.intruders = [body]
+        await manager.delete(KEY, condition)
+        assert await sessions.find(KEY) is None
+        await sessions.change(KEY, lambda session: add_items(session, ["a/b"]))
