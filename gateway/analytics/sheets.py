@@ -9,6 +9,8 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import groupby
+from operator import attrgetter
 from typing import Self, TypeVar
 
 import msgspec
@@ -43,10 +45,9 @@ from gateway.domain.statistics import (
     Tally,
     add_tally,
 )
-from gateway.ids import read_id_time
+from gateway.ids import read_id_microseconds, read_id_time
 from gateway.receipts.prices import count_tokens
 
-HOUR_MICROSECONDS = HOUR * 1_000_000
 SLICE = 32  # receipts that are added up before the loop goes on
 
 log = logging.getLogger(__name__)
@@ -118,8 +119,8 @@ class AlikeReceipts(msgspec.Struct):
     price: ModelPrice | None
 
     def add_notes(self, notes: Sequence[ReceiptNote]) -> None:
-        """Count receipts of which only what differs was noted; without a price they are added up in a row."""
-        last = read_id_time(max([note.id for note in notes]))
+        """Count noted receipts, oldest first; without a price they are added up in a row."""
+        last = read_id_time(notes[-1].id)
         if self.price is None and all(note.cost is None for note in notes):
             self.group.add_unpriced(self.summary, notes)
             self.group.last = max(self.group.last, last)
@@ -162,13 +163,14 @@ class TallySheet:
 
     def add_noted(self, receipts: Sequence[NotedReceipt]) -> None:
         """Count receipts that were only noted, all of one template and one hour together."""
-        alike: dict[tuple[int, int], list[NotedReceipt]] = {}
+        alike: dict[int, list[NotedReceipt]] = {}
         for receipt in receipts:
-            hour = int(receipt.note.id[:14], 16) // HOUR_MICROSECONDS
-            alike.setdefault((id(receipt.template), hour), []).append(receipt)
-        for (_, hour), found in alike.items():
+            alike.setdefault(id(receipt.template), []).append(receipt)
+        for found in alike.values():
+            notes = sorted([one.note for one in found], key=attrgetter("id"))
             facts = self._reader.read(found[0].render())
-            self._find_alike(facts, hour * HOUR).add_notes([one.note for one in found])
+            for hour, some in split_by_hour(notes):
+                self._find_alike(facts, hour).add_notes(some)
 
     def finish(self) -> SheetRows:
         """Everything that was counted."""
@@ -209,6 +211,18 @@ class TallySheet:
             tally = Tally(group.list_values(key), [set(group.sessions)], established=key.status == "ok")
             add_row(tallies, EXCHANGES.name, use, tally)
         return tallies
+
+
+def split_by_hour(notes: Sequence[ReceiptNote]) -> Iterable[tuple[int, Sequence[ReceiptNote]]]:
+    """Notes in their order, with the hours that they belong to; nearly always it is one."""
+    first, last = read_hour(notes[0]), read_hour(notes[-1])
+    return [(first, notes)] if first == last else ((hour, list(some)) for hour, some in groupby(notes, read_hour))
+
+
+def read_hour(note: ReceiptNote) -> int:
+    """When the hour began in which the exchange began."""
+    second = read_id_microseconds(note.id) // 1_000_000
+    return second - second % HOUR
 
 
 class SheetMaker:

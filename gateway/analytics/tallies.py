@@ -107,7 +107,9 @@ class ReceiptGroup(msgspec.Struct):
 
     def add_unpriced(self, summary: SummaryFacts, notes: Sequence[ReceiptNote]) -> None:
         """Count receipts without prices all at once; of the summary, what they have in common."""
-        count, tokens = len(notes), [limit_tokens(note.tokens) for note in notes]
+        count, tokens = len(notes), [note.tokens for note in notes]
+        if max([max(one.prompt, one.completion) for one in tokens]) > MAX_TOKENS:
+            tokens = list(map(limit_tokens, tokens))
         self.receipts += count
         self.context_tokens += count * min(summary.context_tokens, MAX_TOKENS)
         self.turns += count * summary.turn_count
