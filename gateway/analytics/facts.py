@@ -7,6 +7,7 @@ import msgspec
 
 from gateway.domain.lru import LruCache
 from gateway.domain.receipt import Receipt, SharedDetails
+from gateway.domain.receipt_note import NotedReceipt, NoteTemplate
 from gateway.domain.sketch import hash_name
 from gateway.ids import read_id_time
 from gateway.receipts.overlap import SHOWN_PHRASES
@@ -113,6 +114,13 @@ class InjectionFacts(NamedTuple):
     contexts: tuple[str, ...]
 
 
+class NotedFacts(NamedTuple):
+    """What is counted of all receipts of a template; as long as that is kept, no other has its identity."""
+
+    template: NoteTemplate
+    facts: ReceiptFacts
+
+
 NOTHING_FETCHED: dict[str, ToolFacts] = {}
 
 
@@ -126,6 +134,7 @@ class FactReader:
         self._sources = msgspec.json.Decoder(tuple[SourceFacts, ...]).decode
         self._shared: LruCache[bytes, InjectionFacts] = LruCache(KEPT_SELECTIONS, KEPT_BYTES)
         self._selections: LruCache[bytes, SelectionFacts] = LruCache(KEPT_SELECTIONS, KEPT_BYTES)
+        self._noted: LruCache[int, NotedFacts] = LruCache(KEPT_SELECTIONS, KEPT_BYTES)  # by identity of the template
         self._contexts: LruCache[bytes, tuple[str, ...]] = LruCache(KEPT_SELECTIONS, KEPT_BYTES)
 
     def read(self, receipt: Receipt) -> ReceiptFacts:
@@ -143,6 +152,15 @@ class FactReader:
         session = None if receipt.session is None else hash_session(receipt.session, summary)
         at = read_id_time(receipt.id)
         return ReceiptFacts(receipt, at, session, summary, selection, contexts, fetched, details.overlap)
+
+    def read_noted(self, noted: NotedReceipt) -> ReceiptFacts:
+        """The facts of a receipt of the same template, which differ in figures only."""
+        template = noted.template
+        known = self._noted.get(id(template))
+        if known is None:
+            known = NotedFacts(template, self.read(noted.render()))
+            self._noted.put(id(template), known, 2 * (len(template.shared.body) + len(template.shared.summary)))
+        return known.facts
 
     def _read_details(self, raw: bytes) -> DetailFacts:
         try:

@@ -168,7 +168,7 @@ class TallySheet:
             alike.setdefault(id(receipt.template), []).append(receipt)
         for found in alike.values():
             notes = sorted([one.note for one in found], key=attrgetter("id"))
-            facts = self._reader.read(found[0].render())
+            facts = self._reader.read_noted(found[0])
             for hour, some in split_by_hour(notes):
                 self._find_alike(facts, hour).add_notes(some)
 
