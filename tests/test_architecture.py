@@ -22,6 +22,7 @@ ROWS = (
         "circuit_breaker",
         "ids",
         "json_scan",
+        "plugins",
         "sse",
         "strict_yaml",
         "tokens",
