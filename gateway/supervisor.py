@@ -42,7 +42,6 @@ class Supervisor:
             self._metrics_files = WorkerMetricsFiles(self._directory)
             self._sockets = [stack.enter_context(listener) for listener in open_listeners(self._settings.listen)]
             self._handle_signals()
-            gc.collect()
             gc.freeze()  # a collection in a worker would write to every page that it shares with us
             gc.enable()
             # The first starts alone: its errors are reported once, and only one process creates a new store.
