@@ -1,5 +1,6 @@
 """The `gateway` command: exit codes, what it prints and where."""
 
+import argparse
 import logging
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import orjson
 import pytest
 import yaml
 
-from gateway.cli import main
+from gateway.cli import COMMANDS, build_parser, main
 from gateway.semantic.model.files import MANIFEST, get_built_folder
 from gateway.semantic.search.scoring import FEATURES
 
@@ -82,6 +83,26 @@ def test_arguments_are_parsed_without_loading_what_the_commands_run() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {"gateway.commands.serve", "gateway.commands.keys"} <= set(loaded)
     assert {"gateway.app", "gateway.settings", "gateway.control", "gateway.semantic", "uvloop"}.isdisjoint(loaded)
+
+
+def test_only_the_command_that_runs_is_loaded() -> None:
+    code = "import gateway.cli, sys; gateway.cli.build_parser('serve'); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "gateway.commands.serve" in loaded
+    assert {"gateway.commands.keys", "asyncio", "pydantic"}.isdisjoint(loaded)
+
+
+def test_every_command_is_found_in_its_module() -> None:
+    everything = build_parser()
+    for command in COMMANDS:
+        alone = build_parser(command)
+        assert list_commands(alone)[command].format_help() == list_commands(everything)[command].format_help()
+    assert list(list_commands(everything)) == list(COMMANDS)
+
+
+def list_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    (commands,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
+    return dict(commands.choices)
 
 
 def test_a_gateway_starts_without_what_only_some_policies_need() -> None:
