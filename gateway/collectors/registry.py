@@ -47,7 +47,7 @@ UNSET = CollectorSettings()
 class NoOptions(BaseModel):
     """The options of a collector that has none; the base of those that have some."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class CollectorParts(msgspec.Struct, frozen=True):

@@ -32,7 +32,7 @@ MediaType = Literal[
 class DocumentData(BaseModel):
     """Where the document's text comes from."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     # Fields that only say where the text comes from are not dumped: gateways with the same text have the same hash.
     path: str | None = Field(
