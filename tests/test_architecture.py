@@ -59,7 +59,7 @@ ROWS = (
     {"control"},
     {"replay"},
     {"edge"},
-    {"parts"},
+    {"late_modules", "parts"},
     {"jobs", "watched_figures"},
     {"app"},
     {"worker"},

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from gateway.cli import COMMANDS, build_parser, main
+from gateway.late_modules import LATE_MODULES
 from gateway.semantic.model.files import MANIFEST, get_built_folder
 from gateway.semantic.search.scoring import FEATURES
 
@@ -111,6 +112,15 @@ def test_a_gateway_starts_without_what_only_some_policies_need() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {"gateway.app", "gateway.links.guard", "gateway.resources.document"} <= set(loaded)
     assert {"mcp", "httpx2", "mcp_types", "aiohttp", "yarl", "gateway.extraction.sandbox"}.isdisjoint(loaded)
+
+
+def test_what_is_loaded_late_is_not_loaded_by_a_start() -> None:
+    code = "import gateway.app, gateway.worker, sys; print(*sys.modules)"
+    code += "; from gateway.late_modules import load_late_modules; load_late_modules(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, after = (set(line.split()) for line in done.stdout.splitlines())
+    assert before.isdisjoint(LATE_MODULES)
+    assert after.issuperset(LATE_MODULES)
 
 
 def test_check_of_good_policies_exits_with_0(config: str, capsys: pytest.CaptureFixture[str]) -> None:
