@@ -257,8 +257,8 @@ class Gateway(GatewayParts):
         return McpEndpoint(self.pipeline, self.policies, self.limiter, self.metrics)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
-        """Watch the policies, refresh links, write logs, until the block ends."""
+    async def running(self, listening: asyncio.Event | None = None) -> AsyncGenerator[None]:
+        """Watch the policies, refresh links, write logs, until the block ends; prepare more once it is `listening`."""
         loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_SECONDS)
         return_large_blocks()
@@ -267,7 +267,7 @@ class Gateway(GatewayParts):
         loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(self.reload())))
         try:
             with self.watchdog.watching():
-                async with self.jobs.running():
+                async with self.jobs.running(listening):
                     yield
         finally:
             loop.remove_signal_handler(signal.SIGHUP)

@@ -44,7 +44,7 @@ class BackgroundJobs:
         self.states[name] = JobState()
 
     def add_once(self, name: str, make: MakeJob) -> None:
-        """Work that ends by itself; that it failed is logged."""
+        """Work that ends by itself and can wait until the gateway listens; that it failed is logged."""
         self._finite[name] = make
 
     @property
@@ -61,11 +61,11 @@ class BackgroundJobs:
         self._tasks[name].cancel()
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
-        """Run all jobs until the block ends."""
+    async def running(self, listening: asyncio.Event | None = None) -> AsyncGenerator[None]:
+        """Run all jobs until the block ends, those that end by themselves once `listening` is set."""
         loop = asyncio.get_running_loop()
         work = [self._keep_running(name, make) for name, make in self._endless.items()]
-        work += [self._run_once(name, make) for name, make in self._finite.items()]
+        work += [self._run_once(name, make, listening) for name, make in self._finite.items()]
         supervisors = [loop.create_task(one) for one in work]
         try:
             yield
@@ -89,7 +89,9 @@ class BackgroundJobs:
             delay = min(2 * delay, LONGEST_DELAY)
             state.restarts += 1
 
-    async def _run_once(self, name: str, make: MakeJob) -> None:
+    async def _run_once(self, name: str, make: MakeJob, listening: asyncio.Event | None) -> None:
+        if listening is not None:
+            await listening.wait()
         error = await self._run_to_end(name, make)
         if error is not None:
             log.error("%s has failed: %r", name, error, exc_info=error)

@@ -3,43 +3,44 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from gateway.commands import (
-    adopt,
-    cache_report,
-    check,
-    diff,
-    evaluate,
-    export,
-    import_,
-    import_content,
-    import_knowledge,
-    index,
-    keys,
-    mcp,
-    receipts,
-    resolve,
-    serve,
-    stats,
-)
 from gateway.commands.common import FAULT, OK, print_faults
 from gateway.errors import Faults, GatewayError, StoreError
 
-COMMANDS = (
-    *(serve, check, resolve, diff, index, evaluate, export, import_, import_content, import_knowledge, adopt),
-    *(keys, receipts, stats, cache_report, mcp),
-)
+# The module of each command, in the order of the help. Only the one that runs is loaded.
+COMMANDS = {
+    "serve": "serve",
+    "demo": "serve",
+    "check": "check",
+    "resolve": "resolve",
+    "diff": "diff",
+    "index": "index",
+    "eval": "evaluate",
+    "export": "export",
+    "import": "import_",
+    "import-content": "import_content",
+    "import-knowledge": "import_knowledge",
+    "adopt": "adopt",
+    "release": "adopt",
+    "keys": "keys",
+    "receipts": "receipts",
+    "stats": "stats",
+    "cache-report": "cache_report",
+    "mcp": "mcp",
+}
+USES_STDOUT = {"serve", "demo", "mcp"}  # for the address or the protocol; faults go where logs go
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 ok, 1 fault, 2 usage."""
-    parsed = build_parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    command = given[0] if given else ""
+    parsed = build_parser(command).parse_args(given)
     try:
         return int(parsed.run(parsed))
     except Faults as faults:
-        # What `serve` prints to standard output is the address, what `mcp` does the protocol; faults go where logs go.
-        to_stderr = parsed.run in (serve.run, mcp.run)
-        print_faults(faults.faults, as_json=getattr(parsed, "json", False), to_stderr=to_stderr)
+        print_faults(faults.faults, as_json=getattr(parsed, "json", False), to_stderr=command in USES_STDOUT)
     except (StoreError, GatewayError, OSError) as error:
         print(f"gateway: {describe_failure(error)}", file=sys.stderr)
     except KeyboardInterrupt:
@@ -64,10 +65,12 @@ class ShowVersion(argparse.Action):
         parser.exit()
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser(command: str = "") -> argparse.ArgumentParser:
+    """The parser of one command, or of all of them: building that takes six times as long."""
     parser = argparse.ArgumentParser(prog="gateway", description="An OpenAI-compatible proxy that adds context.")
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add_parser(subparsers)
+    modules = [COMMANDS[command]] if command in COMMANDS else dict.fromkeys(COMMANDS.values())
+    for name in modules:
+        import_module(f"gateway.commands.{name}").add_parser(subparsers)
     return parser

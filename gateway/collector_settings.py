@@ -8,7 +8,7 @@ from gateway.domain.agent import CollectorSettings
 class CollectorLevel(BaseModel):
     """What is said about one collector; further keys are its own limits and settings, which it checks itself."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="allow", frozen=True, hide_input_in_errors=True, defer_build=True)
 
     enabled: bool | None = None  # absent: yes
     priority: int | None = None  # a lower number comes first; absent: its own

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.content.indexing import index_periodically
+from gateway.late_modules import load_late_modules
 from gateway.parts import GatewayParts
 from gateway.policies.repository import PolicyRepository
 from gateway.policies.watch import watch
@@ -51,6 +52,7 @@ def add_jobs(gateway: GatewayParts) -> None:
         jobs.add("summaries", lambda: run_summaries(summaries, gateway.policies))
     if gateway.semantic is not None:
         jobs.add("semantic search", gateway.semantic.run)
+    jobs.add_once("late modules", lambda: asyncio.to_thread(load_late_modules))
     jobs.add_once("token counter", lambda: asyncio.to_thread(gateway.counter.count, "-", settings.defaults.model or ""))
     jobs.add_once("retrievers", lambda: gateway.pipeline.retrievers.prepare(gateway.policies.snapshots()))
     for name, upstream in gateway.list_enabled().items():

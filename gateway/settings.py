@@ -83,7 +83,7 @@ class UpstreamSettings(Section):
     headers: dict[str, str] = {}  # sent with every call
     pass_bearer: bool = False  # forward the client's own Authorization; our key is then x-context-key
     account_headers: bool = False  # clients get x-ratelimit-*, openai-organization and openai-project
-    timeouts: TimeoutSettings = TimeoutSettings()
+    timeouts: TimeoutSettings = TimeoutSettings.model_construct()
     retries: int | None = Field(None, ge=0, le=10)  # absent: none, but 2 in later turns of a stream
     tools: bool = True
     system_anywhere: bool | None = None
@@ -143,7 +143,7 @@ class KeySettings(Section):
     role: Role | None = None  # absent: admin for those with that right, else chat
     groups: list[str] = []  # for reader lists; "*" belongs to every group
     tier: OptionalText = None
-    limits: KeyLimitSettings = KeyLimitSettings()
+    limits: KeyLimitSettings = KeyLimitSettings.model_construct()
     expires_at: AwareDatetime | None = None
 
 
@@ -155,9 +155,9 @@ class AuthSettings(Section):
 
 class DefaultSettings(Section):
     budget: int = Field(4000, ge=0)
-    shares: ShareTable = ShareTable()  # of `budget`; absent ones: SHARES
+    shares: ShareTable = ShareTable.model_construct()  # of `budget`; absent ones: SHARES
     types: dict[RequestType, ShareTable] = {}  # what a request type has instead; absent ones: TYPE_SHARES
-    ranking: RankingSettings = RankingSettings()
+    ranking: RankingSettings = RankingSettings.model_construct()
     max_turns: int = Field(5, ge=1, le=50)
     model: OptionalText = None
     placement: Placement = Placement.SYSTEM
@@ -274,7 +274,7 @@ class KindSettings(Section):
 
 class SemanticSettings(Section):
     enabled: bool = True
-    embedder: EmbedderSettings = EmbedderSettings()
+    embedder: EmbedderSettings = EmbedderSettings.model_construct()
     milliseconds: Annotated[int, Field(gt=0, le=60_000)] = 150  # how long a request waits for its vectors
     preset: Literal["conservative", "normal", "aggressive"] = "normal"
     include_score: float | None = Field(None, ge=0, le=1)  # absent: the preset's
@@ -286,7 +286,7 @@ class SemanticSettings(Section):
     cache_bytes: int = Field(128 * 1024 * 1024, gt=0)  # for vectors of questions and views of the index, per process
     content_bytes: int = Field(256 * 1024 * 1024, gt=0)  # for vectors of nodes and entities, per process
     calibration: OptionalText = None  # a file that `gateway eval --fit` wrote; absent: the bundled one
-    expansion: ExpansionSettings = ExpansionSettings()
+    expansion: ExpansionSettings = ExpansionSettings.model_construct()
 
 
 class VersionSettings(Section):
@@ -352,41 +352,41 @@ class AnalyticsSettings(Section):
 class Settings(Section):
     """Everything that an operator can configure."""
 
-    listen: ListenSettings = ListenSettings()
+    listen: ListenSettings = ListenSettings.model_construct()
     policies: str = "./policies"
     adopt: bool = True  # admins of a workspace may adopt what policy files define
     store: str = Field("sqlite:///./data/gateway.db", repr=False)  # the URL of a server may hold a password
     secret: OptionalText = None  # keys the block tags; absent: created once in the store
     upstreams: dict[str, UpstreamSettings]
     routes: list[RouteSettings]
-    auth: AuthSettings = AuthSettings()
-    defaults: DefaultSettings = DefaultSettings()
-    limits: LimitSettings = LimitSettings()
+    auth: AuthSettings = AuthSettings.model_construct()
+    defaults: DefaultSettings = DefaultSettings.model_construct()
+    limits: LimitSettings = LimitSettings.model_construct()
     hosts: list[str] = []  # additional accepted Host names
     passthrough: list[PassthroughSettings] = []  # additional paths below /v1 that are passed through
     forward_headers: list[HeaderName] = []  # of clients, that go upstream in addition to the usual ones
-    cors: CorsSettings = CorsSettings()
+    cors: CorsSettings = CorsSettings.model_construct()
     background: list[BackgroundRuleSettings] = []  # requests that go without context
-    responses: ResponseSettings = ResponseSettings()
-    links: LinkSettings = LinkSettings()
-    documents: DocumentSettings = DocumentSettings()
-    resources: ResourceSettings = ResourceSettings()
+    responses: ResponseSettings = ResponseSettings.model_construct()
+    links: LinkSettings = LinkSettings.model_construct()
+    documents: DocumentSettings = DocumentSettings.model_construct()
+    resources: ResourceSettings = ResourceSettings.model_construct()
     collectors: dict[str, CollectorSection] = {}  # by name
-    versions: VersionSettings = VersionSettings()
-    quotas: QuotaSettings = QuotaSettings()
-    receipts: ReceiptSettings = ReceiptSettings()
-    analytics: AnalyticsSettings = AnalyticsSettings()
+    versions: VersionSettings = VersionSettings.model_construct()
+    quotas: QuotaSettings = QuotaSettings.model_construct()
+    receipts: ReceiptSettings = ReceiptSettings.model_construct()
+    analytics: AnalyticsSettings = AnalyticsSettings.model_construct()
     prices: dict[str, PriceSettings] = {}  # by model; "gpt-4o*" stands for all that begin so
     windows: dict[str, Annotated[int, Field(ge=8192)]] = {}  # tokens by model; "gpt-4o*" stands for all that begin so
-    sessions: SessionStoreSettings = SessionStoreSettings()
-    semantic: SemanticSettings = SemanticSettings()
+    sessions: SessionStoreSettings = SessionStoreSettings.model_construct()
+    semantic: SemanticSettings = SemanticSettings.model_construct()
     mcp: bool = True  # serve contexts to MCP clients at /mcp
-    knowledge: KnowledgeSettings = KnowledgeSettings()
+    knowledge: KnowledgeSettings = KnowledgeSettings.model_construct()
     tool_servers: dict[str, ToolServerSettings] = {}  # MCP servers by the names that policies use
-    summaries: SummarySettings = SummarySettings()
+    summaries: SummarySettings = SummarySettings.model_construct()
     retrievers: dict[str, RetrieverSettings] = {}  # search endpoints by the names that policies use
     console: bool = True  # serve the console at /console
-    log: LogSettings = LogSettings()
+    log: LogSettings = LogSettings.model_construct()
 
 
 def is_loopback(host: str) -> bool:

@@ -8,8 +8,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 OptionalText = Annotated[str | None, BeforeValidator(lambda value: None if value == "" else value)]
 
 
-# Unknown keys are errors, values never change.
-STRICT = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+# Unknown keys are errors, values never change. Validators are built for `Settings` as a whole: to build one for each
+# section takes the same time again. So defaults are made with `model_construct`, which needs none.
+STRICT = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
 
 
 class Subsection(BaseModel):
@@ -30,6 +31,8 @@ class CategoryShares(BaseModel, Generic[Amount]):
     Policies take whole numbers only; the configuration also takes text, which `${NAME}` gives.
     """
 
+    model_config = ConfigDict(defer_build=True)
+
     always: Amount | None = None
     named: Amount | None = None
     tools: Amount | None = None
@@ -46,12 +49,12 @@ class ShareTable(Subsection, CategoryShares[Tokens]):
     """The shares of a budget in the configuration."""
 
     def to_shares(self) -> dict[str, int]:
-        return self.model_dump(exclude_none=True)
+        return {name: tokens for name, tokens in self if tokens is not None}
 
 
 RequestType = Literal["assist", "chat", "search", "automate"]
 WHOLE = 4000  # tokens that these shares are parts of; another default budget scales them
-SHARES = ShareTable(
+SHARES = ShareTable.model_construct(
     always=1600,
     named=400,
     tools=500,
@@ -64,10 +67,10 @@ SHARES = ShareTable(
     task=3000,
 )
 TYPE_SHARES: dict[RequestType, ShareTable] = {
-    "assist": ShareTable(focus=2500, semantic=400, relations=300, activity=50),
-    "chat": ShareTable(focus=400, semantic=2500, relations=500, activity=500),
-    "search": ShareTable(focus=200, semantic=3000, relations=400, activity=100),
-    "automate": ShareTable(focus=1500, semantic=600, relations=1200, activity=50),
+    "assist": ShareTable.model_construct(focus=2500, semantic=400, relations=300, activity=50),
+    "chat": ShareTable.model_construct(focus=400, semantic=2500, relations=500, activity=500),
+    "search": ShareTable.model_construct(focus=200, semantic=3000, relations=400, activity=100),
+    "automate": ShareTable.model_construct(focus=1500, semantic=600, relations=1200, activity=50),
 }
 
 

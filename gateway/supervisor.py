@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from gateway.edge.worker_metrics import WorkerMetricsFiles
+from gateway.late_modules import load_late_modules
 from gateway.settings import ListenSettings, Settings
 from gateway.worker import FAULT, OK, Announce, WorkerConfig
 from gateway.worker_process import WorkerProcess
@@ -42,7 +43,7 @@ class Supervisor:
             self._metrics_files = WorkerMetricsFiles(self._directory)
             self._sockets = [stack.enter_context(listener) for listener in open_listeners(self._settings.listen)]
             self._handle_signals()
-            gc.collect()
+            load_late_modules()
             gc.freeze()  # a collection in a worker would write to every page that it shares with us
             gc.enable()
             # The first starts alone: its errors are reported once, and only one process creates a new store.

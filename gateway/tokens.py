@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
-import regex
 
 if TYPE_CHECKING:
     from tiktoken._tiktoken import CoreBPE
@@ -204,6 +203,8 @@ class SmallEncoding:
     """
 
     def __init__(self, table: TokenTable, pattern: str, ascii_pattern: str) -> None:
+        import regex  # of gateway.late_modules
+
         self._table, self._pattern, self._ascii = table, regex.compile(pattern), re.compile(ascii_pattern)
         self._pieces = RememberedCounts(self._count_piece, REMEMBERED_STRINGS, SHORT_STRING)
         self._words = RememberedCounts(self._count_word, REMEMBERED_STRINGS, SHORT_STRING)

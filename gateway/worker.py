@@ -15,12 +15,11 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-import uvicorn
 import uvloop
 
 from gateway.app import Gateway
 from gateway.edge.logs import log_as_json
-from gateway.edge.server import build_server
+from gateway.edge.server import GatewayServer, build_server
 from gateway.edge.worker_metrics import WorkerMetricsFiles
 from gateway.errors import Faults, GatewayError, StoreError
 from gateway.redaction import build_redactor
@@ -28,7 +27,6 @@ from gateway.settings import Settings
 
 OK, FAULT = 0, 1
 READY = b"ready\n"
-START_POLL_SECONDS = 0.02
 # Exchanges leave no cycles behind, but wait for the log and their receipts: with Python's own threshold of 700 objects,
 # looking for garbage among them took a twelfth of the CPU. 20,000 objects are looked through in a millisecond.
 GC_THRESHOLDS = (20_000, 10, 10)
@@ -45,15 +43,16 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     metrics_directory: Path
 
 
-BackgroundWork = Callable[[Gateway, uvicorn.Server], AbstractAsyncContextManager[None]]
+BackgroundWork = Callable[[Gateway, GatewayServer], AbstractAsyncContextManager[None]]
 
 
 async def answer_requests(
     settings: Settings, background: BackgroundWork, sockets: list[socket.socket] | None = None
 ) -> int:
     """Serve until a signal comes, with `background` work beside it; returns an exit code."""
+    gc.freeze()  # what is loaded so far stays: the first look for garbage need not examine it
     gateway = await Gateway.open(settings)
-    server: uvicorn.Server | None = None
+    server: GatewayServer | None = None
     try:
         app = gateway.build_app(draining=lambda: server is not None and server.should_exit)
     except Faults:
@@ -65,23 +64,22 @@ async def answer_requests(
     # Before uvicorn has its own handler, whoever asks to stop must not be forgotten; after its drain it raises the
     # signal once more, when there is nothing left to do.
     signal.signal(signal.SIGTERM, partial(stop_server, server))
-    async with gateway.running(), background(gateway, server):
+    async with gateway.running(server.listening), background(gateway, server):
         await server.serve(sockets)
     return OK if server.started else FAULT
 
 
-def stop_server(server: uvicorn.Server, *_: object) -> None:
+def stop_server(server: GatewayServer, *_: object) -> None:
     """Let the server drain and end, or not even begin."""
     server.should_exit = True
 
 
 @asynccontextmanager
-async def call_when_started(server: uvicorn.Server, callback: Callable[[], object]) -> AsyncGenerator[None]:
+async def call_when_started(server: GatewayServer, callback: Callable[[], object]) -> AsyncGenerator[None]:
     """Call `callback` when the server listens."""
 
     async def wait() -> None:
-        while not server.started:  # noqa: ASYNC110  (uvicorn offers no event to wait for)
-            await asyncio.sleep(START_POLL_SECONDS)
+        await server.listening.wait()
         callback()
 
     waiting = asyncio.create_task(wait())
@@ -96,7 +94,7 @@ async def serve_alone(settings: Settings, announce: Announce) -> int:
     """Serve as the only process; returns an exit code. `announce` is called once the server listens."""
 
     @asynccontextmanager
-    async def announce_address(gateway: Gateway, server: uvicorn.Server) -> AsyncGenerator[None]:
+    async def announce_address(gateway: Gateway, server: GatewayServer) -> AsyncGenerator[None]:
         def report() -> None:
             host, port, *_ = server.servers[0].sockets[0].getsockname()
             announce(host, port, gateway.auth.keyed)
@@ -112,7 +110,7 @@ async def run_worker(config: WorkerConfig, channel: socket.socket) -> int:
     files = WorkerMetricsFiles(config.metrics_directory)
 
     @asynccontextmanager
-    async def save_metrics_and_watch_channel(gateway: Gateway, server: uvicorn.Server) -> AsyncGenerator[None]:
+    async def save_metrics_and_watch_channel(gateway: Gateway, server: GatewayServer) -> AsyncGenerator[None]:
         gateway.metrics.show_totals(files.read_totals)
         stopped = asyncio.Event()
         saving = asyncio.create_task(files.save_periodically(config.number, gateway.metrics.collect, stopped))
@@ -128,7 +126,7 @@ async def run_worker(config: WorkerConfig, channel: socket.socket) -> int:
     return await answer_requests(config.settings, save_metrics_and_watch_channel, config.listeners)
 
 
-async def drain_on_end(channel: socket.socket, server: uvicorn.Server) -> None:
+async def drain_on_end(channel: socket.socket, server: GatewayServer) -> None:
     """Drain once the supervisor ends the channel."""
     with suppress(ConnectionError):  # it was killed before it read that this worker is ready
         await asyncio.get_running_loop().sock_recv(channel, 1)

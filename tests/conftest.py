@@ -2,10 +2,8 @@
 
 import faulthandler
 import gc
-import sys
 from collections.abc import Callable, Generator, Iterator
 from functools import cache, partial
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -47,16 +45,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_unconfigure() -> None:
     """A thread that never ends would keep the process alive after the last test: it ends anyway, and shows where."""
     faulthandler.dump_traceback_later(EXIT_SECONDS, exit=True, file=2)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def known_plugins() -> Iterator[None]:
-    """What is installed is looked up once for every search path: it means to read a hundred files."""
-    find = cache(lambda group, path: entry_points(group=group))
-    with pytest.MonkeyPatch.context() as patch:
-        for room in ("collectors", "resources", "retrievers"):
-            patch.setattr(f"gateway.{room}.registry.entry_points", lambda group: find(group, tuple(sys.path)))
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

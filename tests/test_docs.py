@@ -40,6 +40,7 @@ from gateway.edge.metrics import Metrics
 from gateway.edge.recorder import RequestOutcome, describe_exchange, describe_outcome
 from gateway.evaluation.cases import HEADERS, read_cases
 from gateway.ids import make_id
+from gateway.plugins import GROUP
 from gateway.policies import shapes
 from gateway.policy_check import check_policies
 from gateway.receipts.documents import ExchangeText, PendingReceipt
@@ -47,7 +48,7 @@ from gateway.receipts.prices import PriceTable
 from gateway.receipts.rendering import ReceiptRenderer
 from gateway.receipts.views import describe_receipt
 from gateway.resources.base import ResourceType
-from gateway.resources.registry import GROUP, ResourceRegistry, load_registry
+from gateway.resources.registry import ResourceRegistry, load_registry
 from gateway.scopes import context_request
 from gateway.semantic.model.files import MANIFEST, get_built_folder
 from gateway.semantic.search.choice import PRESETS

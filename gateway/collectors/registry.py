@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
@@ -17,7 +17,7 @@ from gateway.domain.scope import Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.errors import Fault, Faults
 from gateway.knowledge.service import KnowledgeService
-from gateway.resources.registry import GROUP, PLUGIN_ERRORS
+from gateway.plugins import GROUP, PLUGIN_ERRORS, list_plugins
 from gateway.retrievers.service import Retrievers
 from gateway.semantic.node_search import NodeSearch
 from gateway.semantic.searcher import SemanticSearcher
@@ -47,7 +47,7 @@ UNSET = CollectorSettings()
 class NoOptions(BaseModel):
     """The options of a collector that has none; the base of those that have some."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class CollectorParts(msgspec.Struct, frozen=True):
@@ -201,8 +201,7 @@ CollectorClasses = Mapping[str, type[CollectorPlugin]]  # by name
 def load_collector_classes() -> dict[str, type[CollectorPlugin]]:
     """The classes of the built-ins, then of plugins by name; raises ValueError for one that cannot be used."""
     points = {name: EntryPoint(name, value, GROUP) for name, value in BUILT_IN.items()}
-    plugins = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    points |= {one.name: one for one in plugins if one.name.startswith(PREFIX) and one.name not in BUILT_IN}
+    points |= {one.name: one for one in list_plugins(PREFIX) if one.name not in BUILT_IN}
     classes: dict[str, type[CollectorPlugin]] = {}
     for point in points.values():
         found = load_collector_class(point)

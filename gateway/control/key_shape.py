@@ -57,7 +57,7 @@ class KeySpec(Shape):
     tools: Annotated[list[ModelPattern], Field(max_length=100)] | None = None  # ids or patterns; null: any tool
     groups: Groups = Field(default_factory=list)
     tier: Label | None = None
-    limits: LimitsShape = LimitsShape()
+    limits: LimitsShape = LimitsShape.model_construct()
     act_for_users: Annotated[bool, Field(strict=True)] = False
     expires_at: End | None = None
 

@@ -16,6 +16,11 @@ DialectName = Literal[
     "responses",  # OpenAI's responses
     "messages",  # Anthropic's messages
 ]
+CALL_PATHS: Mapping[DialectName, str] = {  # below the address of an upstream
+    "chat": "/chat/completions",
+    "responses": "/responses",
+    "messages": "/messages",
+}
 
 
 class RequestDialect(Protocol):

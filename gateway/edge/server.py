@@ -1,6 +1,8 @@
 """The uvicorn server, configured for the gateway."""
 
+import asyncio
 import math
+import socket
 from collections.abc import Iterable
 
 import uvicorn
@@ -18,9 +20,22 @@ from gateway.upstreams.deadlines import Deadlines
 KEEP_ALIVE_SECONDS = 75  # longer than the pools of common clients, so that the client closes an idle connection first
 
 
+class GatewayServer(uvicorn.Server):
+    """A server that says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self.listening.set()
+
+
 def build_server(
     app: ASGIApp, settings: Settings, endpoints: Iterable[DirectEndpoint] = (), keep_alive: float = KEEP_ALIVE_SECONDS
-) -> uvicorn.Server:
+) -> GatewayServer:
     """The server for `app`; on SIGTERM it stops accepting and drains for up to `limits.drain_seconds`.
 
     Requests for the paths of `endpoints`, by default those of the app, do not go through ASGI.
@@ -54,4 +69,4 @@ def build_server(
         server_header=False,
         timeout_graceful_shutdown=math.ceil(settings.limits.drain_seconds),
     )
-    return uvicorn.Server(config)
+    return GatewayServer(config)

@@ -57,7 +57,7 @@ class RecipeShape(Shape):
     layers: list[LayerField] = Field(default_factory=list, max_length=MAX_LAYERS)
     world: WorldField | None = None
     collectors: Strings = Field(default_factory=list)
-    budget: BudgetField = BudgetShape()
+    budget: BudgetField = BudgetShape.model_construct()
 
 
 def make_recipe(alias: str, name: str, shape: RecipeShape) -> Recipe:

@@ -168,7 +168,7 @@ class SelectionShape(ThresholdsShape):
     enabled: StrictBool | None = None
     preset: Literal["conservative", "normal", "aggressive"] | None = None
     kinds: dict[Literal["reference", "tool"], ThresholdsShape] = {}
-    expansion: ExpansionShape = ExpansionShape()
+    expansion: ExpansionShape = ExpansionShape.model_construct()
     sticky: StrictBool | None = None
 
 
@@ -218,7 +218,7 @@ class SamplingShape(Shape):
     temperature: Number | None = Field(None, ge=0, le=2)
     top_p: Number | None = Field(None, ge=0, le=1)
     max_tokens: Whole | None = Field(None, ge=1)
-    budget: BudgetField = BudgetShape()
+    budget: BudgetField = BudgetShape.model_construct()
     placement: Placement | None = None
 
 

@@ -19,7 +19,7 @@ Trait = Annotated[str | None, BeforeValidator(_join_points, json_schema_input_ty
 class BrandVoiceData(BaseModel):
     """Any of the four traits, each a sentence or a list of points."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     tone: Trait = Field(None, description="How the text sounds, e.g. professional, warm.")
     audience: Trait = Field(None, description="Whom the text addresses.")

@@ -11,7 +11,6 @@ from gateway.domain.material import BlobMaterial, FileMaterial
 from gateway.domain.resource import Mode
 from gateway.extraction import formats
 from gateway.extraction.extract import ExtractionTimeout, extract_html
-from gateway.extraction.html import html_to_text
 from gateway.resources.base import ResourceType
 from gateway.settings import DocumentSettings
 
@@ -32,7 +31,7 @@ MediaType = Literal[
 class DocumentData(BaseModel):
     """Where the document's text comes from."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     # Fields that only say where the text comes from are not dumped: gateways with the same text have the same hash.
     path: str | None = Field(
@@ -92,7 +91,7 @@ class DocumentType(ResourceType):
         with self._lock:
             text = self._texts.get(key)
         if text is None:
-            text = html_to_text(markup) if len(markup) <= LARGE else extract_large_html(markup)
+            text = parse_html(markup) if len(markup) <= LARGE else extract_large_html(markup)
             with self._lock:
                 self._texts.put(key, text, len(text) + 1)
         return text
@@ -105,4 +104,10 @@ def extract_large_html(markup: str) -> str:
     except ExtractionTimeout:
         if len(markup) > PARSED_HERE:
             raise
-        return html_to_text(markup)
+        return parse_html(markup)
+
+
+def parse_html(markup: str) -> str:
+    from gateway.extraction.html import html_to_text  # of gateway.late_modules
+
+    return html_to_text(markup)

@@ -11,7 +11,7 @@ from gateway.resources.base import ResourceType
 class ExternalLinkData(BaseModel):
     """The address and how often it is fetched again."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     url: str = Field(description="An http or https address that needs no login.")
     interval: float | None = Field(None, ge=60, description="Seconds between refreshes; absent: links.interval.")

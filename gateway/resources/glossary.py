@@ -12,7 +12,7 @@ HEADING = "Glossary - Use these terms consistently:"
 class GlossaryTerm(BaseModel):
     """One entry."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, str_strip_whitespace=True)
 
     term: str = Field(min_length=1, description="The word or phrase.")
     definition: str = Field(min_length=1, description="What it means here.")
@@ -32,7 +32,7 @@ Terms = Annotated[
 class GlossaryData(BaseModel):
     """Terms in the order in which they are shown."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     terms: Terms = Field(min_length=1, description="A list of {term, definition}, or a mapping of term to definition.")
 

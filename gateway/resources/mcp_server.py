@@ -38,7 +38,7 @@ Headers = Annotated[dict[str, str], AfterValidator(check_headers), Field(max_len
 class CallShape(BaseModel):
     """What calls of a tool may take."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     seconds: float = Field(SECONDS, gt=0, le=MAX_SECONDS, description="How long a call may take.")
     characters: int = Field(CHARACTERS, ge=100, le=MAX_CHARACTERS, description="How much of a result the model gets.")
@@ -48,7 +48,7 @@ class CallShape(BaseModel):
 class ToolShape(BaseModel):
     """What one tool of a server has of its own."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     mode: ToolMode | None = Field(None, description="When it is offered; absent: as the server.")
     permission: ToolPermission | None = Field(None, description="Whether it may be run; absent: as the server.")

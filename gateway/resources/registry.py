@@ -1,8 +1,9 @@
 """The known resource types. Built-ins and plugins share one entry-point group."""
 
 from collections.abc import Iterable, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
+from gateway.plugins import PLUGIN_ERRORS, list_plugins
 from gateway.resources.base import ResourceType
 from gateway.resources.brand_voice import BrandVoiceType
 from gateway.resources.document import DocumentType
@@ -13,7 +14,6 @@ from gateway.resources.mcp_server import McpServerType
 from gateway.resources.retriever import RetrieverType
 from gateway.resources.text import TextType
 
-GROUP = "gateway.plugins"
 PREFIX = "resource-"  # the group contains other extension points too
 
 # As in pyproject; a source tree that was never installed has no entry points of its own.
@@ -29,19 +29,6 @@ BUILT_IN: tuple[type[ResourceType], ...] = (
 )
 
 DECLARED = ("alias", "name", "description", "data")  # what every type says about itself
-
-# What importing somebody else's module may reasonably raise.
-PLUGIN_ERRORS = (
-    ImportError,
-    AttributeError,
-    SyntaxError,
-    NameError,
-    TypeError,
-    ValueError,
-    LookupError,
-    RuntimeError,
-    OSError,
-)
 
 
 class ResourceRegistry:
@@ -68,8 +55,7 @@ class ResourceRegistry:
 
 def load_registry(exclude: Sequence[str] = ()) -> ResourceRegistry:
     """Built-ins first, then plugins by name, without the types in `exclude`."""
-    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    loaded = [_load_plugin(point) for point in points if point.name.startswith(PREFIX)]
+    loaded = [_load_plugin(point) for point in list_plugins(PREFIX)]
     types = dict.fromkeys([*BUILT_IN, *loaded])  # a built-in that is also an entry point counts once
     unknown = set(exclude) - {kind.alias for kind in types}
     if unknown:

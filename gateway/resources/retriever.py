@@ -19,7 +19,7 @@ FieldPath = Annotated[str, Field(min_length=1, max_length=100)]
 class SearchFields(BaseModel):
     """What an endpoint calls things; a path with dots leads into objects."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     query: FieldPath = Field("query", description="In the request: the question.")
     limit: FieldPath = Field("limit", description="In the request: the most passages that are wanted.")
@@ -33,7 +33,7 @@ class SearchFields(BaseModel):
 class HttpSearchOptions(BaseModel):
     """A search endpoint and how it is spoken to."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     endpoint: str | None = Field(
         None, min_length=1, description="The name of an endpoint in the configuration (`retrievers`), with its secrets."
@@ -44,7 +44,9 @@ class HttpSearchOptions(BaseModel):
         "json", description="`openai`: as OpenAI's vector store search; `json`: as `fields` says."
     )
     method: Literal["GET", "POST"] = Field("POST", description="GET sends question and limit in the query.")
-    fields: SearchFields = Field(SearchFields(), description="What the endpoint calls things, for `json`.")
+    fields: SearchFields = Field(
+        SearchFields.model_construct(), description="What the endpoint calls things, for `json`."
+    )
     parameters: dict[str, Any] = Field({}, description="Sent with every search, such as filters.")
 
     @model_validator(mode="after")

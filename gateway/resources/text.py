@@ -8,7 +8,7 @@ from gateway.resources.base import ResourceType
 class TextData(BaseModel):
     """The text itself."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     content: str = Field(pattern=r"\S", description="The text, given to the model unchanged.")
 

@@ -1,7 +1,7 @@
 """The known kinds of retrievers. The built-in one and plugins share one entry-point group."""
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, ClassVar, Protocol, Self
 
 import msgspec
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from gateway.domain.retriever import FoundPassage
 from gateway.errors import Fault, Faults
 from gateway.links.guard import LinkGuard
-from gateway.resources.registry import GROUP, PLUGIN_ERRORS
+from gateway.plugins import GROUP, PLUGIN_ERRORS, list_plugins
 from gateway.settings_sections import RetrieverSettings
 
 PREFIX = "retriever-"  # the group contains other extension points too
@@ -49,8 +49,7 @@ RetrieverClasses = Mapping[str, type[RetrieverPlugin]]  # by name
 def load_retrievers() -> RetrieverClasses:
     """The built-in class, then those of plugins by name; raises Faults for one that cannot be used."""
     points = {name: EntryPoint(name, value, GROUP) for name, value in BUILT_IN.items()}
-    plugins = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    points |= {one.name: one for one in plugins if one.name.startswith(PREFIX) and one.name not in BUILT_IN}
+    points |= {one.name: one for one in list_plugins(PREFIX) if one.name not in BUILT_IN}
     classes: dict[str, type[RetrieverPlugin]] = {}
     try:
         for point in points.values():

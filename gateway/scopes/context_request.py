@@ -39,7 +39,7 @@ Count = Annotated[int, Field(ge=0, le=1000)]
 class StrictModel(BaseModel):
     """Part of the `context` object: unknown keys and types that need conversion are errors."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
 
 class ThresholdsBody(StrictModel):
@@ -59,12 +59,12 @@ class SelectionBody(ThresholdsBody):
     enabled: bool | None = None
     preset: Literal["conservative", "normal", "aggressive"] | None = None
     kinds: dict[Literal["reference", "tool"], ThresholdsBody] = {}
-    expansion: ExpansionBody = ExpansionBody()
+    expansion: ExpansionBody = ExpansionBody.model_construct()
     sticky: bool | None = None
 
 
 class TimeRangeBody(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     start: datetime | None = None
     end: datetime | None = None
@@ -311,7 +311,7 @@ def format_variable(value: str | int | float | bool) -> str:
 
 
 EMPTY_REQUEST = ContextRequest()
-EMPTY_OBJECT = ContextObject()
+EMPTY_OBJECT = ContextObject.model_construct()
 
 
 class LargeItem(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,24 +1,29 @@
-"""The upstreams of a configuration."""
+"""The upstreams of a configuration; only the kinds that it names are loaded."""
 
 from gateway.domain.upstream import Upstream
-from gateway.settings import Settings
-from gateway.upstreams.anthropic import AnthropicUpstream
-from gateway.upstreams.demo.upstream import DemoUpstream
-from gateway.upstreams.litellm.upstream import LitellmUpstream
-from gateway.upstreams.openai import OpenAIUpstream
+from gateway.settings import Settings, UpstreamSettings
 
 
 def build_upstreams(settings: Settings) -> dict[str, Upstream]:
     """One object per upstream, by name; those without a key too, which routes leave out."""
-    built: dict[str, Upstream] = {}
-    for name, upstream in settings.upstreams.items():
-        match upstream.kind:
-            case "openai":
-                built[name] = OpenAIUpstream(name, upstream, settings.limits)
-            case "anthropic":
-                built[name] = AnthropicUpstream(name, upstream, settings.limits)
-            case "litellm":
-                built[name] = LitellmUpstream(name, upstream)
-            case "demo":
-                built[name] = DemoUpstream(name)
-    return built
+    return {name: build_upstream(name, upstream, settings) for name, upstream in settings.upstreams.items()}
+
+
+def build_upstream(name: str, upstream: UpstreamSettings, settings: Settings) -> Upstream:
+    match upstream.kind:
+        case "openai":
+            from gateway.upstreams.openai import OpenAIUpstream
+
+            return OpenAIUpstream(name, upstream, settings.limits)
+        case "anthropic":
+            from gateway.upstreams.anthropic import AnthropicUpstream
+
+            return AnthropicUpstream(name, upstream, settings.limits)
+        case "litellm":
+            from gateway.upstreams.litellm.upstream import LitellmUpstream
+
+            return LitellmUpstream(name, upstream)
+        case "demo":
+            from gateway.upstreams.demo.upstream import DemoUpstream
+
+            return DemoUpstream(name)

@@ -18,7 +18,7 @@ from gateway.domain.exchange import ForwardedHeaders
 from gateway.domain.name_pattern import matches_pattern
 from gateway.domain.upstream import Upstream, UpstreamAnswer, UpstreamReply, UpstreamRequest
 from gateway.settings import RouteSettings, Settings
-from gateway.upstreams.translation.translated import send_in_dialect
+from gateway.upstreams.dialect_calls import send_in_dialect
 
 CACHED_MODELS: Final = 1024
 CACHED_NAME_LENGTH: Final = 256  # a client chooses the name: longer ones are matched but not cached

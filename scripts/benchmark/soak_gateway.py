@@ -13,11 +13,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import uvicorn
 import uvloop
 
 from gateway.app import Gateway
 from gateway.edge.logs import log_as_json
+from gateway.edge.server import GatewayServer
 from gateway.redaction import build_redactor
 from gateway.settings_loader import SettingsOverrides, load_settings
 from gateway.worker import answer_requests, call_when_started
@@ -54,7 +54,7 @@ def describe_state(meter: LagMeter) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def measure_lag(_: Gateway, server: uvicorn.Server) -> AsyncGenerator[None]:
+async def measure_lag(_: Gateway, server: GatewayServer) -> AsyncGenerator[None]:
     meter = LagMeter()
 
     async def answer() -> None:

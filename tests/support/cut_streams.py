@@ -15,7 +15,7 @@ from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.domain.tool_result import ToolResult
 from gateway.domain.upstream import Capabilities, UpstreamAnswer, UpstreamReply, UpstreamRequest
 from gateway.errors import GatewayError, UpstreamTruncated, UpstreamUnreachable
-from gateway.upstreams.translation.translated import send_in_dialect
+from gateway.upstreams.dialect_calls import send_in_dialect
 from tests.support.client_requests import ListWriter
 
 End = Literal["close", "reset"]

@@ -53,6 +53,20 @@ async def test_the_delay_grows_while_a_job_keeps_failing() -> None:
     assert third >= 0.08
 
 
+async def test_what_is_only_prepared_waits_until_the_gateway_listens() -> None:
+    jobs, listening, done = BackgroundJobs(), asyncio.Event(), asyncio.Event()
+
+    async def prepare() -> None:
+        assert listening.is_set()
+        done.set()
+
+    jobs.add_once("prepare", prepare)
+    async with jobs.running(listening):
+        await asyncio.sleep(0)
+        listening.set()
+        await asyncio.wait_for(done.wait(), 10)
+
+
 JOBS = {
     *("policy files", "stored policies", "knowledge graph", "retention", "receipts", "receipt retention"),
     *("statistics", "links", "tool servers", "request log", "limits", "content activity", "content index"),

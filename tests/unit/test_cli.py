@@ -1,5 +1,6 @@
 """The `gateway` command: exit codes, what it prints and where."""
 
+import argparse
 import logging
 import subprocess
 import sys
@@ -10,7 +11,8 @@ import orjson
 import pytest
 import yaml
 
-from gateway.cli import main
+from gateway.cli import COMMANDS, build_parser, main
+from gateway.late_modules import LATE_MODULES
 from gateway.semantic.model.files import MANIFEST, get_built_folder
 from gateway.semantic.search.scoring import FEATURES
 
@@ -84,12 +86,41 @@ def test_arguments_are_parsed_without_loading_what_the_commands_run() -> None:
     assert {"gateway.app", "gateway.settings", "gateway.control", "gateway.semantic", "uvloop"}.isdisjoint(loaded)
 
 
+def test_only_the_command_that_runs_is_loaded() -> None:
+    code = "import gateway.cli, sys; gateway.cli.build_parser('serve'); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "gateway.commands.serve" in loaded
+    assert {"gateway.commands.keys", "asyncio", "pydantic"}.isdisjoint(loaded)
+
+
+def test_every_command_is_found_in_its_module() -> None:
+    everything = build_parser()
+    for command in COMMANDS:
+        alone = build_parser(command)
+        assert list_commands(alone)[command].format_help() == list_commands(everything)[command].format_help()
+    assert list(list_commands(everything)) == list(COMMANDS)
+
+
+def list_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    (commands,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
+    return dict(commands.choices)
+
+
 def test_a_gateway_starts_without_what_only_some_policies_need() -> None:
     """Servers of tools, links and documents to be parsed: a gateway without them does not load megabytes for them."""
     code = "import gateway.app, gateway.worker, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {"gateway.app", "gateway.links.guard", "gateway.resources.document"} <= set(loaded)
     assert {"mcp", "httpx2", "mcp_types", "aiohttp", "yarl", "gateway.extraction.sandbox"}.isdisjoint(loaded)
+
+
+def test_what_is_loaded_late_is_not_loaded_by_a_start() -> None:
+    code = "import gateway.app, gateway.worker, sys; print(*sys.modules)"
+    code += "; from gateway.late_modules import load_late_modules; load_late_modules(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, after = (set(line.split()) for line in done.stdout.splitlines())
+    assert before.isdisjoint(LATE_MODULES)
+    assert after.issuperset(LATE_MODULES)
 
 
 def test_check_of_good_policies_exits_with_0(config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 
 from gateway.app import Gateway
+from gateway.edge.server import GatewayServer
 from gateway.settings import Settings
 from gateway.worker import READY, answer_requests, drain_on_end
 
@@ -22,7 +23,7 @@ async def test_a_signal_that_comes_before_the_server_listens_is_not_forgotten(tm
     settings = Settings.model_validate({**given, "routes": routes, "listen": {"port": 0}})
 
     @asynccontextmanager
-    async def stop_early(_: Gateway, server: uvicorn.Server) -> AsyncGenerator[None]:
+    async def stop_early(_: Gateway, server: GatewayServer) -> AsyncGenerator[None]:
         os.kill(os.getpid(), signal.SIGTERM)
         yield
 
@@ -38,7 +39,7 @@ async def test_a_worker_drains_if_its_supervisor_is_killed_before_it_reads_that_
     """A socket that is closed with something unread ends with a reset instead of an end."""
     supervisor, worker = socket.socketpair()
     worker.setblocking(False)
-    server = uvicorn.Server(uvicorn.Config("unused:app"))
+    server = GatewayServer(uvicorn.Config("unused:app"))
     with worker, supervisor:
         worker.send(READY)
         if was_read:

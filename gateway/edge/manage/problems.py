@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Send
@@ -33,6 +33,8 @@ TYPE_PREFIX = "urn:context-gateway:problem:"
 class ProblemFault(BaseModel):
     """One thing that is wrong with the request."""
 
+    model_config = ConfigDict(defer_build=True)  # only documentation is made of it
+
     pointer: str | None = Field(None, description="JSON pointer into the body.")
     parameter: str | None = Field(None, description="Name of a query parameter.")
     message: str
@@ -40,6 +42,8 @@ class ProblemFault(BaseModel):
 
 class Problem(BaseModel):
     """What went wrong (RFC 9457)."""
+
+    model_config = ConfigDict(defer_build=True)  # only documentation is made of it
 
     type: str
     title: str

@@ -4,12 +4,12 @@ import asyncio
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
 
-from gateway.domain.dialect import DialectName
+from gateway.domain.dialect import CALL_PATHS, DialectName
 from gateway.domain.messages_error import build_messages_error
 from gateway.domain.upstream import Capabilities, TakeBytes, Upstream, UpstreamReply, UpstreamRequest, is_event_stream
 from gateway.errors import InvalidRequest
@@ -24,11 +24,6 @@ from gateway.upstreams.translation.messages_to_chat_request import ChatAbilities
 from gateway.upstreams.translation.messages_to_chat_stream import MessagesToChatStream, StreamTranslator
 from gateway.upstreams.translation.responses_to_chat_request import build_chat_request_of_responses
 
-PATHS: Final[dict[DialectName, str]] = {
-    "chat": "/chat/completions",
-    "responses": "/responses",
-    "messages": "/messages",
-}
 R = TypeVar("R")
 
 LARGE_BODY: Final = 256 * 1024  # bytes from which a body is translated off the event loop
@@ -53,18 +48,6 @@ class CallTranslation(msgspec.Struct, frozen=True):
     translate_reply: Callable[[bytes], bytes]
     translate_error: Callable[[bytes, int], bytes]
     open_stream: Callable[[], StreamTranslator]
-
-
-def send_in_dialect(upstream: Upstream, request: UpstreamRequest) -> Awaitable[UpstreamReply]:
-    """Send a call in its own dialect if the upstream speaks that, else translated."""
-    if request.dialect in upstream.capabilities.dialects or not is_conversation(request):
-        return upstream.send(request)
-    return send_translated(upstream, request)
-
-
-def is_conversation(request: UpstreamRequest) -> bool:
-    """Whether a call is one of those that have a dialect; others (embeddings, images) pass as they are."""
-    return request.path.partition("?")[0] == PATHS[request.dialect]
 
 
 async def send_translated(upstream: Upstream, request: UpstreamRequest) -> UpstreamReply:
@@ -102,7 +85,7 @@ def translate_in_steps(request: UpstreamRequest, can: Capabilities) -> list[Call
 
 def follow_step(request: UpstreamRequest, step: CallTranslation) -> UpstreamRequest:
     """The call that a translation made."""
-    return msgspec.structs.replace(request, path=PATHS[step.target], body=step.body, dialect=step.target)
+    return msgspec.structs.replace(request, path=CALL_PATHS[step.target], body=step.body, dialect=step.target)
 
 
 def name_fields_of_responses(fault: InvalidRequest) -> InvalidRequest:

@@ -29,7 +29,7 @@ from gateway.domain.collector import Category, CollectorOrder, CollectorScope, F
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
-from gateway.resources.registry import GROUP
+from gateway.plugins import GROUP
 from gateway.scopes.scope import build_scope
 
 

@@ -15,7 +15,7 @@ def test_the_same_markup_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None
         parsed.append(markup)
         return html_to_text(markup)
 
-    monkeypatch.setattr(document, "html_to_text", parse)
+    monkeypatch.setattr(document, "parse_html", parse)
     kind = DocumentType()
     for markup in ("<p>one", "<p>two", "<p>one"):
         data = DocumentData(content=markup, mime_type="text/html")
@@ -31,7 +31,7 @@ def test_a_large_page_is_parsed_in_another_process(monkeypatch: pytest.MonkeyPat
         seen.append(markup)
         return "here"
 
-    monkeypatch.setattr(document, "html_to_text", parse)
+    monkeypatch.setattr(document, "parse_html", parse)
     for size in (document.LARGE - 100, document.LARGE + 100):
         markup = "<p>Käse &amp; Brot</p>" + "<b>x</b>" * (size // 8)
         text = DocumentType().render(DocumentData(content=markup, mime_type="text/html"), None)

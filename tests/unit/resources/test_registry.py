@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from gateway import plugins
 from gateway.resources import registry
 from gateway.resources.base import ResourceType
 from gateway.resources.registry import BUILT_IN, ResourceRegistry, load_registry
@@ -27,8 +28,8 @@ class Impostor(TextType):
 @pytest.fixture
 def installed(monkeypatch):
     def install(**points: str) -> None:
-        listed = [EntryPoint(name.replace("_", "-"), value, registry.GROUP) for name, value in points.items()]
-        monkeypatch.setattr(registry, "entry_points", lambda group: listed)
+        listed = [EntryPoint(name.replace("_", "-"), value, plugins.GROUP) for name, value in points.items()]
+        monkeypatch.setattr(plugins, "find_entry_points", lambda path: listed)
 
     return install
 
@@ -83,7 +84,7 @@ def test_an_unknown_alias_gives_nothing():
 
 def test_pyproject_lists_exactly_the_built_ins():
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    points = project["entry-points"][registry.GROUP]
+    points = project["entry-points"][plugins.GROUP]
     listed = {name: value for name, value in points.items() if name.startswith(registry.PREFIX)}
     assert listed == {f"resource-{kind.alias}": f"{kind.__module__}:{kind.__name__}" for kind in BUILT_IN}
 

@@ -11,17 +11,18 @@ import yaml
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict
 
+from gateway import plugins
 from gateway.control.sizes import list_mode_advice
 from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.retriever import FoundPassage, Retriever, SearchTarget
 from gateway.errors import Faults
 from gateway.links.guard import LinkGuard
+from gateway.plugins import GROUP
 from gateway.policies.context_compiler import PolicySource
 from gateway.policies.file_policies import load_snapshot
 from gateway.policy_check import check_policies
-from gateway.resources.registry import GROUP, load_registry
-from gateway.retrievers import registry
+from gateway.resources.registry import load_registry
 from gateway.retrievers.answers import bound_passages
 from gateway.retrievers.registry import RetrieverParts, load_retrievers
 from gateway.retrievers.service import Retrievers
@@ -248,7 +249,7 @@ def test_a_retriever_is_reference_material_without_a_text(tmp_path: Path, data: 
 def test_plugins_come_in_by_the_entry_point_group(monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"{__name__}:FaqRetriever"
     points = [EntryPoint("retriever-faq", path, GROUP), EntryPoint("collector-x", "no:x", GROUP)]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    monkeypatch.setattr(plugins, "find_entry_points", lambda path: points)
     assert list(load_retrievers()) == ["http", "faq"]
 
 
@@ -261,7 +262,7 @@ UNUSABLE = {
 
 @pytest.mark.parametrize(("value", "fault"), UNUSABLE.items())
 def test_a_plugin_that_cannot_be_used_stops_the_start(monkeypatch: pytest.MonkeyPatch, value: str, fault: str) -> None:
-    monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint("retriever-x", value, GROUP)])
+    monkeypatch.setattr(plugins, "find_entry_points", lambda path: [EntryPoint("retriever-x", value, GROUP)])
     with pytest.raises(Faults, match=fault):
         load_retrievers()
 
