@@ -23,6 +23,7 @@ TEXT_DELTA = "response.output_text.delta"
 PLAIN_START = b"event: response.output_text.delta\ndata: "
 NAME = b"event: "
 NAMED = NAME + b"response."
+DATA = b"\ndata: "  # behind the name of an event
 BLANK_LINE = b"\n\n"
 
 _encode = msgspec.json.Encoder().encode
@@ -46,10 +47,10 @@ class TextEvents:
 
 
 def carry_text(data: bytes) -> bool:
-    """Whether each of these events carries JSON of such a type; a type may be there twice."""
+    """Whether each of these named events carries JSON of such a type; a type may be there twice."""
     try:
         # No JSON contains a line feed inside a string: the events become one array, which is checked in one go.
-        _decode_texts(b"[" + _EVENT_START.sub(b",", data)[1:] + b"]")
+        _decode_texts(b"[" + _EVENT_BORDER.sub(b",", data[data.find(DATA) + len(DATA) :]) + b"]")
     except UNREADABLE_ITEM:
         return False
     return True
@@ -58,7 +59,8 @@ def carry_text(data: bytes) -> bool:
 TEXT_PIECES = TextEvents(rb"output_text\.delta")
 TEXT_PARTS = TextEvents(rb"output_text\.(?:delta|done)|content_part\.(?:added|done)")  # of items that were announced
 SEQUENCE = b'"sequence_number"'
-_EVENT_START = re.compile(rb"(?:\A|\n\n)event: [^\n]*\ndata: ")
+# It begins with a literal, which a search skips to: an alternative there would be tried at every byte.
+_EVENT_BORDER = re.compile(rb"\n\nevent: [^\n]*\ndata: ")
 _SEQUENCE = re.compile(rb'"sequence_number"\s*:\s*(\d{1,15})')
 
 
