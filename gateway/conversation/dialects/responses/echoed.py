@@ -44,6 +44,11 @@ class EchoedFields:
         """Those of the fields that responses repeat."""
         return {name: fields[name] for name in ECHOED if name in fields}
 
+    @staticmethod
+    def copy(fields: Mapping[str, Raw]) -> dict[str, Raw]:
+        """The same, without holding on to the body that they stand in."""
+        return {name: fields[name].copy() for name in ECHOED if name in fields}
+
     def restore(self, response: dict[str, Any]) -> dict[str, Any]:
         """The response with these fields, where it has them."""
         return response | {name: value for name, value in self._fields.items() if name in response}
