@@ -22,7 +22,7 @@ from tests.support.client_requests import ListWriter
 
 ME = ConversationOwner("w", "me")
 GET = "get_context_resource"
-odd = st.sampled_from([None, 1, "x", "é\n", [], {}])
+odd: Any = st.sampled_from([None, 1, "x", "é\n", [], {}])
 items = st.fixed_dictionaries(
     {"type": st.sampled_from(["message", "function_call", "code_interpreter_call"])},
     optional={"id": st.sampled_from(["msg", "é", "", None]), "container_id": odd, "name": st.sampled_from([GET, "x"])},

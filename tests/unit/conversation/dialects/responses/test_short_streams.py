@@ -22,7 +22,7 @@ MESSAGE: dict[str, Any] = {"id": "msg", "type": "message", "content": [{"type": 
 OWN = {"id": "fc", "type": "function_call", "call_id": "c", "name": GET, "arguments": "{}"}
 THEIRS = {**OWN, "name": "theirs"}
 texts = st.text(alphabet='ab"é\\\n ', max_size=5)
-odd = st.sampled_from([None, 1, 1.5, "x", [], {}, {"instructions": "theirs"}])
+odd: Any = st.sampled_from([None, 1, 1.5, "x", [], {}, {"instructions": "theirs"}])
 outputs = st.one_of(st.lists(st.sampled_from([MESSAGE, OWN, THEIRS, {"type": "reasoning"}, {}]), max_size=3), odd)
 responses = st.one_of(
     st.fixed_dictionaries(
@@ -60,7 +60,7 @@ def write(told: dict[str, Any], number: int, shift: Any, spaced: bool) -> bytes:
 
 
 streams = st.lists(st.tuples(told_events, numbers, st.booleans()), max_size=8).map(
-    lambda some: [write(told, number, *rest) for number, (told, *rest) in enumerate(some)]
+    lambda some: [write(told, number, shift, spaced) for number, (told, shift, spaced) in enumerate(some)]
 )
 
 
