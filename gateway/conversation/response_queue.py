@@ -88,7 +88,7 @@ class ResponseQueue:
         return True
 
     def settle(self) -> None:
-        """Describe what was to be described later."""
+        """Describe what was to be described later; whoever left it has seen to it that it will be written."""
         while self._later:
             one = self._later.popleft()()
             if one is not None:
@@ -106,6 +106,7 @@ class ResponseQueue:
         counted = self._quota.add_now(one.workspace, one.counted)
         if counted:
             self._put(one)
+            self._wake.set()
         return counted
 
     async def add(self, one: WaitingResponse) -> bool:
@@ -116,6 +117,7 @@ class ResponseQueue:
         while self._waiting and self._is_full(one):
             await self.flush()
         self._put(one)
+        self._wake.set()
         if self._late:
             await self.flush()
         return True
@@ -127,7 +129,6 @@ class ResponseQueue:
         self._values.update(one.values)
         self._bytes += one.weight
         self._held[one.workspace] += one.weight
-        self._wake.set()
 
     def _is_full(self, one: WaitingResponse) -> bool:
         return self._bytes + one.weight > MAX_WAITING or self._held[one.workspace] + one.weight > MAX_SHARE

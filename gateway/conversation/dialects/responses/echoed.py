@@ -44,6 +44,11 @@ class EchoedFields:
         """Those of the fields that responses repeat."""
         return {name: fields[name] for name in ECHOED if name in fields}
 
+    @staticmethod
+    def copy(fields: Mapping[str, Raw]) -> dict[str, Raw]:
+        """The same, without holding on to the body that they stand in."""
+        return {name: fields[name].copy() for name in ECHOED if name in fields}
+
     def restore(self, response: dict[str, Any]) -> dict[str, Any]:
         """The response with these fields, where it has them."""
         return response | {name: value for name, value in self._fields.items() if name in response}
@@ -65,12 +70,18 @@ class EchoedFields:
 
     def restore_event(self, kind: str, event: bytes) -> bytes:
         """An event of this kind, whose response has these fields; one that carries none as it is."""
-        payload = sse.read_payload(event) or b""
         try:
-            replaced = self._replace(event, _read_event(payload).response)
+            return self.restore_read_event(kind, event, _read_event(sse.read_payload(event) or b"").response)
+        except UNREADABLE_RESPONSE:
+            return event
+
+    def restore_read_event(self, kind: str, event: bytes, told: Any) -> bytes:
+        """The same for an event whose response is known."""
+        try:
+            replaced = self._replace(event, told)
             if replaced is not None:
                 return replaced
-            top = events.decode_event(payload)
+            top = events.decode_event(sse.read_payload(event) or b"")
             return events.encode_typed_event(kind, {**top, "response": self.restore(decode_object(top["response"]))})
         except UNREADABLE_RESPONSE:
             return event

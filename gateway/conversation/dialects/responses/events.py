@@ -1,7 +1,7 @@
 """Events of a responses stream: which they are, and how they are written."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -23,42 +23,66 @@ TEXT_DELTA = "response.output_text.delta"
 PLAIN_START = b"event: response.output_text.delta\ndata: "
 NAME = b"event: "
 NAMED = NAME + b"response."
+DATA = b"\ndata: "  # behind the name of an event
 BLANK_LINE = b"\n\n"
 
 _encode = msgspec.json.Encoder().encode
 
 
+class TextRun(msgspec.Struct, frozen=True, gc=False):
+    """Events at the start of others that tell of texts and nothing else."""
+
+    size: int  # in bytes
+    sequence: int  # of the last one, -1 if it has none
+
+
 class TextEvents:
-    """Events that tell of texts and nothing else, known by how they begin: their name and the type in them."""
+    """Finds events that tell of texts and nothing else by how they begin: their name and the type in them."""
 
     def __init__(self, kinds: bytes) -> None:
         begin = rb'event: (response\.(?:%b))\ndata: \{"type":"\1",' % kinds
         self._match_first = re.compile(begin).match
         self._find_other = re.compile(rb"\n\n(?!%b|\Z)" % begin).search  # the end of one that another kind follows
 
-    def measure(self, data: bytes) -> int:
-        """How many leading bytes of whole events are such."""
+    def find_run(self, data: bytes) -> TextRun | None:
+        """The leading events that are such; None if the first one is not, or they are not certain to be."""
         if self._match_first(data) is None or b"\r" in data:
-            return 0
+            return None
         found = self._find_other(data)
         end = len(data) if found is None else found.end()
-        return end if carry_text(data[:end]) else 0
+        payloads = _EVENT_BORDER.sub(b",", data[data.find(DATA) + len(DATA) : end])
+        return read_run(_decode_texts, payloads, data.count(BLANK_LINE, 0, end), end)
 
 
-def carry_text(data: bytes) -> bool:
-    """Whether each of these events carries JSON of such a type; a type may be there twice."""
+def find_pieces(data: bytes) -> TextRun | None:
+    """All of these events, if each is a piece of text: most of a stream is, so that is found without an expression."""
+    if not data.startswith(_PIECE) or b"\r" in data:
+        return None
+    payloads = data[len(PLAIN_START) :].split(_PIECE_BORDER)
+    if len(payloads) != data.count(BLANK_LINE):
+        return None
+    return read_run(_decode_pieces, _PIECE_START.join(payloads), len(payloads), len(data))
+
+
+def read_run(decode: "DecodeTexts", payloads: bytes, count: int, size: int) -> TextRun | None:
+    """So many events of so many bytes, if each carries JSON of the right type; a type may be there twice."""
     try:
         # No JSON contains a line feed inside a string: the events become one array, which is checked in one go.
-        _decode_texts(b"[" + _EVENT_START.sub(b",", data)[1:] + b"]")
+        told = decode(b"[" + payloads + b"]")
     except UNREADABLE_ITEM:
-        return False
-    return True
+        return None
+    if len(told) != count:
+        return None
+    last = told[-1].sequence_number
+    return TextRun(size, last if type(last) is int else -1)
 
 
 TEXT_PIECES = TextEvents(rb"output_text\.delta")
 TEXT_PARTS = TextEvents(rb"output_text\.(?:delta|done)|content_part\.(?:added|done)")  # of items that were announced
-SEQUENCE = b'"sequence_number"'
-_EVENT_START = re.compile(rb"(?:\A|\n\n)event: [^\n]*\ndata: ")
+_TYPE = b'{"type":"response.output_text.delta",'
+_PIECE, _PIECE_START, _PIECE_BORDER = PLAIN_START + _TYPE, b"," + _TYPE, BLANK_LINE + PLAIN_START + _TYPE
+# It begins with a literal, which a search skips to: an alternative there would be tried at every byte.
+_EVENT_BORDER = re.compile(rb"\n\nevent: [^\n]*\ndata: ")
 _SEQUENCE = re.compile(rb'"sequence_number"\s*:\s*(\d{1,15})')
 
 
@@ -73,9 +97,16 @@ class _TextEvent(msgspec.Struct, gc=False):
         "response.content_part.added",
         "response.content_part.done",
     ]
+    sequence_number: Any = None
 
 
-_decode_texts = msgspec.json.Decoder(list[_TextEvent]).decode
+class _PieceEvent(_TextEvent, gc=False):
+    type: Literal["response.output_text.delta"]
+
+
+DecodeTexts = Callable[[bytes], Sequence[_TextEvent]]
+_decode_texts: DecodeTexts = msgspec.json.Decoder(list[_TextEvent]).decode
+_decode_pieces: DecodeTexts = msgspec.json.Decoder(list[_PieceEvent]).decode
 _decode_type = msgspec.json.Decoder(_EventType).decode
 decode_event: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(dict[str, Raw]).decode
 decode_text: Callable[[bytes], str] = msgspec.json.Decoder(str).decode
@@ -95,13 +126,6 @@ def read_kind(event: bytes) -> str:
     if event.startswith(NAMED):
         return event[len(NAME) : event.find(b"\n")].strip().decode("latin-1")
     return read_type(sse.read_payload(event) or b"")
-
-
-def read_last_sequence(data: bytes) -> int:
-    """The sequence number of the last of these events, -1 if it has none."""
-    at = data.rfind(SEQUENCE)
-    found = _SEQUENCE.match(data, at) if at > data.rfind(BLANK_LINE, 0, -len(BLANK_LINE)) else None
-    return -1 if found is None else int(found[1])
 
 
 def encode_typed_event(kind: str, fields: dict[str, Any]) -> bytes:

@@ -4,14 +4,18 @@ from collections.abc import Callable, Iterator, MutableSet, Sequence
 from functools import partial
 from itertools import chain
 from operator import is_
-from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
-from gateway import sse
-from gateway.conversation.dialects.responses import events
 from gateway.conversation.dialects.responses.echoed import EchoedFields
+from gateway.conversation.dialects.responses.ended import (
+    EndedResponse,
+    ReadEnded,
+    find_ended_response,
+    list_named,
+    read_ended,
+)
 from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_items, decode_object
 from gateway.conversation.dialects.responses.transcript import is_unstored
 from gateway.conversation.hidden_turn import HiddenMessage
@@ -28,57 +32,37 @@ RECORD_BYTES = 1000  # of a record besides what was said: names, ids, brackets
 KEPT_STATUSES = ("completed", "incomplete")
 
 
-class FinishedItem(msgspec.Struct, gc=False):
-    """An item of a response that has ended."""
+class UpstreamResponse(msgspec.Struct, frozen=True):
+    """A response that its upstream keeps and the client saw as it is there, as far as that has to be remembered.
 
-    id: str | None = None
-    container_id: str | None = None  # of the one that its code ran in
-    environment: Any = None  # that its commands ran in, which may be a container
+    It waits for its batch without its request: whatever it held would be out of the CPU's cache when it is let go.
+    """
 
-    def list_names(self) -> list[str]:
-        """Its id, and that of the container that it used."""
-        if self.container_id is None and self.environment is None:
-            return [self.id] if self.id else []
-        named = self.environment.get("container_id") if isinstance(self.environment, dict) else None
-        container = self.container_id or (named if isinstance(named, str) else None)
-        return [name for name in (self.id, container) if name]
-
-
-class FinishedResponse(msgspec.Struct):
-    """What is looked at in a response that has ended."""
-
-    id: str
-    status: str
-    output: list[FinishedItem]
-
-
-class _EndEvent(msgspec.Struct):
-    type: str
-    response: FinishedResponse
-
-
-class _EndBody(msgspec.Struct):
-    response: Raw
-
-
-_decode_ended = msgspec.json.Decoder(FinishedResponse).decode
-_decode_end = msgspec.json.Decoder(_EndEvent).decode
-_decode_end_body = msgspec.json.Decoder(_EndBody).decode
-
-
-class EndedResponse(NamedTuple):
-    """A response that has ended, as the client sees it."""
-
-    read: FinishedResponse
-    source: bytes  # the response itself, or the event that carries it
-    in_event: bool = False
+    stored: StoredResponses
+    owner: ConversationOwner
+    model: str  # that was sent
+    last_id: str  # under which the upstream has it; "": under the one that the client saw
+    echoed: dict[str, Raw] | None  # fields of the request that the client saw in the upstream's response
+    read: ReadEnded
+    data: bytes  # that told of it
 
     @property
-    def body(self) -> bytes:
-        return bytes(_decode_end_body(self.source).response) if self.in_event else self.source
+    def most_bytes(self) -> int:
+        """More than a record of it can have: ids are in the data, and no character takes more than six bytes."""
+        named = 6 * (len(self.model) + len(self.last_id)) + len(self.data) + RECORD_BYTES
+        return named + sum(map(len, self.echoed.values())) if self.echoed else named
 
-
-ReadEnded = Callable[[bytes], EndedResponse | None]
+    def describe(self) -> WaitingResponse | None:
+        """The response as it is queued; None if nobody could continue it."""
+        ended = self.read(self.data)
+        if ended is None or ended.read.status not in KEPT_STATUSES:
+            return None
+        told = ended.read
+        record = ResponseRecord(self.model, self.last_id or told.id, echoed=self.echoed)
+        try:
+            return self.stored.describe(self.owner, told.id, record, list_named(told.output))
+        except UNREADABLE_ITEM:
+            return None
 
 
 def wants_keeping(asked: ChatRequest) -> bool:
@@ -107,30 +91,43 @@ class ResponseKeeper(msgspec.Struct):
             return reply
         if reply.stream is not None:
             reply.stream = partial(self._stream, reply.stream, loop)
-        elif (waiting := self._queue(read_ended, reply.body, loop)) is not None:
+        elif (waiting := self._queue(read_ended, loop, reply.body)) is not None:
             await self._wait(waiting)
         return reply
 
     async def _stream(self, stream: ReplyStream, loop: TurnLoop | None, writer: ClientWriter) -> None:
-        held = HeldEnd(writer, lambda last: self._queue(find_ended_response, last, loop))
+        held = HeldEnd(writer, partial(self._queue, find_ended_response, loop))
         await stream(held)
         if held.waiting is not None:
             await self._wait(held.waiting)
             writer.end(held.last)
 
-    def _queue(self, read: ReadEnded, data: bytes, loop: TurnLoop | None) -> WaitingResponse | None:
+    def _queue(self, read: ReadEnded, loop: TurnLoop | None, data: bytes) -> WaitingResponse | None:
         """Queue a response, if it can be continued; one that has to wait for the store is returned."""
         queue, describe = self.stored.queue, partial(self._describe, read, data, loop)
         if self.request.continued is None and (loop is None or not loop.hidden):
-            # At most all that was said, the answer as it was shown and once more by its items.
-            size = len(self.asked.raw) + 3 * len(data) + RECORD_BYTES
-            if queue.add_later(self.owner.workspace, size, describe):
+            if self.native and not self._needs_copy(loop):
+                last_id, changed = loop.last_id if loop is not None else "", not self.outgoing.unchanged
+                echoed = EchoedFields.copy(self.asked.fields) if changed else None
+                kept = UpstreamResponse(self.stored, self.owner, self.model, last_id, echoed, read, data)
+                later, size = kept.describe, kept.most_bytes
+            else:
+                # At most all that was said, the answer as it was shown and once more by its items.
+                later, size = describe, len(self.asked.raw) + 3 * len(data) + RECORD_BYTES
+            if queue.add_later(self.owner.workspace, size, later):
                 return None
         waiting = describe()
         queued = waiting is None or queue.add_now(waiting)
         if not queued and queued is not None:
             self.degraded.add("store")
         return waiting if queued is None else None
+
+    def _needs_copy(self, loop: TurnLoop | None) -> bool:
+        """Whether the client sent or saw something else than the upstream has."""
+        if self.outgoing.unchanged:
+            return False
+        shown_otherwise = loop is not None and not loop.is_shown_as_told
+        return shown_otherwise or self.asked.previous is not None or not self._sent_same_items
 
     def _describe(self, read: ReadEnded, data: bytes, loop: TurnLoop | None) -> WaitingResponse | None:
         """The response that ended with these bytes; None if nobody could continue it, or it is too large."""
@@ -194,11 +191,6 @@ class ResponseKeeper(msgspec.Struct):
         return self.stored.describe(self.owner, ended.read.id, record, [item.id for item in ended.read.output])
 
 
-def list_named(output: Sequence[FinishedItem]) -> list[str]:
-    """What the items of a response are called, and the containers that they used: those are the caller's too."""
-    return [name for item in output for name in item.list_names()]
-
-
 def list_known(continued: ContinuedResponses, sent_up: Sequence[HiddenMessage]) -> tuple[str, ...]:
     """The resources that the upstream's copy of the conversation tells of."""
     told = chain(*continued.told.values(), *(one.resources for turn in sent_up for one in turn.results))
@@ -214,32 +206,6 @@ def list_told(hidden: Sequence[HiddenMessage]) -> Iterator[tuple[int, tuple[str,
             if result.resources:
                 yield position, result.resources
             position += 1
-
-
-def read_ended(body: bytes) -> EndedResponse | None:
-    """A whole response; None if it is none."""
-    try:
-        return EndedResponse(_decode_ended(body), body)
-    except UNREADABLE_ITEM:
-        return None
-
-
-def find_ended_response(data: bytes) -> EndedResponse | None:
-    """The response that the last of these events ends; None if none of them ends one."""
-    start = data.rfind(events.BLANK_LINE, 0, -len(events.BLANK_LINE)) + len(events.BLANK_LINE)
-    if start >= len(events.BLANK_LINE) and (ended := read_end(data[start:])) is not None:
-        return ended
-    return next(filter(None, map(read_end, reversed(sse.split_events(data)))), None)
-
-
-def read_end(event: bytes) -> EndedResponse | None:
-    """The response that an event ends."""
-    payload = sse.read_payload(event) or b""
-    try:
-        ended = _decode_end(payload)
-    except UNREADABLE_ITEM:
-        return None
-    return EndedResponse(ended.response, payload, in_event=True) if ended.type in events.ENDS else None
 
 
 class HeldEnd:

@@ -39,7 +39,7 @@ AnsweringResponse = msgspec.defstruct(
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.decode
 _read_answer: Callable[[bytes], Any] = msgspec.json.Decoder(AnsweringResponse).decode
-_read_heads: Callable[[bytes], list[ItemHead]] = msgspec.json.Decoder(list[ItemHead]).decode
+read_heads: Callable[[bytes], list[ItemHead]] = msgspec.json.Decoder(list[ItemHead]).decode
 
 
 class OutputItem(msgspec.Struct, frozen=True):
@@ -78,15 +78,14 @@ def read_answer(body: bytes) -> Any:
     try:
         body.isascii() or body.decode()
         answer = _read_answer(body)
-        heads = _read_heads(answer.output)
+        return answer if calls_nothing(read_heads(answer.output)) else None
     except UNREADABLE_RESPONSE:
         return None
-    if len(heads) > MAX_OUTPUT_ITEMS:
-        return None
-    for head in heads:
-        if head.type in ANSWERED_CALLS:
-            return None
-    return answer
+
+
+def calls_nothing(heads: Sequence[ItemHead]) -> bool:
+    """Whether none of these items is a call that somebody has to answer, and there are no more than a model writes."""
+    return len(heads) <= MAX_OUTPUT_ITEMS and ANSWERED_CALLS.keys().isdisjoint([head.type for head in heads])
 
 
 def make_answer_turn(answer: Any) -> Turn:

@@ -1,14 +1,12 @@
 """Streams of responses: what the client may see of each event, and under which numbers."""
 
 from collections.abc import Iterator
-from operator import attrgetter
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 
 from gateway import sse
-from gateway.conversation.dialects.responses import events
+from gateway.conversation.dialects.responses import carried, events
 from gateway.conversation.dialects.responses.echoed import EchoedFields
 from gateway.conversation.dialects.responses.items import (
     MESSAGE,
@@ -27,23 +25,15 @@ from gateway.conversation.dialects.responses.reply import (
     read_output,
     read_usage,
 )
+from gateway.conversation.dialects.responses.waiting_events import WaitingEvent, WaitingEvents
 from gateway.conversation.turn import FIRST_TURN, LoopPlan, Turn, TurnStart, add_usage, has_value
 from gateway.errors import GatewayError, UpstreamInvalid, UpstreamTruncated
 
-MAX_HELD_EVENTS = 100_000  # that wait until somebody knows whether they are shown
 SEQUENCE = "sequence_number"
 HIDDEN, UNDECIDED, HELD = -1, -2, -3  # in place of the number under which an item is shown
 FUNCTION, FUNCTION_EVENTS = "function_call", "response.function_call"
 
 Fields = dict[str, Any]
-
-
-class WaitingEvent(msgspec.Struct, frozen=True):
-    """An event that cannot be shown yet."""
-
-    order: int  # among all that wait
-    index: int  # of its item in this turn's output
-    top: Fields
 
 
 class ResponsesStreamView:
@@ -56,7 +46,8 @@ class ResponsesStreamView:
         self._last_text_only = plan.last_text_only
         self._echoed = EchoedFields(plan.client_fields)
         self._turn = FIRST_TURN
-        self._first: Fields = {}  # the response as turn 1 began it
+        self._first: Fields | None = None  # the response as turn 1 began it, at least what names it
+        self._answer: Any = None  # the event that ended turn 1, if the client may see it as it came
         self._sequence = 0  # of the next event
         self._same = True  # the numbers of the upstream are those of the client
         self._shown: list[Raw] = []  # items of the turns before this one
@@ -66,8 +57,7 @@ class ResponsesStreamView:
     def _begin(self) -> None:
         self._indexes: dict[int, int] = {}  # of this turn's items → of the client's, or why there is none
         self._items: dict[int, Raw] = {}  # that are complete
-        self._waiting: dict[int, list[WaitingEvent]] = {}  # of items that are undecided or held, by their indexes
-        self._waited = 0  # events so far
+        self._waiting = WaitingEvents()  # of items that are undecided or held
         self._begun: set[int] = set()  # indexes whose items were announced
         self._repeated: dict[int, int] = {}  # indexes that several items have → that of the latest
         self._end: Fields = {}  # the event that ended the turn
@@ -90,17 +80,18 @@ class ResponsesStreamView:
         """The leading events that carry nothing but text, while the client's numbers are the upstream's."""
         if not self._same or self._turn.number > 1 or self._last_text_only or self.done or self.failed:
             return b""
-        plain = (events.TEXT_PARTS if self._places else events.TEXT_PIECES).measure(data)
-        if not plain:
+        run = events.find_pieces(data) or (events.TEXT_PARTS if self._places else events.TEXT_PIECES).find_run(data)
+        if run is None:
             return b""
-        passed = data[:plain] if plain < len(data) else data
-        self._sequence = events.read_last_sequence(passed) + 1
-        return passed
+        self._sequence = run.sequence + 1
+        return data[: run.size] if run.size < len(data) else data
 
     def take_event(self, event: bytes) -> bytes:
         """Take one whole event; return what the client may see of it."""
         if self.done or self.failed:
             return b""
+        if (shown := self._show_carrying(event)) is not None:
+            return shown
         data = sse.read_payload(event)
         if not data or data == sse.DONE:
             return event if data is None else b""
@@ -109,6 +100,23 @@ class ResponsesStreamView:
             return self._show(events.decode_text(top["type"]), top, event)
         except (*UNREADABLE_ITEM, KeyError) as fault:
             raise events.build_event_error() from fault
+
+    def _show_carrying(self, event: bytes) -> bytes | None:
+        """What the client may see of an event that carries the response of turn 1, if nothing was hidden; else None."""
+        if not self._same or self._turn.number > 1 or (told := carried.read_event(event)) is None:
+            return None
+        if told.sequence_number != self._sequence:
+            return None
+        fields = carried.list_first_fields(told.response)
+        if told.type in events.STARTS:
+            self._first = fields if self._first is None else self._first
+        elif self._first in (None, fields) and self._indexes and carried.is_answer(told):
+            self._answer, self._end_event, self.done = told, event, True
+            return b""
+        else:
+            return None
+        self._sequence += 1
+        return self._echoed.restore_read_event(told.type, event, told.response)
 
     def _show(self, kind: str, top: Fields, event: bytes) -> bytes:
         if kind in events.STARTS:
@@ -124,7 +132,7 @@ class ResponsesStreamView:
     def _show_start(self, kind: str, top: Fields, event: bytes) -> bytes:
         if self._turn.number > 1:
             return b""
-        if not self._first:
+        if self._first is None:
             self._first = decode_object(top["response"])
         if self._takes_number(top):
             return self._echoed.restore_event(kind, event)
@@ -132,7 +140,7 @@ class ResponsesStreamView:
 
     def _take_end(self, kind: str, top: Fields, event: bytes) -> bytes:
         self._end, self._end_event, self._response = top, event, decode_object(top["response"])
-        self._first = self._first or self._response
+        self._first = self._response if self._first is None else self._first
         if kind == events.FAILED:
             self.failed = True
             return self._write_end(self._sum_usage())
@@ -154,14 +162,15 @@ class ResponsesStreamView:
         elif place >= 0 and kind in (events.ITEM_ADDED, events.ITEM_DONE) and self._is_own(read_item(top["item"])):
             raise UpstreamInvalid("The upstream turned an item that was shown into a call of a tool.")
         if place == HIDDEN:
-            self._waiting.pop(index, None)
+            self._waiting.take(index)
             return b""
         if place in (UNDECIDED, HELD):
-            self._wait(index, top)
+            self._same = False
+            self._waiting.add(index, top)
             return b""
         if place != index:
             self._same = False
-        released = b"".join([self._write_waiting(one) for one in self._waiting.pop(index, ())])
+        released = b"".join([self._write_waiting(one) for one in self._waiting.take(index)])
         return released + self._number(kind, {**top, "output_index": place}, event if place == index else b"")
 
     def _find_index(self, kind: str, told: int) -> int:
@@ -202,14 +211,6 @@ class ResponsesStreamView:
         self._places.append(index)
         return len(self._shown) + len(self._places) - 1
 
-    def _wait(self, index: int, top: Fields) -> None:
-        """Keep an event until it is decided where its item is shown."""
-        self._waited += 1
-        if self._waited > MAX_HELD_EVENTS:
-            raise UpstreamInvalid(f"The upstream sent more than {MAX_HELD_EVENTS} events that have to wait.")
-        self._same = False
-        self._waiting.setdefault(index, []).append(WaitingEvent(self._waited, index, top))
-
     def _write_waiting(self, one: WaitingEvent) -> bytes:
         return self._number(events.decode_text(one.top["type"]), {**one.top, "output_index": self._indexes[one.index]})
 
@@ -227,7 +228,7 @@ class ResponsesStreamView:
     def _takes_number(self, top: Fields) -> bool:
         """Whether an event has the number that the client expects next; if so, it is taken."""
         told = top.get(SEQUENCE)
-        if not self._same or not isinstance(told, Raw) or events.decode_index(told) != self._sequence:
+        if not self._same or not isinstance(told, Raw) or bytes(told) != b"%d" % self._sequence:
             return False
         self._sequence += 1
         return True
@@ -236,6 +237,8 @@ class ResponsesStreamView:
         """The turn, once the event that ends it has come."""
         if not self.done:
             raise UpstreamTruncated("The upstream's stream ended before it was complete.")
+        if self._answer is not None:
+            return carried.make_turn(self._answer.response)
         try:
             self._output = read_output(self._list_items(), self._turn.own_names)
             return make_turn(self._response, self._output)
@@ -259,10 +262,12 @@ class ResponsesStreamView:
 
     def finish(self, turn: Turn, usage: Fields | None) -> bytes:
         """What waited, and the end with the items and the usage of all turns."""
+        if self._answer is not None:
+            self._sequence += 1
+            return self._echoed.restore_read_event(self._answer.type, self._end_event, self._answer.response)
         for index in sorted(index for index, place in self._indexes.items() if place in (HELD, UNDECIDED)):
             self._indexes[index] = self._assign(index)
-        waited = sorted((one for some in self._waiting.values() for one in some), key=attrgetter("order"))
-        shown = [*map(self._write_waiting, waited), *self._write_unannounced()]
+        shown = [*map(self._write_waiting, self._waiting.list_all()), *self._write_unannounced()]
         return b"".join(shown) + self._write_end(usage)
 
     def _write_unannounced(self) -> Iterator[bytes]:
@@ -274,12 +279,12 @@ class ResponsesStreamView:
                     yield self._number(kind, {"type": kind, **place})
 
     def _write_end(self, usage: Fields | None) -> bytes:
-        kind, shows_all = events.decode_text(self._end["type"]), self._shows_all
-        is_same = shows_all and has_value(self._response, "output") and is_same_response(self._first, self._response)
+        kind, shows_all, first = events.decode_text(self._end["type"]), self._shows_all, self._first or {}
+        is_same = shows_all and has_value(self._response, "output") and is_same_response(first, self._response)
         if is_same and self._takes_number(self._end):
             return self._echoed.restore_event(kind, self._end_event)
         output = self._list_items() if shows_all else [*self._shown, *self._list_shown()]
-        response = self._echoed.restore(join_responses(self._first, self._response, output, usage))
+        response = self._echoed.restore(join_responses(first, self._response, output, usage))
         return self._number(kind, {**self._end, "response": response})
 
     @property

@@ -134,7 +134,7 @@ async def test_an_invented_end_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
     def inventing(self: ResponsesStreamView, tail: bytes) -> Any:
         if not self.done:
             self.done, self._end = True, {"type": Raw(b'"response.completed"'), "sequence_number": Raw(b"0")}
-            self._response = {**self._first, "status": Raw(b'"completed"')}
+            self._response = {**(self._first or {}), "status": Raw(b'"completed"')}
         return honest(self, tail)
 
     monkeypatch.setattr(ResponsesStreamView, "end_turn", inventing)

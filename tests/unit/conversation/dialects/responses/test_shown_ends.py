@@ -71,6 +71,13 @@ def test_an_item_that_was_never_announced_is_in_the_response(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 100_000])
+def test_an_end_whose_number_is_none_gets_one(size: int) -> None:
+    data = write(*list_events([]))
+    shown = sse.split_events(run(data.replace(b'"sequence_number":8', b'"sequence_number":"x"'), size))
+    assert orjson.loads(sse.read_payload(shown[-1]) or b"")["sequence_number"] == 8
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
 def test_events_that_are_numbered_otherwise_get_the_client_s_numbers(size: int) -> None:
     shown = sse.split_events(run(write(*list_events([MESSAGE]), start=1), size))
     told = [orjson.loads(sse.read_payload(event) or b"") for event in shown]

@@ -2,18 +2,23 @@
 
 import pytest
 
-from gateway.conversation.dialects.responses.events import TEXT_PARTS, TEXT_PIECES
+from gateway.conversation.dialects.responses.events import TEXT_PARTS, TEXT_PIECES, TextEvents
 
 DELTA = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"a \\" b"}\n\n'
 PART = b'event: response.content_part.added\ndata: {"type":"response.content_part.added","part":{}}\n\n'
 OTHER = b'event: response.output_item.done\ndata: {"type":"response.output_item.done","item":{}}\n\n'
 
 
+def measure(kinds: TextEvents, data: bytes) -> int:
+    run = kinds.find_run(data)
+    return 0 if run is None else run.size
+
+
 def test_leading_texts_are_measured() -> None:
-    assert TEXT_PIECES.measure(DELTA * 3) == 3 * len(DELTA)
-    assert TEXT_PIECES.measure(DELTA + PART) == len(DELTA)
-    assert TEXT_PARTS.measure(DELTA + PART + DELTA + OTHER + DELTA) == 2 * len(DELTA) + len(PART)
-    assert TEXT_PARTS.measure(OTHER + DELTA) == 0
+    assert measure(TEXT_PIECES, DELTA * 3) == 3 * len(DELTA)
+    assert measure(TEXT_PIECES, DELTA + PART) == len(DELTA)
+    assert measure(TEXT_PARTS, DELTA + PART + DELTA + OTHER + DELTA) == 2 * len(DELTA) + len(PART)
+    assert measure(TEXT_PARTS, OTHER + DELTA) == 0
 
 
 @pytest.mark.parametrize(
@@ -26,5 +31,5 @@ def test_leading_texts_are_measured() -> None:
     ],
 )
 def test_what_is_no_text_is_read(event: bytes) -> None:
-    assert TEXT_PARTS.measure(event) == 0
-    assert TEXT_PARTS.measure(DELTA + event + DELTA) == 0
+    assert measure(TEXT_PARTS, event) == 0
+    assert measure(TEXT_PARTS, DELTA + event + DELTA) == 0

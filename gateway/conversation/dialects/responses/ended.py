@@ -1,0 +1,95 @@
+"""Responses that have ended, as far as they are looked at to be kept."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from gateway import sse
+from gateway.conversation.dialects.responses import events
+from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM
+
+
+class FinishedItem(msgspec.Struct, gc=False):
+    """An item of a response that has ended."""
+
+    id: str | None = None
+    container_id: str | None = None  # of the one that its code ran in
+    environment: Any = None  # that its commands ran in, which may be a container
+
+    def list_names(self) -> list[str]:
+        """Its id, and that of the container that it used."""
+        if self.container_id is None and self.environment is None:
+            return [self.id] if self.id else []
+        named = self.environment.get("container_id") if isinstance(self.environment, dict) else None
+        container = self.container_id or (named if isinstance(named, str) else None)
+        return [name for name in (self.id, container) if name]
+
+
+class FinishedResponse(msgspec.Struct):
+    """What is looked at in a response that has ended."""
+
+    id: str
+    status: str
+    output: list[FinishedItem]
+
+
+class _EndEvent(msgspec.Struct):
+    type: str
+    response: FinishedResponse
+
+
+class _EndBody(msgspec.Struct):
+    response: Raw
+
+
+_decode_ended = msgspec.json.Decoder(FinishedResponse).decode
+_decode_end = msgspec.json.Decoder(_EndEvent).decode
+_decode_end_body = msgspec.json.Decoder(_EndBody).decode
+
+
+class EndedResponse(msgspec.Struct, frozen=True, gc=False):
+    """A response that has ended, as the client sees it."""
+
+    read: FinishedResponse
+    source: bytes  # the response itself, or the event that carries it
+    in_event: bool = False
+
+    @property
+    def body(self) -> bytes:
+        return bytes(_decode_end_body(self.source).response) if self.in_event else self.source
+
+
+ReadEnded = Callable[[bytes], EndedResponse | None]
+
+
+def list_named(output: Sequence[FinishedItem]) -> list[str]:
+    """What the items of a response are called, and the containers that they used: those are the caller's too."""
+    return [name for item in output for name in item.list_names()]
+
+
+def read_ended(body: bytes) -> EndedResponse | None:
+    """A whole response; None if it is none."""
+    try:
+        return EndedResponse(_decode_ended(body), body)
+    except UNREADABLE_ITEM:
+        return None
+
+
+def find_ended_response(data: bytes) -> EndedResponse | None:
+    """The response that the last of these events ends; None if none of them ends one."""
+    start = data.rfind(events.BLANK_LINE, 0, -len(events.BLANK_LINE)) + len(events.BLANK_LINE)
+    if start >= len(events.BLANK_LINE) and (ended := read_end(data[start:])) is not None:
+        return ended
+    return next(filter(None, map(read_end, reversed(sse.split_events(data)))), None)
+
+
+def read_end(event: bytes) -> EndedResponse | None:
+    """The response that an event ends."""
+    payload = sse.read_payload(event) or b""
+    try:
+        ended = _decode_end(payload)
+    except UNREADABLE_ITEM:
+        return None
+    return EndedResponse(ended.response, payload, in_event=True) if ended.type in events.ENDS else None

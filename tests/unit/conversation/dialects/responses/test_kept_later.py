@@ -1,0 +1,99 @@
+"""What waits for its batch without its request is kept as if it were described at once."""
+
+import sys
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from gateway.conversation.dialects.responses.dialect import RESPONSES
+from gateway.conversation.dialects.responses.keeping import ResponseKeeper
+from gateway.conversation.hidden_turns import ConversationOwner
+from gateway.conversation.reply_loop import ReplyLoop
+from gateway.conversation.stored_responses import StoredResponses
+from gateway.conversation.turn import LoopPlan
+from gateway.domain.chat import ChatRequest, OutgoingBody
+from gateway.domain.exchange import ClientWriter, Reply
+from gateway.stores.memory_ephemeral import MemoryEphemeralStore
+from tests.support.client_requests import ListWriter
+
+ME = ConversationOwner("w", "me")
+GET = "get_context_resource"
+odd: Any = st.sampled_from([None, 1, "x", "é\n", [], {}])
+items = st.fixed_dictionaries(
+    {"type": st.sampled_from(["message", "function_call", "code_interpreter_call"])},
+    optional={"id": st.sampled_from(["msg", "é", "", None]), "container_id": odd, "name": st.sampled_from([GET, "x"])},
+)
+responses = st.fixed_dictionaries(
+    {"output": st.lists(items, max_size=3)},
+    optional={
+        "id": st.one_of(st.sampled_from(["r", "é", '"']), odd),
+        "status": st.sampled_from(["completed", "incomplete", "failed"]),
+    },
+)
+requests = st.fixed_dictionaries(
+    {"input": st.sampled_from(["Hi", [{"role": "user", "content": "é"}, {"role": "user", "content": "x"}]])},
+    optional={"instructions": st.text(max_size=5), "tools": odd, "tool_choice": odd, "metadata": odd},
+)
+
+
+def make_keeper(asked: ChatRequest, changes: str) -> ResponseKeeper:
+    """One of a request that is relayed, got context, or whose items are others."""
+    sent = [Raw(b'{"role":"developer","content":"Ours"}')] if changes == "items" else list(asked.messages)
+    outgoing = OutgoingBody({}, sent, changes == "none")
+    return ResponseKeeper(StoredResponses(MemoryEphemeralStore()), ME, asked, asked, outgoing, "m\té", True, set())
+
+
+def open_loop(body: bytes) -> ReplyLoop:
+    """A loop that took this reply, calls of ours among it or not."""
+    loop = ReplyLoop(LoopPlan(RESPONSES, {}, [], (Raw(b"{}"),), frozenset({GET})))
+    loop.build_request()
+    loop.take(body)
+    return loop
+
+
+async def keep(keeper: ResponseKeeper, body: bytes, streams: bool, loop: ReplyLoop | None) -> dict[str, bytes]:
+    """What is queued of a response."""
+    if streams:
+        event = b'event: response.completed\ndata: {"type":"response.completed","response":%b}\n\n' % body
+
+        async def stream(writer: ClientWriter) -> None:
+            writer.end(b": working\n\n" + event)
+
+        reply = await keeper.watch(Reply(200, {}, stream=stream), loop)
+        assert reply.stream is not None
+        await reply.stream(ListWriter())
+    else:
+        await keeper.watch(Reply(200, {}, body), loop)
+    keeper.stored.queue.settle()
+    return dict(keeper.stored.queue._values)
+
+
+@given(requests, responses, st.sampled_from(["none", "context", "items"]), st.booleans(), st.booleans())
+async def test_it_is_kept_as_if_it_were_described_at_once(
+    asked: dict[str, Any], told: dict[str, Any], changes: str, streams: bool, has_loop: bool
+) -> None:
+    request, body = RESPONSES.decode(orjson.dumps({"model": "m", **asked})), orjson.dumps(told)
+    loop = open_loop(body) if has_loop else None
+    later, now = make_keeper(request, changes), make_keeper(request, changes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(now.stored.queue, "add_later", lambda *_: False)
+        expected = await keep(now, body, streams, loop)
+    assert await keep(later, body, streams, loop) == expected
+    assert (len(later.stored.queue), later.degraded) == (len(now.stored.queue), now.degraded)
+
+
+async def test_a_response_that_waits_does_not_hold_its_request() -> None:
+    body = orjson.dumps({"model": "m", "instructions": "Be kind.", "input": "Hi"})
+    held = sys.getrefcount(body)
+    keeper = make_keeper(RESPONSES.decode(body), "context")
+    queue = keeper.stored.queue
+    await keeper.watch(Reply(200, {}, b'{"id":"r","status":"completed","output":[]}'), None)
+    del keeper
+    assert len(queue._later) == 1
+    assert sys.getrefcount(body) == held
+    queue.settle()
+    assert any(b'{"instructions":"Be kind."}' in value for value in queue._values.values())
