@@ -816,3 +816,21 @@ async def test_starts_whose_end_seemed_not_to_be_stored_end_once(
     assert (waiting.receipts, sum(tally.counters[0] for tally in counted)) == ([], 4)
     await statistics.close()
     await store.close()
+
+
+async def test_swept_starts_wait_to_be_counted(tmp_path: Path) -> None:
+    file = tmp_path / "receipts.db"
+    store = await SqliteReceiptStore.open(file)
+    statistics = await SqliteStatisticsStore.open(file)
+    store.tally = SheetMaker(lambda model: None).tally
+    await store.write([start(1), start(1.1), start(1.2)], "gone")
+    await store.write([note(1.1)], "gone")
+    assert await store.sweep() == 2
+    waiting = await statistics.read_uncounted(10)
+    assert [(one.id, one.status) for one in waiting.receipts] == [
+        (start(1).id, "aborted"),
+        (start(1.2).id, "aborted"),
+    ]
+    assert len(waiting.sheets) == 1
+    await statistics.close()
+    await store.close()
