@@ -54,7 +54,7 @@ class ReceiptNote(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class NotedReceipt(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The receipt of an exchange that was over before anything of it was stored; its status is `ok`."""
+    """The receipt of an exchange that ended well, of which nothing is stored yet but its start; it is `ok`."""
 
     template: NoteTemplate
     note: ReceiptNote
